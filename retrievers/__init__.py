@@ -1,0 +1,32 @@
+"""Retrieval from Qdrant for LangChain applications.
+
+The public names are loaded when they are first used, so that `import retrievers` stays cheap.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from retrievers.config import RetrieverConfig
+    from retrievers.errors import RetrievalError
+    from retrievers.records import Candidates, Chunk, Confidence, RetrievalSession, RetrievedChunk, StageTimings
+    from retrievers.retriever import QdrantRetriever
+
+__all__ = [
+    "Candidates",
+    "Chunk",
+    "Confidence",
+    "QdrantRetriever",
+    "RetrievalError",
+    "RetrievalSession",
+    "RetrievedChunk",
+    "RetrieverConfig",
+    "StageTimings",
+]
+_HOMES = {"QdrantRetriever": "retriever", "RetrieverConfig": "config", "RetrievalError": "errors"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'records')}"), name)

@@ -1,0 +1,142 @@
+"""`python -m retrievers search | index | inspect`."""
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from retrievers.command import (
+    Parser,
+    add_logging_flags,
+    print_error,
+    print_out,
+    progress_bar,
+    run,
+    set_up_logging,
+)
+from retrievers.config import RetrieverConfig
+from retrievers.settings import Layer, add_flags, build, environment, environment_layer, file_layer, flag_layer, flatten
+
+GENERIC_FOLDERS = {"docs", "doc", "content", "pages", ""}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse and run; returns the exit code."""
+    namespace = _parser().parse_args(arguments)
+    return run(lambda: _run(namespace))
+
+
+def default_collection(folder: Path) -> str:
+    """A collection's name from the folder of its pages: the folder's own, or its parent's where that is just `docs`."""
+    folder = folder.resolve()
+    name = folder.name if folder.name.lower() not in GENERIC_FOLDERS else folder.parent.name
+    return re.sub(r"[^\w-]+", "_", name) or "docs"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="python -m retrievers", description="Index pages into Qdrant, search them, look at a collection."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    search = commands.add_parser("search", help="search a collection", description="Search a collection.")
+    search.add_argument("query", help="what to look for")
+    search.add_argument("--json", action="store_true", help="print the whole session as JSON")
+    index = commands.add_parser("index", help="index a folder of pages", description="Index Docusaurus Markdown pages.")
+    index.add_argument("folder", type=Path, help="folder of .md and .mdx pages")
+    index.add_argument("--base-url", default="/docs", help="what page addresses begin with (default: /docs)")
+    index.add_argument("--max-tokens", type=int, default=256, help="token budget of a chunk (default: 256)")
+    index.add_argument("--skip-broken", action="store_true", help="index the other pages when some are broken")
+    index.add_argument("--replace", action="store_true", help="allow more than half of the stored chunks to be removed")
+    inspect = commands.add_parser(
+        "inspect", help="look at a collection", description="Show a collection and propose a map."
+    )
+    for command in (search, index, inspect):
+        command.add_argument("--config", type=Path, help="retriever settings as YAML")
+        add_logging_flags(command)
+        add_flags(command, RetrieverConfig)
+    return parser
+
+
+def _run(namespace: argparse.Namespace) -> int:
+    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file)
+    env = environment(os.environ)
+    layers = [environment_layer(env)]
+    if namespace.config:
+        layers.append(file_layer(namespace.config, RetrieverConfig))
+    layers.append(flag_layer(namespace, RetrieverConfig))
+    if namespace.command == "index" and not any("collection" in dict(flatten(layer.values)) for layer in layers):
+        layers.insert(0, Layer(label="the folder's name", values={"collection": default_collection(namespace.folder)}))
+    config = build(RetrieverConfig, layers)
+    command = {"search": _search, "index": _index, "inspect": _inspect}[namespace.command]
+    return command(namespace, config, env)
+
+
+def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
+    from retrievers.present import session_json, session_text
+    from retrievers.retriever import QdrantRetriever, check_query
+
+    check_query(namespace.query)
+    with QdrantRetriever.open(config, env=env) as retriever:
+        session = retriever.search(namespace.query)
+    if session.status != "success":
+        print_error(f"error: {session.error}")
+        return 2
+    print_out(
+        json.dumps(session_json(session), indent=2, ensure_ascii=False) if namespace.json else session_text(session)
+    )
+    return 0
+
+
+def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
+    from retrievers.connection import location, open_client
+    from retrievers.embeddings import make_embeddings
+    from retrievers.indexing.index import index_corpus, read_corpus
+
+    corpus = read_corpus(namespace.folder, namespace.base_url)
+    embeddings = make_embeddings(config.embedding, env)
+    client = open_client(config.store, env, create=True)
+    try:
+        with progress_bar(shown=not namespace.quiet) as progress:
+            report = index_corpus(
+                client,
+                config,
+                embeddings,
+                corpus,
+                max_tokens=namespace.max_tokens,
+                skip_broken=namespace.skip_broken,
+                replace=namespace.replace,
+                progress=progress,
+            )
+    finally:
+        client.close()
+    for fault in report.skipped:
+        print_error(f"skipped: {fault}")
+    if not namespace.quiet:
+        print_out(
+            f"{report.pages} pages, {report.chunks} chunks in collection {config.collection!r} "
+            f"at {location(config.store)}: {report.added} added, {report.refreshed} refreshed, "
+            f"{report.removed} removed, {report.unchanged} unchanged"
+        )
+    return 0
+
+
+def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
+    from retrievers.connection import describe, open_client
+    from retrievers.inspection import payload_keys, propose, sample
+    from retrievers.present import collection_text
+
+    client = open_client(config.store, env)
+    try:
+        info = describe(client, config)
+        payloads = sample(client, config)
+    finally:
+        client.close()
+    print_out(collection_text(info, payload_keys(payloads), propose(payloads)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""What all commands share: errors to exit codes, logging, progress."""
+
+import argparse
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NoReturn
+
+from retrievers.errors import ConfigError, RetrievalError, nearest
+
+EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
+LOG_FIELDS = ("query", "query_id", "stage", "collection", "attempt")
+log = logging.getLogger(__name__)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that names the nearest flag when it meets an unknown one, and takes no abbreviations."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message, with the nearest known flag, and exit with 2."""
+        unknown = message.partition("unrecognized arguments: ")[2].split()
+        flag = unknown[0].partition("=")[0] if unknown else ""
+        known = [option for option in _options(self) if option.startswith("--")]
+        self.exit(EXIT_USER_ERROR, f"{self.prog}: {message}{nearest(flag, known) if flag else ''} (see --help)\n")
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        yield from action.option_strings
+        for subparser in action.choices.values() if isinstance(action, argparse._SubParsersAction) else ():
+            yield from _options(subparser)
+
+
+def run(main: Callable[[], int]) -> int:
+    """Call a command and turn what it raises into an exit code: 2 for a user's fault, 130 when interrupted."""
+    try:
+        return main()
+    except RetrievalError as error:
+        log.debug("stopped", exc_info=True)
+        print_error(f"error: {error}")
+        return EXIT_USER_ERROR
+    except KeyboardInterrupt:
+        print_error("interrupted")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader of our output went away, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def print_error(text: str) -> None:
+    """Write a line to standard error."""
+    sys.stderr.write(text + "\n")
+
+
+def print_out(text: str) -> None:
+    """Write to standard output, ended by a line break."""
+    sys.stdout.write(text + "\n")
+
+
+def add_logging_flags(parser: argparse.ArgumentParser) -> None:
+    """`--quiet`, `--verbose` and `--log-file`."""
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    parser.add_argument("--verbose", action="store_true", help="say what is being done")
+    parser.add_argument("--log-file", type=Path, metavar="FILE", help="append what happens to FILE as JSON lines")
+
+
+def set_up_logging(*, verbose: bool, log_file: Path | None) -> None:
+    """Send our log records to standard error (warnings, with `verbose` everything) and to a JSON-lines file.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    ours = [logging.getLogger(name) for name in ("retrievers", "evals")]
+    console = logging.StreamHandler()
+    console.setLevel(logging.INFO if verbose else logging.WARNING)
+    console.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    handlers: list[logging.Handler] = [console]
+    if log_file:
+        try:
+            log_file.parent.mkdir(parents=True, exist_ok=True)
+            file = logging.FileHandler(log_file, encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"--log-file {log_file}: cannot be written: {error.strerror}") from error
+        file.setFormatter(_JsonLines())
+        handlers.append(file)
+    for logger in ours:
+        logger.setLevel(logging.DEBUG)
+        logger.propagate = False
+        logger.handlers[:] = handlers
+
+
+@contextmanager
+def progress_bar(*, shown: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar on standard error, fed by (stage, done, total); none is drawn unless `shown` on a terminal."""
+    if not (shown and sys.stderr.isatty()):
+        yield lambda stage, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks: dict[str, object] = {}
+
+        def show(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=total)
+            bar.update(tasks[stage], completed=done, total=total)  # type: ignore[arg-type]
+
+        yield show
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        entry |= {name: getattr(record, name) for name in LOG_FIELDS if hasattr(record, name)}
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False, default=str)

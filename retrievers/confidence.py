@@ -1,0 +1,70 @@
+"""How sure a result looks, what to warn of, what to suggest. Pure; rules of thumb from the scores alone."""
+
+from collections.abc import Sequence
+from statistics import fmean, pstdev
+
+from retrievers.records import Confidence, RetrievedChunk
+from retrievers.selection import Selection
+
+HIGH_MARGIN = 0.25
+"""A best score this far above the threshold (as a share of what is left up to 1) counts as clearly above it."""
+
+
+def confidence(chunks: Sequence[RetrievedChunk], top_k: int, threshold: float) -> Confidence:
+    """Judge a result by its cosine scores.
+
+    High: the best chunk is clearly above the threshold (by a quarter of the way to 1) and at least half of `top_k` came
+    back. Medium: one of the two holds. Low: neither. None: nothing came back. It is a hint for a reader, not a
+    probability: how often such results are right is what `evals.run` measures.
+    """
+    scores = [chunk.scores["semantic"] for chunk in chunks]
+    if not scores:
+        return Confidence(
+            average=None,
+            minimum=None,
+            maximum=None,
+            deviation=None,
+            coverage=0.0,
+            level="none",
+            reason="nothing was found",
+        )
+    coverage = len(scores) / top_k
+    best, clear = max(scores), threshold + HIGH_MARGIN * (1 - threshold)
+    signs = [best >= clear, coverage >= 0.5]
+    reasons = [
+        f"best score {best:.2f} {'≥' if signs[0] else '<'} {clear:.2f}",
+        f"{len(scores)} of {top_k} places filled",
+    ]
+    return Confidence(
+        average=fmean(scores),
+        minimum=min(scores),
+        maximum=best,
+        deviation=pstdev(scores),
+        coverage=coverage,
+        level=("low", "medium", "high")[sum(signs)],
+        reason=", ".join(reasons),
+    )
+
+
+def warnings(selection: Selection, threshold: float) -> tuple[str, ...]:
+    """What a reader of the result should know: everything below the threshold, or all of it from one page."""
+    found = []
+    if not selection.chunks and selection.below_threshold:
+        best = selection.below_threshold[0].scores["semantic"]
+        found.append(
+            f"all {selection.filtered_out} candidates are below the threshold {threshold:g}; the best has {best:.3f}"
+        )
+    pages = {chunk.chunk.source_url or chunk.chunk.file_path for chunk in selection.chunks}
+    if len(selection.chunks) >= 3 and len(pages) == 1 and None not in pages:
+        found.append(f"all {len(selection.chunks)} results are from one page ({pages.pop()})")
+    return tuple(found)
+
+
+def suggestions(selection: Selection) -> tuple[str, ...]:
+    """What to try when nothing was found."""
+    if selection.chunks:
+        return ()
+    if not selection.below_threshold:
+        return ("the collection returned no candidate at all: is it empty?",)
+    best = selection.below_threshold[0].scores["semantic"]
+    return (f"lower the threshold to {int(best * 100) / 100:g} to see the best match", "ask in other or fewer words")

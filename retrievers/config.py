@@ -1,0 +1,138 @@
+"""The settings of retrieval: frozen, checked in full before anything runs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from retrievers.records import ALIASES
+
+MAX_TOP_K = 100
+MAX_QUERY_WORDS = 512
+MAX_QUERY_CHARACTERS = 4_000
+REQUIRED_METADATA = ("source_url", "title", "section_path", "chunk_index", "total_chunks", "content_hash")
+
+Threshold = Annotated[float, Field(ge=0, le=1)]
+
+
+class Settings(BaseModel):
+    """Base of all settings: frozen, unknown names refused, defaults checked."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class StoreConfig(Settings):
+    """Where the collection lives: a Qdrant server (`url`) or an embedded folder (`path`), not both."""
+
+    url: str | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
+    path: Path | None = Field(None, description="folder of the embedded store")
+    api_key_env: str = Field("QDRANT_API_KEY", description="environment variable that holds the server's API key")
+    timeout_s: float = Field(10.0, gt=0, description="seconds a request to the store may take")
+
+    @field_validator("url")
+    @classmethod
+    def _url_without_secrets(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("expected an http:// or https:// address such as http://localhost:6333")
+        if parts.username or parts.password or parts.query:
+            raise ValueError("must not carry credentials; put the key into the environment variable QDRANT_API_KEY")
+        return url.rstrip("/")
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.url and self.path:
+            raise ValueError(f"give either url or path, got both: url={self.url!r}, path={str(self.path)!r}")
+        return self
+
+
+class EmbeddingConfig(Settings):
+    """Which model turns text into vectors.
+
+    `wordllama` is packaged and needs no key or network; `cohere` calls Cohere through langchain-cohere;
+    `python` loads any LangChain `Embeddings` from `module:factory` given as `model`.
+    """
+
+    provider: Literal["wordllama", "cohere", "python"] = Field("wordllama", description="who embeds")
+    model: str | None = Field(None, description="model name; for python `module:factory`")
+    base_url: str | None = Field(None, description="address of the provider's API, if not its own")
+    api_key_env: str = Field("COHERE_API_KEY", description="environment variable that holds the provider's API key")
+    timeout_s: float = Field(30.0, gt=0, description="seconds one embedding request may take")
+
+    @model_validator(mode="after")
+    def _model_for_python(self) -> Self:
+        if self.provider == "python" and ":" not in (self.model or ""):
+            raise ValueError(f"provider 'python' needs model: 'module:factory', got {self.model!r}")
+        return self
+
+    @property
+    def resolved_model(self) -> str:
+        """The model's name, with the provider's default filled in."""
+        return self.model or {"wordllama": "l2_supercat_256", "cohere": "embed-english-v3.0"}[self.provider]
+
+
+class MetadataConfig(Settings):
+    """How a collection's payload names the fields of a chunk.
+
+    Attributes:
+        text_key: Payload key of the text (LangChain writes `page_content`).
+        nested_under: Payload key that holds the other fields (LangChain writes `metadata`); empty for a flat payload.
+        map: Canonical field name to payload key, for the fields whose key differs.
+        required: Fields that every chunk must have.
+    """
+
+    text_key: str = Field("page_content", description="payload key of the chunk's text")
+    nested_under: str = Field("metadata", description="payload key that holds the other fields; '' if they are flat")
+    map: Mapping[str, str] = Field(default_factory=dict, description="field name: payload key, where they differ")
+    required: tuple[str, ...] = Field(REQUIRED_METADATA, description="fields that every chunk must have")
+
+    @field_validator("map")
+    @classmethod
+    def _canonical_keys(cls, mapping: Mapping[str, str]) -> Mapping[str, str]:
+        return {ALIASES.get(name, name): key for name, key in mapping.items()}
+
+    @field_validator("required")
+    @classmethod
+    def _canonical_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(ALIASES.get(name, name) for name in names))
+
+
+class RetrieverConfig(Settings):
+    """All that decides what a query gets back.
+
+    Attributes:
+        candidates: How deep the search goes before threshold and cut; `top_k` may not exceed it.
+        threshold: Least cosine similarity of a returned chunk, 0 to 1.
+        trust_embedding: Skip the check that a collection without a recorded model was embedded by the configured one.
+    """
+
+    store: StoreConfig = Field(default_factory=lambda: StoreConfig.model_validate({}), description="where")
+    collection: str = Field("physical_ai_handbook", min_length=1, description="name of the collection")
+    embedding: EmbeddingConfig = Field(default_factory=lambda: EmbeddingConfig.model_validate({}), description="model")
+    mode: Literal["semantic"] = Field("semantic", description="how candidates are found")
+    top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
+    threshold: Threshold = Field(0.3, description="least cosine similarity of a returned chunk")
+    candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
+    vector_name: str = Field("", description="name of the dense vector in the collection; '' if it has none")
+    metadata: MetadataConfig = Field(
+        default_factory=lambda: MetadataConfig.model_validate({}), description="how the payload names the fields"
+    )
+    trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
+
+    @model_validator(mode="after")
+    def _depth_holds_top_k(self) -> Self:
+        if self.top_k > self.candidates:
+            raise ValueError(
+                f"top_k is {self.top_k} and exceeds the candidate depth {self.candidates}; "
+                "raise candidates or lower top_k"
+            )
+        return self
+
+
+def dump(settings: BaseModel) -> dict[str, Any]:
+    """The settings as plain JSON values."""
+    return settings.model_dump(mode="json")

@@ -1,0 +1,242 @@
+"""Settings to a Qdrant client, and what must hold before a collection may be queried. Never falls back."""
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.embeddings import Embeddings
+
+from retrievers.config import RetrieverConfig, StoreConfig
+from retrievers.errors import (
+    CollectionNotFoundError,
+    CollectionStateError,
+    EmbeddingMismatchError,
+    StoreError,
+    StoreLockedError,
+    StoreTimeoutError,
+    StoreUnreachableError,
+    nearest,
+)
+from retrievers.payload import to_chunk
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+log = logging.getLogger(__name__)
+MANIFEST_KEY = "retrieval_evals"
+DEFAULT_PATH = Path(".qdrant")
+SAME_MODEL_COSINE = 0.999
+KNOWN_DIMENSIONS = {1024: "cohere (embed-english-v3.0)", 256: "wordllama", 384: "a MiniLM or *-light-v3.0 model"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectionInfo:
+    """What a collection says of itself.
+
+    Attributes:
+        points: How many points it holds.
+        dimension: Length of the vector that will be searched.
+        distance: Its distance, lower case.
+        vectors: Every named vector with its length ('' is the unnamed one).
+        manifest: What `retrievers index` recorded: embedding model, state, fingerprint of the pages; empty otherwise.
+    """
+
+    name: str
+    points: int
+    dimension: int
+    distance: str
+    vectors: Mapping[str, int]
+    sparse_vectors: tuple[str, ...]
+    manifest: Mapping[str, Any]
+
+
+def location(store: StoreConfig) -> str:
+    """Where the store is, for messages."""
+    return store.url or str(store.path or DEFAULT_PATH)
+
+
+def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = False) -> "QdrantClient":
+    """Open a server or an embedded folder.
+
+    Args:
+        store: Where.
+        env: The environment that holds the server's API key.
+        create: Whether a missing folder may be made (indexing does; reading never writes).
+
+    Raises:
+        StoreUnreachableError: The folder does not exist, or cannot be opened.
+        StoreLockedError: Another process holds the folder.
+    """
+    from qdrant_client import QdrantClient
+
+    if store.url:
+        key = env.get(store.api_key_env) or None
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+            return QdrantClient(
+                url=store.url, api_key=key, timeout=max(1, round(store.timeout_s)), check_compatibility=False, port=None
+            )
+    path = store.path or DEFAULT_PATH
+    if not create and not (path / "meta.json").exists():
+        raise StoreUnreachableError(
+            f"no embedded store at {path}: index pages into it first (python -m retrievers index DIR), "
+            "or name another place with --store.path or --store.url"
+        )
+    try:
+        return QdrantClient(path=str(path))
+    except RuntimeError as error:
+        if "already accessed" not in str(error):
+            raise
+        raise StoreLockedError(
+            f"the embedded store at {path} is in use by another process; wait for it, or use a server (--store.url)"
+        ) from error
+    except OSError as error:
+        raise StoreUnreachableError(f"the embedded store at {path} cannot be opened: {error.strerror}") from error
+
+
+@contextmanager
+def store_errors(store: StoreConfig, collection: str) -> Iterator[None]:
+    """Turn the client's errors into ours, naming the store and the collection."""
+    import httpx
+    from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+    place = f"collection {collection!r} at {location(store)}"
+    try:
+        yield
+    except UnexpectedResponse as error:
+        raise _refused(error.status_code, error.reason_phrase, place, store) from error
+    except (ResponseHandlingException, httpx.HTTPError) as error:
+        cause = getattr(error, "source", error)
+        if isinstance(cause, httpx.TimeoutException):
+            raise StoreTimeoutError(
+                f"{place}: no answer within {store.timeout_s:g} s; raise store.timeout_s or look at the server"
+            ) from error
+        raise StoreUnreachableError(
+            f"{place}: cannot be reached ({type(cause).__name__}: {cause}); is the server running, the address right?"
+        ) from error
+
+
+def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
+    """Read what the collection says of itself.
+
+    Raises:
+        CollectionNotFoundError: There is none of that name; the nearest names are given.
+        StoreError: The store cannot be asked.
+    """
+    name = config.collection
+    with store_errors(config.store, name):
+        if not client.collection_exists(name):
+            names = [c.name for c in client.get_collections().collections]
+            have = f"it has {', '.join(map(repr, sorted(names)[:10]))}" if names else "it has none"
+            raise CollectionNotFoundError(
+                f"no collection {name!r} at {location(config.store)}: {have}{nearest(name, names)} "
+                "(choose one with --collection, or make one with: python -m retrievers index DIR)"
+            )
+        found = client.get_collection(name)
+        count = client.count(name, exact=True).count
+    params = found.config.params
+    dense = params.vectors if isinstance(params.vectors, dict) else {"": params.vectors} if params.vectors else {}
+    vectors = {key: value for key, value in dense.items() if value is not None}
+    chosen = vectors.get(config.vector_name)
+    if chosen is None:
+        have = ", ".join(map(repr, vectors)) or "none"
+        raise EmbeddingMismatchError(
+            f"collection {name!r} has no dense vector {config.vector_name!r}: it has {have}; set vector_name"
+        )
+    return CollectionInfo(
+        name=name,
+        points=count,
+        dimension=chosen.size,
+        distance=str(chosen.distance.value).lower(),
+        vectors={key: value.size for key, value in vectors.items()},
+        sparse_vectors=tuple(params.sparse_vectors or ()),
+        manifest=(getattr(found.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
+    )
+
+
+def check_collection(
+    client: "QdrantClient", config: RetrieverConfig, embeddings: Embeddings, info: CollectionInfo
+) -> None:
+    """Make sure that a query embedded by `embeddings` may be compared with what the collection holds.
+
+    The recorded model must be the configured one. Where none is recorded, three stored chunks are embedded again and
+    must come out the same (cosine at least 0.999), unless `trust_embedding` is set.
+
+    Raises:
+        CollectionStateError: An indexing run did not finish, or the distance is not cosine.
+        EmbeddingMismatchError: Another model or dimension.
+    """
+    if info.manifest.get("state", "complete") != "complete":
+        raise CollectionStateError(
+            f"collection {info.name!r} is unfinished: an indexing run was interrupted; "
+            "run it again (python -m retrievers index DIR) before searching"
+        )
+    if info.distance != "cosine":
+        raise CollectionStateError(
+            f"collection {info.name!r} uses the {info.distance} distance; expected cosine, which the threshold reads"
+        )
+    wanted = {"provider": config.embedding.provider, "model": config.embedding.resolved_model}
+    recorded = info.manifest.get("embedding")
+    if recorded:
+        found = {key: recorded.get(key) for key in wanted}
+        if found != wanted:
+            raise EmbeddingMismatchError(
+                f"collection {info.name!r} was embedded by {found['provider']}:{found['model']}, but the query would "
+                f"be embedded by {wanted['provider']}:{wanted['model']}; set embedding.provider and embedding.model to "
+                "the former, or index again into another collection"
+            )
+    elif not config.trust_embedding:
+        _check_by_example(client, config, embeddings, info)
+
+
+def _check_by_example(
+    client: "QdrantClient", config: RetrieverConfig, embeddings: Embeddings, info: CollectionInfo
+) -> None:
+    import numpy as np
+
+    with store_errors(config.store, info.name):
+        records, _ = client.scroll(info.name, limit=3, with_payload=True, with_vectors=True)
+    texts, stored = [], []
+    for record in records:
+        vector: Any = record.vector
+        text = to_chunk(record.id, record.payload, config.metadata).text
+        if text and vector is not None:
+            texts.append(text)
+            stored.append(vector[config.vector_name] if isinstance(vector, dict) else vector)
+    if not texts:
+        raise EmbeddingMismatchError(
+            f"collection {info.name!r} records no embedding model and holds no text under payload key "
+            f"{config.metadata.text_key!r} to check it by; set metadata.text_key (see: python -m retrievers inspect), "
+            "or trust_embedding: true"
+        )
+    fresh = embeddings.embed_documents(texts)
+    name = f"{config.embedding.provider}:{config.embedding.resolved_model}"
+    if len(fresh[0]) != info.dimension:
+        hint = KNOWN_DIMENSIONS.get(info.dimension)
+        raise EmbeddingMismatchError(
+            f"collection {info.name!r} holds vectors of {info.dimension} dimensions"
+            f"{f' (as {hint} makes)' if hint else ''}, but {name} makes {len(fresh[0])}; "
+            "set embedding.provider and embedding.model"
+        )
+    a, b = np.asarray(fresh), np.asarray(stored, dtype=float)
+    cosines = (a * b).sum(axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
+    if cosines.min() < SAME_MODEL_COSINE:
+        raise EmbeddingMismatchError(
+            f"collection {info.name!r} records no embedding model, and {name} is not it: embedding stored chunks again "
+            f"gives cosine {cosines.min():.3f}, expected at least {SAME_MODEL_COSINE}; configure the model it was made "
+            "with, or set trust_embedding: true if you know better"
+        )
+    log.info("collection %r records no model; %s reproduces %d stored vectors", info.name, name, len(texts))
+
+
+def _refused(status: int | None, reason: str, place: str, store: StoreConfig) -> StoreError:
+    remedies = {
+        401: f"the API key was refused; expected it in {store.api_key_env}",
+        403: f"the API key in {store.api_key_env} may not do this",
+        404: "not found; is the address that of Qdrant itself?",
+    }
+    return StoreError(f"{place}: answered {status} {reason}: {remedies.get(status or 0, 'see the log of the server')}")

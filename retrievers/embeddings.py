@@ -1,0 +1,157 @@
+"""Settings to LangChain embeddings: the packaged static model, Cohere, or any class the user names.
+
+Third parties enter late: each library is imported when its provider is built.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from langchain_core.embeddings import Embeddings
+
+from retrievers.config import EmbeddingConfig
+from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
+
+log = logging.getLogger(__name__)
+
+
+class StaticEmbeddings(Embeddings):
+    """The static word embeddings packaged with wordllama: 256 dimensions, deterministic, offline.
+
+    Word vectors are averaged, so they know words, not sentences: good enough to start with, not a state of the art.
+    """
+
+    def __init__(self) -> None:
+        from retrievers.tokens import package_folder
+
+        with _quiet_root_logger():
+            from wordllama import WordLlama
+        folder = package_folder("wordllama")
+        self._model = WordLlama.load(cache_dir=folder, dim=256, disable_download=True)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed texts, one unit vector of 256 floats each; an empty list gives an empty list.
+
+        Raises:
+            EmbeddingError: A text has no word the model knows.
+        """
+        if not texts:
+            return []
+        vectors: list[list[float]] = self._model.embed(texts, norm=True).tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed one query; the same vector as `embed_documents` gives."""
+        return self.embed_documents([text])[0]
+
+
+def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
+    """Build the embeddings that the settings name, checked and with typed errors.
+
+    Args:
+        config: Which provider and model.
+        env: The environment that holds API keys.
+
+    Raises:
+        MissingKeyError: The provider needs a key that `env` lacks.
+        ConfigError: A user's class cannot be loaded.
+    """
+    builders: dict[str, Callable[[], Embeddings]] = {
+        "wordllama": StaticEmbeddings,
+        "cohere": lambda: _cohere(config, env),
+        "python": lambda: _from_python(config.resolved_model),
+    }
+    return CheckedEmbeddings(builders[config.provider](), f"{config.provider}:{config.resolved_model}")
+
+
+class CheckedEmbeddings(Embeddings):
+    """Embeddings whose failures are typed and whose vectors are finite, one for each text, of one dimension."""
+
+    def __init__(self, inner: Embeddings, name: str) -> None:
+        self.inner = inner
+        self.name = name
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed texts for storage (Cohere: `search_document`).
+
+        Raises:
+            EmbeddingError: The provider failed, or returned too few, ragged or non-finite vectors.
+        """
+        if not texts:
+            return []
+        return self._checked(lambda: self.inner.embed_documents(texts), texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed a query (Cohere: `search_query`).
+
+        Raises:
+            EmbeddingError: As for `embed_documents`.
+        """
+        return self._checked(lambda: [self.inner.embed_query(text)], [text])[0]
+
+    def _checked(self, call: Callable[[], list[list[float]]], texts: list[str]) -> list[list[float]]:
+        try:
+            vectors = call()
+        except EmbeddingError:
+            raise
+        except Exception as error:  # every provider has its own tree; the type and status are kept in the message
+            raise EmbeddingError(f"{self.name} failed to embed: {_cause(error)}") from error
+        if len(vectors) != len(texts):
+            raise EmbeddingError(f"{self.name} returned {len(vectors)} vectors for {len(texts)} texts")
+        try:
+            array = np.asarray(vectors, dtype=np.float64)
+        except ValueError as error:
+            raise EmbeddingError(f"{self.name} returned vectors of different lengths") from error
+        finite = np.isfinite(array).all(axis=-1)
+        if not finite.all():
+            text = texts[int(np.argmin(finite))]
+            raise EmbeddingError(f"{self.name} has no vector for {text[:60]!r}: it holds no word the model knows")
+        return vectors
+
+
+def _cohere(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
+    key = env.get(config.api_key_env)
+    if not key:
+        raise MissingKeyError(
+            f"Cohere needs an API key: expected it in {config.api_key_env}, which is not set; "
+            "export it or write it into .env, or use the packaged model (--retriever.embedding.provider wordllama)"
+        )
+    from langchain_cohere import CohereEmbeddings
+
+    # max_retries counts attempts; the SDK below retries 429 and 5xx by itself, so one layer here is enough
+    options: dict[str, Any] = {"max_retries": 1, "request_timeout": config.timeout_s}
+    return CohereEmbeddings(model=config.resolved_model, cohere_api_key=key, base_url=config.base_url, **options)
+
+
+def _from_python(target: str) -> Embeddings:
+    module, _, name = target.partition(":")
+    try:
+        built = getattr(import_module(module), name)()
+    except Exception as error:  # the user's own code may raise anything
+        raise ConfigError(f"embedding.model {target!r} cannot be loaded: {_cause(error)}") from error
+    if not isinstance(built, Embeddings):
+        raise ConfigError(f"embedding.model {target!r}: expected a LangChain Embeddings, got {type(built).__name__}")
+    return built
+
+
+def _cause(error: BaseException) -> str:
+    status = getattr(error, "status_code", None)
+    hint = {401: "the API key was refused", 403: "the API key may not do this", 429: "the rate limit was hit"}
+    detail = hint.get(status, "") if isinstance(status, int) else str(error).strip().split("\n")[0][:200]
+    parts = [type(error).__name__, f"status {status}" if status else "", detail]
+    return ", ".join(part for part in parts if part)
+
+
+@contextmanager
+def _quiet_root_logger() -> Iterator[None]:
+    """Undo what importing wordllama does to the root logger."""
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.handlers[:] = handlers

@@ -1,0 +1,87 @@
+"""The errors of retrieval, each with what was found, what was expected and what to do.
+
+RetrievalError
+├── ConfigError                  a setting is missing, unknown or out of range
+├── QueryError                   a query is blank or too long
+├── EmbeddingError               the embedding model failed
+│   └── MissingKeyError          its API key is not in the environment
+├── StoreError                   the vector store failed
+│   ├── StoreUnreachableError    nothing answers at the URL, or the folder does not exist
+│   ├── StoreLockedError         another process holds the embedded store
+│   ├── StoreTimeoutError        the store did not answer in time
+│   ├── CollectionNotFoundError  the store has no such collection
+│   ├── CollectionStateError     the collection is unfinished, or not ours to write to
+│   └── EmbeddingMismatchError   the collection holds vectors of another model or dimension
+└── IndexingError                pages cannot be indexed; every fault is listed
+"""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+
+class RetrievalError(Exception):
+    """Base of all errors raised on purpose by `retrievers`; its text is fit to be shown to a user."""
+
+
+class ConfigError(RetrievalError):
+    """A setting is missing, unknown or out of range."""
+
+
+class QueryError(RetrievalError):
+    """A query is blank, or longer than the limits."""
+
+
+class EmbeddingError(RetrievalError):
+    """The embedding model failed or returned unusable vectors."""
+
+
+class MissingKeyError(EmbeddingError):
+    """The provider needs an API key that the environment does not hold."""
+
+
+class StoreError(RetrievalError):
+    """The vector store refused or failed a request."""
+
+
+class StoreUnreachableError(StoreError):
+    """Nothing answers at the URL, or the embedded store's folder does not exist."""
+
+
+class StoreLockedError(StoreError):
+    """Another process holds the embedded store."""
+
+
+class StoreTimeoutError(StoreError):
+    """The store did not answer within the time allowed."""
+
+
+class CollectionNotFoundError(StoreError):
+    """The store has no collection of that name."""
+
+
+class CollectionStateError(StoreError):
+    """The collection is unfinished, or was not made by `retrievers index` and must not be written to."""
+
+
+class EmbeddingMismatchError(StoreError):
+    """The collection holds vectors of another model or dimension than the one configured."""
+
+
+class IndexingError(RetrievalError):
+    """Pages cannot be indexed.
+
+    Attributes:
+        faults: One line per fault, each beginning with the file it is about.
+    """
+
+    def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
+        super().__init__("\n  ".join([message, *faults]))
+        self.faults = tuple(faults)
+
+
+def nearest(name: str, known: Iterable[str], limit: int = 3) -> str:
+    """Say which known names are nearest to `name`, as a clause to append to an error (empty when none is near)."""
+    known = list(known)
+    matches = get_close_matches(name, known, n=limit, cutoff=0.5)
+    matches = matches or [k for k in known if name and (name in k or k in name)][:limit]
+    return f"; did you mean {' or '.join(repr(m) for m in matches)}?" if matches else ""

@@ -1,0 +1,1 @@
+"""From Docusaurus pages to a Qdrant collection."""

@@ -1,0 +1,213 @@
+"""A Docusaurus page (Markdown or MDX) as sections with line numbers. Pure; parsed by markdown-it, not by pattern."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from mdit_py_plugins.front_matter import front_matter_plugin
+
+NUMBER_PREFIX = re.compile(
+    r"^\d+\s*[-_.]+\s*(?=[^-_.\s])"
+)  # Docusaurus drops `01-` from addresses, not a date or version
+MDX_STATEMENT = re.compile(r"(import|export)\s")
+MDX_TAGS_ONLY = re.compile(r"(</?[A-Za-z][^<>]*>|<!--.*?-->|\{/\*.*?\*/\}|\s)+", re.DOTALL)
+HEADING_ID = re.compile(r"\s*\{#[^}]*\}\s*$")
+
+
+class PageError(ValueError):
+    """A page cannot be read as Docusaurus Markdown; the text says where and why."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """A top-level block of a page, or a piece of one, verbatim. Lines are 1-based and inclusive."""
+
+    text: str
+    start_line: int
+    end_line: int
+    continues_word: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """A heading with what stands under it up to the next heading.
+
+    Attributes:
+        path: The headings from the page's top down to this one; empty for what precedes the first heading.
+        runs: The blocks, in runs that are contiguous in the source (MDX statements and tags part them).
+    """
+
+    path: tuple[str, ...]
+    runs: tuple[tuple[Block, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """A parsed page.
+
+    Attributes:
+        file_path: Where the file is, relative to the docs folder, with forward slashes.
+        source_url: Its address on the site, e.g. `/docs/module-1-ros2/topics`.
+        text: The whole source.
+    """
+
+    file_path: str
+    source_url: str
+    title: str
+    tags: tuple[str, ...]
+    sidebar_position: float | None
+    text: str
+    sections: tuple[Section, ...]
+
+
+def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
+    """Parse one page.
+
+    Args:
+        text: The source of the page.
+        file_path: Its path relative to the docs folder; it gives the address where the front matter has no `slug`.
+        base_url: What the address begins with.
+
+    Raises:
+        PageError: The front matter is broken, or the page has no content.
+    """
+    tokens = _parser().parse(text)
+    matter = _front_matter(tokens, text)
+    title = _title(matter, tokens, file_path)
+    sections = tuple(_sections(tokens, text.splitlines()))
+    if not sections:
+        raise PageError("the page has no content")
+    return Page(
+        file_path=file_path,
+        source_url=page_address(file_path, _string(matter, "slug"), base_url),
+        title=title,
+        tags=_tags(matter),
+        sidebar_position=_position(matter),
+        text=text,
+        sections=sections,
+    )
+
+
+def page_address(file_path: str, slug: str | None, base_url: str) -> str:
+    """The address that Docusaurus gives a page: number prefixes dropped, `index` and `README` standing for the folder.
+
+    A slug that begins with `/` replaces the whole path; another one replaces the last part.
+    """
+    parts = [NUMBER_PREFIX.sub("", part) for part in PurePosixPath(file_path).with_suffix("").parts]
+    folder, name = parts[:-1], parts[-1]
+    if name.lower() in ("index", "readme") or (folder and name == folder[-1]):
+        name = ""
+    if slug:
+        folder, name = ([], slug) if slug.startswith("/") else (folder, slug)
+    address = "/".join([base_url.rstrip("/"), *folder, name.strip("/")])
+    return address.rstrip("/") or "/"
+
+
+def heading_text(inline: Token) -> str:
+    """A heading as plain text: no code ticks, links or Docusaurus `{#id}`."""
+    children = inline.children or []
+    text = "".join(c.content for c in children if c.type in ("text", "code_inline", "softbreak"))
+    return HEADING_ID.sub("", text).strip()
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    return MarkdownIt("commonmark").enable("table").use(front_matter_plugin)
+
+
+def _front_matter(tokens: Sequence[Token], text: str) -> dict[str, Any]:
+    token = next((t for t in tokens if t.type == "front_matter"), None)
+    if token is None:
+        if text.startswith("---\n"):
+            raise PageError("line 1: the front matter is not closed by a line of three dashes")
+        return {}
+    try:
+        matter = yaml.safe_load(token.content)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 2}: " if mark else ""
+        raise PageError(f"{line}the front matter is not valid YAML: {getattr(error, 'problem', error)}") from error
+    if matter is not None and not isinstance(matter, dict):
+        raise PageError(f"line 2: the front matter must be a mapping, got {type(matter).__name__}")
+    return matter or {}
+
+
+def _string(matter: dict[str, Any], key: str) -> str | None:
+    value = matter.get(key)
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int | float):
+        return str(value)
+    raise PageError(f"front matter: {key} must be text, got {value!r}")
+
+
+def _title(matter: dict[str, Any], tokens: Sequence[Token], file_path: str) -> str:
+    given = _string(matter, "title")
+    first = next((tokens[i + 1] for i, t in enumerate(tokens) if t.type == "heading_open" and t.tag == "h1"), None)
+    stem = NUMBER_PREFIX.sub("", PurePosixPath(file_path).stem)
+    return given or (heading_text(first) if first else "") or stem.replace("-", " ")
+
+
+def _tags(matter: dict[str, Any]) -> tuple[str, ...]:
+    value = matter.get("tags") or []
+    if not isinstance(value, list):
+        raise PageError(f"front matter: tags must be a list, got {value!r}")
+    return tuple(str(tag.get("label", "")) if isinstance(tag, dict) else str(tag) for tag in value)
+
+
+def _position(matter: dict[str, Any]) -> float | None:
+    value = matter.get("sidebar_position")
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise PageError(f"front matter: sidebar_position must be a number, got {value!r}")
+    return value
+
+
+def _sections(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[Section]:
+    path: list[tuple[int, str]] = []
+    runs: list[list[Block]] = [[]]
+    for token, following in _top_level(tokens):
+        if token.type == "heading_open":
+            yield from _section(path, runs)
+            level = int(token.tag[1])
+            path = [(n, text) for n, text in path if n < level]
+            path.append((level, heading_text(following)))
+            runs = [[]]
+        block = _block(token, lines)
+        if token.type == "front_matter" or _is_mdx(token, block.text):
+            runs.append([])
+        else:
+            runs[-1].append(block)
+    yield from _section(path, runs)
+
+
+def _section(path: Sequence[tuple[int, str]], runs: Sequence[Sequence[Block]]) -> Iterator[Section]:
+    kept = tuple(tuple(run) for run in runs if run)
+    only_heading = bool(path) and len(kept) == 1 and len(kept[0]) == 1
+    if kept and not only_heading:
+        yield Section(path=tuple(text for _, text in path), runs=kept)
+
+
+def _top_level(tokens: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
+    for index, token in enumerate(tokens):
+        if token.level == 0 and token.map and token.nesting >= 0:
+            yield token, tokens[min(index + 1, len(tokens) - 1)]
+
+
+def _block(token: Token, lines: Sequence[str]) -> Block:
+    start, end = token.map or [0, 0]
+    while end > start + 1 and not lines[end - 1].strip():
+        end -= 1
+    return Block(text="\n".join(lines[start:end]), start_line=start + 1, end_line=end)
+
+
+def _is_mdx(token: Token, text: str) -> bool:
+    if token.type not in ("paragraph_open", "html_block"):
+        return False
+    statements = all(MDX_STATEMENT.match(line) for line in text.splitlines())
+    return statements or MDX_TAGS_ONLY.fullmatch(text) is not None

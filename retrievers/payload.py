@@ -1,0 +1,106 @@
+"""Between a chunk and its Qdrant payload, by the names the settings give. Pure."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from retrievers.config import MetadataConfig
+from retrievers.records import ALIASES, Chunk
+
+NOT_METADATA = {"point_id", "text", "problems"}
+METADATA_FIELDS: tuple[str, ...] = tuple(f.name for f in fields(Chunk) if f.name not in NOT_METADATA)
+"""The fields of a chunk that are written under the payload's metadata key."""
+DERIVED_FIELDS = ("chunk_text_preview",)
+_NAMES = {
+    name: (name, *(alias for alias, canonical in ALIASES.items() if canonical == name)) for name in METADATA_FIELDS
+}
+
+
+def to_metadata(chunk: Chunk) -> dict[str, Any]:
+    """The metadata that indexing writes: every field that is known, and the preview."""
+    values = {name: getattr(chunk, name) for name in (*METADATA_FIELDS, *DERIVED_FIELDS)}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items() if v is not None}
+
+
+def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataConfig) -> Chunk:
+    """Read a payload. A value of the wrong type is left out and named in `problems`; nothing is guessed.
+
+    A point without a `chunk_id` is known by its point id, so that scores and golden ids have something to hold on to.
+    """
+    payload = payload or {}
+    text = payload.get(config.text_key)
+    nested = payload.get(config.nested_under) if config.nested_under else payload
+    metadata: Mapping[str, Any] = nested if isinstance(nested, Mapping) else {}
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, kind in _KINDS.items():
+        raw = _find(metadata, config.map.get(name), _NAMES[name])
+        if raw is None:
+            continue
+        value = kind.read(raw)
+        if value is None:
+            problems.append(f"{name}: expected {kind.expected}, got {raw!r}")
+        else:
+            values[name] = value
+    if not isinstance(text, str):
+        problems.append(f"text: expected text under payload key {config.text_key!r}, got {text!r}")
+    values.setdefault("chunk_id", str(point_id))
+    return Chunk(point_id=str(point_id), text=text if isinstance(text, str) else "", problems=tuple(problems), **values)
+
+
+def payload_key(name: str, config: MetadataConfig) -> str:
+    """The full payload key of a field, as Qdrant filters name it, e.g. `metadata.source_url`."""
+    canonical = ALIASES.get(name, name)
+    key = config.map.get(canonical, canonical)
+    return f"{config.nested_under}.{key}" if config.nested_under else key
+
+
+class _Kind:
+    """How a field's raw value is read; `read` gives None for a value of the wrong type."""
+
+    def __init__(self, expected: str, read: Callable[[Any], Any]) -> None:
+        self.expected = expected
+        self.read = read
+
+
+def _text(raw: Any) -> str | None:
+    return raw if isinstance(raw, str) and raw.strip() else None
+
+
+def _identifier(raw: Any) -> str | None:
+    return str(raw) if isinstance(raw, int) and not isinstance(raw, bool) else _text(raw)
+
+
+def _count(raw: Any) -> int | None:
+    return raw if isinstance(raw, int) and not isinstance(raw, bool) and raw >= 0 else None
+
+
+def _number(raw: Any) -> float | None:
+    return raw if isinstance(raw, int | float) and not isinstance(raw, bool) else None
+
+
+def _texts(raw: Any) -> tuple[str, ...] | None:
+    return tuple(raw) if isinstance(raw, list | tuple) and all(isinstance(item, str) for item in raw) else None
+
+
+def _find(metadata: Mapping[str, Any], mapped: str | None, names: tuple[str, ...]) -> Any:
+    if mapped is not None:
+        return metadata.get(mapped)
+    return next((metadata[name] for name in names if metadata.get(name) is not None), None)
+
+
+_TEXT = _Kind("text", _text)
+_IDENTIFIER = _Kind("text or a whole number", _identifier)
+_COUNT = _Kind("a whole number from 0", _count)
+_SPECIAL = {
+    "chunk_id": _IDENTIFIER,
+    "source_document_id": _IDENTIFIER,
+    "chunk_index": _COUNT,
+    "total_chunks": _COUNT,
+    "chunk_token_count": _COUNT,
+    "start_line": _COUNT,
+    "end_line": _COUNT,
+    "sidebar_position": _Kind("a number", _number),
+    "tags": _Kind("a list of texts", _texts),
+}
+_KINDS: Mapping[str, _Kind] = {name: _SPECIAL.get(name, _TEXT) for name in METADATA_FIELDS}

@@ -1,0 +1,126 @@
+"""A session and a collection as a person reads them, and as JSON. Pure: text and plain values out."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+import yaml
+
+from retrievers.connection import CollectionInfo
+from retrievers.inspection import PayloadKey, Proposal
+from retrievers.payload import to_metadata
+from retrievers.records import RetrievalSession, RetrievedChunk
+
+WIDTH = 100
+
+
+def session_json(session: RetrievalSession) -> dict[str, Any]:
+    """A session as plain JSON values: every field, chunks with their whole metadata."""
+    return {
+        "session_id": session.session_id,
+        "query": session.query,
+        "status": session.status,
+        "error": session.error,
+        "parameters": dict(session.parameters),
+        "embedding": {k: list(v) if isinstance(v, tuple) else v for k, v in session.embedding.items()},
+        "candidates_found": session.candidates_found,
+        "filtered_out": session.filtered_out,
+        "timings": asdict(session.timings),
+        "confidence": asdict(session.confidence) if session.confidence else None,
+        "warnings": list(session.warnings),
+        "suggestions": list(session.suggestions),
+        "chunks": [chunk_json(chunk) for chunk in session.chunks],
+        "below_threshold": [chunk_json(chunk) for chunk in session.below_threshold],
+    }
+
+
+def chunk_json(found: RetrievedChunk) -> dict[str, Any]:
+    """A retrieved chunk as plain JSON values."""
+    return {
+        "rank": found.rank,
+        "score": found.score,
+        "score_scale": found.score_scale,
+        "scores": dict(found.scores),
+        "source": found.source,
+        "breadcrumb": found.breadcrumb,
+        "point_id": found.chunk.point_id,
+        "text": found.chunk.text,
+        "metadata": to_metadata(found.chunk),
+        "problems": list(found.chunk.problems),
+        "retrieved_at": found.retrieved_at.isoformat() if isinstance(found.retrieved_at, datetime) else None,
+    }
+
+
+def session_text(session: RetrievalSession) -> str:
+    """A session for the terminal: ranked results, then the summary."""
+    if session.error:
+        return f"{session.status}: {session.error}"
+    lines = [line for chunk in session.chunks for line in _result(chunk)]
+    if not session.chunks:
+        lines += ["No result.", ""]
+        if session.below_threshold:
+            lines.append("Best matches below the threshold (not part of the result):")
+            lines += [line for chunk in session.below_threshold for line in _result(chunk)]
+    return "\n".join([*lines, *_summary(session)])
+
+
+def collection_text(info: CollectionInfo, keys: Sequence[PayloadKey], proposal: Proposal) -> str:
+    """A collection for the terminal: size, vectors, recorded model, payload keys, the proposed `metadata` setting."""
+    recorded = info.manifest.get("embedding")
+    model = f"{recorded['provider']}:{recorded['model']}" if recorded else "none recorded"
+    vectors = ", ".join(f"{name or '(unnamed)'}: {size}" for name, size in info.vectors.items())
+    lines = [
+        f"Collection   {info.name}",
+        f"Points       {info.points:,}",
+        f"Vectors      {vectors}; distance {info.distance}",
+        f"Sparse       {', '.join(info.sparse_vectors) or 'none'}",
+        f"Embedded by  {model}",
+        f"State        {info.manifest.get('state', 'not made by retrievers index')}",
+        "",
+        "Payload keys (of the first points):",
+    ]
+    width = max((len(key.key) for key in keys), default=0)
+    for key in keys:
+        types = ", ".join(f"{kind} × {count}" for kind, count in key.types.items())
+        lines.append(f"  {key.key:<{width}}  {types:<12}  {key.example}")
+    setting: dict[str, Any] = {"text_key": proposal.text_key or "?", "nested_under": proposal.nested_under}
+    if proposal.map:
+        setting["map"] = dict(proposal.map)
+    lines += [
+        "",
+        "Proposed setting for your experiment file (check it against the examples above):",
+        yaml.safe_dump({"retriever": {"metadata": setting}}, sort_keys=False).rstrip(),
+        "",
+        f"Found under their own names: {', '.join(proposal.same_name) or 'none'}",
+        f"Not found: {', '.join(proposal.missing) or 'none'}",
+    ]
+    return "\n".join(lines)
+
+
+def _result(found: RetrievedChunk) -> list[str]:
+    preview = found.chunk.chunk_text_preview
+    return [
+        f"{found.rank:>2}  {found.score:.3f}  {found.source}",
+        f"           {found.breadcrumb}",
+        f"           {preview[: WIDTH - 14]}{'…' if len(preview) > WIDTH - 14 else ''}",
+        "",
+    ]
+
+
+def _summary(session: RetrievalSession) -> list[str]:
+    timings, confidence, parameters = session.timings, session.confidence, session.parameters
+    stages = {"embed": timings.embed_ms, "search": timings.search_ms, "rerank": timings.rerank_ms}
+    spent = ", ".join(f"{name} {value:.1f} ms" for name, value in stages.items() if value is not None)
+    lines = [
+        f"{len(session.chunks)} returned of {session.candidates_found} found, "
+        f"{session.filtered_out} below the threshold"
+        f" · {parameters.get('mode')} · top_k {parameters.get('top_k')} · threshold {parameters.get('threshold'):g}"
+        f" · {parameters.get('collection')}",
+        f"{timings.total_ms:.1f} ms ({spent})",
+    ]
+    if confidence and confidence.average is not None:
+        lines.append(f"Confidence {confidence.level}: {confidence.reason}; average score {confidence.average:.2f}")
+    lines += [f"Warning: {text}" for text in session.warnings]
+    lines += [f"Try: {text}" for text in session.suggestions]
+    return lines

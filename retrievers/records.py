@@ -1,0 +1,172 @@
+"""What retrieval deals in: chunks, ranked results, candidates, sessions. All frozen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Literal
+
+ScoreScale = Literal["cosine", "bm25", "weighted", "rrf", "dbsf", "rerank"]
+Status = Literal["success", "error", "timeout"]
+
+PREVIEW_LENGTH = 200
+
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "url": "source_url",
+        "document_section": "section_path",
+        "source_document": "source_document_id",
+        "document_id": "source_document_id",
+        "vector_id": "point_id",
+    }
+)
+"""Other names under which a field is known, to its canonical name."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chunk:
+    """A passage of a page as the collection holds it.
+
+    Only `chunk_id`, `point_id` and `text` are certain; a collection made elsewhere may lack any of the others (None).
+    Lines are 1-based and inclusive; `section_path` is the headings from the page's top, joined by " > ".
+
+    Attributes:
+        problems: One line per payload value that has the wrong type and was therefore not taken over.
+    """
+
+    chunk_id: str
+    point_id: str
+    text: str
+    source_url: str | None = None
+    title: str | None = None
+    section_path: str | None = None
+    heading: str | None = None
+    chunk_index: int | None = None
+    total_chunks: int | None = None
+    source_document_id: str | None = None
+    content_hash: str | None = None
+    module: str | None = None
+    chapter: str | None = None
+    tags: tuple[str, ...] | None = None
+    sidebar_position: float | None = None
+    chunk_token_count: int | None = None
+    file_path: str | None = None
+    start_line: int | None = None
+    end_line: int | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def chunk_text_preview(self) -> str:
+        """The first 200 characters of the text, on one line."""
+        return " ".join(self.text.split())[:PREVIEW_LENGTH]
+
+    @property
+    def source(self) -> str:
+        """Where the chunk stands, as `path:start-end`, or as much of it as is known."""
+        place = self.file_path or self.source_url or self.chunk_id
+        return place if self.start_line is None else f"{place}:{self.start_line}-{self.end_line}"
+
+    @property
+    def breadcrumb(self) -> str:
+        """Module › chapter › heading, leaving out what is unknown or said twice."""
+        parts = [part for part in (self.module, self.chapter, self.heading) if part]
+        return " › ".join(dict.fromkeys(parts))
+
+    def value(self, name: str) -> Any:
+        """A field by its canonical name or an alias.
+
+        Raises:
+            AttributeError: There is no such field.
+        """
+        return getattr(self, ALIASES.get(name, name))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetrievedChunk:
+    """A chunk at its place in a result. `score` is on `score_scale`; `scores` holds the components it was made of."""
+
+    rank: int
+    score: float
+    score_scale: ScoreScale
+    chunk: Chunk
+    scores: Mapping[str, float] = field(default_factory=dict)
+    retrieved_at: datetime | None = None
+
+    @property
+    def source(self) -> str:
+        """Where the chunk stands, as `path:start-end`."""
+        return self.chunk.source
+
+    @property
+    def breadcrumb(self) -> str:
+        """Module › chapter › heading."""
+        return self.chunk.breadcrumb
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageTimings:
+    """Wall time of the stages of one search, in milliseconds. None: the stage did not run."""
+
+    embed_ms: float | None = None
+    search_ms: float | None = None
+    rerank_ms: float | None = None
+    total_ms: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidates:
+    """What the search found for one query, at full depth, in the total order (score descending, chunk id ascending)."""
+
+    query: str
+    chunks: tuple[RetrievedChunk, ...]
+    timings: StageTimings
+    vector: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Confidence:
+    """How sure a result looks, from its scores alone.
+
+    Attributes:
+        average: Mean score of the returned chunks; `minimum`, `maximum` and `deviation` (population) likewise.
+        coverage: Share of the requested `top_k` that was returned, 0 to 1.
+        level: `high`, `medium`, `low`, or `none` for an empty result.
+        reason: Why that level, in a sentence.
+    """
+
+    average: float | None
+    minimum: float | None
+    maximum: float | None
+    deviation: float | None
+    coverage: float
+    level: Literal["high", "medium", "low", "none"]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetrievalSession:
+    """One search and all that can be said of it.
+
+    Attributes:
+        parameters: The settings the search ran with (mode, top_k, threshold, collection).
+        embedding: Provider, model and dimension; `vector` as well when it was asked for.
+        candidates_found: How many candidates the search brought back.
+        filtered_out: How many of them the threshold removed.
+        below_threshold: The best of those, at most three; they are not part of the result.
+        status: `success`, `error` or `timeout`; `error` then says what happened.
+    """
+
+    session_id: str
+    query: str
+    parameters: Mapping[str, Any]
+    status: Status
+    error: str | None = None
+    chunks: tuple[RetrievedChunk, ...] = ()
+    below_threshold: tuple[RetrievedChunk, ...] = ()
+    candidates_found: int = 0
+    filtered_out: int = 0
+    embedding: Mapping[str, Any] = field(default_factory=dict)
+    timings: StageTimings = field(default_factory=StageTimings)
+    confidence: Confidence | None = None
+    warnings: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()

@@ -1,0 +1,238 @@
+"""QdrantRetriever: embed, search, threshold, cut; a LangChain retriever that also says how it went."""
+
+import logging
+import os
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
+from pydantic import ConfigDict, PrivateAttr
+
+from retrievers import confidence, search
+from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, RetrieverConfig
+from retrievers.connection import CollectionInfo, check_collection, describe, open_client, store_errors
+from retrievers.embeddings import make_embeddings
+from retrievers.errors import EmbeddingMismatchError, QueryError, RetrievalError, StoreTimeoutError
+from retrievers.payload import to_metadata
+from retrievers.records import Candidates, Chunk, RetrievalSession, RetrievedChunk, StageTimings
+from retrievers.selection import select
+from retrievers.settings import build, environment, file_layer
+
+log = logging.getLogger(__name__)
+
+
+class QdrantRetriever(BaseRetriever):
+    """Retrieves chunks from a Qdrant collection by the settings it was opened with.
+
+    `invoke` and `ainvoke` give LangChain documents and raise typed errors; `search` gives a `RetrievalSession` and
+    never raises for an operational fault; `candidates` gives what the search found, at full depth, for evaluation.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, frozen=True)
+
+    settings: RetrieverConfig
+    embeddings: Any
+    client: Any
+    _info: CollectionInfo = PrivateAttr()
+
+    @classmethod
+    def open(
+        cls, settings: RetrieverConfig, *, env: Mapping[str, str] | None = None, embeddings: Embeddings | None = None
+    ) -> Self:
+        """Connect, and check that the collection is whole and was embedded by the configured model.
+
+        Args:
+            settings: What to open.
+            env: Where API keys are looked up; the process environment and `.env` when left out.
+            embeddings: A ready model to use in place of the configured one's construction.
+
+        Raises:
+            RetrievalError: Typed, with what to do.
+        """
+        env = environment(os.environ) if env is None else env
+        embeddings = embeddings or make_embeddings(settings.embedding, env)
+        client = open_client(settings.store, env)
+        try:
+            info = describe(client, settings)
+            check_collection(client, settings, embeddings, info)
+        except BaseException:
+            client.close()
+            raise
+        retriever = cls(settings=settings, embeddings=embeddings, client=client)
+        retriever._info = info
+        return retriever
+
+    @classmethod
+    def from_config(cls, source: str | Path | RetrieverConfig, *, env: Mapping[str, str] | None = None) -> Self:
+        """Open a retriever from a YAML file, such as `python -m evals.run --export retriever.yaml` writes.
+
+        Raises:
+            RetrievalError: The file is wrong, or the collection cannot be opened.
+        """
+        if not isinstance(source, RetrieverConfig):
+            source = build(RetrieverConfig, [file_layer(Path(source), RetrieverConfig)])
+        return cls.open(source, env=env)
+
+    @property
+    def info(self) -> CollectionInfo:
+        """What the collection said of itself when it was opened."""
+        return self._info
+
+    def search(self, query: str, *, with_vector: bool = False) -> RetrievalSession:
+        """Retrieve, and tell how it went. Faults are in the session's `status` and `error`, not raised.
+
+        Args:
+            query: A question; blank gives an empty session with a message.
+            with_vector: Put the query's vector into the session.
+        """
+        try:
+            candidates = self._candidates([query], self.settings.top_k)[0]
+        except RetrievalError as error:
+            return self._failed(query, error)
+        return self._session(candidates, with_vector)
+
+    def search_batch(self, queries: Sequence[str]) -> list[RetrievalSession]:
+        """`search` for each query, order kept; one bad query does not spoil the others."""
+        return [self.search(query) for query in queries]
+
+    def candidates(self, queries: Sequence[str], *, depth: int | None = None) -> list[Candidates]:
+        """What the search finds for each query before threshold and cut, to the candidate depth.
+
+        Raises:
+            RetrievalError: A query is unusable, or embedding or search failed.
+        """
+        return self._candidates(queries, depth or self.settings.candidates)
+
+    def candidates_by_vector(self, vector: Sequence[float], *, depth: int | None = None) -> tuple[RetrievedChunk, ...]:
+        """`candidates` for a vector that is already there (a replayed query).
+
+        Raises:
+            StoreError: The search failed.
+        """
+        return search.semantic(self.client, self.settings, [vector], depth or self.settings.candidates)[0]
+
+    def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
+        """Chunks of the collection without a search, by field values (see `search.scroll`)."""
+        return search.scroll(self.client, self.settings, where)
+
+    def sample(self, count: int) -> list[tuple[str, Mapping[str, Any]]]:
+        """Point ids and raw payloads of the collection's first points, at most `count`.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        with store_errors(self.settings.store, self.settings.collection):
+            records, _ = self.client.scroll(self.settings.collection, limit=count, with_payload=True)
+        return [(str(record.id), record.payload or {}) for record in records]
+
+    def close(self) -> None:
+        """Let go of the store; an embedded one can then be opened by another process."""
+        self.client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        found = self._candidates([query], self.settings.top_k)[0]
+        kept = select(found.chunks, self.settings.top_k, self.settings.threshold).chunks
+        return [_document(chunk) for chunk in kept]
+
+    def _candidates(self, queries: Sequence[str], depth: int) -> list[Candidates]:
+        for query in queries:
+            check_query(query)
+        start = time.perf_counter()
+        vectors = [self.embeddings.embed_query(query) for query in queries]
+        self._check_dimension(vectors)
+        embedded = time.perf_counter()
+        found = search.semantic(self.client, self.settings, vectors, depth)
+        end = time.perf_counter()
+        share = 1000 / max(1, len(queries))
+        timings = StageTimings(
+            embed_ms=(embedded - start) * share, search_ms=(end - embedded) * share, total_ms=(end - start) * share
+        )
+        return [
+            Candidates(query=query, chunks=chunks, timings=timings, vector=tuple(vector))
+            for query, chunks, vector in zip(queries, found, vectors, strict=True)
+        ]
+
+    def _check_dimension(self, vectors: Sequence[Sequence[float]]) -> None:
+        for vector in vectors:
+            if len(vector) != self._info.dimension:
+                name = f"{self.settings.embedding.provider}:{self.settings.embedding.resolved_model}"
+                raise EmbeddingMismatchError(
+                    f"collection {self._info.name!r} holds vectors of {self._info.dimension} dimensions, "
+                    f"but {name} made one of {len(vector)}"
+                )
+
+    def _session(self, found: Candidates, with_vector: bool) -> RetrievalSession:
+        top_k, threshold = self.settings.top_k, self.settings.threshold
+        selection = select(found.chunks, top_k, threshold)
+        return RetrievalSession(
+            session_id=uuid.uuid4().hex,
+            query=found.query,
+            parameters=self._parameters(),
+            status="success",
+            chunks=selection.chunks,
+            below_threshold=selection.below_threshold,
+            candidates_found=len(found.chunks),
+            filtered_out=selection.filtered_out,
+            embedding=self._embedding(found.vector if with_vector else None),
+            timings=found.timings,
+            confidence=confidence.confidence(selection.chunks, top_k, threshold),
+            warnings=confidence.warnings(selection, threshold),
+            suggestions=confidence.suggestions(selection),
+        )
+
+    def _failed(self, query: str, error: RetrievalError) -> RetrievalSession:
+        blank = isinstance(error, QueryError) and not query.strip()
+        timeout = isinstance(error, StoreTimeoutError)
+        if not isinstance(error, QueryError):
+            log.error("search failed: %s", error, extra={"query": query, "collection": self.settings.collection})
+        return RetrievalSession(
+            session_id=uuid.uuid4().hex,
+            query=query,
+            parameters=self._parameters(),
+            status="success" if blank else "timeout" if timeout else "error",
+            error=None if blank else str(error),
+            warnings=(str(error),) if blank else (),
+            embedding=self._embedding(None),
+        )
+
+    def _parameters(self) -> dict[str, Any]:
+        keys = ("collection", "mode", "top_k", "threshold", "candidates")
+        return {key: getattr(self.settings, key) for key in keys}
+
+    def _embedding(self, vector: tuple[float, ...] | None) -> dict[str, Any]:
+        config = self.settings.embedding
+        known = {"provider": config.provider, "model": config.resolved_model, "dimension": self._info.dimension}
+        return known if vector is None else {**known, "vector": vector}
+
+
+def check_query(query: str) -> None:
+    """Refuse a query that cannot be searched for.
+
+    Raises:
+        QueryError: It is blank, or longer than 512 words or 4,000 characters.
+    """
+    if not query.strip():
+        raise QueryError("the query is empty; expected a question or some words")
+    words = len(query.split())
+    if words > MAX_QUERY_WORDS or len(query) > MAX_QUERY_CHARACTERS:
+        raise QueryError(
+            f"the query is too long: {words} words and {len(query)} characters; "
+            f"at most {MAX_QUERY_WORDS} words and {MAX_QUERY_CHARACTERS} characters"
+        )
+
+
+def _document(found: RetrievedChunk) -> Document:
+    metadata = {**to_metadata(found.chunk), "score": found.score, "score_scale": found.score_scale, "rank": found.rank}
+    return Document(id=found.chunk.point_id, page_content=found.chunk.text, metadata=metadata)

@@ -1,0 +1,211 @@
+"""Settings out of layers: flags over experiment file over environment over `.env` over defaults.
+
+A layer is a nested dict with a label; `build` merges them, validates the whole and reports every fault at once,
+with the value, where it came from and what was expected.
+"""
+
+import argparse
+from collections import abc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import yaml
+from dotenv import dotenv_values
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from retrievers.errors import ConfigError, nearest
+
+Model = TypeVar("Model", bound=BaseModel)
+ENVIRONMENT: Mapping[str, str] = {
+    "QDRANT_URL": "store.url",
+    "RAG_DEFAULT_COLLECTION": "collection",
+    "RAG_DEFAULT_TOP_K": "top_k",
+    "RAG_SIMILARITY_THRESHOLD": "threshold",
+    "RAG_SEARCH_MODE": "mode",
+}
+"""Environment variables that set retriever settings where the experiment file is silent."""
+EXCLUSIVE = (("store.url", "store.path"), ("dataset.path", "dataset.hub"))
+"""Settings of which a higher layer's choice replaces the lower layer's other one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """Nested settings and where they came from, for error messages."""
+
+    label: str
+    values: Mapping[str, Any]
+
+
+def environment(environ: Mapping[str, str], dotenv: Path = Path(".env")) -> dict[str, str]:
+    """The environment, completed by a `.env` file where a variable is not set. Changes neither."""
+    fallback = {k: v for k, v in dotenv_values(dotenv).items() if v is not None} if dotenv.is_file() else {}
+    return {**fallback, **environ}
+
+
+def environment_layer(env: Mapping[str, str], prefix: str = "") -> Layer:
+    """The settings that the environment names; `prefix` is where the retriever's settings sit in the whole."""
+    found = {prefix + setting: env[name] for name, setting in ENVIRONMENT.items() if env.get(name)}
+    return Layer(label="the environment", values=nest(found))
+
+
+def file_layer(path: Path, model: type[BaseModel]) -> Layer:
+    """The settings of a YAML file; relative paths in it are taken from the file's own folder.
+
+    Raises:
+        ConfigError: The file cannot be read, is not YAML, or is not a mapping.
+    """
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: expected a mapping of settings, got {type(values).__name__}")
+    flat = dict(flatten(values))
+    for name, info in leaves(model).items():
+        if _is_path(info) and isinstance(flat.get(name), str):
+            flat[name] = str((path.parent / flat[name]).resolve())
+    return Layer(label=str(path), values=nest(flat))
+
+
+def build(model: type[Model], layers: Sequence[Layer]) -> Model:
+    """Merge layers, lowest first, and validate the whole.
+
+    Raises:
+        ConfigError: With one line per fault: setting, value, where it was set, what was expected.
+    """
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        values = dict(flatten(layer.values))
+        for pair in EXCLUSIVE:
+            _drop_replaced(merged, values, pair)
+        for name in list(merged):  # a mapping set higher up replaces single entries below, and the other way round
+            if any(name.startswith(f"{new}.") or new.startswith(f"{name}.") for new in values):
+                del merged[name]
+        merged.update(values)
+    try:
+        return model.model_validate(nest(merged))
+    except ValidationError as error:
+        faults = [_explain(model, dict(item), layers) for item in error.errors(include_url=False)]
+        raise ConfigError("\n".join(faults)) from None
+
+
+def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
+    """Give the parser a dotted flag for every setting of the model."""
+    groups: dict[str, argparse._ArgumentGroup] = {}
+    for name, info in leaves(model).items():
+        title = name.rpartition(".")[0] or "settings"
+        group = groups.setdefault(title, parser.add_argument_group(title))
+        default = info.get_default(call_default_factory=True) if not info.is_required() else None
+        shown = (
+            "" if default in (None, "") or isinstance(default, BaseModel | dict) else f" (default: {_plain(default)})"
+        )
+        group.add_argument(
+            f"--{name.replace('_', '-')}",
+            dest=name,
+            default=argparse.SUPPRESS,
+            metavar=name.rpartition(".")[2].upper(),
+            help=((info.description or "") + shown).replace("%", "%%"),
+        )
+
+
+def flag_layer(namespace: argparse.Namespace, model: type[BaseModel]) -> Layer:
+    """The settings given as flags. Lists and mappings are written as YAML (`[a, b]`, `{a: b}`).
+
+    Raises:
+        ConfigError: A list or mapping is not valid YAML.
+    """
+    known = leaves(model)
+    given = {name: _parse(name, raw, known[name]) for name, raw in vars(namespace).items() if name in known}
+    return Layer(label="the command line", values=nest(given))
+
+
+def leaves(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
+    """Every setting of a model by its dotted name, nested models opened."""
+    found: dict[str, FieldInfo] = {}
+    for name, info in model.model_fields.items():
+        inner = info.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            found |= leaves(inner, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = info
+    return found
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested mappings as (dotted name, value); an empty mapping is a value."""
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `flatten`."""
+    tree: dict[str, Any] = {}
+    for name, value in flat.items():
+        *parents, last = name.split(".")
+        node = tree
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[last] = value
+    return tree
+
+
+def _drop_replaced(merged: dict[str, Any], values: Mapping[str, Any], pair: tuple[str, str]) -> None:
+    for one, other in (pair, pair[::-1]):
+        chosen = [n for n in values if (n == one or n.endswith(f".{one}")) and values[n] is not None]
+        for name in chosen:
+            replaced = name.removesuffix(one) + other
+            if replaced not in values:
+                merged.pop(replaced, None)
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _types(annotation: Any) -> Iterable[Any]:
+    yield annotation
+    for argument in get_args(annotation):
+        yield from _types(argument)
+
+
+def _is_path(info: FieldInfo) -> bool:
+    return Path in _types(info.annotation)
+
+
+def _parse(name: str, raw: str, info: FieldInfo) -> Any:
+    structured = {list, tuple, dict, Mapping, Sequence}
+    origins = {getattr(kind, "__origin__", kind) for kind in _types(info.annotation)}
+    if not origins & (structured | {abc.Mapping, abc.Sequence}):
+        return raw
+    try:
+        value = yaml.safe_load(raw)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--{name.replace('_', '-')}: {raw!r} is not valid YAML: {error}") from error
+    if isinstance(value, str) and origins & {list, tuple, abc.Sequence}:
+        return [part.strip() for part in value.split(",")]
+    return [value] if isinstance(value, int | float) else value
+
+
+def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Layer]) -> str:
+    name = ".".join(str(part) for part in item["loc"])
+    origin = next((la.label for la in reversed(layers) if any(_same(name, n) for n, _ in flatten(la.values))), None)
+    where = f" (set by {origin})" if origin else ""
+    if item["type"] == "extra_forbidden":
+        return f"{name}: unknown setting{where}{nearest(name, leaves(model))}"
+    if item["type"] == "missing":
+        return f"{name}: this setting is required"
+    message = str(item["msg"]).removeprefix("Value error, ")
+    got = "" if isinstance(item["input"], Mapping | BaseModel) else f", got {item['input']!r}"
+    return f"{name or 'settings'}: {message}{got}{where}"
+
+
+def _same(name: str, other: str) -> bool:
+    return name == other or other.startswith(f"{name}.") or name.startswith(f"{other}.")
