@@ -1,0 +1,1 @@
+"""Evaluation of retrieval: golden queries in, scores with their uncertainty out."""

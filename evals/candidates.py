@@ -1,0 +1,146 @@
+"""Golden queries × retriever: candidates once at full depth, then the latency and determinism passes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from typing import Literal
+
+from evals.dataset.schema import Case
+from evals.records import Call, LatencyPass, Repetition
+from retrievers.errors import RetrievalError
+from retrievers.records import Candidates, RetrievalSession, RetrievedChunk
+from retrievers.retriever import QdrantRetriever
+
+Progress = Callable[[str, int, int], None]
+Ranked = tuple[tuple[str, float], ...]
+BATCH = 32
+
+
+def collect(retriever: QdrantRetriever, cases: Sequence[Case], progress: Progress) -> dict[str, Candidates]:
+    """What the search finds for every case, at full candidate depth, by case id.
+
+    Raises:
+        RetrievalError: A query is unusable, or embedding or search failed; the case is named.
+    """
+    found: dict[str, Candidates] = {}
+    for start in range(0, len(cases), BATCH):
+        batch = cases[start : start + BATCH]
+        try:
+            results = retriever.candidates([case.query for case in batch])
+        except RetrievalError as error:
+            raise type(error)(f"cases {batch[0].id!r} to {batch[-1].id!r}: {error}") from error
+        found |= {case.id: result for case, result in zip(batch, results, strict=True)}
+        progress("retrieving", len(found), len(cases))
+    return found
+
+
+def measure_latency(
+    retriever: QdrantRetriever,
+    cases: Sequence[Case],
+    *,
+    warmup: int,
+    repeats: int,
+    concurrency: Sequence[int],
+    progress: Progress,
+) -> tuple[LatencyPass, ...]:
+    """Time single calls of `search`, as an application makes them, at each concurrency, after warm-up.
+
+    Args:
+        retriever: What is measured.
+        cases: Whose queries are called.
+        warmup: Calls before the measurement.
+        repeats: How often every query is called at each concurrency.
+        concurrency: Numbers of threads that call at once; results must equal those of the serial pass.
+        progress: Told how far the work is.
+
+    Raises:
+        RetrievalError: A call failed.
+    """
+    for number in range(warmup):
+        _checked(retriever.search(cases[number % len(cases)].query))
+    calls = [case for _ in range(repeats) for case in cases]
+    serial: dict[str, Ranked] = {}
+    passes = []
+    for level in concurrency:
+        sessions = _call(retriever, calls, level, progress)
+        results = [(case.id, ranked(session.chunks)) for case, session in zip(calls, sessions, strict=True)]
+        serial = serial or dict(results)
+        passes.append(
+            LatencyPass(
+                concurrency=level,
+                calls=tuple(_timed(case, session) for case, session in zip(calls, sessions, strict=True)),
+                differing=tuple(dict.fromkeys(case_id for case_id, result in results if result != serial[case_id])),
+            )
+        )
+    return tuple(passes)
+
+
+def repeat(
+    retriever: QdrantRetriever,
+    cases: Sequence[Case],
+    first: Mapping[str, Candidates],
+    *,
+    repeats: int,
+    progress: Progress,
+) -> tuple[Repetition, ...]:
+    """Ask every query again, caches bypassed, and compare ordered ids and scores exactly with the first time.
+
+    Raises:
+        RetrievalError: A call failed.
+    """
+    found = []
+    for done, case in enumerate(cases, 1):
+        for _ in range(repeats):
+            again = retriever.candidates([case.query])[0]
+            found.append(_compare(retriever, case.id, first[case.id], again))
+        progress("repeating", done, len(cases))
+    return tuple(found)
+
+
+def ranked(chunks: Sequence[RetrievedChunk]) -> Ranked:
+    """Chunk ids with scores, in rank order."""
+    return tuple((found.chunk.chunk_id, found.score) for found in chunks)
+
+
+def cause_of_change(
+    first: Ranked, again: Ranked, replayed: Callable[[], Ranked]
+) -> Literal["ties", "index", "embedding"]:
+    """Why two results of one query differ.
+
+    Ties: the scores are the same and only chunks of equal score changed places. Embedding: searching again with the
+    first vector gives the first result. Index: it does not.
+    """
+    if [score for _, score in first] == [score for _, score in again] and sorted(first) == sorted(again):
+        return "ties"
+    return "embedding" if replayed() == first else "index"
+
+
+def _compare(retriever: QdrantRetriever, case_id: str, first: Candidates, again: Candidates) -> Repetition:
+    before, after = ranked(first.chunks), ranked(again.chunks)
+    if before == after:
+        return Repetition(query_id=case_id, identical=True, max_score_delta=0.0)
+    scores = dict(before)
+    deltas = [abs(score - scores[chunk_id]) for chunk_id, score in after if chunk_id in scores]
+    cause = cause_of_change(before, after, lambda: ranked(retriever.candidates_by_vector(first.vector or ())))
+    return Repetition(query_id=case_id, identical=False, max_score_delta=max(deltas, default=0.0), cause=cause)
+
+
+def _call(retriever: QdrantRetriever, calls: Sequence[Case], level: int, progress: Progress) -> list[RetrievalSession]:
+    stage = "timing" if level == 1 else f"timing ×{level}"
+    sessions: list[RetrievalSession] = []
+    with ThreadPoolExecutor(level) as pool:
+        for session in pool.map(lambda case: retriever.search(case.query), calls):
+            sessions.append(_checked(session))
+            progress(stage, len(sessions), len(calls))
+    return sessions
+
+
+def _checked(session: RetrievalSession) -> RetrievalSession:
+    if session.status != "success":
+        raise RetrievalError(f"query {session.query!r}: {session.error}")
+    return session
+
+
+def _timed(case: Case, session: RetrievalSession) -> Call:
+    stages = {name.removesuffix("_ms"): value for name, value in asdict(session.timings).items() if value is not None}
+    return Call(query_id=case.id, stages=stages)

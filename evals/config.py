@@ -1,0 +1,103 @@
+"""The settings of an experiment: frozen, checked in full before anything runs."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, field_validator, model_validator
+
+from retrievers.config import RetrieverConfig, Settings
+
+CRITERION = re.compile(r"\s*(<=|>=|==|<|>)\s*([-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*")
+
+
+class DatasetConfig(Settings):
+    """Which golden queries: a local file or folder, or a hub id with its revision; of them a split, ids, a number."""
+
+    path: Path | None = Field(None, description="golden .jsonl file, or a folder of them")
+    hub: str | None = Field(None, description="Hugging Face hub id, in place of path")
+    revision: str | None = Field(None, description="commit hash of the hub data set; required with hub")
+    split: str | None = Field(None, description="only cases of this split")
+    ids: tuple[str, ...] = Field((), description="only these case ids (whatever their split)")
+    limit: int | None = Field(None, ge=1, description="at most this many cases")
+
+    @model_validator(mode="after")
+    def _pinned(self) -> Self:
+        if self.hub and self.path:
+            raise ValueError("give either path or hub, not both")
+        if self.hub and not self.revision:
+            raise ValueError("hub needs a revision (a commit hash), or the data may change under the scores")
+        return self
+
+
+class SourcesConfig(Settings):
+    """Where the source pages are, against which metadata and content are checked."""
+
+    dir: Path | None = Field(None, description="folder of the source pages")
+    base_url: str = Field("/docs", description="what page addresses begin with")
+
+
+class IndexConfig(Settings):
+    """The embedded collection that the evaluation itself builds out of `sources.dir` (never one on a server)."""
+
+    collection: str | None = Field(None, description="embedded collection to keep up to date with sources.dir")
+    max_tokens: int = Field(256, ge=16, le=4096, description="token budget of a chunk")
+
+
+class LatencyConfig(Settings):
+    """How latency is measured: single calls after warm-up, at each concurrency."""
+
+    warmup: int = Field(5, ge=0, description="calls before the measurement")
+    repeats: int = Field(2, ge=1, le=1000, description="how often every query is called")
+    concurrency: tuple[int, ...] = Field((1, 4), description="calls at once; 1 is serial")
+
+    @field_validator("concurrency")
+    @classmethod
+    def _positive(cls, values: tuple[int, ...]) -> tuple[int, ...]:
+        if any(value < 1 or value > 64 for value in values):
+            raise ValueError("expected numbers from 1 to 64")
+        return tuple(sorted({1, *values}))
+
+
+class DeterminismConfig(Settings):
+    """How often every query is asked again."""
+
+    repeats: int = Field(2, ge=1, le=100, description="times every query is asked again")
+
+
+class TrackingConfig(Settings):
+    """Where runs are logged."""
+
+    enabled: bool = Field(True, description="log to MLflow")
+    uri: str | None = Field(None, description="MLflow tracking URI; the database under ./mlruns when left out")
+    experiment: str = Field("retrieval-evals", min_length=1, description="MLflow experiment")
+    run_name: str | None = Field(None, description="name of the run; the experiment's and the time when left out")
+
+
+class ExperimentConfig(Settings):
+    """A whole experiment."""
+
+    name: str = Field("experiment", min_length=1, description="what the experiment is called")
+    dataset: DatasetConfig = Field(default_factory=lambda: DatasetConfig.model_validate({}), description="golden data")
+    retriever: RetrieverConfig = Field(
+        default_factory=lambda: RetrieverConfig.model_validate({}), description="what is evaluated"
+    )
+    sources: SourcesConfig = Field(default_factory=lambda: SourcesConfig.model_validate({}), description="pages")
+    index: IndexConfig = Field(default_factory=lambda: IndexConfig.model_validate({}), description="indexing")
+    metrics: tuple[str, ...] = Field(("*",), min_length=1, description="metric names or patterns such as ranking/*")
+    criteria: Mapping[str, str] = Field(default_factory=dict, description="metric: condition, e.g. '>= 0.8'")
+    latency: LatencyConfig = Field(default_factory=lambda: LatencyConfig.model_validate({}), description="latency")
+    determinism: DeterminismConfig = Field(
+        default_factory=lambda: DeterminismConfig.model_validate({}), description="determinism"
+    )
+    tracking: TrackingConfig = Field(default_factory=lambda: TrackingConfig.model_validate({}), description="MLflow")
+    seed: int = Field(0, ge=0, description="seed of all resampling")
+
+    @field_validator("criteria")
+    @classmethod
+    def _conditions(cls, criteria: Mapping[str, str]) -> Mapping[str, str]:
+        for metric, condition in criteria.items():
+            if not CRITERION.fullmatch(condition):
+                raise ValueError(f"{metric}: expected a condition such as '>= 0.8', got {condition!r}")
+        return criteria

@@ -1,0 +1,1 @@
+"""Golden queries: their schema, their reading, and which chunks their evidence makes relevant."""

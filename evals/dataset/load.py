@@ -1,0 +1,179 @@
+"""Reading golden queries: every line validated first, then handed on as a Hugging Face dataset."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from evals.config import DatasetConfig
+from evals.dataset.schema import Case
+from evals.errors import DatasetError
+from retrievers.errors import nearest
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+MAX_FAULTS_SHOWN = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldenSet:
+    """Golden queries ready for a run.
+
+    Attributes:
+        cases: The chosen cases, in file order.
+        places: Case id to `file:line`, for messages.
+        name: Where they came from.
+        fingerprint: SHA-256 over the chosen cases' content, independent of file, order of keys and formatting.
+    """
+
+    cases: tuple[Case, ...]
+    places: Mapping[str, str]
+    name: str
+    fingerprint: str
+
+    def to_huggingface(self) -> "Dataset":
+        """The cases as a Hugging Face dataset, one row a case."""
+        from datasets import Dataset
+
+        return Dataset.from_list(
+            [case.model_dump() | {"relevant_ids": json.dumps(case.relevant_ids)} for case in self.cases]
+        )
+
+
+def load_golden(config: DatasetConfig) -> GoldenSet:
+    """Read, validate and choose cases.
+
+    Args:
+        config: A local file or folder of JSON Lines, or a hub id with a pinned revision; which split, ids, how many.
+
+    Raises:
+        DatasetError: With every fault at its file and line, or because nothing is left to run.
+    """
+    rows = list(_hub_rows(config) if config.hub else _file_rows(config.path))
+    cases, places = validate_rows(rows)
+    chosen = choose(cases, config)
+    return GoldenSet(
+        cases=chosen,
+        places=places,
+        name=config.hub or str(config.path),
+        fingerprint=fingerprint(chosen),
+    )
+
+
+def validate_rows(rows: Iterable[tuple[str, Any]]) -> tuple[tuple[Case, ...], dict[str, str]]:
+    """Turn (place, JSON value or error) pairs into cases.
+
+    Raises:
+        DatasetError: Listing every fault of every row.
+    """
+    cases: list[Case] = []
+    faults: list[str] = []
+    places: dict[str, str] = {}
+    for place, row in rows:
+        if isinstance(row, Exception):
+            faults.append(f"{place}: {row}")
+            continue
+        try:
+            case = Case.model_validate(row)
+        except ValidationError as error:
+            faults += [f"{place}: {_explain(dict(item))}" for item in error.errors(include_url=False)]
+            continue
+        if case.id in places:
+            faults.append(f"{place}: id {case.id!r} is used already at {places[case.id]}")
+            continue
+        places[case.id] = place
+        cases.append(case)
+    if faults:
+        more = [f"… and {len(faults) - MAX_FAULTS_SHOWN} more"] if len(faults) > MAX_FAULTS_SHOWN else []
+        raise DatasetError(f"{len(faults)} faults in the golden data:", [*faults[:MAX_FAULTS_SHOWN], *more])
+    if not cases:
+        raise DatasetError("the golden data holds no case")
+    return tuple(cases), places
+
+
+def choose(cases: Sequence[Case], config: DatasetConfig) -> tuple[Case, ...]:
+    """The cases of the configured split and ids, up to the limit, in file order.
+
+    Raises:
+        DatasetError: A split or id does not exist, or nothing is left.
+    """
+    splits = sorted({case.split for case in cases if case.split})
+    if config.split and config.split not in splits:
+        have = f"it has {', '.join(map(repr, splits))}" if splits else "its cases name none"
+        raise DatasetError(f"dataset.split: the golden data has no split {config.split!r}: {have}")
+    unknown = [i for i in config.ids if i not in {case.id for case in cases}]
+    if unknown:
+        hint = nearest(unknown[0], (case.id for case in cases))
+        raise DatasetError(f"dataset.ids: no case with id {', '.join(map(repr, unknown))}{hint}")
+    chosen = [
+        case
+        for case in cases
+        if (case.id in config.ids if config.ids else config.split is None or case.split == config.split)
+    ]
+    return tuple(chosen[: config.limit])
+
+
+def fingerprint(cases: Sequence[Case]) -> str:
+    """SHA-256 over the content of cases, in the order of their ids."""
+    rows = sorted((case.model_dump(mode="json") for case in cases), key=lambda row: str(row["id"]))
+    text = json.dumps(rows, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _file_rows(path: Path | None) -> Iterator[tuple[str, Any]]:
+    if path is None:
+        raise DatasetError("no golden data: set dataset.path (a .jsonl file or a folder of them) or dataset.hub")
+    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    if not files:
+        raise DatasetError(f"{path}: holds no .jsonl file")
+    for file in files:
+        try:
+            text = file.read_bytes().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise DatasetError(f"{file}: not UTF-8 (byte {error.start}: {error.reason})") from error
+        except OSError as error:
+            raise DatasetError(f"{file}: cannot be read: {error.strerror}; expected a JSON Lines file") from error
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                yield f"{file}:{number}", _parse(line)
+
+
+def _parse(line: str) -> Any:
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        return ValueError(f"not valid JSON: {error.msg} at column {error.colno}")
+    return value if isinstance(value, dict) else ValueError(f"expected a JSON object, got {type(value).__name__}")
+
+
+def _hub_rows(config: DatasetConfig) -> Iterator[tuple[str, Any]]:
+    from datasets import load_dataset
+
+    try:
+        rows = load_dataset(config.hub, revision=config.revision, split="train")
+    except Exception as error:  # the hub client has many; the cause is kept in the message
+        raise DatasetError(
+            f"dataset.hub {config.hub!r} at revision {config.revision!r} cannot be loaded: "
+            f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        ) from error
+    for number, row in enumerate(rows, 1):
+        values = {key: value for key, value in row.items() if value is not None}
+        if isinstance(values.get("relevant_ids"), str):
+            values["relevant_ids"] = json.loads(values["relevant_ids"])
+        yield f"{config.hub}:{number}", values
+
+
+def _explain(item: dict[str, Any]) -> str:
+    name = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "extra_forbidden":
+        return f"{name}: unknown field{nearest(str(item['loc'][-1]), Case.model_fields)}"
+    if item["type"] == "missing":
+        return f"{name}: this field is required"
+    message = str(item["msg"]).removeprefix("Value error, ")
+    got = "" if isinstance(item["input"], dict) else f", got {item['input']!r}"
+    return f"{name + ': ' if name else ''}{message}{got}"

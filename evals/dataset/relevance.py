@@ -1,0 +1,115 @@
+"""Evidence to chunks: which chunks of a collection a golden query makes relevant. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+
+from evals.dataset.schema import Case, Evidence
+from evals.errors import DatasetError
+from retrievers.records import Chunk
+
+HALF = 0.5
+LEAST = 0.1
+"""The chunk that holds most of a quote must hold at least this share of it, or the quote is not there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relevance:
+    """What is relevant to one case.
+
+    Attributes:
+        grades: Chunk id to grade, all above 0; the highest where several evidence items name a chunk.
+        items: For each evidence item the chunks that hold it.
+    """
+
+    grades: Mapping[str, int] = field(default_factory=dict)
+    items: tuple[frozenset[str], ...] = ()
+
+
+def evidence_urls(cases: Sequence[Case]) -> list[str]:
+    """The addresses of all pages that evidence names, sorted."""
+    return sorted({evidence.source_url for case in cases for evidence in case.evidence})
+
+
+def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str, str]) -> dict[str, Relevance]:
+    """Find the relevant chunks of every case.
+
+    A quote makes those chunks relevant that hold at least half of it (white space normalised), or else the one that
+    holds most; the chunks under the evidence's heading are tried first, then the whole page. Without a quote all chunks
+    under the heading and its sub-headings are relevant. `relevant_ids` are taken as they are.
+
+    Args:
+        cases: Golden queries.
+        chunks: The chunks of every page that evidence names (see `evidence_urls`).
+        places: Case id to `file:line`, for messages.
+
+    Raises:
+        DatasetError: Evidence that resolves to no chunk, each with its place.
+    """
+    pages: dict[str, list[Chunk]] = {}
+    for chunk in chunks:
+        pages.setdefault(chunk.source_url or "", []).append(chunk)
+    faults: list[str] = []
+    found: dict[str, Relevance] = {}
+    for case in cases:
+        grades = {key: grade for key, grade in case.relevant_ids.items() if grade > 0}
+        items = [frozenset([key]) for key in grades]
+        for number, evidence in enumerate(case.evidence):
+            holders = _holders(evidence, pages.get(evidence.source_url, []))
+            if not holders:
+                known = evidence.source_url in pages
+                faults.append(f"{places.get(case.id, case.id)}: {_unresolved(number, evidence, known)}")
+                continue
+            items.append(holders)
+            for chunk_id in holders:
+                grades[chunk_id] = max(grades.get(chunk_id, 0), evidence.grade)
+        found[case.id] = Relevance(grades=grades, items=tuple(items))
+    if faults:
+        raise DatasetError(f"{len(faults)} evidence items do not resolve to a chunk of the collection:", faults)
+    return found
+
+
+def normalise(text: str) -> str:
+    """Text with every stretch of white space as one space."""
+    return " ".join(text.split())
+
+
+def share_held(quote: str, text: str) -> float:
+    """How much of a quote stands in a text as one stretch, 0 to 1; both normalised."""
+    if quote in text:
+        return 1.0
+    match = SequenceMatcher(None, quote, text, autojunk=False).find_longest_match()
+    return match.size / len(quote)
+
+
+def _holders(evidence: Evidence, page: Sequence[Chunk]) -> frozenset[str]:
+    under = [chunk for chunk in page if _is_under(chunk, evidence.heading)]
+    if evidence.quote is None:
+        return frozenset(chunk.chunk_id for chunk in under)
+    quote = normalise(evidence.quote)
+    return _holding(quote, under) or _holding(quote, page)
+
+
+def _holding(quote: str, chunks: Sequence[Chunk]) -> frozenset[str]:
+    shares = {chunk.chunk_id: share_held(quote, normalise(chunk.text)) for chunk in chunks}
+    enough = frozenset(chunk_id for chunk_id, share in shares.items() if share >= HALF)
+    if enough or not shares:
+        return enough
+    best = min(shares, key=lambda chunk_id: (-shares[chunk_id], chunk_id))
+    return frozenset([best]) if shares[best] >= LEAST else frozenset()
+
+
+def _is_under(chunk: Chunk, heading: str | None) -> bool:
+    if heading is None:
+        return True
+    path = (chunk.section_path or "").split(" > ")
+    return heading in path or heading == chunk.heading
+
+
+def _unresolved(number: int, evidence: Evidence, page_known: bool) -> str:
+    name = f"evidence.{number}"
+    if not page_known:
+        return f"{name}: the collection has no page {evidence.source_url!r}"
+    if evidence.quote is None:
+        return f"{name}: no chunk of {evidence.source_url!r} stands under the heading {evidence.heading!r}"
+    return f"{name}: no chunk of {evidence.source_url!r} holds the quote {evidence.quote[:60]!r}"

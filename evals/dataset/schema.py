@@ -1,0 +1,97 @@
+"""A golden query, as a line of a JSON Lines file holds it."""
+
+import re
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+MAX_GRADE = 10
+Text = Annotated[str, Field(min_length=1)]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Evidence(_Record):
+    """A passage that answers a query, anchored in its page so that it outlives re-chunking.
+
+    Attributes:
+        source_url: Address of the page.
+        heading: The nearest heading above the passage.
+        quote: The passage, verbatim but for white space. Without it all text under the heading is meant.
+        grade: How much it gives, 1 (background) upwards.
+    """
+
+    source_url: Text
+    heading: Text | None = None
+    quote: Text | None = None
+    grade: int = Field(1, ge=1, le=MAX_GRADE)
+
+    @model_validator(mode="after")
+    def _anchored(self) -> Self:
+        if self.heading is None and self.quote is None:
+            raise ValueError("needs a quote or a heading")
+        return self
+
+
+class Case(_Record):
+    """A golden query with what a right retrieval returns.
+
+    Attributes:
+        id: Unique within the file.
+        reference_answer: The right answer, supported by the evidence; metrics that read it are unscored without.
+        evidence: Passages that answer the query; none for a query out of scope.
+        relevant_ids: Chunk ids with grades, in place of evidence (as BEIR and TREC have them).
+        in_scope: Whether the documents answer the query at all.
+        expected_topics: Terms of which each occurs in a right result.
+        source_url_pattern: A regular expression that the address of at least one right chunk matches.
+        min_results: How many chunks a right result has at least.
+        split: Such as `dev` or `test`.
+    """
+
+    id: Text
+    query: Text
+    reference_answer: Text | None = None
+    evidence: list[Evidence] = Field(default_factory=list)
+    relevant_ids: dict[str, int] = Field(default_factory=dict)
+    in_scope: bool = True
+    query_type: str | None = None
+    expected_topics: list[Text] = Field(default_factory=list)
+    source_url_pattern: Text | None = None
+    min_results: int = Field(1, ge=1, le=100)
+    tags: list[str] = Field(default_factory=list)
+    split: str | None = None
+
+    @field_validator("query")
+    @classmethod
+    def _not_blank(cls, query: str) -> str:
+        if not query.strip():
+            raise ValueError("must not be blank")
+        return query
+
+    @field_validator("relevant_ids")
+    @classmethod
+    def _grades(cls, ids: dict[str, int]) -> dict[str, int]:
+        bad = {key: grade for key, grade in ids.items() if grade < 0}
+        if bad:
+            raise ValueError(f"grades must be 0 or more, got {bad}")
+        return ids
+
+    @field_validator("source_url_pattern")
+    @classmethod
+    def _compiles(cls, pattern: str | None) -> str | None:
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            raise ValueError(f"is not a regular expression: {error}") from error
+        return pattern
+
+    @model_validator(mode="after")
+    def _scope_and_evidence_agree(self) -> Self:
+        labelled = bool(self.evidence) or any(grade > 0 for grade in self.relevant_ids.values())
+        if self.in_scope and not labelled:
+            raise ValueError("an in-scope case needs evidence or relevant_ids")
+        if not self.in_scope and labelled:
+            raise ValueError("an out-of-scope case must not have evidence or relevant_ids")
+        return self

@@ -1,0 +1,36 @@
+"""The errors of evaluation; like those of `retrievers`, their text is fit to be shown to a user.
+
+RetrievalError
+└── EvaluationError
+    ├── DatasetError      golden data is missing, malformed or does not resolve; every fault is listed
+    ├── ExperimentError   the experiment asks for something that does not exist or cannot be
+    └── TrackingError     MLflow cannot be reached or refuses
+"""
+
+from collections.abc import Sequence
+
+from retrievers.errors import RetrievalError
+
+
+class EvaluationError(RetrievalError):
+    """Base of all errors raised on purpose by `evals`."""
+
+
+class DatasetError(EvaluationError):
+    """Golden data is missing, malformed or does not resolve.
+
+    Attributes:
+        faults: One line per fault, each beginning with `file:line`.
+    """
+
+    def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
+        super().__init__("\n  ".join([message, *faults]))
+        self.faults = tuple(faults)
+
+
+class ExperimentError(EvaluationError):
+    """The experiment asks for something that does not exist or cannot be."""
+
+
+class TrackingError(EvaluationError):
+    """MLflow cannot be reached, or refuses."""

@@ -1,0 +1,64 @@
+"""Criteria to verdicts: does the run meet what the experiment demands. Pure."""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+
+from evals.config import CRITERION
+from evals.errors import ExperimentError
+from evals.records import Gate, Summary
+from retrievers.errors import nearest
+
+TOLERANCE = 1e-9
+"""`== 1` means within this: ragas' average precision of a perfect ranking is 0.9999999999."""
+COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": lambda a, b: abs(a - b) <= TOLERANCE,
+}
+
+
+def check_names(criteria: Mapping[str, str], known: Sequence[str]) -> None:
+    """Make sure that every criterion names a metric of the run.
+
+    Raises:
+        ExperimentError: One does not; the nearest names are given.
+    """
+    for name in criteria:
+        if name not in known:
+            raise ExperimentError(f"criteria: this run has no metric {name!r}{nearest(name, known)}")
+
+
+def judge(criteria: Mapping[str, str], summaries: Sequence[Summary]) -> list[Gate]:
+    """Compare every criterion with its metric; where judgements failed, with the worse bound.
+
+    A metric without a value fails its criterion.
+
+    Args:
+        criteria: Metric name to condition, such as `>= 0.8`.
+        summaries: The metrics of the run.
+    """
+    by_name = {summary.metric: summary for summary in summaries}
+    return [_gate(name, condition, by_name.get(name)) for name, condition in criteria.items()]
+
+
+def _gate(name: str, condition: str, summary: Summary | None) -> Gate:
+    match = CRITERION.fullmatch(condition)
+    if match is None:
+        raise ExperimentError(f"criteria: {name}: expected a condition such as '>= 0.8', got {condition!r}")
+    symbol, limit = match[1], float(match[2])
+    if summary is None or summary.value is None:
+        reason = f"no value: {summary.note}" if summary else "the metric is absent"
+        return Gate(metric=name, condition=condition, figure=None, passed=False, reason=reason)
+    figures = [f for f in (summary.value, summary.bound_low, summary.bound_high) if f is not None]
+    failing = [figure for figure in figures if not COMPARISONS[symbol](figure, limit)]
+    figure = failing[-1] if failing else figures[0]
+    reason = (
+        ""
+        if not failing
+        else f"{summary.n_failed} failed scores leave it open"
+        if failing != figures and summary.n_failed
+        else "not met"
+    )
+    return Gate(metric=name, condition=condition, figure=figure, passed=not failing, reason=reason)

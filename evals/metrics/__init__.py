@@ -1,0 +1,53 @@
+"""All metrics, by name."""
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from evals.errors import ExperimentError
+from evals.metrics import content, cost, determinism, latency, metadata, ragas_metrics, ranking, scope
+from evals.metrics.base import Metric, RunMetric
+from retrievers.errors import nearest
+
+VERDICT_METRIC = "queries/pass_rate"
+METRICS: Mapping[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        *ragas_metrics.METRICS,
+        *ranking.METRICS,
+        *metadata.METRICS,
+        *content.METRICS,
+        *scope.METRICS,
+        *determinism.METRICS,
+        *latency.METRICS,
+        *cost.METRICS,
+    )
+}
+
+
+def choose(patterns: Sequence[str], concurrency: Sequence[int]) -> dict[str, Metric]:
+    """The metrics that names or patterns such as `ranking/*` choose, in the order of METRICS.
+
+    Args:
+        patterns: Names or patterns; `*` is all.
+        concurrency: The concurrencies at which latency is measured.
+
+    Raises:
+        ExperimentError: A pattern chooses nothing; the nearest names are given.
+    """
+    measured = {m.name: m for level in concurrency for m in latency.metrics_at(level)}
+    named = {f"latency/{s}_{t}_ms" for s in latency.STAGES for t in ("mean", *latency.PERCENTILES)}
+    known = {name: m for name, m in METRICS.items() if not _is_concurrent(name, named) or name in measured} | measured
+    chosen: dict[str, Metric] = {}
+    for pattern in patterns:
+        matching = {name: metric for name, metric in known.items() if fnmatchcase(name, pattern)}
+        if not matching and pattern != VERDICT_METRIC:
+            raise ExperimentError(f"metrics: no metric {pattern!r}{nearest(pattern, known)} (--list-metrics shows all)")
+        chosen |= matching
+    return {name: metric for name, metric in known.items() if name in chosen}
+
+
+def _is_concurrent(name: str, serial: set[str]) -> bool:
+    return name.startswith("latency/") and name.rpartition("_c")[0] in serial
+
+
+__all__ = ["METRICS", "VERDICT_METRIC", "Metric", "RunMetric", "choose"]

@@ -1,0 +1,97 @@
+"""What a metric is: a score for each query and a way to summarise it, or a statistic of the whole run."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from evals import stats
+from evals.records import Failure, Observation, Observed, Score, Summary, Unscored
+from evals.sources import SourcePages
+
+Scope = Literal["in_scope", "out_of_scope", "all"]
+Scorer = Callable[[Sequence[Observation], "Context"], Sequence[Score]]
+Statistic = Callable[[Observed, "Context"], Summary]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What metrics need besides what was observed.
+
+    Attributes:
+        required: Metadata fields that every chunk must have.
+        sources: The source pages, None when it is not known where they are.
+        relevant_texts: Chunk id to text of every chunk that is relevant to some query.
+        seed: Of all resampling.
+    """
+
+    required: tuple[str, ...]
+    sources: SourcePages | None
+    relevant_texts: Mapping[str, str]
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryMetric:
+    """A score for every query, averaged.
+
+    Attributes:
+        name: As in MLflow.
+        scope: Over which queries.
+        interval: `proportion` for values of 0 or 1 (Wilson), `mean` for others (BCa bootstrap).
+        about: One line for `--list-metrics`.
+        score: All observations of the scope to as many scores.
+    """
+
+    name: str
+    scope: Scope
+    interval: Literal["proportion", "mean"]
+    about: str
+    score: Scorer
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunMetric:
+    """A statistic of the whole run that is not a mean of query scores."""
+
+    name: str
+    about: str
+    summarise: Statistic
+
+
+Metric = QueryMetric | RunMetric
+
+
+def each(score: Callable[[Observation, Context], Score]) -> Scorer:
+    """A scorer of many observations from one of a single observation."""
+    return lambda observations, context: [score(observation, context) for observation in observations]
+
+
+def within(observations: Sequence[Observation], scope: Scope) -> list[Observation]:
+    """The observations a metric of that scope is over."""
+    return [o for o in observations if scope == "all" or o.case.in_scope == (scope == "in_scope")]
+
+
+def summarise(name: str, scores: Sequence[Score], interval: Literal["proportion", "mean"], seed: int) -> Summary:
+    """Average scores, with their counts, the 95% interval, and the bounds that failures leave open.
+
+    The mean and its interval are over the scored values; where some failed, `bound_low` and `bound_high` are the mean
+    with every failure counted 0 and 1.
+    """
+    values = [score for score in scores if isinstance(score, float | int)]
+    unscored = [score for score in scores if isinstance(score, Unscored)]
+    failed = [score for score in scores if isinstance(score, Failure)]
+    whole = len(values) + len(failed)
+    empty = Summary(
+        metric=name,
+        value=None,
+        n=len(values),
+        n_unscored=len(unscored),
+        n_failed=len(failed),
+        bound_low=sum(values) / whole if failed else None,
+        bound_high=(sum(values) + len(failed)) / whole if failed else None,
+    )
+    if not values:
+        reason = unscored[0].reason if unscored else failed[0].message if failed else "no query of this kind"
+        return replace(empty, note=reason)
+    found = stats.wilson(sum(values), len(values)) if interval == "proportion" else stats.mean_interval(values, seed)
+    return replace(empty, value=sum(values) / len(values), ci_low=found.low, ci_high=found.high, note=found.note)

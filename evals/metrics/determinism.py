@@ -1,0 +1,38 @@
+"""Whether the same query gets the same ids and scores again."""
+
+from collections import Counter
+
+from evals import stats
+from evals.metrics.base import Context, RunMetric
+from evals.records import Observed, Summary
+
+
+def rate(observed: Observed, _: Context) -> Summary:
+    """Share of the queries whose every repetition gave the same ids in the same order with the same scores, 0 to 1."""
+    name = "determinism/rate"
+    queries = {r.query_id: True for r in observed.repetitions}
+    if not queries:
+        return Summary(metric=name, value=None, note="no query was repeated")
+    changed = {r.query_id: r.cause for r in observed.repetitions if not r.identical}
+    same = len(queries) - len(changed)
+    found = stats.wilson(same, len(queries))
+    causes = ", ".join(f"{cause}: {count}" for cause, count in sorted(Counter(changed.values()).items()))
+    return Summary(
+        metric=name, value=same / len(queries), ci_low=found.low, ci_high=found.high, n=len(queries),
+        note=f"changed by {causes}" if causes else "",
+    )  # fmt: skip
+
+
+def max_score_delta(observed: Observed, _: Context) -> Summary:
+    """The largest change of any chunk's score between repetitions. A maximum has no interval."""
+    name = "determinism/max_score_delta"
+    deltas = [r.max_score_delta for r in observed.repetitions]
+    if not deltas:
+        return Summary(metric=name, value=None, note="no query was repeated")
+    return Summary(metric=name, value=max(deltas), n=len(deltas), note="a maximum has no interval")
+
+
+METRICS: tuple[RunMetric, ...] = (
+    RunMetric(name="determinism/rate", about="queries that give the same ids and scores again", summarise=rate),
+    RunMetric(name="determinism/max_score_delta", about="largest change of a score", summarise=max_score_delta),
+)

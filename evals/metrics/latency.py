@@ -1,0 +1,81 @@
+"""How long single searches take, by stage and concurrency, and whether they get slower during the run."""
+
+from collections.abc import Sequence
+from functools import partial
+from statistics import median
+
+import numpy as np
+
+from evals import stats
+from evals.metrics.base import Context, RunMetric
+from evals.records import LatencyPass, Observed, Summary
+
+STAGES = ("embed", "search", "rerank", "total")
+PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+DEFAULT_CONCURRENCY = (1, 4)
+
+
+def stage_statistic(observed: Observed, context: Context, *, stage: str, statistic: str, concurrency: int) -> Summary:
+    """A statistic of one stage's wall time in milliseconds, over single calls after warm-up.
+
+    The mean has a BCa interval, percentiles one of order statistics. Under concurrency results must equal the serial
+    ones; where they do not, there is no figure.
+    """
+    name = metric_name(stage, statistic, concurrency)
+    timed = next((p for p in observed.latency if p.concurrency == concurrency), None)
+    if timed is None:
+        return Summary(metric=name, value=None, note=f"not measured at concurrency {concurrency}")
+    if timed.differing:
+        note = f"{len(timed.differing)} results differ from the serial ones ({', '.join(timed.differing[:3])})"
+        return Summary(metric=name, value=None, n_failed=len(timed.differing), note=note)
+    values = stage_values(timed, stage)
+    if not values:
+        return Summary(metric=name, value=None, note=f"no {stage} stage ran")
+    if statistic == "mean":
+        value, found = float(np.mean(values)), stats.mean_interval(values, context.seed)
+    else:
+        share = PERCENTILES[statistic]
+        value, found = stats.percentile(values, share), stats.percentile_interval(values, share)
+    return Summary(metric=name, value=value, ci_low=found.low, ci_high=found.high, n=len(values), note=found.note)
+
+
+def drift(observed: Observed, _: Context) -> Summary:
+    """Median total time of the last half of the serial calls over that of the first half, less 1; 0 is no drift."""
+    name = "latency/drift"
+    serial = next((p for p in observed.latency if p.concurrency == 1), None)
+    values = stage_values(serial, "total") if serial else []
+    if len(values) < 2:
+        return Summary(metric=name, value=None, note="fewer than two calls")
+    half = len(values) // 2
+    value = median(values[-half:]) / median(values[:half]) - 1
+    return Summary(metric=name, value=value, n=len(values), note="a ratio of medians; no interval")
+
+
+def stage_values(timed: LatencyPass, stage: str) -> Sequence[float]:
+    """The times of one stage, in call order, for the calls in which it ran."""
+    return [call.stages[stage] for call in timed.calls if stage in call.stages]
+
+
+def metric_name(stage: str, statistic: str, concurrency: int) -> str:
+    """`latency/total_p95_ms`, with `_c4` for concurrency 4."""
+    return f"latency/{stage}_{statistic}_ms" + (f"_c{concurrency}" if concurrency > 1 else "")
+
+
+def metrics_at(concurrency: int) -> tuple[RunMetric, ...]:
+    """The latency metrics at one concurrency."""
+    return tuple(
+        RunMetric(
+            name=metric_name(stage, statistic, concurrency),
+            about=f"{statistic} of the {stage} time in ms"
+            + (f", {concurrency} calls at once" if concurrency > 1 else ""),
+            summarise=partial(stage_statistic, stage=stage, statistic=statistic, concurrency=concurrency),
+        )
+        for stage in STAGES
+        for statistic in ("mean", *PERCENTILES)
+    )
+
+
+METRICS: tuple[RunMetric, ...] = (
+    *(metric for concurrency in DEFAULT_CONCURRENCY for metric in metrics_at(concurrency)),
+    RunMetric(name="latency/drift", about="change of the median time from first to last half", summarise=drift),
+)

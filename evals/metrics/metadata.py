@@ -1,0 +1,82 @@
+"""Whether chunks carry the metadata they must, and whether it is true to the source pages."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from evals.metrics.base import Context, QueryMetric, each
+from evals.records import Observation, Score, Unscored
+from evals.sources import SourcePages
+from retrievers.records import Chunk
+
+HASHES = {32: "md5", 40: "sha1", 64: "sha256"}
+NO_SOURCES = Unscored(reason="no sources")
+NO_CHUNKS = Unscored(reason="nothing was returned")
+
+
+def missing_fields(chunk: Chunk, required: Sequence[str]) -> list[str]:
+    """The required fields that a chunk lacks or holds with the wrong type, each with what was found."""
+    problems = {problem.partition(":")[0]: problem for problem in chunk.problems}
+    return [problems.get(name, f"{name}: missing") for name in required if getattr(chunk, name) in (None, "")]
+
+
+def wrong_fields(chunk: Chunk, required: Sequence[str], sources: SourcePages) -> tuple[list[str], int]:
+    """The required fields whose value differs from what the source page gives, and how many could be compared.
+
+    Every field the page can tell is compared: address, title, tags, position, file, heading, section, lines, and the
+    hash of the text by the algorithm its length names. A chunk whose page does not exist has all of them wrong.
+    """
+    page = sources.page_of(chunk)
+    if page is None:
+        place = chunk.file_path or chunk.source_url
+        return [f"source page: {place!r} does not exist"], 1
+    expected: dict[str, Any] = page.facts(chunk)
+    algorithm = HASHES.get(len(chunk.content_hash or ""))
+    if algorithm:
+        expected["content_hash"] = hashlib.new(algorithm, chunk.text.encode(), usedforsecurity=False).hexdigest()
+    compared = [name for name in required if name in expected and getattr(chunk, name) is not None]
+    wrong = [
+        f"{name}: expected {expected[name]!r} as in the page, got {getattr(chunk, name)!r}"
+        for name in compared
+        if getattr(chunk, name) != expected[name]
+    ]
+    return wrong, len(compared)
+
+
+def completeness(observation: Observation, context: Context) -> Score:
+    """Mean over the returned chunks of the share of required fields that are present and valid, 0 to 1."""
+    if not observation.selection or not context.required:
+        return NO_CHUNKS
+    lacking = sum(len(missing_fields(found.chunk, context.required)) for found in observation.selection)
+    return 1 - lacking / (len(context.required) * len(observation.selection))
+
+
+def accuracy(observation: Observation, context: Context) -> Score:
+    """Share of the returned chunks' comparable required fields that equal what the source page gives, 0 to 1."""
+    if context.sources is None:
+        return NO_SOURCES
+    if not observation.selection:
+        return NO_CHUNKS
+    checked = [wrong_fields(found.chunk, context.required, context.sources) for found in observation.selection]
+    compared = sum(count for _, count in checked)
+    if not compared:
+        return Unscored(reason="no required field can be compared with the source pages")
+    return 1 - sum(len(wrong) for wrong, _ in checked) / compared
+
+
+METRICS: tuple[QueryMetric, ...] = (
+    QueryMetric(
+        name="metadata/completeness",
+        scope="all",
+        interval="mean",
+        about="share of required metadata fields that are present and valid",
+        score=each(completeness),
+    ),
+    QueryMetric(
+        name="metadata/accuracy",
+        scope="all",
+        interval="mean",
+        about="share of required metadata fields that equal what the source page gives",
+        score=each(accuracy),
+    ),
+)

@@ -1,0 +1,54 @@
+"""Whether the retriever knows when to return nothing: abstention on queries that the documents do not answer."""
+
+from evals import stats
+from evals.metrics.base import Context, Metric, QueryMetric, RunMetric, each, within
+from evals.records import Observation, Observed, Score, Summary
+
+
+def abstained(observation: Observation, _: Context) -> Score:
+    """1 if nothing was returned, else 0."""
+    return float(not observation.selection)
+
+
+def answered(observation: Observation, _: Context) -> Score:
+    """1 if something was returned, else 0."""
+    return float(bool(observation.selection))
+
+
+def auroc(observed: Observed, _: Context) -> Summary:
+    """How well the best cosine before the threshold tells in-scope from out-of-scope queries, 0 to 1; 0.5 is chance.
+
+    The probability that an in-scope query's best score exceeds an out-of-scope query's, ties counted half.
+    """
+    name = "scope/auroc"
+    inside = [o.top_score for o in within(observed.observations, "in_scope")]
+    outside = [o.top_score for o in within(observed.observations, "out_of_scope")]
+    if not inside or not outside:
+        return Summary(metric=name, value=None, note="needs in-scope and out-of-scope queries")
+    area = stats.auroc(inside, outside)
+    found = stats.auroc_interval(area, len(inside), len(outside))
+    count = len(inside) + len(outside)
+    return Summary(metric=name, value=area, ci_low=found.low, ci_high=found.high, n=count, note=found.note)
+
+
+def max_out_of_scope_score(observed: Observed, _: Context) -> Summary:
+    """The highest cosine that any out-of-scope query reaches before the threshold, 0 to 1; it has no interval."""
+    name = "scope/max_out_of_scope_score"
+    scores = [o.top_score for o in within(observed.observations, "out_of_scope")]
+    if not scores:
+        return Summary(metric=name, value=None, note="no query of this kind")
+    return Summary(metric=name, value=max(scores), n=len(scores), note="a maximum has no interval")
+
+
+METRICS: tuple[Metric, ...] = (
+    QueryMetric(name="scope/abstention", scope="out_of_scope", interval="proportion", score=each(abstained),
+                about="out-of-scope queries for which nothing was returned"),
+    QueryMetric(name="scope/false_answer", scope="out_of_scope", interval="proportion", score=each(answered),
+                about="out-of-scope queries for which something was returned"),
+    QueryMetric(name="scope/false_abstention", scope="in_scope", interval="proportion", score=each(abstained),
+                about="in-scope queries for which nothing was returned"),
+    RunMetric(name="scope/auroc", summarise=auroc,
+              about="how well the best score tells in-scope from out-of-scope queries; 0.5 is chance"),
+    RunMetric(name="scope/max_out_of_scope_score", summarise=max_out_of_scope_score,
+              about="highest score of an out-of-scope query, before the threshold"),
+)  # fmt: skip

@@ -1,0 +1,48 @@
+"""The embedded collection of an experiment, built or brought up to date out of its source pages."""
+
+from collections.abc import Callable, Mapping
+
+from evals.config import ExperimentConfig
+from retrievers.connection import describe, open_client
+from retrievers.embeddings import make_embeddings
+from retrievers.errors import CollectionNotFoundError
+from retrievers.indexing.index import index_corpus, read_corpus
+
+
+def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: Callable[[str, int, int], None]) -> bool:
+    """Index `sources.dir` if the experiment owns the collection and it is missing, unfinished or of other pages.
+
+    Only an embedded collection named by `index.collection` is ever written to.
+
+    Returns:
+        Whether anything had to be indexed.
+
+    Raises:
+        RetrievalError: Pages are broken, or the store cannot be opened.
+    """
+    retriever, folder = config.retriever, config.sources.dir
+    if retriever.store.url or retriever.collection != config.index.collection or folder is None:
+        return False
+    corpus = read_corpus(folder, config.sources.base_url)
+    client = open_client(retriever.store, env, create=True)
+    try:
+        try:
+            manifest = describe(client, retriever).manifest
+        except CollectionNotFoundError:
+            manifest = {}
+        fresh = {"state": "complete", "pages_fingerprint": corpus.fingerprint, "max_tokens": config.index.max_tokens}
+        if all(manifest.get(key) == value for key, value in fresh.items()):
+            return False
+        embeddings = make_embeddings(retriever.embedding, env)
+        index_corpus(
+            client,
+            retriever,
+            embeddings,
+            corpus,
+            max_tokens=config.index.max_tokens,
+            replace=True,
+            progress=progress,
+        )
+        return True
+    finally:
+        client.close()

@@ -1,0 +1,1 @@
+"""Records to what people and programs read: JSON, terminal, figures. Pure; rounding happens here only."""

@@ -1,0 +1,174 @@
+"""A run as an engineer reads it at a glance: the table of metrics, the criteria, the worst queries."""
+
+from collections.abc import Mapping, Sequence
+from io import StringIO
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from evals.records import Gate, Observation, QueryVerdict, RunResult, Summary
+
+WORST = 5
+SHOWN_METRICS = (
+    "queries/pass_rate",
+    "ragas/*",
+    "ranking/expected_top3_in_5",
+    "ranking/hit_rate_at_5",
+    "ranking/recall_at_5",
+    "ranking/mrr_at_10",
+    "ranking/map_at_10",
+    "ranking/ndcg_at_10",
+    "ranking/evidence_recall_at_5",
+    "metadata/*",
+    "content/*",
+    "scope/*",
+    "determinism/*",
+    "latency/total_mean_ms",
+    "latency/total_p50_ms",
+    "latency/total_p95_ms",
+    "latency/total_p99_ms",
+    "latency/total_p95_ms_c4",
+    "latency/drift",
+    "cost/*",
+)
+"""What the terminal shows beside the metrics that have a criterion; the report has them all."""
+ORDER = {"FAILURE": 0, "PARTIAL_SUCCESS": 1, "SUCCESS": 2}
+
+
+def render(result: RunResult, *, width: int, color: bool, everything: bool = False) -> str:
+    """The report for a terminal of that width; `everything` shows every metric."""
+    out = StringIO()
+    console = Console(file=out, width=width, force_terminal=color, no_color=not color, highlight=False)
+    facts = result.facts
+    console.print(
+        f"[bold]{escape(result.name)}[/bold]  {facts['cases']} queries "
+        f"({facts['in_scope']} in scope, {facts['out_of_scope']} out of scope)"
+        f" · collection {escape(str(facts['collection']['name']))} ({facts['collection']['points']:,} chunks)"
+    )
+    console.print(_settings(result), style="dim")
+    console.print(_table(result, everything=everything))
+    for note in result.notes:
+        console.print(f"[yellow]Note:[/yellow] {escape(note)}")
+    _print_worst(console, result)
+    _print_outcome(console, result.gates)
+    return out.getvalue()
+
+
+def figure(metric: str, value: float | None) -> str:
+    """A value rounded for reading: milliseconds and tokens to one place, the rest to three."""
+    if value is None:
+        return "–"
+    return (
+        f"{value:,.1f}" if metric.endswith("_ms") or "_ms_c" in metric or metric.startswith("cost/") else f"{value:.3f}"
+    )
+
+
+def worst(result: RunResult) -> list[tuple[Observation, QueryVerdict]]:
+    """The five worst queries: failures first, then by how little of their result was right, then by id."""
+    verdicts = {verdict.query_id: verdict for verdict in result.validation.verdicts}
+    pairs = [(o, verdicts[o.case.id]) for o in result.observed.observations]
+    bad = [pair for pair in pairs if pair[1].outcome != "SUCCESS"]
+    return sorted(
+        bad, key=lambda pair: (ORDER[pair[1].outcome], pair[1].content_relevance, -_surprise(pair[0]), pair[1].query_id)
+    )[:WORST]
+
+
+def _surprise(observation: Observation) -> float:
+    """How confidently wrong: the best score that was returned."""
+    return max((found.score for found in observation.selection), default=0.0)
+
+
+def _settings(result: RunResult) -> str:
+    retriever = result.config["retriever"]
+    embedding = result.facts["embedding"]
+    return (
+        f"{retriever['mode']} · top_k {retriever['top_k']} · threshold {retriever['threshold']:g} · "
+        f"candidates {retriever['candidates']} · {embedding}"
+    )
+
+
+def _table(result: RunResult, *, everything: bool) -> Table:
+    gates = {gate.metric: gate for gate in result.gates}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("metric", no_wrap=True)
+    for name in ("value", "95% interval", "n"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("criterion", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("", style="dim", overflow="fold")
+    for summary in result.summaries:
+        if everything or summary.metric in gates or _shown(summary):
+            table.add_row(*_cells(summary, gates))
+    return table
+
+
+def _shown(summary: Summary) -> bool:
+    from fnmatch import fnmatchcase
+
+    return any(fnmatchcase(summary.metric, pattern) for pattern in SHOWN_METRICS)
+
+
+def _cells(summary: Summary, gates: Mapping[str, Gate]) -> list[str]:
+    gate = gates.get(summary.metric)
+    low, high = figure(summary.metric, summary.ci_low), figure(summary.metric, summary.ci_high)
+    return [
+        summary.metric,
+        figure(summary.metric, summary.value),
+        f"{low} … {high}" if summary.ci_low is not None else "–",
+        str(summary.n),
+        gate.condition if gate else "",
+        "" if gate is None else "[green]pass[/green]" if gate.passed else "[red]FAIL[/red]",
+        escape(_remark(summary)),
+    ]
+
+
+def _remark(summary: Summary) -> str:
+    parts = [summary.note] if summary.note else []
+    if summary.n_unscored and summary.value is not None:
+        parts.append(f"{summary.n_unscored} unscored")
+    if summary.n_failed:
+        bounds = f", {summary.bound_low:.3f} … {summary.bound_high:.3f}" if summary.bound_low is not None else ""
+        parts.append(f"{summary.n_failed} failed{bounds}")
+    return "; ".join(parts)
+
+
+def _print_worst(console: Console, result: RunResult) -> None:
+    pairs = worst(result)
+    if not pairs:
+        return
+    console.print(f"\n[bold]The {len(pairs)} worst queries[/bold], and what was retrieved instead")
+    for observation, verdict in pairs:
+        console.print(f"\n  [bold]{escape(observation.case.id)}[/bold] {escape(observation.case.query)}")
+        for reason in verdict.reasons[:2]:
+            console.print(f"    [red]{verdict.outcome}[/red] {escape(reason)}")
+        for found in observation.selection[:3]:
+            mark = "✓" if found.chunk.chunk_id in observation.relevance.grades else " "
+            heading = escape(found.chunk.heading or "")
+            console.print(
+                f"    {found.rank}. {found.score:.3f} {mark} {escape(found.source)}  [dim]{heading}[/dim]",
+                overflow="ellipsis",
+                no_wrap=True,
+            )
+        for place in _expected(observation)[:2]:
+            console.print(f"    expected  {escape(place)}", overflow="ellipsis", no_wrap=True, style="dim")
+
+
+def _expected(observation: Observation) -> Sequence[str]:
+    ordered = sorted(observation.case.evidence, key=lambda e: -e.grade)
+    return list(dict.fromkeys(f"{e.source_url} › {e.heading or ''}" for e in ordered))
+
+
+def _print_outcome(console: Console, gates: Sequence[Gate]) -> None:
+    if not gates:
+        console.print("\nNo criteria to meet.")
+        return
+    failed = [gate for gate in gates if not gate.passed]
+    if not failed:
+        console.print(f"\n[green]All {len(gates)} criteria are met.[/green]")
+        return
+    console.print(f"\n[red]{len(failed)} of {len(gates)} criteria are not met:[/red]")
+    for gate in failed:
+        console.print(
+            f"  {gate.metric} {gate.condition}, got {figure(gate.metric, gate.figure)} ({escape(gate.reason)})"
+        )

@@ -1,0 +1,124 @@
+"""The source pages, to check against: where a chunk's text stands in its page, and what the page says of itself."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from retrievers.indexing.chunking import SECTION_SEPARATOR, placement
+from retrievers.indexing.index import read_corpus
+from retrievers.indexing.markdown import Page
+from retrievers.records import Chunk
+
+WORD = re.compile(r"\S+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a text stands in a page: lines, 1-based and inclusive, and the headings above its first line."""
+
+    start_line: int
+    end_line: int
+    section: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SourcePage:
+    """A page with its text normalised (every stretch of white space one space) and a way back to lines."""
+
+    page: Page
+
+    @cached_property
+    def text(self) -> str:
+        """The page's source, normalised."""
+        return " ".join(word for _, words in self._lines for word in words)
+
+    @cached_property
+    def headings(self) -> frozenset[str]:
+        """All headings of the page, and its title, which heads what precedes the first."""
+        return frozenset([self.page.title, *(heading for section in self.page.sections for heading in section.path)])
+
+    def places(self, text: str) -> Iterator[Place]:
+        """Every place where a text stands, white space aside."""
+        wanted = " ".join(text.split())
+        start = self.text.find(wanted) if wanted else -1
+        while start >= 0:
+            first, last = self._line_at(start), self._line_at(start + len(wanted) - 1)
+            yield Place(start_line=first, end_line=last, section=self._section_at(first))
+            start = self.text.find(wanted, start + 1)
+
+    def facts(self, chunk: Chunk) -> dict[str, Any]:
+        """What the page says a chunk's metadata should be; only what can be told from the page.
+
+        Where the text stands more than once, the place that the chunk itself claims is preferred.
+        """
+        page = self.page
+        document, module, chapter = placement(page.file_path)
+        facts: dict[str, Any] = {
+            "source_url": page.source_url,
+            "title": page.title,
+            "tags": page.tags,
+            "sidebar_position": page.sidebar_position,
+            "file_path": page.file_path,
+            "source_document_id": document,
+            "module": module,
+            "chapter": chapter,
+        }
+        found = list(self.places(chunk.text))
+        if found:
+            place = next((p for p in found if p.start_line == chunk.start_line), found[0])
+            facts |= {"start_line": place.start_line, "end_line": place.end_line}
+            facts["heading"] = place.section[-1] if place.section else page.title
+            facts["section_path"] = SECTION_SEPARATOR.join(place.section) or page.title
+        return facts
+
+    @cached_property
+    def _lines(self) -> list[tuple[int, list[str]]]:
+        split = ((number, WORD.findall(line)) for number, line in enumerate(self.page.text.split("\n"), 1))
+        return [(number, words) for number, words in split if words]
+
+    @cached_property
+    def _offsets(self) -> list[int]:
+        offsets, position = [], 0
+        for _, words in self._lines:
+            offsets.append(position)
+            position += sum(map(len, words)) + len(words)
+        return offsets
+
+    def _line_at(self, offset: int) -> int:
+        return self._lines[bisect_right(self._offsets, offset) - 1][0]
+
+    def _section_at(self, line: int) -> tuple[str, ...]:
+        above = [s for s in self.page.sections if s.runs[0][0].start_line <= line]
+        return above[-1].path if above else ()
+
+
+@dataclass(frozen=True)
+class SourcePages:
+    """Pages by address and by file."""
+
+    pages: Sequence[SourcePage]
+
+    @classmethod
+    def read(cls, folder: Path, base_url: str) -> "SourcePages":
+        """Read the pages of a folder.
+
+        Raises:
+            IndexingError: The folder does not exist or holds no page.
+        """
+        return cls([SourcePage(page) for page in read_corpus(folder, base_url).pages])
+
+    def page_of(self, chunk: Chunk) -> SourcePage | None:
+        """The page a chunk says it is from, by file if it names one, else by address."""
+        return self._by_file.get(chunk.file_path or "") or self._by_url.get(chunk.source_url or "")
+
+    @cached_property
+    def _by_url(self) -> Mapping[str, SourcePage]:
+        return {page.page.source_url: page for page in self.pages}
+
+    @cached_property
+    def _by_file(self) -> Mapping[str, SourcePage]:
+        return {page.page.file_path: page for page in self.pages}

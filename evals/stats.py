@@ -1,0 +1,143 @@
+"""95% intervals for proportions, means, percentiles and AUROC. Pure and seeded.
+
+Sources: Wilson (1927) for proportions; Efron (1987), BCa bootstrap, for other means, by scipy; Conover (1999, section
+3.2), order statistics, for percentiles; Newcombe (2006, method 5) for AUROC.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+LEVEL = 0.95
+Z = 1.959963984540054
+RESAMPLES = 9_999
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Interval:
+    """A 95% interval; both ends None when it cannot be computed, with the reason."""
+
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
+
+
+def wilson(successes: float, n: int) -> Interval:
+    """Wilson score interval of a proportion, within [0, 1].
+
+    (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n), without continuity correction.
+
+    Args:
+        successes: How many of the `n` succeeded.
+        n: Trials; 0 has no interval.
+    """
+    if n == 0:
+        return Interval(note="not computable: nothing was scored")
+    share = successes / n
+    centre = share + Z * Z / (2 * n)
+    spread = Z * sqrt(share * (1 - share) / n + Z * Z / (4 * n * n))
+    scale = 1 + Z * Z / n
+    return Interval(low=max(0.0, (centre - spread) / scale), high=min(1.0, (centre + spread) / scale))
+
+
+def mean_interval(values: Sequence[float], seed: int) -> Interval:
+    """BCa bootstrap interval of a mean (9,999 resamples).
+
+    When all values are the same the bootstrap sees no spread. If that value is 0 or 1, Wilson's interval is given
+    (values within [0, 1] vary no more than a proportion does); otherwise none.
+
+    Args:
+        values: One finite number per query.
+        seed: Of the resampling.
+    """
+    array = np.asarray(values, dtype=float)
+    if array.size < 2:
+        return Interval(note="not computable: fewer than two values")
+    if np.ptp(array) == 0:
+        if array[0] in (0.0, 1.0):
+            return wilson(float(array.sum()), array.size)
+        return Interval(note="not computable: all values are equal")
+    from scipy.stats import bootstrap
+
+    found = bootstrap((array,), np.mean, n_resamples=RESAMPLES, method="BCa", rng=np.random.default_rng(seed))
+    low, high = found.confidence_interval
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return Interval(note="not computable: the bootstrap is degenerate")
+    return Interval(low=float(low), high=float(high))
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The percentile by linear interpolation between order statistics (numpy's default).
+
+    Args:
+        values: At least one number.
+        share: 0.95 for p95.
+    """
+    return float(np.quantile(np.asarray(values, dtype=float), share))
+
+
+def percentile_interval(values: Sequence[float], share: float) -> Interval:
+    """Distribution-free interval of a percentile: two order statistics that hold it with at least 95% probability.
+
+    The number of values below the percentile is binomial(n, share); each tail is left at most 2.5%. A 95% interval of
+    p95 needs 72 values, of p99 368, of the median 6.
+    """
+    from scipy.stats import binom
+
+    n = len(values)
+    if n == 0:
+        return Interval(note="not computable: no values")
+    tail = (1 - LEVEL) / 2
+    low = int(binom.ppf(tail, n, share))
+    high = int(binom.ppf(1 - tail, n, share)) + 1
+    if low < 1 or high > n:
+        return Interval(note=f"not computable: {n} values are too few, {_needed(share)} are needed")
+    ordered = sorted(values)
+    return Interval(low=float(ordered[low - 1]), high=float(ordered[high - 1]))
+
+
+def auroc(positive: Sequence[float], negative: Sequence[float]) -> float:
+    """Probability that a positive scores higher than a negative, ties counted half (Mann–Whitney U / mn), 0 to 1.
+
+    Args:
+        positive: Scores of in-scope queries, at least one.
+        negative: Scores of out-of-scope queries, at least one.
+    """
+    from scipy.stats import rankdata
+
+    ranks = rankdata(np.concatenate([positive, negative]))
+    m, n = len(positive), len(negative)
+    return float((ranks[:m].sum() - m * (m + 1) / 2) / (m * n))
+
+
+def auroc_interval(area: float, m: int, n: int) -> Interval:
+    """Newcombe's method 5: the areas whose score statistic stays within ±1.96, from the Hanley–McNeil variance.
+
+    V(θ) = θ(1−θ) [1 + N(1−θ)/(2−θ) + Nθ/(1+θ)] / (mn) with N = (m+n)/2 − 1. Defined at 0 and 1 too.
+
+    Args:
+        area: The observed AUROC.
+        m: Positives.
+        n: Negatives.
+    """
+    from scipy.optimize import brentq
+
+    if m < 2 or n < 2:
+        return Interval(note="not computable: fewer than two queries on one side")
+    extra = (m + n) / 2 - 1
+
+    def deviation(theta: float) -> float:
+        variance = theta * (1 - theta) * (1 + extra * (1 - theta) / (2 - theta) + extra * theta / (1 + theta)) / (m * n)
+        return Z * sqrt(variance)
+
+    low = 0.0 if area <= 0 else float(brentq(lambda t: t + deviation(t) - area, 0.0, area))
+    high = 1.0 if area >= 1 else float(brentq(lambda t: t - deviation(t) - area, area, 1.0))
+    return Interval(low=low, high=high)
+
+
+def _needed(share: float) -> int:
+    """The least number of values for which both order statistics exist."""
+    extreme = max(share, 1 - share)
+    return int(np.ceil(np.log((1 - LEVEL) / 2) / np.log(extreme)))

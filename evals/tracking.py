@@ -1,0 +1,264 @@
+"""Runs to MLflow. The only file that knows it; a run is begun before the work, so that a killed one shows as killed."""
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from evals.config import TrackingConfig
+from evals.dataset.load import GoldenSet
+from evals.errors import TrackingError
+from evals.records import RunResult, Summary
+from evals.report.document import rows
+from retrievers.errors import ConfigError
+from retrievers.settings import flatten
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+log = logging.getLogger(__name__)
+FOLDER = Path("mlruns")
+MAX_PARAMETER = 6_000
+SECONDS_FOR_SERVER = "10"
+
+
+class Tracker:
+    """One MLflow run, from its beginning to its end."""
+
+    def __init__(self, client: "MlflowClient", run_id: str, experiment_id: str, uri: str) -> None:
+        self.client = client
+        self.run_id = run_id
+        self.experiment_id = experiment_id
+        self.uri = uri
+
+    def log(self, result: RunResult, golden: GoldenSet, files: Mapping[str, str], figures: Mapping[str, Any]) -> None:
+        """Write everything the run came to: metrics, tags, golden data, tables, files, figures.
+
+        Args:
+            result: The run.
+            golden: Its golden queries, logged as the run's input.
+            files: Artifact name to text.
+            figures: Artifact name to matplotlib figure.
+
+        Raises:
+            TrackingError: MLflow failed; what was written so far stays.
+        """
+        with _mlflow_errors(self.uri), _quiet():
+            from mlflow.entities import Metric
+
+            now = _milliseconds()
+            metrics = [Metric(key, value, now, 0) for key, value in metric_values(result.summaries).items()]
+            self.client.log_batch(self.run_id, metrics=metrics)
+            for name, value in _tags(result).items():
+                self.client.set_tag(self.run_id, name, value)
+            self._log_input(golden)
+            with TemporaryDirectory() as folder:
+                _write_files(Path(folder), files, figures)
+                self.client.log_artifacts(self.run_id, folder)
+            self.client.log_table(self.run_id, _table(result), "queries.json")
+
+    def end(self, status: str) -> None:
+        """End the run as FINISHED, FAILED or KILLED; a tracker that cannot be reached is only logged."""
+        try:
+            with _quiet():
+                self.client.set_terminated(self.run_id, status=status)
+        except Exception as error:  # the run is over; there is nothing left to save
+            log.error("MLflow run %s could not be ended as %s: %s", self.run_id, status, error)
+
+    def _log_input(self, golden: GoldenSet) -> None:
+        from mlflow.data.huggingface_dataset import from_huggingface
+        from mlflow.entities import DatasetInput, InputTag
+
+        data = from_huggingface(
+            golden.to_huggingface(), name=Path(golden.name).stem, digest=golden.fingerprint[:36], trust_remote_code=None
+        )
+        entry = DatasetInput(data._to_mlflow_entity(), [InputTag("mlflow.data.context", "evaluation")])
+        self.client.log_inputs(self.run_id, [entry])
+
+
+def start(config: TrackingConfig, name: str, settings: Mapping[str, Any]) -> Tracker:
+    """Begin a run with its parameters; the local database is made first where there is none.
+
+    Args:
+        config: Where to.
+        name: Name of the run.
+        settings: The resolved configuration, logged as flat parameters.
+
+    Raises:
+        ConfigError: The local folder cannot be written.
+        TrackingError: The tracking server cannot be reached.
+    """
+    uri = config.uri or local_uri(FOLDER)
+    _set_environment()
+    with _mlflow_errors(uri), _quiet():
+        from mlflow import MlflowClient
+        from mlflow.entities import Param
+
+        with _creation_lock(config):
+            client = MlflowClient(tracking_uri=uri)
+            experiment = client.get_experiment_by_name(config.experiment)
+            experiment_id = experiment.experiment_id if experiment else _create(client, config)
+        run = client.create_run(experiment_id, run_name=name, tags={"mlflow.source.name": "evals.run"})
+        parameters = [Param(key, str(value)[:MAX_PARAMETER]) for key, value in _parameters(settings).items()]
+        client.log_batch(run.info.run_id, params=parameters)
+        return Tracker(client, run.info.run_id, experiment_id, uri)
+
+
+def local_uri(folder: Path) -> str:
+    """The database below a folder, made writable first.
+
+    Raises:
+        ConfigError: The folder cannot be made or written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".write-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"{folder}: cannot be written ({error.strerror}); runs are logged there: free it, name another store with "
+            "--tracking.uri, or switch it off with --tracking.enabled false"
+        ) from error
+    return f"sqlite:///{(folder / 'mlflow.db').resolve()}"
+
+
+def metric_values(summaries: Sequence[Summary]) -> dict[str, float]:
+    """Every metric that has a value, with `.ci_low`, `.ci_high`, `.n` beside it, and `.n_failed` where any failed."""
+    values: dict[str, float] = {}
+    for summary in summaries:
+        if summary.value is None:
+            continue
+        values[summary.metric] = summary.value
+        values[f"{summary.metric}.n"] = float(summary.n)
+        if summary.ci_low is not None and summary.ci_high is not None:
+            values[f"{summary.metric}.ci_low"] = summary.ci_low
+            values[f"{summary.metric}.ci_high"] = summary.ci_high
+        if summary.n_failed:
+            values[f"{summary.metric}.n_failed"] = float(summary.n_failed)
+    return values
+
+
+def _create(client: "MlflowClient", config: TrackingConfig) -> str:
+    location = None if config.uri else (FOLDER / "artifacts").resolve().as_uri()
+    return str(client.create_experiment(config.experiment, artifact_location=location))
+
+
+@contextlib.contextmanager
+def _creation_lock(config: TrackingConfig) -> Iterator[None]:
+    """Two processes that create the database at once can break it for good; a server does its own locking."""
+    if config.uri and not config.uri.startswith("sqlite:"):
+        yield
+        return
+    from filelock import FileLock
+
+    place = Path(config.uri.removeprefix("sqlite:///") + ".lock") if config.uri else FOLDER / ".mlflow.lock"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(place):
+        yield
+
+
+def _parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
+    hidden = {"tracking.uri"}  # may carry credentials
+    return {
+        key.replace("*", "all"): value for key, value in flatten(settings) if key not in hidden and value is not None
+    }
+
+
+def _tags(result: RunResult) -> dict[str, str]:
+    facts = result.facts
+    tags = {
+        "dataset.fingerprint": facts["dataset_fingerprint"],
+        "collection.fingerprint": facts["collection"]["fingerprint"],
+        "collection.points": facts["collection"]["points"],
+        "code.commit": facts["commit"],
+        "passed": all(gate.passed for gate in result.gates),
+        "criteria.failed": ", ".join(gate.metric for gate in result.gates if not gate.passed) or "none",
+    }
+    tags |= {f"version.{name}": value for name, value in facts["versions"].items()}
+    return {key: str(value) for key, value in tags.items()}
+
+
+def _table(result: RunResult) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = {}
+    names = list(result.scores)
+    for row in rows(result):
+        flat = {
+            "id": row["id"],
+            "query": row["query"],
+            "in_scope": row["in_scope"],
+            "query_type": row["query_type"] or "",
+            "outcome": row["outcome"],
+            "reasons": "; ".join(row["reasons"]),
+            "top_score": row["top_score"],
+            "retrieved": "\n".join(f"{h['rank']}. {h['score']:.3f} {h['source']}" for h in row["retrieved"]),
+            "time_ms": row["time_ms"],
+        }
+        flat |= {name: _cell(row["scores"].get(name)) for name in names}
+        for key, value in flat.items():
+            columns.setdefault(key, []).append(value)
+    return columns
+
+
+def _cell(score: Any) -> float | None:
+    return score if isinstance(score, float | int) else None
+
+
+def _write_files(folder: Path, files: Mapping[str, str], figures: Mapping[str, Any]) -> None:
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "figures").mkdir()
+    for name, figure in figures.items():
+        figure.savefig(folder / "figures" / f"{name}.png")
+
+
+def _milliseconds() -> int:
+    import time
+
+    return int(time.time() * 1000)
+
+
+def _set_environment() -> None:
+    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", SECONDS_FOR_SERVER)
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+
+
+@contextlib.contextmanager
+def _mlflow_errors(uri: str) -> Iterator[None]:
+    try:
+        yield
+    except (ConfigError, KeyboardInterrupt):
+        raise
+    except Exception as error:  # MLflow raises its own, SQLAlchemy's and requests' errors
+        cause = str(error).strip().splitlines()[0][:300] if str(error).strip() else ""
+        raise TrackingError(f"MLflow at {redacted(uri)} failed: {type(error).__name__}: {redacted(cause)}") from error
+
+
+def redacted(text: str) -> str:
+    """A text without the credentials of any address in it."""
+    import re
+
+    return re.sub(r"://[^/@\s]+@", "://***@", text)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep MLflow's and alembic's loggers and warnings off the terminal."""
+    import warnings
+
+    loggers = [logging.getLogger(name) for name in ("mlflow", "alembic")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
