@@ -1,0 +1,28 @@
+"""What every test gets: an environment without keys, proxies or settings of the machine it runs on."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evals.quiet import silence
+
+SETTINGS = ("QDRANT_", "COHERE_", "CO_API_", "RAG_", "MLFLOW_", "LANGSMITH_", "LANGCHAIN_")
+HANDBOOK = Path(__file__).parents[1] / "datasets" / "physical_ai_handbook"
+
+silence(hub=False)
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in list(os.environ):
+        if name.startswith(SETTINGS) and name not in ("MLFLOW_DISABLE_TELEMETRY",):
+            monkeypatch.delenv(name)
+    yield
+
+
+@pytest.fixture(scope="session")
+def handbook() -> Path:
+    """The data set that comes with the project: `docs/` and `golden.jsonl`."""
+    return HANDBOOK
