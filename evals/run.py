@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from evals.config import ExperimentConfig
+from evals.files import check_writable, write
 from evals.quiet import silence
 from retrievers.command import (
     Parser,
@@ -25,7 +26,6 @@ from retrievers.command import (
     run,
     set_up_logging,
 )
-from retrievers.errors import ConfigError
 from retrievers.settings import (
     Layer,
     add_flags,
@@ -110,7 +110,7 @@ def _main(namespace: argparse.Namespace) -> int:
         return 0
     silence(hub=bool(config.dataset.hub))
     for file in (namespace.output, namespace.export):
-        _check_writable(file)
+        check_writable(file)
     result, outcome = _run(config, namespace, env)
     if not namespace.quiet:
         _show(result, outcome, everything=namespace.verbose)
@@ -134,9 +134,8 @@ def _run(
     name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     outcome = Outcome(report=namespace.output)
     if config.tracking.enabled:
-        folder = tracking.FOLDER if config.tracking.uri else Path(tracking.FOLDER)
-        outcome.report = outcome.report or folder / "reports" / f"{name}.json"
-        _check_writable(outcome.report)
+        outcome.report = outcome.report or tracking.FOLDER / "reports" / f"{name}.json"
+        check_writable(outcome.report)
     with progress_bar(shown=not namespace.quiet) as progress:
         retriever, sources = _open(config, env, progress)
         with retriever:
@@ -232,37 +231,6 @@ def _list_metrics() -> int:
     for name, metric in METRICS.items():
         print_out(f"{name:<{width}}  {metric.about}")
     return 0
-
-
-def write(file: Path, text: str) -> None:
-    """Write a file whole or not at all.
-
-    Raises:
-        ConfigError: It cannot be written.
-    """
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        part.replace(file)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise ConfigError(f"{file}: cannot be written: {error.strerror}") from error
-
-
-def _check_writable(file: Path | None) -> None:
-    if file is None:
-        return
-    if file.is_dir():
-        raise ConfigError(f"{file}: expected a file to write, found a folder")
-    folder = file.parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".write-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise ConfigError(f"{folder}: cannot be written ({error.strerror}); it is to hold {file.name}") from error
 
 
 if __name__ == "__main__":

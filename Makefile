@@ -1,0 +1,44 @@
+# Everything lives in one virtual environment: make VENV=elsewhere to put it elsewhere.
+VENV ?= .venv
+PYTHON ?= python3
+BIN = $(VENV)/bin
+
+.PHONY: help run test quick check format ui clean
+
+help:  ## say what there is
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+run: $(VENV)/.installed  ## set up, then run the default experiment
+	$(BIN)/python -m evals.run
+
+test: $(VENV)/.installed-dev  ## set up, then run all tests
+	$(BIN)/python -m pytest -n 2
+
+quick: $(VENV)/.installed-dev  ## run the tests that take seconds
+	$(BIN)/python -m pytest -n 2 -m "not slow and not integration"
+
+check: $(VENV)/.installed-dev  ## lint, formatting, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.installed-dev  ## put the code into shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+ui: $(VENV)/.installed  ## open the runs in the MLflow UI at http://127.0.0.1:5000
+	MLFLOW_DISABLE_TELEMETRY=true MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN)/mlflow server --workers 1 \
+	  --backend-store-uri sqlite:///$(CURDIR)/mlruns/mlflow.db --host 127.0.0.1 --port 5000
+
+clean:  ## remove what runs have written
+	rm -rf .qdrant mlruns/* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/.installed-dev: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $(VENV)/.installed $@
