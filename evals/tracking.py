@@ -251,6 +251,8 @@ def _quiet() -> Iterator[None]:
     """Keep MLflow's and alembic's loggers and warnings off the terminal."""
     import warnings
 
+    import mlflow  # its import sets the levels that are changed here  # noqa: F401
+
     loggers = [logging.getLogger(name) for name in ("mlflow", "alembic")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
