@@ -18,8 +18,10 @@ def write(file: Path, text: str) -> None:
         part.write_text(text, encoding="utf-8")
         part.replace(file)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise ConfigError(f"{file}: cannot be written: {error.strerror}") from error
+    finally:
+        if part.is_file():
+            part.unlink()
 
 
 def check_writable(file: Path | None) -> None:

@@ -10,7 +10,7 @@ from evals.dataset.relevance import Relevance, evidence_urls, resolve
 from evals.metrics import VERDICT_METRIC, choose
 from evals.metrics.base import Context, Metric, QueryMetric, summarise, within
 from evals.records import Observation, Observed, RunResult, Score, Summary, ValidationReport
-from evals.sources import SourcePages
+from evals.sources import Sources
 from evals.verdicts import validate
 from retrievers.records import Chunk
 from retrievers.retriever import QdrantRetriever
@@ -21,7 +21,7 @@ def evaluate(
     config: ExperimentConfig,
     golden: GoldenSet,
     retriever: QdrantRetriever,
-    sources: SourcePages | None,
+    sources: Sources | None,
     facts: Mapping[str, Any],
     progress: candidates.Progress,
 ) -> RunResult:

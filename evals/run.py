@@ -153,12 +153,11 @@ def _run(
 
 def _open(config: ExperimentConfig, env: Mapping[str, str], progress: Progress) -> tuple["QdrantRetriever", Any]:
     from evals.prepare import index_if_stale
-    from evals.sources import SourcePages
+    from evals.web_sources import open_sources
     from retrievers.retriever import QdrantRetriever
 
     index_if_stale(config, env, progress)
-    sources = SourcePages.read(config.sources.dir, config.sources.base_url) if config.sources.dir else None
-    return QdrantRetriever.open(config.retriever, env=env), sources
+    return QdrantRetriever.open(config.retriever, env=env), open_sources(config.sources)
 
 
 def _evaluate(

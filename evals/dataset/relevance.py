@@ -10,7 +10,8 @@ from retrievers.records import Chunk
 
 HALF = 0.5
 LEAST = 0.1
-"""The chunk that holds most of a quote must hold at least this share of it, or the quote is not there."""
+LEAST_CHARACTERS = 20
+"""The chunk that holds most of a quote must hold at least this much of it, or the quote is not there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,7 @@ def _holding(quote: str, chunks: Sequence[Chunk]) -> frozenset[str]:
     if enough or not shares:
         return enough
     best = min(shares, key=lambda chunk_id: (-shares[chunk_id], chunk_id))
-    return frozenset([best]) if shares[best] >= LEAST else frozenset()
+    return frozenset([best]) if shares[best] >= max(LEAST, LEAST_CHARACTERS / len(quote)) else frozenset()
 
 
 def _is_under(chunk: Chunk, heading: str | None) -> bool:

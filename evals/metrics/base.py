@@ -6,7 +6,7 @@ from typing import Literal
 
 from evals import stats
 from evals.records import Failure, Observation, Observed, Score, Summary, Unscored
-from evals.sources import SourcePages
+from evals.sources import Sources
 
 Scope = Literal["in_scope", "out_of_scope", "all"]
 Scorer = Callable[[Sequence[Observation], "Context"], Sequence[Score]]
@@ -25,7 +25,7 @@ class Context:
     """
 
     required: tuple[str, ...]
-    sources: SourcePages | None
+    sources: Sources | None
     relevant_texts: Mapping[str, str]
     seed: int
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from evals.metrics.base import Context, QueryMetric, each
 from evals.records import Observation, Score, Unscored
-from evals.sources import SourcePages
+from evals.sources import Sources
 from retrievers.records import Chunk
 
 HASHES = {32: "md5", 40: "sha1", 64: "sha256"}
@@ -20,7 +20,7 @@ def missing_fields(chunk: Chunk, required: Sequence[str]) -> list[str]:
     return [problems.get(name, f"{name}: missing") for name in required if getattr(chunk, name) in (None, "")]
 
 
-def wrong_fields(chunk: Chunk, required: Sequence[str], sources: SourcePages) -> tuple[list[str], int]:
+def wrong_fields(chunk: Chunk, required: Sequence[str], sources: Sources) -> tuple[list[str], int]:
     """The required fields whose value differs from what the source page gives, and how many could be compared.
 
     Every field the page can tell is compared: address, title, tags, position, file, heading, section, lines, and the
