@@ -30,7 +30,9 @@ def score_with_ragas(class_name: str, observations: Sequence[Observation], texts
         texts: Chunk id to text of every relevant chunk; reference contexts are these texts.
     """
     metric = _ragas_metric(class_name)
-    return asyncio.run(_score_all(metric, observations, texts))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # its first score reads a file of its own and leaves it open
+        return asyncio.run(_score_all(metric, observations, texts))
 
 
 ReferenceTexts = dict[str, str]
