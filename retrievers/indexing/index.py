@@ -87,8 +87,7 @@ def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
         try:
             data = file.read_bytes()
             digest.update(f"{relative}\0{len(data)}\0".encode() + data)
-            text = data.decode("utf-8-sig").replace("\r\n", "\n")
-            pages.append(parse_page(text, relative, base_url))
+            pages.append(parse_page(data.decode("utf-8-sig"), relative, base_url))
         except PageError as error:
             faults.append(f"{file}: {error}")
         except UnicodeDecodeError as error:

@@ -54,7 +54,7 @@ class Page:
     Attributes:
         file_path: Where the file is, relative to the docs folder, with forward slashes.
         source_url: Its address on the site, e.g. `/docs/module-1-ros2/topics`.
-        text: The whole source.
+        text: The whole source, with line feeds as its only line ends.
     """
 
     file_path: str
@@ -77,10 +77,11 @@ def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
     Raises:
         PageError: The front matter is broken, or the page has no content.
     """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     tokens = _parser().parse(text)
     matter = _front_matter(tokens, text)
     title = _title(matter, tokens, file_path)
-    sections = tuple(_sections(tokens, text.splitlines()))
+    sections = tuple(_sections(tokens, text.split("\n")))  # splitlines() knows more line ends than Markdown does
     if not sections:
         raise PageError("the page has no content")
     return Page(
@@ -182,7 +183,7 @@ def _sections(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[Section
         if token.type == "front_matter" or _is_mdx(token, block.text):
             runs.append([])
         else:
-            runs[-1].append(block)
+            runs[-1] += [block] if block.text.strip() else []
     yield from _section(path, runs)
 
 
