@@ -119,7 +119,8 @@ def heading_text(inline: Token) -> str:
 
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
-    return MarkdownIt("commonmark").enable("table").use(front_matter_plugin)
+    options = {"inline_definitions": True}  # link definitions are text of the page: without it they have no token
+    return MarkdownIt("commonmark", options).enable("table").use(front_matter_plugin)
 
 
 def _front_matter(tokens: Sequence[Token], text: str) -> dict[str, Any]:
