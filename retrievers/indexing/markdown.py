@@ -113,8 +113,8 @@ def page_address(file_path: str, slug: str | None, base_url: str) -> str:
 def heading_text(inline: Token) -> str:
     """A heading as plain text: no code ticks, links or Docusaurus `{#id}`."""
     children = inline.children or []
-    text = "".join(c.content for c in children if c.type in ("text", "code_inline", "softbreak"))
-    return HEADING_ID.sub("", text).strip()
+    text = "".join(c.content or " " for c in children if c.type in ("text", "code_inline", "softbreak", "hardbreak"))
+    return " ".join(HEADING_ID.sub("", text).split())
 
 
 @lru_cache(maxsize=1)
@@ -151,7 +151,7 @@ def _string(matter: dict[str, Any], key: str) -> str | None:
 
 def _title(matter: dict[str, Any], tokens: Sequence[Token], file_path: str) -> str:
     given = _string(matter, "title")
-    first = next((tokens[i + 1] for i, t in enumerate(tokens) if t.type == "heading_open" and t.tag == "h1"), None)
+    first = next((following for token, following in _top_level(tokens) if token.tag == "h1"), None)
     stem = NUMBER_PREFIX.sub("", PurePosixPath(file_path).stem)
     return given or (heading_text(first) if first else "") or stem.replace("-", " ")
 
@@ -192,7 +192,7 @@ def _section(path: Sequence[tuple[int, str]], runs: Sequence[Sequence[Block]]) -
     kept = tuple(tuple(run) for run in runs if run)
     only_heading = bool(path) and len(kept) == 1 and len(kept[0]) == 1
     if kept and not only_heading:
-        yield Section(path=tuple(text for _, text in path), runs=kept)
+        yield Section(path=tuple(text for _, text in path if text), runs=kept)
 
 
 def _top_level(tokens: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
