@@ -15,8 +15,14 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 NUMBER_PREFIX = re.compile(
     r"^\d+\s*[-_.]+\s*(?=[^-_.\s])"
 )  # Docusaurus drops `01-` from addresses, not a date or version
-MDX_STATEMENT = re.compile(r"(import|export)\s")
-MDX_TAGS_ONLY = re.compile(r"(</?[A-Za-z][^<>]*>|<!--.*?-->|\{/\*.*?\*/\}|\s)+", re.DOTALL)
+MDX_IMPORT = r"""import\s+(?:[\w$*{][^'";]*?\bfrom\s*)?["'][^"'\n]+["'];?\s*"""
+MDX_EXPORT = r"export\s+(?:default|const|let|var|function|async|class|\{|\*).*"
+MDX_STATEMENTS = re.compile(f"(?:{MDX_IMPORT})+(?:{MDX_EXPORT})?|{MDX_EXPORT}", re.DOTALL)
+MDX_STRING = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`""")
+MDX_COMMENT = r"\{/\*(?:(?!\*/\}).)*\*/\}"
+MDX_COMMENT_LINES = re.compile(MDX_COMMENT + r"[ \t]*(?=\n|$)", re.DOTALL)
+MDX_TAG = r"</?[A-Za-z](?![^\s<>]*[:@])(?:=>|[^<>])*>"  # a tag, not an <https://...> or <me@...> link
+MDX_TAGS_ONLY = re.compile(rf"({MDX_TAG}|<!--(?:(?!-->).)*-->|{MDX_COMMENT}|\s)+", re.DOTALL)
 HEADING_ID = re.compile(r"\s*\{#[^}]*\}\s*$")
 
 
@@ -173,15 +179,19 @@ def _position(matter: dict[str, Any]) -> float | None:
 def _sections(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[Section]:
     path: list[tuple[int, str]] = []
     runs: list[list[Block]] = [[]]
+    statement_end = 0
     for token, following in _top_level(tokens):
-        if token.type == "heading_open":
+        block = _block(token, lines)
+        if token.type == "paragraph_open" and block.start_line > statement_end:
+            statement_end = _statement_end(block, lines)
+        no_text = block.start_line <= statement_end or token.type == "front_matter" or _is_tags(token, block.text)
+        if token.type == "heading_open" and not no_text:
             yield from _section(path, runs)
             level = int(token.tag[1])
             path = [(n, text) for n, text in path if n < level]
             path.append((level, heading_text(following)))
             runs = [[]]
-        block = _block(token, lines)
-        if token.type == "front_matter" or _is_mdx(token, block.text):
+        if no_text:
             runs.append([])
         else:
             runs[-1] += [block] if block.text.strip() else []
@@ -208,8 +218,22 @@ def _block(token: Token, lines: Sequence[str]) -> Block:
     return Block(text="\n".join(lines[start:end]), start_line=start + 1, end_line=end)
 
 
-def _is_mdx(token: Token, text: str) -> bool:
-    if token.type not in ("paragraph_open", "html_block"):
-        return False
-    statements = all(MDX_STATEMENT.match(line) for line in text.splitlines())
-    return statements or MDX_TAGS_ONLY.fullmatch(text) is not None
+def _is_tags(token: Token, text: str) -> bool:
+    return token.type in ("paragraph_open", "html_block") and MDX_TAGS_ONLY.fullmatch(text) is not None
+
+
+def _statement_end(block: Block, lines: Sequence[str]) -> int:
+    """The last line of the MDX import, export or comment that begins with a block, over blank lines too; else 0."""
+    rest = lines[block.start_line - 1 :]
+    if block.text.startswith("{/*"):
+        comment = MDX_COMMENT_LINES.match("\n".join(rest))
+        return block.start_line + comment.group().count("\n") if comment else 0
+    if not MDX_STATEMENTS.fullmatch(block.text):
+        return 0
+    depth = 0
+    for number, line in enumerate(rest, block.start_line):
+        code = MDX_STRING.sub("", line)
+        depth += sum(code.count(c) for c in "([{") - sum(code.count(c) for c in ")]}")
+        if number >= block.end_line and depth <= 0:
+            return number
+    return block.end_line
