@@ -23,6 +23,9 @@ MDX_COMMENT = r"\{/\*(?:(?!\*/\}).)*\*/\}"
 MDX_COMMENT_LINES = re.compile(MDX_COMMENT + r"[ \t]*(?=\n|$)", re.DOTALL)
 MDX_TAG = r"</?[A-Za-z](?![^\s<>]*[:@])(?:=>|[^<>])*>"  # a tag, not an <https://...> or <me@...> link
 MDX_TAGS_ONLY = re.compile(rf"({MDX_TAG}|<!--(?:(?!-->).)*-->|{MDX_COMMENT}|\s)+", re.DOTALL)
+FRONT_MATTER_OPENING = re.compile(r"---[ \t]*\n")
+YAML_NULL = ("", "~", "null", "Null", "NULL")
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,2})?", re.ASCII)
 HEADING_ID = re.compile(r"\s*\{#[^}]*\}\s*$")
 
 
@@ -132,26 +135,24 @@ def _parser() -> MarkdownIt:
 def _front_matter(tokens: Sequence[Token], text: str) -> dict[str, Any]:
     token = next((t for t in tokens if t.type == "front_matter"), None)
     if token is None:
-        if text.startswith("---\n"):
+        if FRONT_MATTER_OPENING.match(text):
             raise PageError("line 1: the front matter is not closed by a line of three dashes")
         return {}
     try:
-        matter = yaml.safe_load(token.content)
+        matter = yaml.load(token.content, Loader=yaml.BaseLoader)  # as written: 3.10, yes and 2024-01-02 stay text
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 2}: " if mark else ""
         raise PageError(f"{line}the front matter is not valid YAML: {getattr(error, 'problem', error)}") from error
     if matter is not None and not isinstance(matter, dict):
         raise PageError(f"line 2: the front matter must be a mapping, got {type(matter).__name__}")
-    return matter or {}
+    return {key: value for key, value in (matter or {}).items() if value not in YAML_NULL}
 
 
 def _string(matter: dict[str, Any], key: str) -> str | None:
     value = matter.get(key)
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, int | float):
-        return str(value)
     raise PageError(f"front matter: {key} must be text, got {value!r}")
 
 
@@ -163,17 +164,25 @@ def _title(matter: dict[str, Any], tokens: Sequence[Token], file_path: str) -> s
 
 
 def _tags(matter: dict[str, Any]) -> tuple[str, ...]:
-    value = matter.get("tags") or []
+    value = matter.get("tags", [])
     if not isinstance(value, list):
         raise PageError(f"front matter: tags must be a list, got {value!r}")
-    return tuple(str(tag.get("label", "")) if isinstance(tag, dict) else str(tag) for tag in value)
+    labels = []
+    for number, tag in enumerate(value):
+        label = tag.get("label") if isinstance(tag, dict) else tag
+        if not isinstance(label, str) or not label.strip():
+            raise PageError(f"front matter: tags.{number} must be text or have a label, got {tag!r}")
+        labels.append(label)
+    return tuple(labels)
 
 
 def _position(matter: dict[str, Any]) -> float | None:
     value = matter.get("sidebar_position")
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+    if value is None:
+        return None
+    if not isinstance(value, str) or not NUMBER.fullmatch(value):
         raise PageError(f"front matter: sidebar_position must be a number, got {value!r}")
-    return value
+    return float(value) if "." in value or "e" in value.lower() else int(value)
 
 
 def _sections(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[Section]:
