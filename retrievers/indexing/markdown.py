@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
+from posixpath import normpath
 from typing import Any
 
 import yaml
@@ -13,7 +14,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
 
 NUMBER_PREFIX = re.compile(
-    r"^\d+\s*[-_.]+\s*(?=[^-_.\s])"
+    r"^(?!\d+[-_.]\d)\d+\s*[-_.]+\s*(?=[^-_.\s])"
 )  # Docusaurus drops `01-` from addresses, not a date or version
 MDX_IMPORT = r"""import\s+(?:[\w$*{][^'";]*?\bfrom\s*)?["'][^"'\n]+["'];?\s*"""
 MDX_EXPORT = r"export\s+(?:default|const|let|var|function|async|class|\{|\*).*"
@@ -95,7 +96,7 @@ def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
         raise PageError("the page has no content")
     return Page(
         file_path=file_path,
-        source_url=page_address(file_path, _string(matter, "slug"), base_url),
+        source_url=page_address(file_path, _string(matter, "slug"), base_url, _string(matter, "id")),
         title=title,
         tags=_tags(matter),
         sidebar_position=_position(matter),
@@ -104,19 +105,17 @@ def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
     )
 
 
-def page_address(file_path: str, slug: str | None, base_url: str) -> str:
-    """The address that Docusaurus gives a page: number prefixes dropped, `index` and `README` standing for the folder.
+def page_address(file_path: str, slug: str | None, base_url: str, page_id: str | None = None) -> str:
+    """The address that Docusaurus gives a page, without a slash at its end.
 
-    A slug that begins with `/` replaces the whole path; another one replaces the last part.
+    Number prefixes are dropped; `index`, `README` and the folder's own name stand for the folder. A slug that begins
+    with `/` replaces the whole path; another one is taken from the folder, as is the front matter's id for want of one.
     """
-    parts = [NUMBER_PREFIX.sub("", part) for part in PurePosixPath(file_path).with_suffix("").parts]
-    folder, name = parts[:-1], parts[-1]
-    if name.lower() in ("index", "readme") or (folder and name == folder[-1]):
-        name = ""
-    if slug:
-        folder, name = ([], slug) if slug.startswith("/") else (folder, slug)
-    address = "/".join([base_url.rstrip("/"), *folder, name.strip("/")])
-    return address.rstrip("/") or "/"
+    *folders, name = PurePosixPath(file_path).with_suffix("").parts
+    is_index = name.lower() in ("index", "readme", *(folder.lower() for folder in folders[-1:]))
+    last = slug or ("" if is_index else page_id or NUMBER_PREFIX.sub("", name))
+    path = last if last.startswith("/") else "/".join([*(NUMBER_PREFIX.sub("", part) for part in folders), last])
+    return (base_url.rstrip("/") + normpath("/" + path.strip("/"))).rstrip("/") or "/"
 
 
 def heading_text(inline: Token) -> str:
