@@ -38,7 +38,7 @@ class Corpus:
     """Pages read from a folder.
 
     Attributes:
-        pages: The pages that could be parsed, in path order.
+        pages: The pages that could be parsed, in path order; of two with one address the first.
         faults: One line per file that could not, beginning with its path.
         fingerprint: SHA-256 over every file's path and bytes.
     """
@@ -94,8 +94,12 @@ def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
             faults.append(f"{file}: not UTF-8 (byte {error.start}: {error.reason})")
         except OSError as error:
             faults.append(f"{file}: cannot be read: {error.strerror}")
-    faults += _same_addresses(pages)
-    return Corpus(pages=tuple(pages), faults=tuple(faults), fingerprint=digest.hexdigest())
+    by_address: dict[str, Page] = {}
+    for page in pages:
+        first = by_address.setdefault(page.source_url, page)
+        if first is not page:
+            faults.append(f"{folder / page.file_path}: has the address {page.source_url!r} of {first.file_path}")
+    return Corpus(pages=tuple(by_address.values()), faults=tuple(faults), fingerprint=digest.hexdigest())
 
 
 def index_corpus(
@@ -175,16 +179,6 @@ def index_corpus(
 
 def _is_partial(file: Path, folder: Path) -> bool:
     return any(part.startswith(("_", ".")) for part in file.relative_to(folder).parts)
-
-
-def _same_addresses(pages: Sequence[Page]) -> list[str]:
-    first: dict[str, Page] = {}
-    faults = []
-    for page in pages:
-        other = first.setdefault(page.source_url, page)
-        if other is not page:
-            faults.append(f"{page.file_path}: has the address {page.source_url!r} of {other.file_path}")
-    return faults
 
 
 def _existing(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo | None:
