@@ -40,7 +40,7 @@ class Corpus:
     Attributes:
         pages: The pages that could be parsed, in path order; of two with one address the first.
         faults: One line per file that could not, beginning with its path.
-        fingerprint: SHA-256 over every file's path and bytes.
+        fingerprint: SHA-256 over the base of the addresses and every file's path and bytes.
     """
 
     pages: tuple[Page, ...]
@@ -81,7 +81,7 @@ def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
     files = sorted(f for f in folder.rglob("*") if f.suffix.lower() in PAGE_SUFFIXES and not _is_partial(f, folder))
     if not files:
         raise IndexingError(f"{folder}: holds no {' or '.join(PAGE_SUFFIXES)} page; nothing was changed")
-    pages, faults, digest = [], [], hashlib.sha256()
+    pages, faults, digest = [], [], hashlib.sha256(f"{base_url}\0".encode())
     for file in files:
         relative = file.relative_to(folder).as_posix()
         try:
