@@ -147,12 +147,18 @@ def index_corpus(
             "removed: are these the same pages? choose another name with --collection, or allow it with --replace"
         )
     vectors = _embed(changes.added, embeddings, progress)
-    dimension = len(next(iter(vectors.values()))) if vectors else (info.dimension if info else 0)
+    lengths = {len(vector) for vector in vectors.values()} | ({info.dimension} if info else set())
+    if len(lengths) > 1:
+        raise EmbeddingMismatchError(
+            f"{config.embedding.provider}:{config.embedding.resolved_model} and collection {config.collection!r} give "
+            f"vectors of {' and '.join(map(str, sorted(lengths)))} dimensions; one collection holds one length: "
+            "choose another name with --collection"
+        )
     manifest = {
         "embedding": {
             "provider": config.embedding.provider,
             "model": config.embedding.resolved_model,
-            "dimension": dimension,
+            "dimension": max(lengths),
         },
         "pages_fingerprint": corpus.fingerprint,
         "max_tokens": max_tokens,
