@@ -253,12 +253,17 @@ def _write(
     with store_errors(config.store, name):
         if info is None:
             size = models.VectorParams(size=manifest["embedding"]["dimension"], distance=models.Distance.COSINE)
-            client.create_collection(name, vectors_config=size, metadata=unfinished)
+            named = {config.vector_name: size} if config.vector_name else size
+            client.create_collection(name, vectors_config=named, metadata=unfinished)
             _refuse_forgetful(client, config)
         else:
             client.update_collection(name, metadata=unfinished)
         store = QdrantVectorStore(
-            client, name, embedding=_Prepared(vectors), validate_collection_config=False
+            client,
+            name,
+            embedding=_Prepared(vectors),
+            vector_name=config.vector_name,
+            validate_collection_config=False,
         )  # validating would embed a dummy text, which a paid provider bills
         written = 0
         for batch in _batches(changes.added, WRITE_BATCH):
