@@ -4,6 +4,7 @@ Third parties enter late: each library is imported when its provider is built.
 """
 
 import logging
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
+from pydantic.warnings import PydanticDeprecationWarning
 
 from retrievers.config import EmbeddingConfig
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
@@ -108,7 +110,9 @@ class CheckedEmbeddings(Embeddings):
         finite = np.isfinite(array).all(axis=-1)
         if not finite.all():
             text = texts[int(np.argmin(finite))]
-            raise EmbeddingError(f"{self.name} has no vector for {text[:60]!r}: it holds no word the model knows")
+            raise EmbeddingError(
+                f"{self.name} made no finite vector for {text[:60]!r}: the model knows none of its words, or is broken"
+            )
         return vectors
 
 
@@ -121,6 +125,8 @@ def _cohere(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
         )
     from langchain_cohere import CohereEmbeddings
 
+    # both libraries call what Pydantic deprecates, at every request; catch_warnings would not be safe among threads
+    warnings.filterwarnings("ignore", category=PydanticDeprecationWarning, module=r"(langchain_)?cohere\.")
     # max_retries counts attempts; the SDK below retries 429 and 5xx by itself, so one layer here is enough
     options: dict[str, Any] = {"max_retries": 1, "request_timeout": config.timeout_s}
     return CohereEmbeddings(model=config.resolved_model, cohere_api_key=key, base_url=config.base_url, **options)
@@ -139,10 +145,25 @@ def _from_python(target: str) -> Embeddings:
 
 def _cause(error: BaseException) -> str:
     status = getattr(error, "status_code", None)
-    hint = {401: "the API key was refused", 403: "the API key may not do this", 429: "the rate limit was hit"}
-    detail = hint.get(status, "") if isinstance(status, int) else str(error).strip().split("\n")[0][:200]
+    hint = {
+        200: "the answer is not the provider's; is embedding.base_url right?",
+        401: "the API key was refused",
+        403: "the API key may not do this",
+        429: "the rate limit was hit",
+    }
+    if isinstance(status, int):
+        body = getattr(error, "body", None)
+        detail = hint.get(status) or _one_line(body.get("message", "") if isinstance(body, Mapping) else "")
+    elif "timeout" in type(error).__name__.lower():
+        detail = "no answer in time; embedding.timeout_s sets how long to wait"
+    else:
+        detail = _one_line(error)
     parts = [type(error).__name__, f"status {status}" if status else "", detail]
     return ", ".join(part for part in parts if part)
+
+
+def _one_line(said: object) -> str:
+    return str(said).strip().split("\n")[0][:200]
 
 
 @contextmanager
