@@ -22,6 +22,7 @@ from retrievers.errors import (
     nearest,
 )
 from retrievers.payload import to_chunk
+from retrievers.settings import api_key
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -70,11 +71,12 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
     Raises:
         StoreUnreachableError: The folder does not exist, or cannot be opened.
         StoreLockedError: Another process holds the folder.
+        ConfigError: The API key cannot be one.
     """
     from qdrant_client import QdrantClient
 
     if store.url:
-        key = env.get(store.api_key_env) or None
+        key = api_key(env, store.api_key_env)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
             return QdrantClient(

@@ -16,6 +16,7 @@ from pydantic.warnings import PydanticDeprecationWarning
 
 from retrievers.config import EmbeddingConfig
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
+from retrievers.settings import api_key
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +118,7 @@ class CheckedEmbeddings(Embeddings):
 
 
 def _cohere(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
-    key = env.get(config.api_key_env)
+    key = api_key(env, config.api_key_env)
     if not key:
         raise MissingKeyError(
             f"Cohere needs an API key: expected it in {config.api_key_env}, which is not set; "

@@ -45,6 +45,18 @@ def environment(environ: Mapping[str, str], dotenv: Path = Path(".env")) -> dict
     return {**fallback, **environ}
 
 
+def api_key(env: Mapping[str, str], name: str) -> str | None:
+    """An API key from the environment, without the line break that a file adds; None when there is none.
+
+    Raises:
+        ConfigError: It holds a character that no header may carry. The HTTP libraries would print the key.
+    """
+    key = env.get(name, "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError(f"{name}: holds a line break or a character that is not ASCII; expected an API key")
+    return key or None
+
+
 def environment_layer(env: Mapping[str, str], prefix: str = "") -> Layer:
     """The settings that the environment names; `prefix` is where the retriever's settings sit in the whole."""
     found = {prefix + setting: env[name] for name, setting in ENVIRONMENT.items() if env.get(name)}
