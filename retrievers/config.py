@@ -29,19 +29,12 @@ class StoreConfig(Settings):
     url: str | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
     path: Path | None = Field(None, description="folder of the embedded store")
     api_key_env: str = Field("QDRANT_API_KEY", description="environment variable that holds the server's API key")
-    timeout_s: float = Field(10.0, gt=0, description="seconds a request to the store may take")
+    timeout_s: float = Field(10.0, gt=0, le=3600, description="seconds a request to the store may take (whole ones)")
 
     @field_validator("url")
     @classmethod
-    def _url_without_secrets(cls, url: str | None) -> str | None:
-        if url is None:
-            return None
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("expected an http:// or https:// address such as http://localhost:6333")
-        if parts.username or parts.password or parts.query:
-            raise ValueError("must not carry credentials; put the key into the environment variable QDRANT_API_KEY")
-        return url.rstrip("/")
+    def _address(cls, url: str | None) -> str | None:
+        return None if url is None else _address(url, "http://localhost:6333")
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -61,7 +54,12 @@ class EmbeddingConfig(Settings):
     model: str | None = Field(None, description="model name; for python `module:factory`")
     base_url: str | None = Field(None, description="address of the provider's API, if not its own")
     api_key_env: str = Field("COHERE_API_KEY", description="environment variable that holds the provider's API key")
-    timeout_s: float = Field(30.0, gt=0, description="seconds one embedding request may take")
+    timeout_s: float = Field(30.0, gt=0, le=3600, description="seconds one embedding request may take")
+
+    @field_validator("base_url")
+    @classmethod
+    def _address(cls, url: str | None) -> str | None:
+        return None if url is None else _address(url, "https://api.cohere.com")
 
     @model_validator(mode="after")
     def _model_for_python(self) -> Self:
@@ -131,6 +129,16 @@ class RetrieverConfig(Settings):
                 "raise candidates or lower top_k"
             )
         return self
+
+
+def _address(url: str, example: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in url):
+        raise ValueError(f"expected an http:// or https:// address such as {example}")
+    if parts.username or parts.password or parts.query:
+        raise ValueError("must not carry credentials; put the key into an environment variable (api_key_env)")
+    _ = parts.port  # raises for what is no port
+    return url.rstrip("/")
 
 
 def dump(settings: BaseModel) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Settings to a Qdrant client, and what must hold before a collection may be queried. Never falls back."""
 
 import logging
+import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -80,7 +81,7 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
             return QdrantClient(
-                url=store.url, api_key=key, timeout=max(1, round(store.timeout_s)), check_compatibility=False, port=None
+                url=store.url, api_key=key, timeout=_whole_seconds(store), check_compatibility=False, port=None
             )
     path = store.path or DEFAULT_PATH
     if not create and not (path / "meta.json").exists():
@@ -115,7 +116,7 @@ def store_errors(store: StoreConfig, collection: str) -> Iterator[None]:
         cause = getattr(error, "source", error)
         if isinstance(cause, httpx.TimeoutException):
             raise StoreTimeoutError(
-                f"{place}: no answer within {store.timeout_s:g} s; raise store.timeout_s or look at the server"
+                f"{place}: no answer within {_whole_seconds(store)} s; raise store.timeout_s or look at the server"
             ) from error
         raise StoreUnreachableError(
             f"{place}: cannot be reached ({type(cause).__name__}: {cause}); is the server running, the address right?"
@@ -233,6 +234,10 @@ def _check_by_example(
             "with, or set trust_embedding: true if you know better"
         )
     log.info("collection %r records no model; %s reproduces %d stored vectors", info.name, name, len(texts))
+
+
+def _whole_seconds(store: StoreConfig) -> int:
+    return math.ceil(store.timeout_s)  # the client takes no other
 
 
 def _refused(status: int | None, reason: str, place: str, store: StoreConfig) -> StoreError:

@@ -5,6 +5,7 @@ with the value, where it came from and what was expected.
 """
 
 import argparse
+import re
 from collections import abc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -215,8 +216,13 @@ def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Laye
     if item["type"] == "missing":
         return f"{name}: this setting is required"
     message = str(item["msg"]).removeprefix("Value error, ")
-    got = "" if isinstance(item["input"], Mapping | BaseModel) else f", got {item['input']!r}"
+    got = "" if isinstance(item["input"], Mapping | BaseModel) else f", got {_without_secrets(item['input'])!r}"
     return f"{name or 'settings'}: {message}{got}{where}"
+
+
+def _without_secrets(value: Any) -> Any:
+    hidden = re.sub(r"//[^/@]*@", "//***@", value) if isinstance(value, str) else value
+    return hidden.partition("?")[0] + "?***" if isinstance(hidden, str) and "://" in hidden and "?" in hidden else hidden
 
 
 def _same(name: str, other: str) -> bool:
