@@ -1,18 +1,20 @@
 """The settings of retrieval: frozen, checked in full before anything runs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from retrievers.records import ALIASES
+from retrievers.errors import nearest
+from retrievers.records import ALIASES, METADATA_FIELDS
 
 MAX_TOP_K = 100
 MAX_QUERY_WORDS = 512
 MAX_QUERY_CHARACTERS = 4_000
 REQUIRED_METADATA = ("source_url", "title", "section_path", "chunk_index", "total_chunks", "content_hash")
+ALWAYS_THERE = ("point_id", "text", "chunk_text_preview")
 
 Threshold = Annotated[float, Field(ge=0, le=1)]
 
@@ -91,12 +93,12 @@ class MetadataConfig(Settings):
     @field_validator("map")
     @classmethod
     def _canonical_keys(cls, mapping: Mapping[str, str]) -> Mapping[str, str]:
-        return {ALIASES.get(name, name): key for name, key in mapping.items()}
+        return {_known(name, METADATA_FIELDS): key for name, key in mapping.items()}
 
     @field_validator("required")
     @classmethod
     def _canonical_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(ALIASES.get(name, name) for name in names))
+        return tuple(dict.fromkeys(_known(name, (*METADATA_FIELDS, *ALWAYS_THERE)) for name in names))
 
 
 class RetrieverConfig(Settings):
@@ -131,13 +133,23 @@ class RetrieverConfig(Settings):
         return self
 
 
+def _known(name: str, fields: Sequence[str]) -> str:
+    canonical = ALIASES.get(name, name)
+    if canonical not in fields:
+        raise ValueError(f"{name!r} is not a field of a chunk{nearest(name, (*fields, *ALIASES))}")
+    return canonical
+
+
 def _address(url: str, example: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in url):
         raise ValueError(f"expected an http:// or https:// address such as {example}")
     if parts.username or parts.password or parts.query:
         raise ValueError("must not carry credentials; put the key into an environment variable (api_key_env)")
-    _ = parts.port  # raises for what is no port
+    try:
+        _ = parts.port
+    except ValueError:
+        raise ValueError("the port is not a number from 0 to 65535") from None
     return url.rstrip("/")
 
 

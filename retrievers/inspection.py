@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrievers.config import RetrieverConfig
 from retrievers.connection import store_errors
-from retrievers.payload import METADATA_FIELDS
-from retrievers.records import ALIASES
+from retrievers.records import ALIASES, METADATA_FIELDS
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient

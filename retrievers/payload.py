@@ -1,15 +1,11 @@
 """Between a chunk and its Qdrant payload, by the names the settings give. Pure."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any
 
 from retrievers.config import MetadataConfig
-from retrievers.records import ALIASES, Chunk
+from retrievers.records import ALIASES, METADATA_FIELDS, Chunk
 
-NOT_METADATA = {"point_id", "text", "problems"}
-METADATA_FIELDS: tuple[str, ...] = tuple(f.name for f in fields(Chunk) if f.name not in NOT_METADATA)
-"""The fields of a chunk that are written under the payload's metadata key."""
 DERIVED_FIELDS = ("chunk_text_preview",)
 _NAMES = {
     name: (name, *(alias for alias, canonical in ALIASES.items() if canonical == name)) for name in METADATA_FIELDS

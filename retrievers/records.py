@@ -1,7 +1,7 @@
 """What retrieval deals in: chunks, ranked results, candidates, sessions. All frozen."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal
@@ -79,6 +79,10 @@ class Chunk:
             AttributeError: There is no such field.
         """
         return getattr(self, ALIASES.get(name, name))
+
+
+METADATA_FIELDS = tuple(f.name for f in fields(Chunk) if f.name not in ("point_id", "text", "problems"))
+"""The fields of a chunk that are written under the payload's metadata key."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

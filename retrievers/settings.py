@@ -221,8 +221,10 @@ def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Laye
 
 
 def _without_secrets(value: Any) -> Any:
-    hidden = re.sub(r"//[^/@]*@", "//***@", value) if isinstance(value, str) else value
-    return hidden.partition("?")[0] + "?***" if isinstance(hidden, str) and "://" in hidden and "?" in hidden else hidden
+    if not isinstance(value, str):
+        return value
+    hidden = re.sub(r"((?<=//).*|^[^/]*)@", "***@", value)
+    return re.sub(r"(://[^?]*\?).*", r"\1***", hidden)
 
 
 def _same(name: str, other: str) -> bool:
