@@ -111,7 +111,7 @@ class RetrieverConfig(Settings):
     """
 
     store: StoreConfig = Field(default_factory=lambda: StoreConfig.model_validate({}), description="where")
-    collection: str = Field("physical_ai_handbook", min_length=1, description="name of the collection")
+    collection: str = Field("physical_ai_handbook", min_length=1, max_length=255, description="name of the collection")
     embedding: EmbeddingConfig = Field(default_factory=lambda: EmbeddingConfig.model_validate({}), description="model")
     mode: Literal["semantic"] = Field("semantic", description="how candidates are found")
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
@@ -122,6 +122,13 @@ class RetrieverConfig(Settings):
         default_factory=lambda: MetadataConfig.model_validate({}), description="how the payload names the fields"
     )
     trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
+
+    @field_validator("collection")
+    @classmethod
+    def _name_for_qdrant(cls, name: str) -> str:
+        if not name.strip() or name in (".", "..") or any(c in '<>:"/\\|?*' or not c.isprintable() for c in name):
+            raise ValueError('expected a name without < > : " / \\ | ? * and line breaks')
+        return name
 
     @model_validator(mode="after")
     def _depth_holds_top_k(self) -> Self:
