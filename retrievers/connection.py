@@ -2,6 +2,7 @@
 
 import logging
 import math
+import sqlite3
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from retrievers.settings import api_key
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
+    from qdrant_client.http.exceptions import UnexpectedResponse
 
 log = logging.getLogger(__name__)
 MANIFEST_KEY = "retrieval_evals"
@@ -72,6 +74,7 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
     Raises:
         StoreUnreachableError: The folder does not exist, or cannot be opened.
         StoreLockedError: Another process holds the folder.
+        StoreError: The folder holds something else, or is damaged.
         ConfigError: The API key cannot be one.
     """
     from qdrant_client import QdrantClient
@@ -99,25 +102,37 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
         ) from error
     except OSError as error:
         raise StoreUnreachableError(f"the embedded store at {path} cannot be opened: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError, sqlite3.Error) as error:
+        raise StoreError(
+            f"the embedded store at {path} cannot be read ({type(error).__name__}: {error}); "
+            "if nothing is writing to it just now, delete the folder and index again"
+        ) from error
 
 
 @contextmanager
 def store_errors(store: StoreConfig, collection: str) -> Iterator[None]:
     """Turn the client's errors into ours, naming the store and the collection."""
     import httpx
+    from qdrant_client.common.client_exceptions import QdrantException
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
     place = f"collection {collection!r} at {location(store)}"
     try:
         yield
     except UnexpectedResponse as error:
-        raise _refused(error.status_code, error.reason_phrase, place, store) from error
+        raise _refused(error, place, store) from error
+    except QdrantException as error:  # 429 with Retry-After
+        raise StoreError(f"{place}: answered that requests come too fast ({error}); wait, and try again") from error
+    except sqlite3.Error as error:
+        raise StoreError(f"{place}: cannot be read or written ({type(error).__name__}: {error})") from error
     except (ResponseHandlingException, httpx.HTTPError) as error:
         cause = getattr(error, "source", error)
         if isinstance(cause, httpx.TimeoutException):
             raise StoreTimeoutError(
                 f"{place}: no answer within {_whole_seconds(store)} s; raise store.timeout_s or look at the server"
             ) from error
+        if not isinstance(cause, httpx.HTTPError | OSError | UnicodeError):
+            raise StoreError(f"{place}: answered something that is not Qdrant's; is the address right?") from error
         raise StoreUnreachableError(
             f"{place}: cannot be reached ({type(cause).__name__}: {cause}); is the server running, the address right?"
         ) from error
@@ -240,10 +255,19 @@ def _whole_seconds(store: StoreConfig) -> int:
     return math.ceil(store.timeout_s)  # the client takes no other
 
 
-def _refused(status: int | None, reason: str, place: str, store: StoreConfig) -> StoreError:
+def _refused(error: "UnexpectedResponse", place: str, store: StoreConfig) -> StoreError:
     remedies = {
         401: f"the API key was refused; expected it in {store.api_key_env}",
         403: f"the API key in {store.api_key_env} may not do this",
         404: "not found; is the address that of Qdrant itself?",
+        429: "requests come too fast; wait, and try again",
     }
-    return StoreError(f"{place}: answered {status} {reason}: {remedies.get(status or 0, 'see the log of the server')}")
+    remedy = remedies.get(error.status_code or 0) or f"{_said(error)}see the log of the server"
+    return StoreError(f"{place}: answered {error.status_code} {error.reason_phrase}: {remedy}")
+
+
+def _said(error: "UnexpectedResponse") -> str:
+    try:
+        return " ".join(str(error.structured()["status"]["error"]).split())[:200] + "; "
+    except (ValueError, KeyError, TypeError):  # a proxy's page
+        return ""
