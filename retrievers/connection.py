@@ -222,12 +222,13 @@ def _check_by_example(
     for record in records:
         vector: Any = record.vector
         text = to_chunk(record.id, record.payload, config.metadata).text
-        if text and vector is not None:
+        found = vector.get(config.vector_name) if isinstance(vector, dict) else vector
+        if text and found is not None:
             texts.append(text)
-            stored.append(vector[config.vector_name] if isinstance(vector, dict) else vector)
+            stored.append(found)
     if not texts:
         raise EmbeddingMismatchError(
-            f"collection {info.name!r} records no embedding model and holds no text under payload key "
+            f"collection {info.name!r} records no embedding model and holds no vector with a text under payload key "
             f"{config.metadata.text_key!r} to check it by; set metadata.text_key (see: python -m retrievers inspect), "
             "or trust_embedding: true"
         )
@@ -241,8 +242,9 @@ def _check_by_example(
             "set embedding.provider and embedding.model"
         )
     a, b = np.asarray(fresh), np.asarray(stored, dtype=float)
-    cosines = (a * b).sum(axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
-    if cosines.min() < SAME_MODEL_COSINE:
+    lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    cosines = (a * b).sum(axis=1) / np.where(lengths > 0, lengths, 1)  # 0, not NaN, where one of them is nothing
+    if not cosines.min() >= SAME_MODEL_COSINE:
         raise EmbeddingMismatchError(
             f"collection {info.name!r} records no embedding model, and {name} is not it: embedding stored chunks again "
             f"gives cosine {cosines.min():.3f}, expected at least {SAME_MODEL_COSINE}; configure the model it was made "
