@@ -67,7 +67,14 @@ def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddin
         "cohere": lambda: _cohere(config, env),
         "python": lambda: _from_python(config.resolved_model),
     }
-    return CheckedEmbeddings(builders[config.provider](), f"{config.provider}:{config.resolved_model}")
+    return checked(builders[config.provider](), config)
+
+
+def checked(embeddings: Embeddings, config: EmbeddingConfig) -> "CheckedEmbeddings":
+    """Embeddings with typed errors, known in messages by the configured names."""
+    if isinstance(embeddings, CheckedEmbeddings):
+        return embeddings
+    return CheckedEmbeddings(embeddings, f"{config.provider}:{config.resolved_model}")
 
 
 class CheckedEmbeddings(Embeddings):
