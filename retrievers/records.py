@@ -64,7 +64,9 @@ class Chunk:
     def source(self) -> str:
         """Where the chunk stands, as `path:start-end`, or as much of it as is known."""
         place = self.file_path or self.source_url or self.chunk_id
-        return place if self.start_line is None else f"{place}:{self.start_line}-{self.end_line}"
+        if self.start_line is None:
+            return place
+        return f"{place}:{self.start_line}" + ("" if self.end_line is None else f"-{self.end_line}")
 
     @property
     def breadcrumb(self) -> str:
