@@ -9,7 +9,7 @@ import numpy as np
 from retrievers.config import RetrieverConfig
 from retrievers.connection import store_errors
 from retrievers.errors import StoreError
-from retrievers.payload import payload_key, to_chunk
+from retrievers.payload import payload_keys, to_chunk
 from retrievers.records import Chunk, RetrievedChunk
 
 if TYPE_CHECKING:
@@ -76,7 +76,12 @@ def scroll(
     from qdrant_client import models
 
     conditions: list[Any] = [
-        models.FieldCondition(key=payload_key(name, config.metadata), match=models.MatchAny(any=list(values)))
+        models.Filter(
+            should=[
+                models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
+                for key in payload_keys(name, config.metadata)
+            ]
+        )
         for name, values in (where or {}).items()
     ]
     chunks: list[Chunk] = []
