@@ -79,6 +79,9 @@ def file_layer(path: Path, model: type[BaseModel]) -> Layer:
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected a mapping of settings, got {type(values).__name__}")
     flat = dict(flatten(values))
+    clash = next(((a, b) for a in flat for b in flat if b.startswith(f"{a}.")), None)
+    if clash:
+        raise ConfigError(f"{path}: {clash[0]} is given a value and {clash[1]} as well; expected one of them")
     for name, info in leaves(model).items():
         if _is_path(info) and isinstance(flat.get(name), str):
             flat[name] = str((path.parent / flat[name]).resolve())
