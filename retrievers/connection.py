@@ -7,10 +7,12 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from json import JSONDecodeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.embeddings import Embeddings
+from pydantic import ValidationError
 
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.errors import (
@@ -117,12 +119,15 @@ def store_errors(store: StoreConfig, collection: str) -> Iterator[None]:
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
     place = f"collection {collection!r} at {location(store)}"
+    foreign = "answered something that is not Qdrant's; is the address right?"
     try:
         yield
     except UnexpectedResponse as error:
         raise _refused(error, place, store) from error
     except QdrantException as error:  # 429 with Retry-After
         raise StoreError(f"{place}: answered that requests come too fast ({error}); wait, and try again") from error
+    except (JSONDecodeError, UnicodeDecodeError, AssertionError) as error:  # what the client makes of it
+        raise StoreError(f"{place}: {foreign}") from error
     except sqlite3.Error as error:
         raise StoreError(f"{place}: cannot be read or written ({type(error).__name__}: {error})") from error
     except (ResponseHandlingException, httpx.HTTPError) as error:
@@ -131,8 +136,8 @@ def store_errors(store: StoreConfig, collection: str) -> Iterator[None]:
             raise StoreTimeoutError(
                 f"{place}: no answer within {_whole_seconds(store)} s; raise store.timeout_s or look at the server"
             ) from error
-        if not isinstance(cause, httpx.HTTPError | OSError | UnicodeError):
-            raise StoreError(f"{place}: answered something that is not Qdrant's; is the address right?") from error
+        if isinstance(cause, ValidationError):
+            raise StoreError(f"{place}: {foreign}") from error
         raise StoreUnreachableError(
             f"{place}: cannot be reached ({type(cause).__name__}: {cause}); is the server running, the address right?"
         ) from error
