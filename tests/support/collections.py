@@ -5,8 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from langchain_core.embeddings import Embeddings
 from qdrant_client import QdrantClient, models
+from qdrant_client.local.qdrant_local import QdrantLocal
 
 from retrievers.config import RetrieverConfig
 from retrievers.connection import open_client
@@ -108,6 +110,19 @@ def fill(
     ]
     if points:
         client.upsert(name, points)
+    widen(client, name)
+
+
+def widen(client: QdrantClient, name: str) -> None:
+    """Keep the vectors of an in-memory collection in float64, as those read from a folder are.
+
+    The in-memory client holds them in float32 and normalises them anew at every search, which moves a score by a unit
+    in the last place from one search to the next; a server computes on vectors that stay as they are.
+    """
+    local = client._client
+    assert isinstance(local, QdrantLocal)
+    vectors = local.collections[name].vectors
+    vectors |= {key: value.astype(np.float64) for key, value in vectors.items()}
 
 
 @contextmanager

@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import BaseModel
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
-from qdrant_client.local.qdrant_local import QdrantLocal
 
+from tests.support.collections import widen
 from tests.support.loopback import Fault, LoopbackServer, Reply, Request
 
 KEY = "qdrant-SECRET-0123456789"
@@ -88,7 +88,7 @@ class QdrantServer(LoopbackServer):
     def _upsert(self, name: str, body: Mapping[str, Any]) -> Any:
         points: Any = models.PointsList.model_validate(body).points
         done = self.client.upsert(name, points)
-        self._widen(name)
+        widen(self.client, name)
         return done
 
     def _overwrite_payload(self, name: str, body: Mapping[str, Any]) -> Any:
@@ -126,17 +126,6 @@ class QdrantServer(LoopbackServer):
     def _count(self, name: str, body: Mapping[str, Any]) -> Any:
         wanted = models.CountRequest.model_validate(body)
         return self.client.count(name, wanted.filter, exact=wanted.exact is not False)
-
-    def _widen(self, name: str) -> None:
-        """Keep the vectors in float64, as a folder's are.
-
-        The in-memory client holds them in float32 and normalises them anew at every search, which moves a score by a
-        unit in the last place from one search to the next; a server computes on vectors that stay as they are.
-        """
-        local = self.client._client
-        assert isinstance(local, QdrantLocal)
-        vectors = local.collections[name].vectors
-        vectors |= {key: value.astype(np.float64) for key, value in vectors.items()}
 
 
 def plain(value: Any) -> Any:
