@@ -9,7 +9,7 @@ import numpy as np
 from retrievers.config import RetrieverConfig
 from retrievers.connection import store_errors
 from retrievers.errors import StoreError
-from retrievers.payload import payload_key, to_chunk
+from retrievers.payload import payload_keys, to_chunk
 from retrievers.records import Chunk, RetrievedChunk
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def rank(scored: Sequence[tuple[Chunk, float]], now: datetime) -> tuple[Retrieve
     Scores are taken as float32, which is what a Qdrant server computes: local mode works in float64 and normalises its
     vectors anew, in place, at every search, so the bits beyond float32 change from one search to the next.
     """
-    clipped = [(chunk, min(1.0, max(0.0, float(np.float32(score))))) for chunk, score in scored]
+    clipped = [(chunk, _clipped(score)) for chunk, score in scored]
     clipped.sort(key=lambda pair: (-pair[1], pair[0].chunk_id))
     return tuple(
         RetrievedChunk(
@@ -76,7 +76,12 @@ def scroll(
     from qdrant_client import models
 
     conditions: list[Any] = [
-        models.FieldCondition(key=payload_key(name, config.metadata), match=models.MatchAny(any=list(values)))
+        models.Filter(
+            should=[
+                models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
+                for key in payload_keys(name, config.metadata)
+            ]
+        )
         for name, values in (where or {}).items()
     ]
     chunks: list[Chunk] = []
@@ -91,6 +96,10 @@ def scroll(
                 return sorted(chunks, key=lambda chunk: chunk.chunk_id)
 
 
+def _clipped(score: float) -> float:
+    return min(1.0, max(0.0, float(np.float32(score))))
+
+
 def _points(client: "QdrantClient", config: RetrieverConfig, vector: list[float], depth: int) -> list[Any]:
     limit = depth + 1
     while True:
@@ -101,6 +110,6 @@ def _points(client: "QdrantClient", config: RetrieverConfig, vector: list[float]
             raise StoreError(
                 f"collection {config.collection!r} returned a score that is not a number; its vectors are broken"
             )
-        if len(points) < limit or np.float32(points[depth - 1].score) != np.float32(points[-1].score):
+        if len(points) < limit or _clipped(points[depth - 1].score) != _clipped(points[-1].score):
             return points
         limit *= 2
