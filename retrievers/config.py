@@ -23,6 +23,15 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
 
+def _address(url: str, example: str, key: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"expected an http:// or https:// address such as {example}")
+    if parts.username or parts.password or parts.query:
+        raise ValueError(f"must not carry credentials; put the key into the environment variable {key}")
+    return url.rstrip("/")
+
+
 class StoreConfig(Settings):
     """Where the collection lives: a Qdrant server (`url`) or an embedded folder (`path`), not both."""
 
@@ -34,14 +43,7 @@ class StoreConfig(Settings):
     @field_validator("url")
     @classmethod
     def _url_without_secrets(cls, url: str | None) -> str | None:
-        if url is None:
-            return None
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("expected an http:// or https:// address such as http://localhost:6333")
-        if parts.username or parts.password or parts.query:
-            raise ValueError("must not carry credentials; put the key into the environment variable QDRANT_API_KEY")
-        return url.rstrip("/")
+        return None if url is None else _address(url, "http://localhost:6333", "QDRANT_API_KEY")
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -62,6 +64,11 @@ class EmbeddingConfig(Settings):
     base_url: str | None = Field(None, description="address of the provider's API, if not its own")
     api_key_env: str = Field("COHERE_API_KEY", description="environment variable that holds the provider's API key")
     timeout_s: float = Field(30.0, gt=0, description="seconds one embedding request may take")
+
+    @field_validator("base_url")
+    @classmethod
+    def _url_without_secrets(cls, url: str | None) -> str | None:
+        return None if url is None else _address(url, "https://api.cohere.com", "COHERE_API_KEY")
 
     @model_validator(mode="after")
     def _model_for_python(self) -> Self:
@@ -134,5 +141,12 @@ class RetrieverConfig(Settings):
 
 
 def dump(settings: BaseModel) -> dict[str, Any]:
-    """The settings as plain JSON values."""
-    return settings.model_dump(mode="json")
+    """The settings as plain JSON values, paths absolute, so that they mean the same in any folder."""
+    plain = settings.model_dump(mode="json")
+    return {name: _absolute(value, plain[name]) for name, value in settings}
+
+
+def _absolute(value: Any, plain: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return dump(value)
+    return str(value.absolute()) if isinstance(value, Path) else plain

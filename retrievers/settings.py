@@ -16,7 +16,7 @@ from dotenv import dotenv_values
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from retrievers.errors import ConfigError, nearest
+from retrievers.errors import ConfigError, nearest, redacted
 
 Model = TypeVar("Model", bound=BaseModel)
 ENVIRONMENT: Mapping[str, str] = {
@@ -203,7 +203,7 @@ def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Laye
     if item["type"] == "missing":
         return f"{name}: this setting is required"
     message = str(item["msg"]).removeprefix("Value error, ")
-    got = "" if isinstance(item["input"], Mapping | BaseModel) else f", got {item['input']!r}"
+    got = "" if isinstance(item["input"], Mapping | BaseModel) else f", got {redacted(repr(item['input']))}"
     return f"{name or 'settings'}: {message}{got}{where}"
 
 
