@@ -55,6 +55,14 @@ def payload_key(name: str, config: MetadataConfig) -> str:
     return f"{config.nested_under}.{key}" if config.nested_under else key
 
 
+def payload_keys(name: str, config: MetadataConfig) -> tuple[str, ...]:
+    """Every full payload key under which a field is read: the mapped one, or else its name and aliases."""
+    canonical = ALIASES.get(name, name)
+    if canonical in config.map:
+        return (payload_key(name, config),)
+    return tuple(f"{config.nested_under}.{key}" if config.nested_under else key for key in _NAMES[canonical])
+
+
 class _Kind:
     """How a field's raw value is read; `read` gives None for a value of the wrong type."""
 
