@@ -1,5 +1,6 @@
 """Writing files whole or not at all."""
 
+import contextlib
 import os
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -21,7 +22,8 @@ def write(file: Path, text: str) -> None:
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written: {error.strerror}") from error
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # gone already, or there never was a folder
+            part.unlink()
 
 
 def check_writable(file: Path | None) -> None:

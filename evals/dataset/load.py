@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from evals.config import DatasetConfig
-from evals.dataset.schema import Case
+from evals.dataset.schema import Case, Evidence
 from evals.errors import DatasetError
 from retrievers.errors import nearest
 
@@ -187,7 +187,8 @@ def _present(value: Any) -> Any:
 def _explain(item: dict[str, Any]) -> str:
     name = ".".join(str(part) for part in item["loc"])
     if item["type"] == "extra_forbidden":
-        return f"{name}: unknown field{nearest(str(item['loc'][-1]), Case.model_fields)}"
+        known = (Evidence if item["loc"][0] == "evidence" else Case).model_fields
+        return f"{name}: unknown field{nearest(str(item['loc'][-1]), known)}"
     if item["type"] == "missing":
         return f"{name}: this field is required"
     message = str(item["msg"]).removeprefix("Value error, ")
