@@ -32,7 +32,7 @@ def test_a_condition_is_a_comparison_and_a_number(condition: str, parts: tuple[s
 
 @pytest.mark.parametrize("condition", ["0.8", "=> 0.8", "= 1", "!= 1", ">= x", ">= 0.8 or so", "", ">= nan", ">= 80%"])
 def test_what_is_no_condition_is_refused(condition: str) -> None:
-    with pytest.raises(ValidationError, match="expected a condition such as '>= 0.8'"):
+    with pytest.raises(ValidationError, match=r"expected a condition such as '>= 0\.8'"):
         ExperimentConfig.model_validate({"criteria": {"ranking/mrr_at_10": condition}})
 
 

@@ -30,7 +30,7 @@ def test_what_cannot_be_encoded_leaves_the_old_file_and_nothing_else(tmp_path: P
 def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "mlruns").touch()
     for call in (lambda file: write(file, "x"), check_writable):
-        with pytest.raises(ConfigError, match="report.json: cannot be written"):
+        with pytest.raises(ConfigError, match=r"report\.json: cannot be written"):
             call(tmp_path / "mlruns" / "reports" / "report.json")
 
 

@@ -1,5 +1,6 @@
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from langsmith import utils
@@ -7,13 +8,19 @@ from langsmith import utils
 from evals.quiet import OFFLINE, SILENCED, silence
 
 
+def forget() -> None:
+    """Let LangSmith read the environment again."""
+    read: Any = utils.get_env_var
+    read.cache_clear()
+
+
 @pytest.fixture(autouse=True)
 def own_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in (*SILENCED, *OFFLINE):
         monkeypatch.setenv(name, "as the user has it")
-    utils.get_env_var.cache_clear()
+    forget()
     yield
-    utils.get_env_var.cache_clear()
+    forget()
 
 
 def test_what_phones_home_is_switched_off_whatever_the_environment_says() -> None:
@@ -35,6 +42,6 @@ def test_langsmith_does_not_trace(monkeypatch: pytest.MonkeyPatch, name: str) ->
         monkeypatch.delenv(other)
     monkeypatch.setenv(name, "true")
     assert utils.tracing_is_enabled()
-    utils.get_env_var.cache_clear()
+    forget()
     silence(hub=False)
     assert not utils.tracing_is_enabled()

@@ -8,6 +8,9 @@ from typing import Any
 
 import yaml
 
+from evals.config import ExperimentConfig
+from retrievers.settings import Layer, build, file_layer, nest
+
 COLLECTION = "robots"
 PAGES: Mapping[str, str] = {
     "arms/kinematics.md": """---
@@ -127,3 +130,14 @@ def make_experiment(folder: Path) -> Experiment:
     made.write_golden(CASES)
     made.write_config(SETTINGS)
     return made
+
+
+def settings(made: Experiment, **changes: Any) -> ExperimentConfig:
+    """The settings of an experiment with some changed, `retriever__top_k=1` for `retriever.top_k`."""
+    flat = {name.replace("__", "."): value for name, value in changes.items()}
+    layers = [file_layer(made.config, ExperimentConfig), Layer(label="the test", values=nest(flat))]
+    return build(ExperimentConfig, layers)
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """Progress that nobody looks at."""

@@ -263,9 +263,7 @@ def test_a_hub_data_set_is_read_with_the_nulls_of_its_table_left_out(
     table = datasets.Dataset.from_dict({name: [one.get(name) for one in rows] for name in columns})
     table.to_parquet(folder / "train.parquet")
     golden = load_golden(DatasetConfig(hub=str(folder), revision="main"))
-    assert golden.cases == tuple(
-        Case.model_validate(one) for one in (*rows[:2], {**rows[2], "relevant_ids": {"x": 2}})
-    )
+    assert golden.cases == tuple(Case.model_validate(one) for one in (*rows[:2], {**rows[2], "relevant_ids": {"x": 2}}))
     assert golden.places["c"] == f"{folder}:3"
 
 
