@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_serializer, field_validator, model_validator
 
 from retrievers.config import RetrieverConfig, Settings
+from retrievers.errors import redacted
 
 CRITERION = re.compile(r"\s*(<=|>=|==|<|>)\s*([-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*")
 
@@ -80,6 +81,11 @@ class TrackingConfig(Settings):
     uri: str | None = Field(None, description="MLflow tracking URI; the database under ./mlruns when left out")
     experiment: str = Field("retrieval-evals", min_length=1, description="MLflow experiment")
     run_name: str | None = Field(None, description="name of the run; the experiment's and the time when left out")
+
+    @field_serializer("uri")
+    def _without_credentials(self, uri: str | None) -> str | None:
+        """What is printed, reported or logged of the address."""
+        return redacted(uri) if uri else uri
 
 
 class ExperimentConfig(Settings):

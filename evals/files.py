@@ -1,7 +1,9 @@
 """Writing files whole or not at all."""
 
+import contextlib
 import os
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from retrievers.errors import ConfigError
 
@@ -20,12 +22,12 @@ def write(file: Path, text: str) -> None:
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written: {error.strerror}") from error
     finally:
-        if part.is_file():
+        with contextlib.suppress(OSError):  # gone already, or there never was a folder
             part.unlink()
 
 
 def check_writable(file: Path | None) -> None:
-    """Make sure before any work that a file can be written, leaving nothing behind but its folder.
+    """Make sure before any work that a file can be written; leaves nothing behind.
 
     Raises:
         ConfigError: It cannot.
@@ -34,10 +36,18 @@ def check_writable(file: Path | None) -> None:
         return
     if file.is_dir():
         raise ConfigError(f"{file}: expected a file to write, found a folder")
-    probe = file.parent / f".write-{os.getpid()}"
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-        probe.unlink()
+        probe(file.parent)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written: {file.parent}: {error.strerror}") from error
+
+
+def probe(folder: Path) -> None:
+    """Make a file that goes away by itself in a folder, or where it does not exist in the nearest one above it.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    chain = (folder.absolute(), *folder.absolute().parents)
+    with TemporaryFile(dir=next(place for place in chain if os.path.lexists(place))):
+        pass

@@ -1,25 +1,51 @@
 """The flow of an evaluation, every collaborator passed in."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from evals import candidates, gates, stats
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
-from evals.dataset.relevance import Relevance, evidence_urls, resolve
+from evals.dataset.relevance import Relevance, evidence_urls, labelled_ids, resolve
 from evals.metrics import VERDICT_METRIC, choose
 from evals.metrics.base import Context, Metric, QueryMetric, summarise, within
 from evals.records import Observation, Observed, RunResult, Score, Summary, ValidationReport
 from evals.sources import Sources
 from evals.verdicts import validate
+from retrievers.config import dump
 from retrievers.records import Chunk
 from retrievers.retriever import QdrantRetriever
 from retrievers.selection import select
 
 
+@dataclass(frozen=True, kw_only=True)
+class Grounds:
+    """What is relevant in a collection: to each case, by its id; and chunk id to text of every chunk that is."""
+
+    relevance: Mapping[str, Relevance]
+    texts: Mapping[str, str]
+
+
+def ground(golden: GoldenSet, retriever: QdrantRetriever) -> Grounds:
+    """Find the chunks that golden queries call relevant. No query is embedded or searched for.
+
+    Raises:
+        DatasetError: Evidence does not resolve; every fault is listed.
+        StoreError: The collection cannot be read.
+    """
+    urls, ids = evidence_urls(golden.cases), labelled_ids(golden.cases)
+    chunks = retriever.chunks({"source_url": urls}) if urls else []
+    chunks += _named(ids, retriever) if ids else []
+    relevance = resolve(golden.cases, chunks, golden.places)
+    wanted = {chunk_id for item in relevance.values() for chunk_id in item.grades}
+    return Grounds(relevance=relevance, texts={c.chunk_id: c.text for c in chunks if c.chunk_id in wanted})
+
+
 def evaluate(
     config: ExperimentConfig,
     golden: GoldenSet,
+    grounds: Grounds,
     retriever: QdrantRetriever,
     sources: Sources | None,
     facts: Mapping[str, Any],
@@ -30,23 +56,22 @@ def evaluate(
     Args:
         config: The experiment.
         golden: Its golden queries.
+        grounds: What is relevant to them.
         retriever: What is evaluated.
         sources: The source pages, None when not known.
         facts: What makes runs comparable, handed on to the result.
         progress: Told how far the work is.
 
     Raises:
-        RetrievalError: Evidence does not resolve, or a search failed.
+        RetrievalError: A search failed.
     """
     metrics = choose(config.metrics, config.latency.concurrency)
     gates.check_names(config.criteria, [*metrics, VERDICT_METRIC])
-    chunks = retriever.chunks({"source_url": evidence_urls(golden.cases)})
-    relevance = resolve(golden.cases, chunks, golden.places)
-    observed = observe(config, golden, retriever, relevance, progress)
+    observed = observe(config, golden, retriever, grounds.relevance, progress)
     context = Context(
         required=config.retriever.metadata.required,
         sources=sources,
-        relevant_texts=_texts(relevance, chunks),
+        relevant_texts=grounds.texts,
         seed=config.seed,
     )
     scores, summaries = score(metrics, observed, context)
@@ -55,7 +80,7 @@ def evaluate(
     summaries.append(_pass_rate(validation))
     return RunResult(
         name=config.name,
-        config=config.model_dump(mode="json"),
+        config=dump(config),
         facts=facts,
         observed=observed,
         scores=scores,
@@ -116,9 +141,11 @@ def score(
     return scores, summaries
 
 
-def _texts(relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> dict[str, str]:
-    wanted = {chunk_id for item in relevance.values() for chunk_id in item.grades}
-    return {chunk.chunk_id: chunk.text for chunk in chunks if chunk.chunk_id in wanted}
+def _named(ids: Sequence[str], retriever: QdrantRetriever) -> list[Chunk]:
+    """The chunks of those ids; where chunks have none of their own they are known by their point's."""
+    found = retriever.chunks({"chunk_id": ids})
+    rest = sorted({*ids} - {chunk.chunk_id for chunk in found})
+    return found + (retriever.chunks({"point_id": rest}) if rest else [])
 
 
 def _pass_rate(validation: ValidationReport) -> Summary:

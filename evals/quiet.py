@@ -8,6 +8,7 @@ SILENCED = {
     "DO_NOT_TRACK": "true",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "LANGSMITH_TRACING": "false",
+    "LANGSMITH_TRACING_V2": "false",
     "LANGCHAIN_TRACING_V2": "false",
     "TOKENIZERS_PARALLELISM": "false",
 }

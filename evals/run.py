@@ -1,8 +1,11 @@
 """`python -m evals.run`: one experiment from configuration to report, exit code and MLflow run."""
 
 import argparse
+import itertools
 import json
+import logging
 import os
+import re
 import shutil
 import sys
 import time
@@ -26,6 +29,7 @@ from retrievers.command import (
     run,
     set_up_logging,
 )
+from retrievers.config import dump
 from retrievers.settings import (
     Layer,
     add_flags,
@@ -38,10 +42,12 @@ from retrievers.settings import (
 
 if TYPE_CHECKING:
     from evals.dataset.load import GoldenSet
+    from evals.pipeline import Grounds
     from evals.records import RunResult
     from evals.tracking import Tracker
     from retrievers.retriever import QdrantRetriever
 
+log = logging.getLogger("evals.run")  # not __main__, which no handler listens to
 EXPERIMENTS = Path(__file__).parent / "experiments"
 EXIT_FAILED = 1
 EXIT_INCOMPLETE = 3
@@ -106,16 +112,15 @@ def _main(namespace: argparse.Namespace) -> int:
     env = environment(os.environ)
     config = load_config(namespace, env)
     if namespace.print_config:
-        print_out(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False).rstrip())
+        print_out(yaml.safe_dump(dump(config), sort_keys=False).rstrip())
         return 0
     silence(hub=bool(config.dataset.hub))
-    for file in (namespace.output, namespace.export):
-        check_writable(file)
     result, outcome = _run(config, namespace, env)
     if not namespace.quiet:
         _show(result, outcome, everything=namespace.verbose)
     if outcome.incomplete:
-        print_error(f"incomplete: {outcome.incomplete}")
+        kept = f" (the report is at {outcome.report})" if outcome.report else ""
+        print_error(f"incomplete: {outcome.incomplete}{kept}")
         return EXIT_INCOMPLETE
     failed = any(not gate.passed for gate in result.gates)
     return EXIT_FAILED if failed and not namespace.no_gate else 0
@@ -128,41 +133,69 @@ def _run(
     from evals.dataset.load import load_golden
     from evals.errors import TrackingError
     from evals.metrics import VERDICT_METRIC, choose
+    from evals.pipeline import ground
 
     gates.check_names(config.criteria, [*choose(config.metrics, config.latency.concurrency), VERDICT_METRIC])
     golden = load_golden(config.dataset)
     name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     outcome = Outcome(report=namespace.output)
     if config.tracking.enabled:
-        outcome.report = outcome.report or tracking.FOLDER / "reports" / f"{name}.json"
-        check_writable(outcome.report)
+        if not config.tracking.uri:
+            tracking.check_folder(tracking.FOLDER)
+        outcome.report = outcome.report or _report_file(tracking.FOLDER / "reports", name)
+    for file in (outcome.report, namespace.export):
+        check_writable(file)
     with progress_bar(shown=not namespace.quiet) as progress:
         retriever, sources = _open(config, env, progress)
         with retriever:
+            grounds = ground(golden, retriever)
             tracker = None
             if config.tracking.enabled:
                 try:
-                    tracker = tracking.start(config.tracking, name, config.model_dump(mode="json"))
+                    tracker = tracking.start(config.tracking, name, dump(config))
                 except TrackingError as error:
+                    log.debug("MLflow failed", exc_info=True)
                     outcome.incomplete = str(error)
-            result = _evaluate(config, golden, retriever, sources, progress, tracker, outcome)
+            result = _evaluate(config, golden, grounds, retriever, sources, progress, tracker, outcome)
     if namespace.export:
-        write(namespace.export, yaml.safe_dump(config.retriever.model_dump(mode="json"), sort_keys=False))
+        write(namespace.export, yaml.safe_dump(_portable(config), sort_keys=False))
     return result, outcome
+
+
+def _report_file(folder: Path, name: str) -> Path:
+    """A file for the report of a run of that name which no earlier run has taken."""
+    stem = re.sub(r"[^\w.-]+", "-", name).strip(".-") or "run"
+    names = (stem if number == 1 else f"{stem}-{number}" for number in itertools.count(1))
+    return next(file for file in (folder / f"{one}.json" for one in names) if not file.exists())
+
+
+def _portable(config: ExperimentConfig) -> dict[str, Any]:
+    """The retriever's settings for another folder: where the embedded store is goes without saying only in this one."""
+    from retrievers.connection import DEFAULT_PATH
+
+    settings = dump(config.retriever)
+    store = config.retriever.store
+    if not store.url and not store.path:
+        settings["store"]["path"] = str(DEFAULT_PATH.absolute())
+    return settings
 
 
 def _open(config: ExperimentConfig, env: Mapping[str, str], progress: Progress) -> tuple["QdrantRetriever", Any]:
     from evals.prepare import index_if_stale
     from evals.web_sources import open_sources
+    from retrievers.embeddings import make_embeddings
     from retrievers.retriever import QdrantRetriever
 
+    embeddings = make_embeddings(config.retriever.embedding, env)  # first, so that a missing key leaves nothing behind
     index_if_stale(config, env, progress)
-    return QdrantRetriever.open(config.retriever, env=env), open_sources(config.sources)
+    sources = open_sources(config.sources)
+    return QdrantRetriever.open(config.retriever, env=env, embeddings=embeddings), sources
 
 
 def _evaluate(
     config: ExperimentConfig,
     golden: "GoldenSet",
+    grounds: "Grounds",
     retriever: "QdrantRetriever",
     sources: Any,
     progress: Progress,
@@ -177,11 +210,12 @@ def _evaluate(
     started = time.time()
     try:
         known = facts.gather(config, golden, retriever)
-        result = evaluate(config, golden, retriever, sources, known, progress)
+        result = evaluate(config, golden, grounds, retriever, sources, known, progress)
         result = facts.with_duration(result, started)
-        status = "FINISHED"
         _save(result, golden, tracker, outcome)
+        status = "FINISHED"
     except TrackingError as error:
+        log.debug("MLflow failed", exc_info=True)
         outcome.incomplete = str(error)
     except KeyboardInterrupt:
         status = "KILLED"

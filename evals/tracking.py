@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from evals.config import TrackingConfig
 from evals.dataset.load import GoldenSet
 from evals.errors import TrackingError
+from evals.files import probe
 from evals.records import RunResult, Summary
 from evals.report.document import rows
-from retrievers.errors import ConfigError
+from retrievers.errors import ConfigError, redacted
 from retrievers.settings import flatten
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Tracker:
             with _quiet():
                 self.client.set_terminated(self.run_id, status=status)
         except Exception as error:  # the run is over; there is nothing left to save
-            log.error("MLflow run %s could not be ended as %s: %s", self.run_id, status, error)
+            log.error("MLflow run %s could not be ended as %s: %s", self.run_id, status, redacted(str(error)))
 
     def _log_input(self, golden: GoldenSet) -> None:
         from mlflow.data.huggingface_dataset import from_huggingface
@@ -101,29 +102,41 @@ def start(config: TrackingConfig, name: str, settings: Mapping[str, Any]) -> Tra
             client = MlflowClient(tracking_uri=uri)
             experiment = client.get_experiment_by_name(config.experiment)
             experiment_id = experiment.experiment_id if experiment else _create(client, config)
-        run = client.create_run(experiment_id, run_name=name, tags={"mlflow.source.name": "evals.run"})
         parameters = [Param(key, str(value)[:MAX_PARAMETER]) for key, value in _parameters(settings).items()]
-        client.log_batch(run.info.run_id, params=parameters)
-        return Tracker(client, run.info.run_id, experiment_id, uri)
+        run = client.create_run(experiment_id, run_name=name, tags={"mlflow.source.name": "evals.run"})
+        tracker = Tracker(client, run.info.run_id, experiment_id, uri)
+        try:
+            client.log_batch(run.info.run_id, params=parameters)
+        except BaseException as error:
+            tracker.end("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
+            raise
+        return tracker
 
 
 def local_uri(folder: Path) -> str:
-    """The database below a folder, made writable first.
+    """The database below a folder, which is made where there is none.
 
     Raises:
         ConfigError: The folder cannot be made or written to.
     """
+    check_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    return f"sqlite:///{(folder / 'mlflow.db').resolve()}"
+
+
+def check_folder(folder: Path) -> None:
+    """Make sure that runs can be kept in a folder; leaves nothing behind.
+
+    Raises:
+        ConfigError: It cannot be made or written to.
+    """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".write-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
+        probe(folder)
     except OSError as error:
         raise ConfigError(
             f"{folder}: cannot be written ({error.strerror}); runs are logged there: free it, name another store with "
             "--tracking.uri, or switch it off with --tracking.enabled false"
         ) from error
-    return f"sqlite:///{(folder / 'mlflow.db').resolve()}"
 
 
 def metric_values(summaries: Sequence[Summary]) -> dict[str, float]:
@@ -162,10 +175,8 @@ def _creation_lock(config: TrackingConfig) -> Iterator[None]:
 
 
 def _parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
-    hidden = {"tracking.uri"}  # may carry credentials
-    return {
-        key.replace("*", "all"): value for key, value in flatten(settings) if key not in hidden and value is not None
-    }
+    hidden = {"tracking.uri"}  # where runs are kept is no parameter of them, and may carry credentials
+    return {key: value for key, value in flatten(settings) if key not in hidden and value is not None}
 
 
 def _tags(result: RunResult) -> dict[str, str]:
@@ -235,15 +246,8 @@ def _mlflow_errors(uri: str) -> Iterator[None]:
     except (ConfigError, KeyboardInterrupt):
         raise
     except Exception as error:  # MLflow raises its own, SQLAlchemy's and requests' errors
-        cause = str(error).strip().splitlines()[0][:300] if str(error).strip() else ""
-        raise TrackingError(f"MLflow at {redacted(uri)} failed: {type(error).__name__}: {redacted(cause)}") from error
-
-
-def redacted(text: str) -> str:
-    """A text without the credentials of any address in it."""
-    import re
-
-    return re.sub(r"://[^/@\s]+@", "://***@", text)
+        cause = redacted(next(iter(str(error).strip().splitlines()), ""))[:300]
+        raise TrackingError(f"MLflow at {redacted(uri)} failed: {type(error).__name__}: {cause}") from error
 
 
 @contextlib.contextmanager

@@ -4,14 +4,16 @@ import argparse
 import json
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
-from retrievers.errors import ConfigError, RetrievalError, nearest
+from retrievers.errors import ConfigError, RetrievalError, nearest, redacted
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -44,7 +46,8 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
 def run(main: Callable[[], int]) -> int:
     """Call a command and turn what it raises into an exit code: 2 for a user's fault, 130 when interrupted."""
     try:
-        code = main()
+        with _terminated_like_interrupted():
+            code = main()
         sys.stdout.flush()  # else a reader that went away is noticed only when the interpreter ends
         return code
     except RetrievalError as error:
@@ -57,6 +60,19 @@ def run(main: Callable[[], int]) -> int:
     except BrokenPipeError:  # the reader of our output went away, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Let SIGTERM unwind the command as Ctrl-C does, so that what it has begun is ended."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def print_error(text: str) -> None:
@@ -130,9 +146,9 @@ class _JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": redacted(record.getMessage()),
         }
         entry |= {name: getattr(record, name) for name in LOG_FIELDS if hasattr(record, name)}
         if record.exc_info:
-            entry["exception"] = self.formatException(record.exc_info)
+            entry["exception"] = redacted(self.formatException(record.exc_info))
         return json.dumps(entry, ensure_ascii=False, default=str)

@@ -25,6 +25,19 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
 
+def _address(url: str, example: str, key: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in url):
+        raise ValueError(f"expected an http:// or https:// address such as {example}")
+    if parts.username or parts.password or parts.query:
+        raise ValueError(f"must not carry credentials; put the key into the environment variable {key}")
+    try:
+        _ = parts.port
+    except ValueError:
+        raise ValueError("the port is not a number from 0 to 65535") from None
+    return url.rstrip("/")
+
+
 class StoreConfig(Settings):
     """Where the collection lives: a Qdrant server (`url`) or an embedded folder (`path`), not both."""
 
@@ -35,8 +48,8 @@ class StoreConfig(Settings):
 
     @field_validator("url")
     @classmethod
-    def _address(cls, url: str | None) -> str | None:
-        return None if url is None else _address(url, "http://localhost:6333")
+    def _url_without_secrets(cls, url: str | None) -> str | None:
+        return None if url is None else _address(url, "http://localhost:6333", "QDRANT_API_KEY")
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -60,8 +73,8 @@ class EmbeddingConfig(Settings):
 
     @field_validator("base_url")
     @classmethod
-    def _address(cls, url: str | None) -> str | None:
-        return None if url is None else _address(url, "https://api.cohere.com")
+    def _url_without_secrets(cls, url: str | None) -> str | None:
+        return None if url is None else _address(url, "https://api.cohere.com", "COHERE_API_KEY")
 
     @model_validator(mode="after")
     def _model_for_python(self) -> Self:
@@ -147,19 +160,13 @@ def _known(name: str, fields: Sequence[str]) -> str:
     return canonical
 
 
-def _address(url: str, example: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in url):
-        raise ValueError(f"expected an http:// or https:// address such as {example}")
-    if parts.username or parts.password or parts.query:
-        raise ValueError("must not carry credentials; put the key into an environment variable (api_key_env)")
-    try:
-        _ = parts.port
-    except ValueError:
-        raise ValueError("the port is not a number from 0 to 65535") from None
-    return url.rstrip("/")
-
-
 def dump(settings: BaseModel) -> dict[str, Any]:
-    """The settings as plain JSON values."""
-    return settings.model_dump(mode="json")
+    """The settings as plain JSON values, paths absolute, so that they mean the same in any folder."""
+    plain = settings.model_dump(mode="json")
+    return {name: _absolute(value, plain[name]) for name, value in settings}
+
+
+def _absolute(value: Any, plain: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return dump(value)
+    return str(value.absolute()) if isinstance(value, Path) else plain

@@ -15,6 +15,7 @@ RetrievalError
 └── IndexingError                pages cannot be indexed; every fault is listed
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -77,6 +78,12 @@ class IndexingError(RetrievalError):
     def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
         super().__init__("\n  ".join([message, *faults]))
         self.faults = tuple(faults)
+
+
+def redacted(text: str) -> str:
+    """A text without the credentials and query values of the addresses in it."""
+    text = re.sub(r"://[^\s'\"]*@", "://***@", text)
+    return re.sub(r"([?&][\w.-]+=)[^\s&'\"]+", r"\1***", text)
 
 
 def nearest(name: str, known: Iterable[str], limit: int = 3) -> str:

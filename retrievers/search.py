@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from retrievers.payload import payload_keys, to_chunk
 from retrievers.records import Chunk, RetrievedChunk
 
 if TYPE_CHECKING:
-    from qdrant_client import QdrantClient
+    from qdrant_client import QdrantClient, models
 
 SCROLL_PAGE = 1_000
 
@@ -68,22 +69,14 @@ def scroll(
     Args:
         client: An open client.
         config: Names the collection and its payload.
-        where: Field to the values it may have; all chunks when left out.
+        where: Field to the values it may have, `point_id` included; all chunks when left out.
 
     Raises:
         StoreError: The store failed.
     """
     from qdrant_client import models
 
-    conditions: list[Any] = [
-        models.Filter(
-            should=[
-                models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
-                for key in payload_keys(name, config.metadata)
-            ]
-        )
-        for name, values in (where or {}).items()
-    ]
+    conditions = [_condition(name, values, config) for name, values in (where or {}).items()]
     chunks: list[Chunk] = []
     offset: Any = None
     with store_errors(config.store, config.collection):
@@ -98,6 +91,26 @@ def scroll(
 
 def _clipped(score: float) -> float:
     return min(1.0, max(0.0, float(np.float32(score))))
+
+
+def _condition(name: str, values: Sequence[str], config: RetrieverConfig) -> "models.Condition":
+    from qdrant_client import models
+
+    if name == "point_id":
+        return models.HasIdCondition(has_id=[known for value in values if (known := _point_id(value)) is not None])
+    match = models.MatchAny(any=list(values))
+    keys = payload_keys(name, config.metadata)
+    return models.Filter(should=[models.FieldCondition(key=key, match=match) for key in keys])
+
+
+def _point_id(value: str) -> int | str | None:
+    """An id as Qdrant takes it, a whole number or a UUID; None for another text."""
+    if value.isdecimal():
+        return int(value)
+    try:
+        return str(UUID(value))
+    except ValueError:
+        return None
 
 
 def _points(client: "QdrantClient", config: RetrieverConfig, vector: list[float], depth: int) -> list[Any]:

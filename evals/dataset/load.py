@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from evals.config import DatasetConfig
-from evals.dataset.schema import Case
+from evals.dataset.schema import Case, Evidence
 from evals.errors import DatasetError
 from retrievers.errors import nearest
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 MAX_FAULTS_SHOWN = 50
+SHOWN = 80
+"""Characters of a wrong value that a message shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +92,8 @@ def validate_rows(rows: Iterable[tuple[str, Any]]) -> tuple[tuple[Case, ...], di
         cases.append(case)
     if faults:
         more = [f"… and {len(faults) - MAX_FAULTS_SHOWN} more"] if len(faults) > MAX_FAULTS_SHOWN else []
-        raise DatasetError(f"{len(faults)} faults in the golden data:", [*faults[:MAX_FAULTS_SHOWN], *more])
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        raise DatasetError(f"{count} in the golden data:", [*faults[:MAX_FAULTS_SHOWN], *more])
     if not cases:
         raise DatasetError("the golden data holds no case")
     return tuple(cases), places
@@ -146,8 +149,13 @@ def _file_rows(path: Path | None) -> Iterator[tuple[str, Any]]:
 def _parse(line: str) -> Any:
     try:
         value = json.loads(line)
+        json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         return ValueError(f"not valid JSON: {error.msg} at column {error.colno}")
+    except UnicodeEncodeError:
+        return ValueError("not valid JSON: half of a surrogate pair")
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets nested a thousand deep
+        return ValueError(f"not valid JSON: {error}")
     return value if isinstance(value, dict) else ValueError(f"expected a JSON object, got {type(value).__name__}")
 
 
@@ -159,21 +167,31 @@ def _hub_rows(config: DatasetConfig) -> Iterator[tuple[str, Any]]:
     except Exception as error:  # the hub client has many; the cause is kept in the message
         raise DatasetError(
             f"dataset.hub {config.hub!r} at revision {config.revision!r} cannot be loaded: "
-            f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
         ) from error
     for number, row in enumerate(rows, 1):
-        values = {key: value for key, value in row.items() if value is not None}
+        values = _present(row)
         if isinstance(values.get("relevant_ids"), str):
-            values["relevant_ids"] = json.loads(values["relevant_ids"])
-        yield f"{config.hub}:{number}", values
+            values["relevant_ids"] = _parse(values["relevant_ids"])
+        bad = values.get("relevant_ids")
+        yield f"{config.hub}:{number}", bad if isinstance(bad, Exception) else values
+
+
+def _present(value: Any) -> Any:
+    """A value without the nulls that a table has where a row leaves a field out."""
+    if isinstance(value, dict):
+        return {key: _present(inner) for key, inner in value.items() if inner is not None}
+    return [_present(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _explain(item: dict[str, Any]) -> str:
     name = ".".join(str(part) for part in item["loc"])
     if item["type"] == "extra_forbidden":
-        return f"{name}: unknown field{nearest(str(item['loc'][-1]), Case.model_fields)}"
+        known = (Evidence if item["loc"][0] == "evidence" else Case).model_fields
+        return f"{name}: unknown field{nearest(str(item['loc'][-1]), known)}"
     if item["type"] == "missing":
         return f"{name}: this field is required"
     message = str(item["msg"]).removeprefix("Value error, ")
-    got = "" if isinstance(item["input"], dict) else f", got {item['input']!r}"
+    shown = repr(item["input"])
+    got = "" if isinstance(item["input"], dict) else f", got {shown[:SHOWN]}{'…' if len(shown) > SHOWN else ''}"
     return f"{name + ': ' if name else ''}{message}{got}"

@@ -10,8 +10,9 @@ from retrievers.records import Chunk
 
 HALF = 0.5
 LEAST = 0.1
-LEAST_CHARACTERS = 20
-"""The chunk that holds most of a quote must hold at least this much of it, or the quote is not there."""
+LEAST_CHARACTERS = 30
+"""The chunk that holds most of a quote must hold that share of it and that many characters in one stretch, or the quote
+is not there: a foreign text shares up to 19 with a page by chance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,22 +33,29 @@ def evidence_urls(cases: Sequence[Case]) -> list[str]:
     return sorted({evidence.source_url for case in cases for evidence in case.evidence})
 
 
+def labelled_ids(cases: Sequence[Case]) -> list[str]:
+    """The ids of all chunks that cases name as relevant, sorted."""
+    return sorted({key for case in cases for key, grade in case.relevant_ids.items() if grade > 0})
+
+
 def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str, str]) -> dict[str, Relevance]:
     """Find the relevant chunks of every case.
 
     A quote makes those chunks relevant that hold at least half of it (white space normalised), or else the one that
-    holds most; the chunks under the evidence's heading are tried first, then the whole page. Without a quote all chunks
-    under the heading and its sub-headings are relevant. `relevant_ids` are taken as they are.
+    holds most, provided that this is more than chance; the chunks under the evidence's heading come first, then the
+    whole page. Without a quote all chunks under the heading and its sub-headings are relevant. `relevant_ids` are taken
+    as they are.
 
     Args:
         cases: Golden queries.
-        chunks: The chunks of every page that evidence names (see `evidence_urls`).
+        chunks: The chunks of every page that evidence names (see `evidence_urls`), and those of `labelled_ids`.
         places: Case id to `file:line`, for messages.
 
     Raises:
-        DatasetError: Evidence that resolves to no chunk, each with its place.
+        DatasetError: Evidence or ids that resolve to no chunk, each with its place.
     """
     pages: dict[str, list[Chunk]] = {}
+    known = {chunk.chunk_id for chunk in chunks}
     for chunk in chunks:
         pages.setdefault(chunk.source_url or "", []).append(chunk)
     faults: list[str] = []
@@ -55,18 +63,19 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
     for case in cases:
         grades = {key: grade for key, grade in case.relevant_ids.items() if grade > 0}
         items = [frozenset([key]) for key in grades]
+        place = places.get(case.id, case.id)
+        faults += [f"{place}: relevant_ids: the collection has no chunk {key!r}" for key in grades if key not in known]
         for number, evidence in enumerate(case.evidence):
             holders = _holders(evidence, pages.get(evidence.source_url, []))
             if not holders:
-                known = evidence.source_url in pages
-                faults.append(f"{places.get(case.id, case.id)}: {_unresolved(number, evidence, known)}")
+                faults.append(f"{place}: {_unresolved(number, evidence, evidence.source_url in pages)}")
                 continue
             items.append(holders)
             for chunk_id in holders:
                 grades[chunk_id] = max(grades.get(chunk_id, 0), evidence.grade)
         found[case.id] = Relevance(grades=grades, items=tuple(items))
     if faults:
-        raise DatasetError(f"{len(faults)} evidence items do not resolve to a chunk of the collection:", faults)
+        raise DatasetError("evidence that does not resolve to a chunk of the collection:", faults)
     return found
 
 
@@ -88,16 +97,27 @@ def _holders(evidence: Evidence, page: Sequence[Chunk]) -> frozenset[str]:
     if evidence.quote is None:
         return frozenset(chunk.chunk_id for chunk in under)
     quote = normalise(evidence.quote)
-    return _holding(quote, under) or _holding(quote, page)
-
-
-def _holding(quote: str, chunks: Sequence[Chunk]) -> frozenset[str]:
-    shares = {chunk.chunk_id: share_held(quote, normalise(chunk.text)) for chunk in chunks}
-    enough = frozenset(chunk_id for chunk_id, share in shares.items() if share >= HALF)
-    if enough or not shares:
+    near = _shares(quote, under)
+    enough = _at_least(HALF, near)
+    if enough:
         return enough
-    best = min(shares, key=lambda chunk_id: (-shares[chunk_id], chunk_id))
-    return frozenset([best]) if shares[best] >= max(LEAST, LEAST_CHARACTERS / len(quote)) else frozenset()
+    shares = _shares(quote, page)
+    return _at_least(HALF, shares) or _most(quote, near) or _most(quote, shares)
+
+
+def _shares(quote: str, chunks: Sequence[Chunk]) -> dict[str, float]:
+    return {chunk.chunk_id: share_held(quote, normalise(chunk.text)) for chunk in chunks}
+
+
+def _at_least(share: float, shares: Mapping[str, float]) -> frozenset[str]:
+    return frozenset(chunk_id for chunk_id, held in shares.items() if held >= share)
+
+
+def _most(quote: str, shares: Mapping[str, float]) -> frozenset[str]:
+    best = min(shares, key=lambda chunk_id: (-shares[chunk_id], chunk_id), default=None)
+    if best is None or shares[best] < max(LEAST, LEAST_CHARACTERS / len(quote)):
+        return frozenset()
+    return frozenset([best])
 
 
 def _is_under(chunk: Chunk, heading: str | None) -> bool:

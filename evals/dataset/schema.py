@@ -3,10 +3,20 @@
 import re
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS
 
 MAX_GRADE = 10
-Text = Annotated[str, Field(min_length=1)]
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_not_blank)]
 
 
 class _Record(BaseModel):
@@ -65,9 +75,13 @@ class Case(_Record):
 
     @field_validator("query")
     @classmethod
-    def _not_blank(cls, query: str) -> str:
-        if not query.strip():
-            raise ValueError("must not be blank")
+    def _can_be_asked(cls, query: str) -> str:
+        words = len(query.split())
+        if words > MAX_QUERY_WORDS or len(query) > MAX_QUERY_CHARACTERS:
+            raise ValueError(
+                f"is too long: {words} words and {len(query)} characters; "
+                f"at most {MAX_QUERY_WORDS} words and {MAX_QUERY_CHARACTERS} characters"
+            )
         return query
 
     @field_validator("relevant_ids")

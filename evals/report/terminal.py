@@ -81,10 +81,10 @@ def _surprise(observation: Observation) -> float:
 
 def _settings(result: RunResult) -> str:
     retriever = result.config["retriever"]
-    embedding = result.facts["embedding"]
+    embedding = str(result.facts["embedding"])
     return (
         f"{retriever['mode']} · top_k {retriever['top_k']} · threshold {retriever['threshold']:g} · "
-        f"candidates {retriever['candidates']} · {embedding}"
+        f"candidates {retriever['candidates']} · {escape(embedding)}"
     )
 
 
@@ -137,7 +137,8 @@ def _print_worst(console: Console, result: RunResult) -> None:
     pairs = worst(result)
     if not pairs:
         return
-    console.print(f"\n[bold]The {len(pairs)} worst queries[/bold], and what was retrieved instead")
+    which = "worst query" if len(pairs) == 1 else f"{len(pairs)} worst queries"
+    console.print(f"\n[bold]The {which}[/bold], and what was retrieved instead")
     for observation, verdict in pairs:
         console.print(f"\n  [bold]{escape(observation.case.id)}[/bold] {escape(observation.case.query)}")
         for reason in verdict.reasons[:2]:
@@ -156,7 +157,7 @@ def _print_worst(console: Console, result: RunResult) -> None:
 
 def _expected(observation: Observation) -> Sequence[str]:
     ordered = sorted(observation.case.evidence, key=lambda e: -e.grade)
-    return list(dict.fromkeys(f"{e.source_url} › {e.heading or ''}" for e in ordered))
+    return list(dict.fromkeys(f"{e.source_url} › {e.heading}" if e.heading else e.source_url for e in ordered))
 
 
 def _print_outcome(console: Console, gates: Sequence[Gate]) -> None:

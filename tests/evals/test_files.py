@@ -1,40 +1,62 @@
-"""Files are written whole or not at all."""
-
+import os
 from pathlib import Path
 
 import pytest
 
-from evals.files import check_writable, write
+from evals.files import check_writable, probe, write
 from retrievers.errors import ConfigError
 
 
-def test_folders_are_made_and_nothing_else_is_left(tmp_path: Path) -> None:
-    write(tmp_path / "a" / "b.json", "{}")
-    assert [p.name for p in (tmp_path / "a").iterdir()] == ["b.json"]
+def everything(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*"))
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+def test_a_file_is_written_with_its_folders_and_replaced_whole(tmp_path: Path) -> None:
+    file = tmp_path / "a" / "b" / "report.json"
+    write(file, "first, and longer")
+    write(file, "zweite ä")
+    assert file.read_bytes() == "zweite ä".encode()
+    assert everything(tmp_path / "a" / "b") == [file]
+
+
+def test_what_cannot_be_encoded_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     write(file, "old")
     with pytest.raises(UnicodeEncodeError):
         write(file, "\ud800")
-    assert file.read_text() == "old"
-    assert [p.name for p in tmp_path.iterdir()] == ["report.json"]
+    assert (file.read_text(), everything(tmp_path)) == ("old", [file])
 
 
-@pytest.mark.parametrize("check", [check_writable, lambda file: write(file, "x")])
-def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path, check: object) -> None:
-    (tmp_path / "blocked").write_text("")
-    with pytest.raises(ConfigError, match="blocked"):
-        check(tmp_path / "blocked" / "report.json")  # type: ignore[operator]
+def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "mlruns").touch()
+    for call in (lambda file: write(file, "x"), check_writable):
+        with pytest.raises(ConfigError, match=r"report\.json: cannot be written"):
+            call(tmp_path / "mlruns" / "reports" / "report.json")
 
 
-def test_a_folder_in_place_of_the_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="found a folder"):
+@pytest.mark.parametrize("name", ["report.json", "a/b/c/report.json"])
+def test_checking_leaves_nothing_behind(tmp_path: Path, name: str) -> None:
+    check_writable(tmp_path / name)
+    assert everything(tmp_path) == []
+
+
+def test_no_file_is_nothing_to_check() -> None:
+    check_writable(None)
+
+
+def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected a file to write, found a folder"):
         check_writable(tmp_path)
 
 
-def test_checking_leaves_nothing_behind(tmp_path: Path) -> None:
-    check_writable(tmp_path / "report.json")
-    check_writable(None)
-    assert list(tmp_path.iterdir()) == []
+def test_a_dangling_link_is_no_folder_to_write_to(tmp_path: Path) -> None:
+    (tmp_path / "mlruns").symlink_to(tmp_path / "gone")
+    with pytest.raises(OSError, match=r"No such file|Not a directory"):
+        probe(tmp_path / "mlruns")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_to(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(ConfigError, match="Permission denied"):
+        check_writable(tmp_path / "report.json")

@@ -1,0 +1,170 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from evals.records import RunResult, Summary
+from evals.report.terminal import figure, render, worst
+from tests.support.results import GATES, RIGHT, hit, observation, report_of, result, verdict
+
+
+def shown(made: RunResult, **options: Any) -> str:
+    return render(made, width=120, color=False, **options)
+
+
+def line(text: str, start: str) -> str:
+    return next(one.rstrip() for one in text.split("\n") if one.strip().startswith(start))
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "text"),
+    [
+        ("ranking/mrr_at_10", 0.12349, "0.123"),
+        ("ranking/mrr_at_10", 1.0, "1.000"),
+        ("ranking/mrr_at_10", None, "–"),
+        ("latency/total_p95_ms", 1234.56, "1,234.6"),
+        ("latency/total_p95_ms_c4", 0.04, "0.0"),
+        ("latency/drift", -0.0104, "-0.010"),
+        ("cost/context_tokens", 379.66, "379.7"),
+    ],
+)
+def test_a_figure_is_rounded_by_what_it_measures(metric: str, value: float | None, text: str) -> None:
+    assert figure(metric, value) == text
+
+
+def test_the_head_says_what_ran() -> None:
+    text = shown(result())
+    assert "by hand  3 queries (2 in scope, 1 out of scope) · collection robots (1,234 chunks)" in text
+    assert "semantic · top_k 3 · threshold 0.3 · candidates 5 · wordllama:l2" in text
+    assert "Note: one thing to know" in text
+
+
+def test_a_metric_has_value_interval_n_criterion_and_outcome() -> None:
+    text = shown(result())
+    assert line(text, "ranking/hit_rate_at_5").split() == [
+        "ranking/hit_rate_at_5", "0.500", "0.095", "…", "0.905", "2", ">=", "0.4", "pass",
+    ]  # fmt: skip
+    assert line(text, "latency/total_p95_ms").split() == [
+        "latency/total_p95_ms", "1,234.6", "1,000.0", "…", "1,500.0", "6",
+    ]  # fmt: skip
+    assert line(text, "content/topic_match").split()[:6] == ["content/topic_match", "–", "–", "0", ">=", "0.4"]
+    assert "FAIL  the case names no topics" in line(text, "content/topic_match")
+
+
+def test_failures_and_their_bounds_stand_beside_the_mean() -> None:
+    assert line(shown(result()), "ragas/id_context_recall").endswith("1 failed, 0.250 … 0.750")
+
+
+def test_unscored_queries_are_counted_where_there_is_a_value() -> None:
+    made = result(summaries=[Summary(metric="metadata/accuracy", value=1.0, n=2, n_unscored=3)])
+    assert line(shown(made), "metadata/accuracy").endswith("3 unscored")
+
+
+def test_only_the_telling_metrics_are_shown_unless_all_are_wanted() -> None:
+    made = result()
+    assert "ranking/precision_at_3" not in shown(made)
+    assert "ranking/precision_at_3" in shown(made, everything=True)
+    gate = replace(GATES[0], metric="ranking/precision_at_3")
+    assert "ranking/precision_at_3" in shown(result(gates=[gate]))
+
+
+def test_the_worst_queries_with_what_came_instead_and_what_was_expected() -> None:
+    text = shown(result())
+    assert "The 2 worst queries" in text
+    assert text.index("wrong query wrong") < text.index("empty query empty")
+    assert "FAILURE out of scope, but 1 chunk was returned" in text
+    assert "1. 0.800   b.md:1-2  Heading of b" in text
+    assert "and more" in text
+    assert "and yet more" not in text
+
+
+def test_relevant_results_are_marked_and_expected_places_named_once_best_first() -> None:
+    evidence = [
+        {"source_url": "/docs/x", "heading": "Low", "grade": 1},
+        {"source_url": "/docs/y", "quote": "q", "grade": 3},
+        {"source_url": "/docs/y", "quote": "other", "grade": 2},
+    ]
+    partial = observation("right", RIGHT.selection, 2, {"a": 2}, evidence=evidence)
+    made = result(
+        observed=replace(result().observed, observations=(partial,)),
+        validation=report_of([verdict("right", "PARTIAL_SUCCESS", "rank 1: title: missing")]),
+    )
+    text = shown(made)
+    assert "The worst query" in text
+    assert "1. 0.900 ✓ a.md:1-2" in text
+    assert "2. 0.500   b.md:2-3" in text
+    assert [one.strip() for one in text.split("\n") if "expected" in one] == [
+        "expected  /docs/y",
+        "expected  /docs/x › Low",
+    ]
+
+
+def test_the_five_worst_are_failures_first_then_least_relevant_then_most_confident_then_by_id() -> None:
+    plan = [
+        ("fine", "SUCCESS", 1.0, 0.5),
+        ("partial", "PARTIAL_SUCCESS", 0.0, 0.9),
+        ("half", "FAILURE", 0.5, 0.9),
+        ("shy", "FAILURE", 0.0, 0.4),
+        ("b", "FAILURE", 0.0, 0.7),
+        ("a", "FAILURE", 0.0, 0.7),
+        ("sure", "FAILURE", 0.0, 0.8),
+        ("last", "PARTIAL_SUCCESS", 0.5, 0.9),
+    ]
+    made = result(
+        observed=replace(
+            result().observed, observations=tuple(observation(n, [hit(1, s, "x")], 1) for n, _, _, s in plan)
+        ),
+        validation=report_of([verdict(n, o, "why", relevance=r) for n, o, r, _ in plan]),  # type: ignore[arg-type]
+    )
+    assert [o.case.id for o, _ in worst(made)] == ["sure", "a", "b", "shy", "half"]
+
+
+def test_when_all_is_well_no_worst_queries_are_shown() -> None:
+    made = result(
+        observed=replace(result().observed, observations=(RIGHT,)),
+        validation=report_of([verdict("right", "SUCCESS", relevance=1.0)]),
+        gates=GATES[:1],
+    )
+    text = shown(made)
+    assert "worst" not in text
+    assert text.rstrip().endswith("All 1 criteria are met.")
+
+
+def test_criteria_that_are_not_met_are_listed_with_what_was_got() -> None:
+    text = shown(result())
+    assert "1 of 2 criteria are not met:" in text
+    assert "content/topic_match >= 0.4, got – (no value: no topics)" in text
+    assert "No criteria to meet." in shown(result(gates=()))
+
+
+def test_text_from_outside_is_never_taken_for_markup() -> None:
+    odd = observation("[red]id[/red]", [hit(1, 0.9, "x", heading="[/nope]", file_path="[b].md")], 1, query="[bold]q[/]")
+    made = result(
+        name="[/run]",
+        facts={**result().facts, "embedding": "python:[x]:[/y]"},
+        observed=replace(result().observed, observations=(odd,)),
+        validation=report_of([verdict("[red]id[/red]", "FAILURE", "[/reason]")]),
+        notes=("[/note]",),
+    )
+    text = shown(made)
+    for piece in (
+        "[/run]",
+        "python:[x]:[/y]",
+        "[red]id[/red] [bold]q[/]",
+        "[/reason]",
+        "[b].md:1-2",
+        "[/nope]",
+        "[/note]",
+    ):
+        assert piece in text
+
+
+def test_colour_only_where_it_is_asked_for() -> None:
+    assert "\x1b[" not in shown(result())
+    assert "\x1b[" in render(result(), width=120, color=True)
+
+
+@pytest.mark.parametrize("width", [100, 120, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    text = render(result(), width=width, color=False, everything=True)
+    assert max(len(one.rstrip()) for one in text.split("\n")) <= width

@@ -1,0 +1,120 @@
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from evals import facts
+from evals.config import ExperimentConfig
+from evals.dataset.load import load_golden
+from evals.prepare import index_if_stale
+from evals.records import Observed, RunResult, ValidationReport
+from retrievers.connection import open_client
+from retrievers.retriever import QdrantRetriever
+from tests.support.experiment import Experiment, make_experiment, settings, silent
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return make_experiment(tmp_path_factory.mktemp("facts"))
+
+
+@pytest.fixture(scope="module")
+def config(made: Experiment) -> ExperimentConfig:
+    config = settings(made)
+    index_if_stale(config, {}, silent)
+    return config
+
+
+@pytest.fixture
+def retriever(config: ExperimentConfig) -> Iterator[QdrantRetriever]:
+    with QdrantRetriever.open(config.retriever, env={}) as opened:
+        yield opened
+
+
+def test_the_facts_of_a_run(config: ExperimentConfig, retriever: QdrantRetriever) -> None:
+    golden = load_golden(config.dataset)
+    known = facts.gather(config, golden, retriever)
+    assert (known["cases"], known["in_scope"], known["out_of_scope"]) == (6, 4, 2)
+    assert known["dataset_fingerprint"] == golden.fingerprint
+    assert known["embedding"] == "wordllama:l2_supercat_256"
+    assert (known["collection"]["name"], known["collection"]["points"]) == ("robots", 5)
+    assert (known["collection"]["dimension"], known["collection"]["distance"]) == (256, "cosine")
+    assert known["versions"]["ragas"] == version("ragas")
+    assert known["started_at"].endswith("+00:00")
+
+
+def test_a_library_that_is_not_installed_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "LIBRARIES", ("numpy", "no-such-library"))
+    found = facts.versions()
+    assert (found["numpy"], found["no-such-library"]) == (version("numpy"), "not installed")
+
+
+def test_the_collections_fingerprint_changes_with_a_payload_and_comes_back_with_it(
+    config: ExperimentConfig,
+) -> None:
+    def fingerprint() -> str:
+        with QdrantRetriever.open(config.retriever, env={}) as opened:
+            return str(facts.collection_facts(opened)["fingerprint"])
+
+    def set_text(text: str) -> str:
+        client = open_client(config.retriever.store, {})
+        try:
+            record = client.scroll("robots", limit=1)[0][0]
+            client.set_payload("robots", {"page_content": text}, points=[record.id])
+            return str((record.payload or {})["page_content"])
+        finally:
+            client.close()
+
+    before = fingerprint()
+    text = set_text("something else")
+    changed = fingerprint()
+    set_text(text)
+    assert changed != before
+    assert fingerprint() == before
+
+
+def test_how_long_it_took_is_added_and_the_rest_kept() -> None:
+    validation = ValidationReport(
+        total=0, passed=0, failed=0, pass_rate=0, average_latency_ms=None, p95_latency_ms=None, verdicts=()
+    )
+    result = RunResult(
+        name="r",
+        config={},
+        facts={"seed": 0},
+        observed=Observed(observations=()),
+        scores={},
+        summaries=[],
+        gates=[],
+        validation=validation,
+    )
+    timed = facts.with_duration(result, 0.0)
+    assert timed.facts["duration_s"] > 1e9
+    assert replace(timed, facts=result.facts) == result
+
+
+def git(*arguments: str) -> str:
+    command = ["git", "-c", "user.name=n", "-c", "user.email=e@x", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_the_commit_of_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert facts.code_commit() == "unknown"
+    git("init", "-q")
+    assert facts.code_commit() == "unknown"
+    (tmp_path / "file").write_text("one")
+    git("add", "file")
+    git("commit", "-qm", "first")
+    commit = git("rev-parse", "HEAD")
+    assert facts.code_commit() == commit
+    (tmp_path / "file").write_text("two")
+    assert facts.code_commit() == f"{commit}-dirty"
+
+
+def test_without_git_the_commit_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert facts.code_commit() == "unknown"

@@ -1,0 +1,39 @@
+"""Calling a command in this process, as a shell would."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: Any
+    out: str
+    err: str
+
+
+def call(
+    main: Callable[[Sequence[str]], int], arguments: Sequence[str | object], capsys: pytest.CaptureFixture[str]
+) -> Done:
+    """Call a command's `main`; the loggers that it sets up are put back."""
+    loggers = [logging.getLogger(name) for name in ("evals", "retrievers")]
+    before = [(logger.level, logger.propagate, logger.handlers[:]) for logger in loggers]
+    capsys.readouterr()
+    code: Any
+    try:
+        code = main([str(argument) for argument in arguments])
+    except SystemExit as error:
+        code = error.code
+    finally:
+        for logger, (level, propagate, handlers) in zip(loggers, before, strict=True):
+            for handler in logger.handlers:
+                if handler not in handlers:
+                    handler.close()
+            logger.level, logger.propagate, logger.handlers[:] = level, propagate, handlers
+    said = capsys.readouterr()
+    return Done(code, said.out, said.err)

@@ -1,0 +1,143 @@
+"""A small experiment on disk: five sections about robots, six golden queries, settings that run in a moment."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from evals.config import ExperimentConfig
+from retrievers.settings import Layer, build, file_layer, nest
+
+COLLECTION = "robots"
+PAGES: Mapping[str, str] = {
+    "arms/kinematics.md": """---
+title: Kinematics
+sidebar_position: 1
+tags: [arms]
+---
+
+# Kinematics
+
+Kinematics relates joint angles to the pose of the hand, without asking for forces.
+
+## Forward kinematics
+
+Forward kinematics multiplies the transforms of all joints, from the base of the arm to its hand.
+
+## Inverse kinematics
+
+Inverse kinematics searches joint angles that bring the hand to a wanted pose; near a singularity they may jump.
+""",
+    "ros/topics.md": """---
+title: Topics
+sidebar_position: 2
+tags: [ros]
+---
+
+# Topics
+
+A topic is a named channel; publishers write messages to it and subscribers read them.
+
+## Quality of service
+
+A reliable publisher resends lost messages; a best effort publisher does not, which suits camera images.
+""",
+}
+FORWARD = "Forward kinematics multiplies the transforms of all joints, from the base of the arm to its hand."
+INVERSE = "Inverse kinematics searches joint angles that bring the hand to a wanted pose"
+TOPIC = "A topic is a named channel; publishers write messages to it and subscribers read them."
+RELIABLE = "A reliable publisher resends lost messages"
+
+
+def evidence(page: str, quote: str, grade: int = 1) -> dict[str, Any]:
+    return {"source_url": f"/docs/{page}", "quote": quote, "grade": grade}
+
+
+CASES: Sequence[Mapping[str, Any]] = (
+    {"id": "forward", "query": "forward kinematics of an arm", "evidence": [evidence("arms/kinematics", FORWARD, 2)]},
+    {"id": "inverse", "query": "joint angles for a wanted pose", "evidence": [evidence("arms/kinematics", INVERSE)]},
+    {
+        "id": "channel",
+        "query": "named channel of messages",
+        "evidence": [evidence("ros/topics", TOPIC, 2), evidence("ros/topics", RELIABLE)],
+    },
+    {"id": "unfound", "query": "zebra stripes savanna", "evidence": [evidence("ros/topics", RELIABLE)]},
+    {"id": "france", "query": "What is the capital of France?", "in_scope": False},
+    {"id": "soup", "query": "onion soup recipe with cheese", "in_scope": False},
+)
+SETTINGS: Mapping[str, Any] = {
+    "name": "small",
+    "dataset": {"path": "golden.jsonl"},
+    "retriever": {
+        "store": {"path": "store"},
+        "collection": COLLECTION,
+        "embedding": {"provider": "wordllama"},
+        "top_k": 3,
+        "threshold": 0.3,
+        "candidates": 10,
+    },
+    "sources": {"dir": "docs"},
+    "index": {"collection": COLLECTION},
+    "metrics": ["ranking/*", "scope/*", "determinism/*", "cost/*"],
+    "latency": {"warmup": 0, "repeats": 1, "concurrency": [1]},
+    "determinism": {"repeats": 1},
+    "tracking": {"enabled": False},
+}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Where the files of an experiment are."""
+
+    folder: Path
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "experiment.yaml"
+
+    @property
+    def golden(self) -> Path:
+        return self.folder / "golden.jsonl"
+
+    @property
+    def docs(self) -> Path:
+        return self.folder / "docs"
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "store"
+
+    def write_golden(self, cases: Sequence[Mapping[str, Any]]) -> None:
+        self.golden.write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
+
+    def write_config(self, settings: Mapping[str, Any]) -> None:
+        self.config.write_text(yaml.safe_dump(dict(settings)), encoding="utf-8")
+
+    def write_pages(self, pages: Mapping[str, str]) -> None:
+        for name, text in pages.items():
+            file = self.docs / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+
+
+def make_experiment(folder: Path) -> Experiment:
+    """Write pages, golden queries and settings into a folder."""
+    made = Experiment(folder)
+    made.write_pages(PAGES)
+    made.write_golden(CASES)
+    made.write_config(SETTINGS)
+    return made
+
+
+def settings(made: Experiment, **changes: Any) -> ExperimentConfig:
+    """The settings of an experiment with some changed, `retriever__top_k=1` for `retriever.top_k`."""
+    flat = {name.replace("__", "."): value for name, value in changes.items()}
+    layers = [file_layer(made.config, ExperimentConfig), Layer(label="the test", values=nest(flat))]
+    return build(ExperimentConfig, layers)
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """Progress that nobody looks at."""

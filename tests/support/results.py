@@ -1,0 +1,136 @@
+"""A finished run put together by hand: three queries, of which one is right, one is wrong and one found nothing."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from evals.dataset.load import GoldenSet, fingerprint
+from evals.dataset.relevance import Relevance
+from evals.dataset.schema import Case
+from evals.records import (
+    Failure,
+    Gate,
+    Observation,
+    Observed,
+    Outcome,
+    QueryVerdict,
+    RunResult,
+    Summary,
+    Unscored,
+    ValidationReport,
+)
+from retrievers.records import Candidates, Chunk, RetrievedChunk, StageTimings
+
+
+def hit(rank: int, score: float, chunk_id: str, **values: Any) -> RetrievedChunk:
+    chunk = Chunk(
+        chunk_id=chunk_id,
+        point_id=chunk_id,
+        text=f"text of {chunk_id}",
+        source_url=f"/docs/{chunk_id}",
+        file_path=f"{chunk_id}.md",
+        start_line=rank,
+        end_line=rank + 1,
+        module="m",
+        heading=f"Heading of {chunk_id}",
+    )
+    return RetrievedChunk(
+        rank=rank, score=score, score_scale="cosine", scores={"semantic": score}, chunk=replace(chunk, **values)
+    )
+
+
+def observation(
+    name: str, candidates: Sequence[RetrievedChunk], kept: int, grades: dict[str, int] | None = None, **values: Any
+) -> Observation:
+    row: dict[str, Any] = {"id": name, "query": f"query {name}", "relevant_ids": grades or {}, "in_scope": bool(grades)}
+    return Observation(
+        case=Case.model_validate(row | values),
+        relevance=Relevance(grades=grades or {}, items=tuple(frozenset([key]) for key in grades or {})),
+        candidates=Candidates(query=row["query"], chunks=tuple(candidates), timings=StageTimings(total_ms=1.0)),
+        selection=tuple(candidates[:kept]),
+    )
+
+
+def verdict(name: str, outcome: Outcome, *reasons: str, relevance: float = 0.0) -> QueryVerdict:
+    return QueryVerdict(
+        query_id=name,
+        outcome=outcome,
+        reasons=reasons,
+        metadata_accuracy=None,
+        content_relevance=relevance,
+        accuracy_score=relevance,
+        time_ms=1.5,
+    )
+
+
+def report_of(verdicts: Sequence[QueryVerdict]) -> ValidationReport:
+    passed = sum(one.outcome == "SUCCESS" for one in verdicts)
+    return ValidationReport(
+        total=len(verdicts),
+        passed=passed,
+        failed=len(verdicts) - passed,
+        pass_rate=passed / len(verdicts),
+        average_latency_ms=1.5,
+        p95_latency_ms=None,
+        verdicts=tuple(verdicts),
+    )
+
+
+RIGHT = observation("right", [hit(1, 0.9, "a"), hit(2, 0.5, "b"), hit(3, 0.2, "c")], 2, {"a": 2, "c": 1})
+WRONG = observation("wrong", [hit(1, 0.8, "b"), hit(2, 0.1, "a")], 1)
+EMPTY = observation("empty", [hit(n, 0.3 - n / 100, f"d{n}") for n in range(1, 6)], 0, {"d5": 1})
+SUMMARIES = (
+    Summary(metric="ranking/hit_rate_at_5", value=0.5, ci_low=0.0945, ci_high=0.9055, n=2),
+    Summary(metric="ranking/precision_at_3", value=1 / 6, n=2, note="not computable: too few"),
+    Summary(metric="ragas/id_context_recall", value=0.5, n=1, n_failed=1, bound_low=0.25, bound_high=0.75),
+    Summary(metric="content/topic_match", value=None, n_unscored=2, note="the case names no topics"),
+    Summary(metric="latency/total_p95_ms", value=1234.56, ci_low=1000.0, ci_high=1500.04, n=6),
+    Summary(metric="queries/pass_rate", value=1 / 3, ci_low=0.06, ci_high=0.79, n=3),
+)
+GATES = (
+    Gate(metric="ranking/hit_rate_at_5", condition=">= 0.4", figure=0.5, passed=True, reason=""),
+    Gate(metric="content/topic_match", condition=">= 0.4", figure=None, passed=False, reason="no value: no topics"),
+)
+
+
+def result(**changes: Any) -> RunResult:
+    made = RunResult(
+        name="by hand",
+        config={
+            "retriever": {"mode": "semantic", "top_k": 3, "threshold": 0.3, "candidates": 5},
+            "tracking": {"uri": None},
+        },
+        facts={
+            "cases": 3,
+            "in_scope": 2,
+            "out_of_scope": 1,
+            "collection": {"name": "robots", "points": 1234, "fingerprint": "c0ffee"},
+            "embedding": "wordllama:l2",
+            "dataset_fingerprint": "beef",
+            "commit": "abc-dirty",
+            "versions": {"python": "3.11", "ragas": "0.4.3"},
+        },
+        observed=Observed(observations=(RIGHT, WRONG, EMPTY)),
+        scores={
+            "ranking/hit_rate_at_5": {"right": 1.0, "empty": 0.0},
+            "ragas/id_context_recall": {"right": 0.5, "empty": Failure(type="ValueError", message="no contexts")},
+            "content/topic_match": {name: Unscored(reason="the case names no topics") for name in ("right", "empty")},
+            "scope/abstention": {"wrong": 0.0},
+        },
+        summaries=SUMMARIES,
+        gates=GATES,
+        validation=report_of(
+            [
+                verdict("right", "SUCCESS", relevance=0.5),
+                verdict("wrong", "FAILURE", "out of scope, but 1 chunk was returned"),
+                verdict("empty", "FAILURE", "returned 0 chunks, expected at least 1", "and more", "and yet more"),
+            ]
+        ),
+        notes=("one thing to know",),
+    )
+    return replace(made, **changes)
+
+
+def golden() -> GoldenSet:
+    cases = tuple(o.case for o in (RIGHT, WRONG, EMPTY))
+    return GoldenSet(cases=cases, places={}, name="/somewhere/golden.jsonl", fingerprint=fingerprint(cases))
