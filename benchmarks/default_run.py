@@ -36,7 +36,8 @@ def main() -> None:
         subprocess.run(command, cwd=folder, check=True, env=environment)
         walls = [timed(lambda: subprocess.run(command, cwd=folder, check=True, env=environment)) for _ in range(runs)]
         best = min(walls)
-        print(f"whole command: {best:.2f} s (of {', '.join(f'{w:.2f}' for w in walls)}); {best / WALL_BOUND_S:.2f} of 15 s")
+        every = ", ".join(f"{wall:.2f}" for wall in walls)
+        print(f"whole command: {best:.2f} s (of {every}); {best / WALL_BOUND_S:.2f} of 15 s")
         with contextlib.chdir(folder):
             parts = taken_apart(arguments)
     print("  ".join(f"{name} {seconds:.2f} s" for name, seconds in parts.items()))
@@ -44,7 +45,7 @@ def main() -> None:
 
 
 def taken_apart(arguments: list[str]) -> dict[str, float]:
-    """One run in this process: seconds of imports, retrieval (indexing check, opening, passes), MLflow, and the rest."""
+    """One run in this process: seconds of imports, retrieval (opening and passes), MLflow, and the rest."""
     from evals.quiet import silence
 
     silence(hub=False)

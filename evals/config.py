@@ -33,10 +33,17 @@ class DatasetConfig(Settings):
 
 
 class SourcesConfig(Settings):
-    """Where the source pages are, against which metadata and content are checked."""
+    """Where the source pages are, against which metadata and content are checked: a folder, or the hosts of a site."""
 
     dir: Path | None = Field(None, description="folder of the source pages")
-    base_url: str = Field("/docs", description="what page addresses begin with")
+    http: tuple[str, ...] = Field((), description="hosts to fetch source pages from, and no others")
+    base_url: str = Field("/docs", description="what page addresses begin with; for http, what they are joined to")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if self.dir and self.http:
+            raise ValueError("give either dir or http, not both")
+        return self
 
 
 class IndexConfig(Settings):

@@ -52,13 +52,20 @@ def _gate(name: str, condition: str, summary: Summary | None) -> Gate:
         reason = f"no value: {summary.note}" if summary else "the metric is absent"
         return Gate(metric=name, condition=condition, figure=None, passed=False, reason=reason)
     figures = [f for f in (summary.value, summary.bound_low, summary.bound_high) if f is not None]
-    failing = [figure for figure in figures if not COMPARISONS[symbol](figure, limit)]
-    figure = failing[-1] if failing else figures[0]
+    worst = min(figures, key=lambda figure: _margin(symbol, figure, limit))
+    passed = COMPARISONS[symbol](worst, limit)
     reason = (
         ""
-        if not failing
+        if passed
         else f"{summary.n_failed} failed scores leave it open"
-        if failing != figures and summary.n_failed
+        if any(COMPARISONS[symbol](figure, limit) for figure in figures)
         else "not met"
     )
-    return Gate(metric=name, condition=condition, figure=figure, passed=not failing, reason=reason)
+    return Gate(metric=name, condition=condition, figure=worst, passed=passed, reason=reason)
+
+
+def _margin(symbol: str, figure: float, limit: float) -> float:
+    """How far a figure is on the good side of the limit; negative on the bad side."""
+    if symbol == "==":
+        return -abs(figure - limit)
+    return limit - figure if symbol.startswith("<") else figure - limit

@@ -5,14 +5,18 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evals.files import write
 from retrievers.command import Parser, add_logging_flags, print_out, run, set_up_logging
 from retrievers.config import RetrieverConfig
 from retrievers.settings import add_flags, build, environment, environment_layer, file_layer, flag_layer
+
+if TYPE_CHECKING:
+    from evals.dataset.load import GoldenSet
+    from evals.sources import SourcePage
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,8 +80,10 @@ def _validate(namespace: argparse.Namespace) -> int:
     return 0
 
 
-def _resolve_in_pages(golden: Any, docs: Path, base_url: str) -> int:
+def _resolve_in_pages(golden: "GoldenSet", docs: Path, base_url: str) -> int:
     from evals.dataset.relevance import resolve
+    from evals.errors import DatasetError
+    from evals.sources import SourcePage
     from retrievers.errors import IndexingError
     from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page
     from retrievers.indexing.index import read_corpus
@@ -88,7 +94,19 @@ def _resolve_in_pages(golden: Any, docs: Path, base_url: str) -> int:
         raise IndexingError("pages cannot be read:", corpus.faults)
     chunks = [chunk for page in corpus.pages for chunk in chunk_page(page, DEFAULT_MAX_TOKENS, count_tokens)]
     resolve(golden.cases, chunks, golden.places)
+    faults = _misquoted(golden, {page.source_url: SourcePage(page) for page in corpus.pages})
+    if faults:
+        raise DatasetError(f"{len(faults)} quotes are not in their page word for word:", faults)
     return len(chunks)
+
+
+def _misquoted(golden: "GoldenSet", pages: Mapping[str, "SourcePage"]) -> list[str]:
+    return [
+        f"{golden.places[case.id]}: evidence.{number}: {evidence.source_url!r} does not hold {evidence.quote[:60]!r}"
+        for case in golden.cases
+        for number, evidence in enumerate(case.evidence)
+        if evidence.quote and not any(pages[evidence.source_url].places(evidence.quote))
+    ]
 
 
 def _import(namespace: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from evals.dataset.relevance import Relevance, evidence_urls, labelled_ids, reso
 from evals.metrics import VERDICT_METRIC, choose
 from evals.metrics.base import Context, Metric, QueryMetric, summarise, within
 from evals.records import Observation, Observed, RunResult, Score, Summary, ValidationReport
-from evals.sources import SourcePages
+from evals.sources import Sources
 from evals.verdicts import validate
 from retrievers.config import dump
 from retrievers.records import Chunk
@@ -47,7 +47,7 @@ def evaluate(
     golden: GoldenSet,
     grounds: Grounds,
     retriever: QdrantRetriever,
-    sources: SourcePages | None,
+    sources: Sources | None,
     facts: Mapping[str, Any],
     progress: candidates.Progress,
 ) -> RunResult:

@@ -182,13 +182,13 @@ def _portable(config: ExperimentConfig) -> dict[str, Any]:
 
 def _open(config: ExperimentConfig, env: Mapping[str, str], progress: Progress) -> tuple["QdrantRetriever", Any]:
     from evals.prepare import index_if_stale
-    from evals.sources import SourcePages
+    from evals.web_sources import open_sources
     from retrievers.embeddings import make_embeddings
     from retrievers.retriever import QdrantRetriever
 
     embeddings = make_embeddings(config.retriever.embedding, env)  # first, so that a missing key leaves nothing behind
     index_if_stale(config, env, progress)
-    sources = SourcePages.read(config.sources.dir, config.sources.base_url) if config.sources.dir else None
+    sources = open_sources(config.sources)
     return QdrantRetriever.open(config.retriever, env=env, embeddings=embeddings), sources
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from retrievers.indexing.chunking import SECTION_SEPARATOR, placement
 from retrievers.indexing.index import read_corpus
@@ -27,9 +27,14 @@ class Place:
 
 @dataclass(frozen=True)
 class SourcePage:
-    """A page with its text normalised (every stretch of white space one space) and a way back to lines."""
+    """A page with its text normalised (every stretch of white space one space) and a way back to lines.
+
+    Attributes:
+        known: The facts that this kind of page can tell; all when left out.
+    """
 
     page: Page
+    known: Sequence[str] | None = None
 
     @cached_property
     def text(self) -> str:
@@ -73,7 +78,7 @@ class SourcePage:
             facts |= {"start_line": place.start_line, "end_line": place.end_line}
             facts["heading"] = place.section[-1] if place.section else page.title
             facts["section_path"] = SECTION_SEPARATOR.join(place.section) or page.title
-        return facts
+        return facts if self.known is None else {name: facts[name] for name in self.known if name in facts}
 
     @cached_property
     def _lines(self) -> list[tuple[int, list[str]]]:
@@ -96,9 +101,16 @@ class SourcePage:
         return above[-1].path if above else ()
 
 
+class Sources(Protocol):
+    """Where source pages come from."""
+
+    def page_of(self, chunk: Chunk) -> SourcePage | None:
+        """The page a chunk says it is from, None when it does not exist."""
+
+
 @dataclass(frozen=True)
 class SourcePages:
-    """Pages by address and by file."""
+    """The pages of a folder, by address and by file."""
 
     pages: Sequence[SourcePage]
 

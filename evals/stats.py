@@ -13,6 +13,10 @@ import numpy as np
 LEVEL = 0.95
 Z = 1.959963984540054
 RESAMPLES = 9_999
+FEWEST = 10
+"""A bootstrap of fewer values is not a 95% interval: simulated coverage is 50% at 2 values, 82% at 5, 90% at 10."""
+SAME = 1e-9
+"""Values that differ by no more are the same: ragas' perfect precision is 1 - 1e-10 / number of relevant."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,26 +43,31 @@ def wilson(successes: float, n: int) -> Interval:
     centre = share + Z * Z / (2 * n)
     spread = Z * sqrt(share * (1 - share) / n + Z * Z / (4 * n * n))
     scale = 1 + Z * Z / n
-    return Interval(low=max(0.0, (centre - spread) / scale), high=min(1.0, (centre + spread) / scale))
+    low = (centre - spread) / scale if successes > 0 else 0.0
+    high = (centre + spread) / scale if successes < n else 1.0
+    return Interval(low=low, high=high)
 
 
-def mean_interval(values: Sequence[float], seed: int) -> Interval:
-    """BCa bootstrap interval of a mean (9,999 resamples).
+def mean_interval(values: Sequence[float], seed: int, *, shares: bool = True) -> Interval:
+    """BCa bootstrap interval of a mean (9,999 resamples) of at least ten values.
 
-    When all values are the same the bootstrap sees no spread. If that value is 0 or 1, Wilson's interval is given
-    (values within [0, 1] vary no more than a proportion does); otherwise none.
+    When all values are the same the bootstrap sees no spread. If they are shares and that value is 0 or 1, Wilson's
+    interval is given (values within [0, 1] vary no more than a proportion does); otherwise none.
 
     Args:
         values: One finite number per query.
         seed: Of the resampling.
+        shares: Whether values lie within [0, 1] by their nature, unlike milliseconds or tokens.
     """
     array = np.asarray(values, dtype=float)
-    if array.size < 2:
-        return Interval(note="not computable: fewer than two values")
-    if np.ptp(array) == 0:
-        if array[0] in (0.0, 1.0):
-            return wilson(float(array.sum()), array.size)
+    if array.size == 0:
+        return Interval(note="not computable: nothing was scored")
+    if np.ptp(array) <= SAME:
+        if shares and min(abs(array[0]), abs(array[0] - 1)) <= SAME:
+            return wilson(round(array[0]) * array.size, array.size)
         return Interval(note="not computable: all values are equal")
+    if array.size < FEWEST:
+        return Interval(note=f"not computable: {array.size} values are too few, {FEWEST} are needed")
     from scipy.stats import bootstrap
 
     found = bootstrap((array,), np.mean, n_resamples=RESAMPLES, method="BCa", rng=np.random.default_rng(seed))
@@ -132,8 +141,10 @@ def auroc_interval(area: float, m: int, n: int) -> Interval:
         variance = theta * (1 - theta) * (1 + extra * (1 - theta) / (2 - theta) + extra * theta / (1 + theta)) / (m * n)
         return Z * sqrt(variance)
 
-    low = 0.0 if area <= 0 else float(brentq(lambda t: t + deviation(t) - area, 0.0, area))
-    high = 1.0 if area >= 1 else float(brentq(lambda t: t - deviation(t) - area, area, 1.0))
+    # at 0 and 1 the deviation vanishes, so that these themselves solve the equations there: look inside of them
+    inside = 1e-9
+    low = 0.0 if area <= 0 else float(brentq(lambda t: t + deviation(t) - area, 0.0, min(area, 1 - inside)))
+    high = 1.0 if area >= 1 else float(brentq(lambda t: t - deviation(t) - area, max(area, inside), 1.0))
     return Interval(low=low, high=high)
 
 

@@ -101,6 +101,8 @@ def _other_faults(observation: Observation, context: Context) -> list[str]:
         if context.sources is not None:
             wrong += wrong_fields(found.chunk, context.required, context.sources)[0]
         faults += [f"rank {found.rank}: {fault}" for fault in wrong[:SHOWN]]
+    if not observation.case.in_scope:
+        return faults
     topics = topic_match(observation, context)
     if isinstance(topics, float) and topics < 1:
         faults.append(f"only {topics:.0%} of the expected topics occur: {', '.join(observation.case.expected_topics)}")

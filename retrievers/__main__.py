@@ -20,6 +20,7 @@ from retrievers.command import (
 from retrievers.config import RetrieverConfig
 from retrievers.settings import Layer, add_flags, build, environment, environment_layer, file_layer, flag_layer, flatten
 
+MIN_TOKENS, MAX_TOKENS = 16, 4096
 GENERIC_FOLDERS = {"docs", "doc", "content", "pages", ""}
 
 
@@ -47,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     index = commands.add_parser("index", help="index a folder of pages", description="Index Docusaurus Markdown pages.")
     index.add_argument("folder", type=Path, help="folder of .md and .mdx pages")
     index.add_argument("--base-url", default="/docs", help="what page addresses begin with (default: /docs)")
-    index.add_argument("--max-tokens", type=int, default=256, help="token budget of a chunk (default: 256)")
+    index.add_argument("--max-tokens", type=_budget, default=256, help="token budget of a chunk (default: 256)")
     index.add_argument("--skip-broken", action="store_true", help="index the other pages when some are broken")
     index.add_argument("--replace", action="store_true", help="allow more than half of the stored chunks to be removed")
     inspect = commands.add_parser(
@@ -58,6 +59,12 @@ def _parser() -> argparse.ArgumentParser:
         add_logging_flags(command)
         add_flags(command, RetrieverConfig)
     return parser
+
+
+def _budget(text: str) -> int:
+    if not text.isdecimal() or not MIN_TOKENS <= int(text) <= MAX_TOKENS:
+        raise argparse.ArgumentTypeError(f"expected a whole number from {MIN_TOKENS} to {MAX_TOKENS}, got {text!r}")
+    return int(text)
 
 
 def _run(namespace: argparse.Namespace) -> int:

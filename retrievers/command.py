@@ -47,7 +47,9 @@ def run(main: Callable[[], int]) -> int:
     """Call a command and turn what it raises into an exit code: 2 for a user's fault, 130 when interrupted."""
     try:
         with _terminated_like_interrupted():
-            return main()
+            code = main()
+        sys.stdout.flush()  # else a reader that went away is noticed only when the interpreter ends
+        return code
     except RetrievalError as error:
         log.debug("stopped", exc_info=True)
         print_error(f"error: {error}")
@@ -109,6 +111,8 @@ def set_up_logging(*, verbose: bool, log_file: Path | None) -> None:
             raise ConfigError(f"--log-file {log_file}: cannot be written: {error.strerror}") from error
         file.setFormatter(_JsonLines())
         handlers.append(file)
+    for old in {handler for logger in ours for handler in logger.handlers}:
+        old.close()
     for logger in ours:
         logger.setLevel(logging.DEBUG)
         logger.propagate = False

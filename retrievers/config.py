@@ -1,18 +1,20 @@
 """The settings of retrieval: frozen, checked in full before anything runs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from retrievers.records import ALIASES
+from retrievers.errors import nearest
+from retrievers.records import ALIASES, METADATA_FIELDS
 
 MAX_TOP_K = 100
 MAX_QUERY_WORDS = 512
 MAX_QUERY_CHARACTERS = 4_000
 REQUIRED_METADATA = ("source_url", "title", "section_path", "chunk_index", "total_chunks", "content_hash")
+ALWAYS_THERE = ("point_id", "text", "chunk_text_preview")
 
 Threshold = Annotated[float, Field(ge=0, le=1)]
 
@@ -25,10 +27,14 @@ class Settings(BaseModel):
 
 def _address(url: str, example: str, key: str) -> str:
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in url):
         raise ValueError(f"expected an http:// or https:// address such as {example}")
     if parts.username or parts.password or parts.query:
         raise ValueError(f"must not carry credentials; put the key into the environment variable {key}")
+    try:
+        _ = parts.port
+    except ValueError:
+        raise ValueError("the port is not a number from 0 to 65535") from None
     return url.rstrip("/")
 
 
@@ -38,7 +44,7 @@ class StoreConfig(Settings):
     url: str | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
     path: Path | None = Field(None, description="folder of the embedded store")
     api_key_env: str = Field("QDRANT_API_KEY", description="environment variable that holds the server's API key")
-    timeout_s: float = Field(10.0, gt=0, description="seconds a request to the store may take")
+    timeout_s: float = Field(10.0, gt=0, le=3600, description="seconds a request to the store may take (whole ones)")
 
     @field_validator("url")
     @classmethod
@@ -63,7 +69,7 @@ class EmbeddingConfig(Settings):
     model: str | None = Field(None, description="model name; for python `module:factory`")
     base_url: str | None = Field(None, description="address of the provider's API, if not its own")
     api_key_env: str = Field("COHERE_API_KEY", description="environment variable that holds the provider's API key")
-    timeout_s: float = Field(30.0, gt=0, description="seconds one embedding request may take")
+    timeout_s: float = Field(30.0, gt=0, le=3600, description="seconds one embedding request may take")
 
     @field_validator("base_url")
     @classmethod
@@ -100,12 +106,12 @@ class MetadataConfig(Settings):
     @field_validator("map")
     @classmethod
     def _canonical_keys(cls, mapping: Mapping[str, str]) -> Mapping[str, str]:
-        return {ALIASES.get(name, name): key for name, key in mapping.items()}
+        return {_known(name, METADATA_FIELDS): key for name, key in mapping.items()}
 
     @field_validator("required")
     @classmethod
     def _canonical_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(ALIASES.get(name, name) for name in names))
+        return tuple(dict.fromkeys(_known(name, (*METADATA_FIELDS, *ALWAYS_THERE)) for name in names))
 
 
 class RetrieverConfig(Settings):
@@ -118,7 +124,7 @@ class RetrieverConfig(Settings):
     """
 
     store: StoreConfig = Field(default_factory=lambda: StoreConfig.model_validate({}), description="where")
-    collection: str = Field("physical_ai_handbook", min_length=1, description="name of the collection")
+    collection: str = Field("physical_ai_handbook", min_length=1, max_length=255, description="name of the collection")
     embedding: EmbeddingConfig = Field(default_factory=lambda: EmbeddingConfig.model_validate({}), description="model")
     mode: Literal["semantic"] = Field("semantic", description="how candidates are found")
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
@@ -130,6 +136,13 @@ class RetrieverConfig(Settings):
     )
     trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
 
+    @field_validator("collection")
+    @classmethod
+    def _name_for_qdrant(cls, name: str) -> str:
+        if not name.strip() or name in (".", "..") or any(c in '<>:"/\\|?*' or not c.isprintable() for c in name):
+            raise ValueError('expected a name without < > : " / \\ | ? * and line breaks')
+        return name
+
     @model_validator(mode="after")
     def _depth_holds_top_k(self) -> Self:
         if self.top_k > self.candidates:
@@ -138,6 +151,13 @@ class RetrieverConfig(Settings):
                 "raise candidates or lower top_k"
             )
         return self
+
+
+def _known(name: str, fields: Sequence[str]) -> str:
+    canonical = ALIASES.get(name, name)
+    if canonical not in fields:
+        raise ValueError(f"{name!r} is not a field of a chunk{nearest(name, (*fields, *ALIASES))}")
+    return canonical
 
 
 def dump(settings: BaseModel) -> dict[str, Any]:

@@ -1,14 +1,18 @@
 """Settings to a Qdrant client, and what must hold before a collection may be queried. Never falls back."""
 
 import logging
+import math
+import sqlite3
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from json import JSONDecodeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.embeddings import Embeddings
+from pydantic import ValidationError
 
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.errors import (
@@ -22,9 +26,11 @@ from retrievers.errors import (
     nearest,
 )
 from retrievers.payload import to_chunk
+from retrievers.settings import api_key
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
+    from qdrant_client.http.exceptions import UnexpectedResponse
 
 log = logging.getLogger(__name__)
 MANIFEST_KEY = "retrieval_evals"
@@ -70,15 +76,17 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
     Raises:
         StoreUnreachableError: The folder does not exist, or cannot be opened.
         StoreLockedError: Another process holds the folder.
+        StoreError: The folder holds something else, or is damaged.
+        ConfigError: The API key cannot be one.
     """
     from qdrant_client import QdrantClient
 
     if store.url:
-        key = env.get(store.api_key_env) or None
+        key = api_key(env, store.api_key_env)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
             return QdrantClient(
-                url=store.url, api_key=key, timeout=max(1, round(store.timeout_s)), check_compatibility=False, port=None
+                url=store.url, api_key=key, timeout=_whole_seconds(store), check_compatibility=False, port=None
             )
     path = store.path or DEFAULT_PATH
     if not create and not (path / "meta.json").exists():
@@ -96,25 +104,40 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
         ) from error
     except OSError as error:
         raise StoreUnreachableError(f"the embedded store at {path} cannot be opened: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError, sqlite3.Error) as error:
+        raise StoreError(
+            f"the embedded store at {path} cannot be read ({type(error).__name__}: {error}); "
+            "if nothing is writing to it just now, delete the folder and index again"
+        ) from error
 
 
 @contextmanager
 def store_errors(store: StoreConfig, collection: str) -> Iterator[None]:
     """Turn the client's errors into ours, naming the store and the collection."""
     import httpx
+    from qdrant_client.common.client_exceptions import QdrantException
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
     place = f"collection {collection!r} at {location(store)}"
+    foreign = "answered something that is not Qdrant's; is the address right?"
     try:
         yield
     except UnexpectedResponse as error:
-        raise _refused(error.status_code, error.reason_phrase, place, store) from error
+        raise _refused(error, place, store) from error
+    except QdrantException as error:  # 429 with Retry-After
+        raise StoreError(f"{place}: answered that requests come too fast ({error}); wait, and try again") from error
+    except (JSONDecodeError, UnicodeDecodeError, AssertionError) as error:  # what the client makes of it
+        raise StoreError(f"{place}: {foreign}") from error
+    except sqlite3.Error as error:
+        raise StoreError(f"{place}: cannot be read or written ({type(error).__name__}: {error})") from error
     except (ResponseHandlingException, httpx.HTTPError) as error:
         cause = getattr(error, "source", error)
         if isinstance(cause, httpx.TimeoutException):
             raise StoreTimeoutError(
-                f"{place}: no answer within {store.timeout_s:g} s; raise store.timeout_s or look at the server"
+                f"{place}: no answer within {_whole_seconds(store)} s; raise store.timeout_s or look at the server"
             ) from error
+        if isinstance(cause, ValidationError):
+            raise StoreError(f"{place}: {foreign}") from error
         raise StoreUnreachableError(
             f"{place}: cannot be reached ({type(cause).__name__}: {cause}); is the server running, the address right?"
         ) from error
@@ -204,12 +227,13 @@ def _check_by_example(
     for record in records:
         vector: Any = record.vector
         text = to_chunk(record.id, record.payload, config.metadata).text
-        if text and vector is not None:
+        found = vector.get(config.vector_name) if isinstance(vector, dict) else vector
+        if text and found is not None:
             texts.append(text)
-            stored.append(vector[config.vector_name] if isinstance(vector, dict) else vector)
+            stored.append(found)
     if not texts:
         raise EmbeddingMismatchError(
-            f"collection {info.name!r} records no embedding model and holds no text under payload key "
+            f"collection {info.name!r} records no embedding model and holds no vector with a text under payload key "
             f"{config.metadata.text_key!r} to check it by; set metadata.text_key (see: python -m retrievers inspect), "
             "or trust_embedding: true"
         )
@@ -223,8 +247,9 @@ def _check_by_example(
             "set embedding.provider and embedding.model"
         )
     a, b = np.asarray(fresh), np.asarray(stored, dtype=float)
-    cosines = (a * b).sum(axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
-    if cosines.min() < SAME_MODEL_COSINE:
+    lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    cosines = (a * b).sum(axis=1) / np.where(lengths > 0, lengths, 1)  # 0, not NaN, where one of them is nothing
+    if not cosines.min() >= SAME_MODEL_COSINE:
         raise EmbeddingMismatchError(
             f"collection {info.name!r} records no embedding model, and {name} is not it: embedding stored chunks again "
             f"gives cosine {cosines.min():.3f}, expected at least {SAME_MODEL_COSINE}; configure the model it was made "
@@ -233,10 +258,23 @@ def _check_by_example(
     log.info("collection %r records no model; %s reproduces %d stored vectors", info.name, name, len(texts))
 
 
-def _refused(status: int | None, reason: str, place: str, store: StoreConfig) -> StoreError:
+def _whole_seconds(store: StoreConfig) -> int:
+    return math.ceil(store.timeout_s)  # the client takes no other
+
+
+def _refused(error: "UnexpectedResponse", place: str, store: StoreConfig) -> StoreError:
     remedies = {
         401: f"the API key was refused; expected it in {store.api_key_env}",
         403: f"the API key in {store.api_key_env} may not do this",
         404: "not found; is the address that of Qdrant itself?",
+        429: "requests come too fast; wait, and try again",
     }
-    return StoreError(f"{place}: answered {status} {reason}: {remedies.get(status or 0, 'see the log of the server')}")
+    remedy = remedies.get(error.status_code or 0) or f"{_said(error)}see the log of the server"
+    return StoreError(f"{place}: answered {error.status_code} {error.reason_phrase}: {remedy}")
+
+
+def _said(error: "UnexpectedResponse") -> str:
+    try:
+        return " ".join(str(error.structured()["status"]["error"]).split())[:200] + "; "
+    except (ValueError, KeyError, TypeError):  # a proxy's page
+        return ""

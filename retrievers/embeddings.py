@@ -4,6 +4,7 @@ Third parties enter late: each library is imported when its provider is built.
 """
 
 import logging
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -11,9 +12,11 @@ from typing import Any
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
+from pydantic.warnings import PydanticDeprecationWarning
 
 from retrievers.config import EmbeddingConfig
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
+from retrievers.settings import api_key
 
 log = logging.getLogger(__name__)
 
@@ -33,14 +36,11 @@ class StaticEmbeddings(Embeddings):
         self._model = WordLlama.load(cache_dir=folder, dim=256, disable_download=True)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embed texts, one unit vector of 256 floats each; an empty list gives an empty list.
-
-        Raises:
-            EmbeddingError: A text has no word the model knows.
-        """
+        """Embed texts, one unit vector of 256 floats each; an empty list gives an empty list."""
         if not texts:
             return []
-        vectors: list[list[float]] = self._model.embed(texts, norm=True).tolist()
+        with np.errstate(invalid="ignore"):  # a text without words is divided by its length, 0, and refused later
+            vectors: list[list[float]] = self._model.embed(texts, norm=True).tolist()
         return vectors
 
     def embed_query(self, text: str) -> list[float]:
@@ -64,7 +64,14 @@ def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddin
         "cohere": lambda: _cohere(config, env),
         "python": lambda: _from_python(config.resolved_model),
     }
-    return CheckedEmbeddings(builders[config.provider](), f"{config.provider}:{config.resolved_model}")
+    return checked(builders[config.provider](), config)
+
+
+def checked(embeddings: Embeddings, config: EmbeddingConfig) -> "CheckedEmbeddings":
+    """Embeddings with typed errors, known in messages by the configured names."""
+    if isinstance(embeddings, CheckedEmbeddings):
+        return embeddings
+    return CheckedEmbeddings(embeddings, f"{config.provider}:{config.resolved_model}")
 
 
 class CheckedEmbeddings(Embeddings):
@@ -108,12 +115,14 @@ class CheckedEmbeddings(Embeddings):
         finite = np.isfinite(array).all(axis=-1)
         if not finite.all():
             text = texts[int(np.argmin(finite))]
-            raise EmbeddingError(f"{self.name} has no vector for {text[:60]!r}: it holds no word the model knows")
+            raise EmbeddingError(
+                f"{self.name} made no finite vector for {text[:60]!r}: the model knows none of its words, or is broken"
+            )
         return vectors
 
 
 def _cohere(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
-    key = env.get(config.api_key_env)
+    key = api_key(env, config.api_key_env)
     if not key:
         raise MissingKeyError(
             f"Cohere needs an API key: expected it in {config.api_key_env}, which is not set; "
@@ -121,6 +130,8 @@ def _cohere(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
         )
     from langchain_cohere import CohereEmbeddings
 
+    # both libraries call what Pydantic deprecates, at every request; catch_warnings would not be safe among threads
+    warnings.filterwarnings("ignore", category=PydanticDeprecationWarning, module=r"(langchain_)?cohere\.")
     # max_retries counts attempts; the SDK below retries 429 and 5xx by itself, so one layer here is enough
     options: dict[str, Any] = {"max_retries": 1, "request_timeout": config.timeout_s}
     return CohereEmbeddings(model=config.resolved_model, cohere_api_key=key, base_url=config.base_url, **options)
@@ -139,10 +150,25 @@ def _from_python(target: str) -> Embeddings:
 
 def _cause(error: BaseException) -> str:
     status = getattr(error, "status_code", None)
-    hint = {401: "the API key was refused", 403: "the API key may not do this", 429: "the rate limit was hit"}
-    detail = hint.get(status, "") if isinstance(status, int) else str(error).strip().split("\n")[0][:200]
+    hint = {
+        200: "the answer is not the provider's; is embedding.base_url right?",
+        401: "the API key was refused",
+        403: "the API key may not do this",
+        429: "the rate limit was hit",
+    }
+    if isinstance(status, int):
+        body = getattr(error, "body", None)
+        detail = hint.get(status) or _one_line(body.get("message", "") if isinstance(body, Mapping) else "")
+    elif "timeout" in type(error).__name__.lower():
+        detail = "no answer in time; embedding.timeout_s sets how long to wait"
+    else:
+        detail = _one_line(error)
     parts = [type(error).__name__, f"status {status}" if status else "", detail]
     return ", ".join(part for part in parts if part)
+
+
+def _one_line(said: object) -> str:
+    return str(said).strip().split("\n")[0][:200]
 
 
 @contextmanager

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrievers.config import RetrieverConfig
 from retrievers.connection import store_errors
-from retrievers.payload import METADATA_FIELDS
-from retrievers.records import ALIASES
+from retrievers.records import ALIASES, METADATA_FIELDS
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -22,7 +21,7 @@ HINTS: Mapping[str, tuple[str, ...]] = {
     "section_path": ("breadcrumb", "headings", "section", "heading_path", "headers"),
     "heading": ("h2", "section_title", "header"),
     "file_path": ("path", "filename", "file", "filepath", "source"),
-    "chunk_index": ("index", "chunk_no", "chunk_number", "position", "seq"),
+    "chunk_index": ("chunk_idx", "idx", "index", "chunk_no", "chunk_number", "position", "seq"),
     "total_chunks": ("chunk_count", "n_chunks", "chunks"),
     "chunk_id": ("id", "uid", "uuid"),
     "content_hash": ("hash", "checksum", "sha256", "md5"),
@@ -85,23 +84,33 @@ def propose(payloads: Sequence[Mapping[str, Any]]) -> Proposal:
     same = tuple(name for name in METADATA_FIELDS if name in free)
     free = [key for key in free if key not in same]
     mapping: dict[str, str] = {}
-    for name in (n for n in METADATA_FIELDS if n not in same):
-        key = _guess(name, free)
-        if key:
-            mapping[name] = key
-            free.remove(key)
+    for guess in (
+        _by_name,
+        _by_spelling,
+    ):  # what is certain first: chunk_idx is spelt more like chunk_id than chunk_index
+        for name in (n for n in METADATA_FIELDS if n not in same and n not in mapping):
+            key = guess(name, free)
+            if key:
+                mapping[name] = key
+                free.remove(key)
     missing = tuple(n for n in METADATA_FIELDS if n not in same and n not in mapping)
     return Proposal(text_key=text, nested_under=nested, map=mapping, same_name=same, missing=missing)
 
 
-def _guess(name: str, free: Sequence[str]) -> str | None:
-    lower = {key.lower().replace("-", "_"): key for key in free}
+def _by_name(name: str, free: Sequence[str]) -> str | None:
+    lower = _lower(free)
     aliases = [alias for alias, canonical in ALIASES.items() if canonical == name]
-    for wanted in (*aliases, *HINTS.get(name, ())):
-        if wanted in lower:
-            return lower[wanted]
+    return next((lower[wanted] for wanted in (name, *aliases, *HINTS.get(name, ())) if wanted in lower), None)
+
+
+def _by_spelling(name: str, free: Sequence[str]) -> str | None:
+    lower = _lower(free)
     near = get_close_matches(name, lower, n=1, cutoff=0.8)
     return lower[near[0]] if near else None
+
+
+def _lower(keys: Sequence[str]) -> dict[str, str]:
+    return {key.lower().replace("-", "_"): key for key in keys}
 
 
 def _flat(payload: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:

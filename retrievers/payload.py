@@ -1,15 +1,11 @@
 """Between a chunk and its Qdrant payload, by the names the settings give. Pure."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any
 
 from retrievers.config import MetadataConfig
-from retrievers.records import ALIASES, Chunk
+from retrievers.records import ALIASES, METADATA_FIELDS, Chunk
 
-NOT_METADATA = {"point_id", "text", "problems"}
-METADATA_FIELDS: tuple[str, ...] = tuple(f.name for f in fields(Chunk) if f.name not in NOT_METADATA)
-"""The fields of a chunk that are written under the payload's metadata key."""
 DERIVED_FIELDS = ("chunk_text_preview",)
 _NAMES = {
     name: (name, *(alias for alias, canonical in ALIASES.items() if canonical == name)) for name in METADATA_FIELDS
@@ -48,19 +44,11 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
     return Chunk(point_id=str(point_id), text=text if isinstance(text, str) else "", problems=tuple(problems), **values)
 
 
-def payload_key(name: str, config: MetadataConfig) -> str:
-    """The full payload key of a field, as Qdrant filters name it, e.g. `metadata.source_url`."""
-    canonical = ALIASES.get(name, name)
-    key = config.map.get(canonical, canonical)
-    return f"{config.nested_under}.{key}" if config.nested_under else key
-
-
 def payload_keys(name: str, config: MetadataConfig) -> tuple[str, ...]:
-    """Every full payload key under which a field is read: the mapped one, or else its name and aliases."""
+    """The full payload keys a field may have, as Qdrant filters name them, e.g. `metadata.source_url`."""
     canonical = ALIASES.get(name, name)
-    if canonical in config.map:
-        return (payload_key(name, config),)
-    return tuple(f"{config.nested_under}.{key}" if config.nested_under else key for key in _NAMES[canonical])
+    keys = (config.map[canonical],) if canonical in config.map else _NAMES[canonical]
+    return tuple(f"{config.nested_under}.{key}" if config.nested_under else key for key in keys)
 
 
 class _Kind:

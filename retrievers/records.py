@@ -1,7 +1,7 @@
 """What retrieval deals in: chunks, ranked results, candidates, sessions. All frozen."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal
@@ -64,7 +64,9 @@ class Chunk:
     def source(self) -> str:
         """Where the chunk stands, as `path:start-end`, or as much of it as is known."""
         place = self.file_path or self.source_url or self.chunk_id
-        return place if self.start_line is None else f"{place}:{self.start_line}-{self.end_line}"
+        if self.start_line is None:
+            return place
+        return f"{place}:{self.start_line}" + ("" if self.end_line is None else f"-{self.end_line}")
 
     @property
     def breadcrumb(self) -> str:
@@ -79,6 +81,10 @@ class Chunk:
             AttributeError: There is no such field.
         """
         return getattr(self, ALIASES.get(name, name))
+
+
+METADATA_FIELDS = tuple(f.name for f in fields(Chunk) if f.name not in ("point_id", "text", "problems"))
+"""The fields of a chunk that are written under the payload's metadata key."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,7 +17,7 @@ from pydantic import ConfigDict, PrivateAttr
 from retrievers import confidence, search
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, RetrieverConfig
 from retrievers.connection import CollectionInfo, check_collection, describe, open_client, store_errors
-from retrievers.embeddings import make_embeddings
+from retrievers.embeddings import checked, make_embeddings
 from retrievers.errors import EmbeddingMismatchError, QueryError, RetrievalError, StoreTimeoutError
 from retrievers.payload import to_metadata
 from retrievers.records import Candidates, Chunk, RetrievalSession, RetrievedChunk, StageTimings
@@ -56,7 +56,7 @@ class QdrantRetriever(BaseRetriever):
             RetrievalError: Typed, with what to do.
         """
         env = environment(os.environ) if env is None else env
-        embeddings = embeddings or make_embeddings(settings.embedding, env)
+        embeddings = checked(embeddings, settings.embedding) if embeddings else make_embeddings(settings.embedding, env)
         client = open_client(settings.store, env)
         try:
             info = describe(client, settings)

@@ -51,7 +51,7 @@ def rank(scored: Sequence[tuple[Chunk, float]], now: datetime) -> tuple[Retrieve
     Scores are taken as float32, which is what a Qdrant server computes: local mode works in float64 and normalises its
     vectors anew, in place, at every search, so the bits beyond float32 change from one search to the next.
     """
-    clipped = [(chunk, min(1.0, max(0.0, float(np.float32(score))))) for chunk, score in scored]
+    clipped = [(chunk, _clipped(score)) for chunk, score in scored]
     clipped.sort(key=lambda pair: (-pair[1], pair[0].chunk_id))
     return tuple(
         RetrievedChunk(
@@ -89,6 +89,10 @@ def scroll(
                 return sorted(chunks, key=lambda chunk: chunk.chunk_id)
 
 
+def _clipped(score: float) -> float:
+    return min(1.0, max(0.0, float(np.float32(score))))
+
+
 def _condition(name: str, values: Sequence[str], config: RetrieverConfig) -> "models.Condition":
     from qdrant_client import models
 
@@ -119,6 +123,6 @@ def _points(client: "QdrantClient", config: RetrieverConfig, vector: list[float]
             raise StoreError(
                 f"collection {config.collection!r} returned a score that is not a number; its vectors are broken"
             )
-        if len(points) < limit or np.float32(points[depth - 1].score) != np.float32(points[-1].score):
+        if len(points) < limit or _clipped(points[depth - 1].score) != _clipped(points[-1].score):
             return points
         limit *= 2

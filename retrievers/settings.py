@@ -5,6 +5,7 @@ with the value, where it came from and what was expected.
 """
 
 import argparse
+import re
 from collections import abc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from dotenv import dotenv_values
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from retrievers.errors import ConfigError, nearest, redacted
+from retrievers.errors import ConfigError, nearest
 
 Model = TypeVar("Model", bound=BaseModel)
 ENVIRONMENT: Mapping[str, str] = {
@@ -45,6 +46,18 @@ def environment(environ: Mapping[str, str], dotenv: Path = Path(".env")) -> dict
     return {**fallback, **environ}
 
 
+def api_key(env: Mapping[str, str], name: str) -> str | None:
+    """An API key from the environment, without the line break that a file adds; None when there is none.
+
+    Raises:
+        ConfigError: It holds a character that no header may carry. The HTTP libraries would print the key.
+    """
+    key = env.get(name, "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError(f"{name}: holds a line break or a character that is not ASCII; expected an API key")
+    return key or None
+
+
 def environment_layer(env: Mapping[str, str], prefix: str = "") -> Layer:
     """The settings that the environment names; `prefix` is where the retriever's settings sit in the whole."""
     found = {prefix + setting: env[name] for name, setting in ENVIRONMENT.items() if env.get(name)}
@@ -66,6 +79,9 @@ def file_layer(path: Path, model: type[BaseModel]) -> Layer:
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected a mapping of settings, got {type(values).__name__}")
     flat = dict(flatten(values))
+    clash = next(((a, b) for a in flat for b in flat if b.startswith(f"{a}.")), None)
+    if clash:
+        raise ConfigError(f"{path}: {clash[0]} is given a value and {clash[1]} as well; expected one of them")
     for name, info in leaves(model).items():
         if _is_path(info) and isinstance(flat.get(name), str):
             flat[name] = str((path.parent / flat[name]).resolve())
@@ -203,8 +219,15 @@ def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Laye
     if item["type"] == "missing":
         return f"{name}: this setting is required"
     message = str(item["msg"]).removeprefix("Value error, ")
-    got = "" if isinstance(item["input"], Mapping | BaseModel) else f", got {redacted(repr(item['input']))}"
+    got = "" if isinstance(item["input"], Mapping | BaseModel) else f", got {_without_secrets(item['input'])!r}"
     return f"{name or 'settings'}: {message}{got}{where}"
+
+
+def _without_secrets(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    hidden = re.sub(r"((?<=//).*|^[^/]*)@", "***@", value)
+    return re.sub(r"(://[^?]*\?).*", r"\1***", hidden)
 
 
 def _same(name: str, other: str) -> bool:

@@ -137,7 +137,7 @@ def _beir_line(number: int, line: str) -> tuple[str, str, str] | None:
 
 
 def _trec_line(_: int, line: str) -> tuple[str, str, str]:
-    query_id, _, document_id, grade = line.split()
+    query_id, _iteration, document_id, grade = line.split()
     return query_id, document_id, grade
 
 

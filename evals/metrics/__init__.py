@@ -40,8 +40,9 @@ def choose(patterns: Sequence[str], concurrency: Sequence[int]) -> dict[str, Met
     chosen: dict[str, Metric] = {}
     for pattern in patterns:
         matching = {name: metric for name, metric in known.items() if fnmatchcase(name, pattern)}
-        if not matching and pattern != VERDICT_METRIC:
-            raise ExperimentError(f"metrics: no metric {pattern!r}{nearest(pattern, known)} (--list-metrics shows all)")
+        if not matching and not fnmatchcase(VERDICT_METRIC, pattern):
+            near = nearest(pattern, [*known, VERDICT_METRIC])
+            raise ExperimentError(f"metrics: no metric {pattern!r}{near} (--list-metrics shows all)")
         chosen |= matching
     return {name: metric for name, metric in known.items() if name in chosen}
 

@@ -6,9 +6,11 @@ from typing import Literal
 
 from evals import stats
 from evals.records import Failure, Observation, Observed, Score, Summary, Unscored
-from evals.sources import SourcePages
+from evals.sources import Sources
 
 Scope = Literal["in_scope", "out_of_scope", "all"]
+Kind = Literal["proportion", "mean", "amount"]
+"""Which interval a metric has: Wilson for values of 0 or 1, BCa bootstrap for shares (`mean`) and for amounts."""
 Scorer = Callable[[Sequence[Observation], "Context"], Sequence[Score]]
 Statistic = Callable[[Observed, "Context"], Summary]
 
@@ -25,7 +27,7 @@ class Context:
     """
 
     required: tuple[str, ...]
-    sources: SourcePages | None
+    sources: Sources | None
     relevant_texts: Mapping[str, str]
     seed: int
 
@@ -37,14 +39,14 @@ class QueryMetric:
     Attributes:
         name: As in MLflow.
         scope: Over which queries.
-        interval: `proportion` for values of 0 or 1 (Wilson), `mean` for others (BCa bootstrap).
+        interval: `proportion` for values of 0 or 1, `mean` for others within [0, 1], `amount` for unbounded ones.
         about: One line for `--list-metrics`.
         score: All observations of the scope to as many scores.
     """
 
     name: str
     scope: Scope
-    interval: Literal["proportion", "mean"]
+    interval: Kind
     about: str
     score: Scorer
 
@@ -71,7 +73,7 @@ def within(observations: Sequence[Observation], scope: Scope) -> list[Observatio
     return [o for o in observations if scope == "all" or o.case.in_scope == (scope == "in_scope")]
 
 
-def summarise(name: str, scores: Sequence[Score], interval: Literal["proportion", "mean"], seed: int) -> Summary:
+def summarise(name: str, scores: Sequence[Score], interval: Kind, seed: int) -> Summary:
     """Average scores, with their counts, the 95% interval, and the bounds that failures leave open.
 
     The mean and its interval are over the scored values; where some failed, `bound_low` and `bound_high` are the mean
@@ -93,5 +95,9 @@ def summarise(name: str, scores: Sequence[Score], interval: Literal["proportion"
     if not values:
         reason = unscored[0].reason if unscored else failed[0].message if failed else "no query of this kind"
         return replace(empty, note=reason)
-    found = stats.wilson(sum(values), len(values)) if interval == "proportion" else stats.mean_interval(values, seed)
+    found = (
+        stats.wilson(sum(values), len(values))
+        if interval == "proportion"
+        else stats.mean_interval(values, seed, shares=interval == "mean")
+    )
     return replace(empty, value=sum(values) / len(values), ci_low=found.low, ci_high=found.high, note=found.note)

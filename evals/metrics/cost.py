@@ -12,6 +12,6 @@ def context_tokens(observation: Observation, _: Context) -> Score:
 
 
 METRICS: tuple[QueryMetric, ...] = (
-    QueryMetric(name="cost/context_tokens", scope="all", interval="mean", score=each(context_tokens),
+    QueryMetric(name="cost/context_tokens", scope="all", interval="amount", score=each(context_tokens),
                 about="tokens of the returned chunks"),
 )  # fmt: skip

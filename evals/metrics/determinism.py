@@ -24,7 +24,7 @@ def rate(observed: Observed, _: Context) -> Summary:
 
 
 def max_score_delta(observed: Observed, _: Context) -> Summary:
-    """The largest change of any chunk's score between repetitions. A maximum has no interval."""
+    """The largest change of the score of a chunk that came back both times. A maximum has no interval."""
     name = "determinism/max_score_delta"
     deltas = [r.max_score_delta for r in observed.repetitions]
     if not deltas:
@@ -34,5 +34,9 @@ def max_score_delta(observed: Observed, _: Context) -> Summary:
 
 METRICS: tuple[RunMetric, ...] = (
     RunMetric(name="determinism/rate", about="queries that give the same ids and scores again", summarise=rate),
-    RunMetric(name="determinism/max_score_delta", about="largest change of a score", summarise=max_score_delta),
+    RunMetric(
+        name="determinism/max_score_delta",
+        about="largest change of a returned chunk's score",
+        summarise=max_score_delta,
+    ),
 )

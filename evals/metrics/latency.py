@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from statistics import median
-
-import numpy as np
+from statistics import fmean, median
 
 from evals import stats
 from evals.metrics.base import Context, RunMetric
@@ -18,21 +16,23 @@ DEFAULT_CONCURRENCY = (1, 4)
 def stage_statistic(observed: Observed, context: Context, *, stage: str, statistic: str, concurrency: int) -> Summary:
     """A statistic of one stage's wall time in milliseconds, over single calls after warm-up.
 
-    The mean has a BCa interval, percentiles one of order statistics. Under concurrency results must equal the serial
-    ones; where they do not, there is no figure.
+    The mean has a BCa interval over the queries' own means, since calls of one query are alike. Percentiles have one
+    of order statistics over all calls, which speaks for these queries called again, not for others. Under concurrency
+    results must equal the serial ones; where they do not, there is no figure.
     """
     name = metric_name(stage, statistic, concurrency)
     timed = next((p for p in observed.latency if p.concurrency == concurrency), None)
     if timed is None:
         return Summary(metric=name, value=None, note=f"not measured at concurrency {concurrency}")
     if timed.differing:
-        note = f"{len(timed.differing)} results differ from the serial ones ({', '.join(timed.differing[:3])})"
+        other = "the serial ones" if concurrency > 1 else "one serial call to the next"
+        note = f"the results of {len(timed.differing)} queries differ from {other} ({', '.join(timed.differing[:3])})"
         return Summary(metric=name, value=None, n_failed=len(timed.differing), note=note)
     values = stage_values(timed, stage)
     if not values:
         return Summary(metric=name, value=None, note=f"no {stage} stage ran")
     if statistic == "mean":
-        value, found = float(np.mean(values)), stats.mean_interval(values, context.seed)
+        value, found = fmean(values), stats.mean_interval(_query_means(timed, stage), context.seed, shares=False)
     else:
         share = PERCENTILES[statistic]
         value, found = stats.percentile(values, share), stats.percentile_interval(values, share)
@@ -54,6 +54,14 @@ def drift(observed: Observed, _: Context) -> Summary:
 def stage_values(timed: LatencyPass, stage: str) -> Sequence[float]:
     """The times of one stage, in call order, for the calls in which it ran."""
     return [call.stages[stage] for call in timed.calls if stage in call.stages]
+
+
+def _query_means(timed: LatencyPass, stage: str) -> Sequence[float]:
+    times: dict[str, list[float]] = {}
+    for call in timed.calls:
+        if stage in call.stages:
+            times.setdefault(call.query_id, []).append(call.stages[stage])
+    return [fmean(values) for values in times.values()]
 
 
 def metric_name(stage: str, statistic: str, concurrency: int) -> str:

@@ -2,11 +2,12 @@
 
 import hashlib
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 from evals.metrics.base import Context, QueryMetric, each
 from evals.records import Observation, Score, Unscored
-from evals.sources import SourcePages
+from evals.sources import Sources
 from retrievers.records import Chunk
 
 HASHES = {32: "md5", 40: "sha1", 64: "sha256"}
@@ -20,11 +21,11 @@ def missing_fields(chunk: Chunk, required: Sequence[str]) -> list[str]:
     return [problems.get(name, f"{name}: missing") for name in required if getattr(chunk, name) in (None, "")]
 
 
-def wrong_fields(chunk: Chunk, required: Sequence[str], sources: SourcePages) -> tuple[list[str], int]:
+def wrong_fields(chunk: Chunk, required: Sequence[str], sources: Sources) -> tuple[list[str], int]:
     """The required fields whose value differs from what the source page gives, and how many could be compared.
 
     Every field the page can tell is compared: address, title, tags, position, file, heading, section, lines, and the
-    hash of the text by the algorithm its length names. A chunk whose page does not exist has all of them wrong.
+    hash of the text by the algorithm its length names. A chunk whose page does not exist is wrong: one of one.
     """
     page = sources.page_of(chunk)
     if page is None:
@@ -45,23 +46,26 @@ def wrong_fields(chunk: Chunk, required: Sequence[str], sources: SourcePages) ->
 
 def completeness(observation: Observation, context: Context) -> Score:
     """Mean over the returned chunks of the share of required fields that are present and valid, 0 to 1."""
-    if not observation.selection or not context.required:
+    if not observation.selection:
         return NO_CHUNKS
+    if not context.required:
+        return Unscored(reason="no metadata field is required")
     lacking = sum(len(missing_fields(found.chunk, context.required)) for found in observation.selection)
     return 1 - lacking / (len(context.required) * len(observation.selection))
 
 
 def accuracy(observation: Observation, context: Context) -> Score:
-    """Share of the returned chunks' comparable required fields that equal what the source page gives, 0 to 1."""
+    """Mean over the returned chunks of the share of comparable required fields that equal what the page gives, 0 to 1.
+
+    A chunk whose page does not exist counts 0; one without any comparable field is left out.
+    """
     if context.sources is None:
         return NO_SOURCES
     if not observation.selection:
         return NO_CHUNKS
     checked = [wrong_fields(found.chunk, context.required, context.sources) for found in observation.selection]
-    compared = sum(count for _, count in checked)
-    if not compared:
-        return Unscored(reason="no required field can be compared with the source pages")
-    return 1 - sum(len(wrong) for wrong, _ in checked) / compared
+    shares = [1 - len(wrong) / compared for wrong, compared in checked if compared]
+    return fmean(shares) if shares else Unscored(reason="no required field can be compared with the source pages")
 
 
 METRICS: tuple[QueryMetric, ...] = (

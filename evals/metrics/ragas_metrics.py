@@ -9,6 +9,7 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from evals.metrics.base import Context, QueryMetric
@@ -29,7 +30,9 @@ def score_with_ragas(class_name: str, observations: Sequence[Observation], texts
         texts: Chunk id to text of every relevant chunk; reference contexts are these texts.
     """
     metric = _ragas_metric(class_name)
-    return asyncio.run(_score_all(metric, observations, texts))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # its first score reads a file of its own and leaves it open
+        return asyncio.run(_score_all(metric, observations, texts))
 
 
 ReferenceTexts = dict[str, str]
@@ -47,10 +50,11 @@ async def _score(metric: Any, observation: Observation, texts: ReferenceTexts) -
     if needs_texts and missing:
         return Unscored(reason=f"the text of relevant chunk {missing[0]!r} is not in the collection")
     try:
-        return float(await metric.single_turn_ascore(_sample(observation, texts)))
+        score = float(await metric.single_turn_ascore(_sample(observation, texts)))
     except Exception as error:  # a metric that fails is shown as failed, beside the mean of the others
         log.error("%s failed: %s", metric.name, error, extra={"query_id": observation.case.id, "stage": "score"})
         return Failure(type=type(error).__name__, message=str(error))
+    return score if isfinite(score) else Failure(type="NotFinite", message=f"ragas returned {score}")
 
 
 def _sample(observation: Observation, texts: ReferenceTexts) -> "SingleTurnSample":

@@ -67,7 +67,7 @@ def recall_by_rank(result: RunResult) -> "Figure | None":
     axes.axvline(top_k, color=GREY, linestyle="--", label=f"top_k {top_k}")
     axes.set(xlabel="candidates read", ylabel="recall", title=f"Recall by rank, before the threshold (n = {len(ids)})")
     axes.set_ylim(0, 1)
-    axes.set_xlim(1, depth)
+    axes.set_xlim(1, max(2, depth))
     axes.legend(frameon=False, loc="lower right")
     return figure
 

@@ -14,6 +14,7 @@ from retrievers.records import Chunk
 
 SECTION_SEPARATOR = " > "
 DEFAULT_MAX_TOKENS = 256
+WHITE_SPACE = re.compile(r"\s+")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 TokenCounter = Callable[[str], int]
 
@@ -127,19 +128,23 @@ def _split(block: Block, max_tokens: int, count_tokens: TokenCounter) -> Iterato
                 number = block.start_line + offset
                 yield from _split(Block(text=line, start_line=number, end_line=number), max_tokens, count_tokens)
         return
-    sentences = SENTENCE_END.split(block.text)
-    words = block.text.split(" ")
-    if len(sentences) > 1:
-        parts, inside_word = sentences, False
-    elif len(words) > 1:
-        middle = len(words) // 2
-        parts, inside_word = [" ".join(words[:middle]), " ".join(words[middle:])], False
-    else:
-        middle = max(1, len(block.text) // 2)
-        parts, inside_word = [part for part in (block.text[:middle], block.text[middle:]) if part], True
+    parts, inside_word = _split_line(block.text.strip())
     for index, part in enumerate(parts):
         piece = replace(block, text=part, continues_word=block.continues_word if index == 0 else inside_word)
         yield from [piece] if part == block.text else _split(piece, max_tokens, count_tokens)
+
+
+def _split_line(text: str) -> tuple[list[str], bool]:
+    """A line's sentences, or else its two halves between words, or else inside the word; and whether inside."""
+    sentences = SENTENCE_END.split(text)
+    if len(sentences) > 1:
+        return sentences, False
+    gaps = list(WHITE_SPACE.finditer(text))
+    if gaps:
+        gap = gaps[(len(gaps) - 1) // 2]
+        return [text[: gap.start()], text[gap.end() :]], False
+    middle = max(1, len(text) // 2)
+    return [part for part in (text[:middle], text[middle:]) if part], True
 
 
 def _digest(text: str) -> str:

@@ -38,9 +38,9 @@ class Corpus:
     """Pages read from a folder.
 
     Attributes:
-        pages: The pages that could be parsed, in path order.
+        pages: The pages that could be parsed, in path order; of two with one address the first.
         faults: One line per file that could not, beginning with its path.
-        fingerprint: SHA-256 over every file's path and bytes.
+        fingerprint: SHA-256 over the base of the addresses and every file's path and bytes.
     """
 
     pages: tuple[Page, ...]
@@ -81,22 +81,25 @@ def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
     files = sorted(f for f in folder.rglob("*") if f.suffix.lower() in PAGE_SUFFIXES and not _is_partial(f, folder))
     if not files:
         raise IndexingError(f"{folder}: holds no {' or '.join(PAGE_SUFFIXES)} page; nothing was changed")
-    pages, faults, digest = [], [], hashlib.sha256()
+    pages, faults, digest = [], [], hashlib.sha256(f"{base_url}\0".encode())
     for file in files:
         relative = file.relative_to(folder).as_posix()
         try:
             data = file.read_bytes()
             digest.update(f"{relative}\0{len(data)}\0".encode() + data)
-            text = data.decode("utf-8-sig").replace("\r\n", "\n")
-            pages.append(parse_page(text, relative, base_url))
+            pages.append(parse_page(data.decode("utf-8-sig"), relative, base_url))
         except PageError as error:
             faults.append(f"{file}: {error}")
         except UnicodeDecodeError as error:
             faults.append(f"{file}: not UTF-8 (byte {error.start}: {error.reason})")
         except OSError as error:
             faults.append(f"{file}: cannot be read: {error.strerror}")
-    faults += _same_addresses(pages)
-    return Corpus(pages=tuple(pages), faults=tuple(faults), fingerprint=digest.hexdigest())
+    by_address: dict[str, Page] = {}
+    for page in pages:
+        first = by_address.setdefault(page.source_url, page)
+        if first is not page:
+            faults.append(f"{folder / page.file_path}: has the address {page.source_url!r} of {first.file_path}")
+    return Corpus(pages=tuple(by_address.values()), faults=tuple(faults), fingerprint=digest.hexdigest())
 
 
 def index_corpus(
@@ -144,12 +147,18 @@ def index_corpus(
             "removed: are these the same pages? choose another name with --collection, or allow it with --replace"
         )
     vectors = _embed(changes.added, embeddings, progress)
-    dimension = len(next(iter(vectors.values()))) if vectors else (info.dimension if info else 0)
+    lengths = {len(vector) for vector in vectors.values()} | ({info.dimension} if info else set())
+    if len(lengths) > 1:
+        raise EmbeddingMismatchError(
+            f"{config.embedding.provider}:{config.embedding.resolved_model} and collection {config.collection!r} give "
+            f"vectors of {' and '.join(map(str, sorted(lengths)))} dimensions; one collection holds one length: "
+            "choose another name with --collection"
+        )
     manifest = {
         "embedding": {
             "provider": config.embedding.provider,
             "model": config.embedding.resolved_model,
-            "dimension": dimension,
+            "dimension": max(lengths),
         },
         "pages_fingerprint": corpus.fingerprint,
         "max_tokens": max_tokens,
@@ -176,16 +185,6 @@ def index_corpus(
 
 def _is_partial(file: Path, folder: Path) -> bool:
     return any(part.startswith(("_", ".")) for part in file.relative_to(folder).parts)
-
-
-def _same_addresses(pages: Sequence[Page]) -> list[str]:
-    first: dict[str, Page] = {}
-    faults = []
-    for page in pages:
-        other = first.setdefault(page.source_url, page)
-        if other is not page:
-            faults.append(f"{page.file_path}: has the address {page.source_url!r} of {other.file_path}")
-    return faults
 
 
 def _existing(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo | None:
@@ -254,12 +253,17 @@ def _write(
     with store_errors(config.store, name):
         if info is None:
             size = models.VectorParams(size=manifest["embedding"]["dimension"], distance=models.Distance.COSINE)
-            client.create_collection(name, vectors_config=size, metadata=unfinished)
+            named = {config.vector_name: size} if config.vector_name else size
+            client.create_collection(name, vectors_config=named, metadata=unfinished)
             _refuse_forgetful(client, config)
         else:
             client.update_collection(name, metadata=unfinished)
         store = QdrantVectorStore(
-            client, name, embedding=_Prepared(vectors), validate_collection_config=False
+            client,
+            name,
+            embedding=_Prepared(vectors),
+            vector_name=config.vector_name,
+            validate_collection_config=False,
         )  # validating would embed a dummy text, which a paid provider bills
         written = 0
         for batch in _batches(changes.added, WRITE_BATCH):

@@ -1,0 +1,51 @@
+"""Does a query give the same result again."""
+
+import pytest
+
+from evals import stats
+from evals.metrics.determinism import max_score_delta, rate
+from evals.records import Observed, Repetition
+from tests.support.observed import make_context
+
+
+def same(query_id: str) -> Repetition:
+    return Repetition(query_id=query_id, identical=True, max_score_delta=0.0)
+
+
+SHIFTED = Repetition(query_id="b", identical=False, max_score_delta=0.25, cause="embedding")
+SWAPPED = Repetition(query_id="c", identical=False, max_score_delta=0.0, cause="ties")
+
+
+def observed(*repetitions: Repetition) -> Observed:
+    return Observed(observations=(), repetitions=repetitions)
+
+
+def test_all_the_same() -> None:
+    found = rate(observed(same("a"), same("a"), same("b"), same("b")), make_context())
+    expected = stats.wilson(2, 2)
+    assert (found.value, found.n, found.note) == (1.0, 2, "")
+    assert (found.ci_low, found.ci_high) == (expected.low, expected.high)
+
+
+def test_counts_queries_not_repetitions() -> None:
+    """One change in three repetitions makes a query different; n is what was asked, not how often."""
+    found = rate(observed(same("a"), same("a"), same("a"), same("b"), SHIFTED, same("b")), make_context())
+    assert (found.value, found.n) == (0.5, 2)
+
+
+def test_names_what_changed_the_results() -> None:
+    found = rate(observed(same("a"), SHIFTED, SHIFTED, SWAPPED), make_context())
+    assert found.value == pytest.approx(1 / 3)
+    assert found.note == "changed by embedding: 1, ties: 1"
+
+
+def test_the_largest_change_of_a_score() -> None:
+    found = max_score_delta(observed(same("a"), SWAPPED, SHIFTED), make_context())
+    assert (found.value, found.n, found.ci_low, found.note) == (0.25, 3, None, "a maximum has no interval")
+
+
+@pytest.mark.parametrize("metric", [rate, max_score_delta])
+def test_without_repetitions_there_is_no_value_but_a_reason(metric: object) -> None:
+    assert callable(metric)
+    found = metric(observed(), make_context())
+    assert (found.value, found.n, found.note) == (None, 0, "no query was repeated")

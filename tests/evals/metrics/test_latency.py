@@ -1,0 +1,134 @@
+"""Times of single calls: values by stage, intervals, concurrency, drift."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from evals import stats
+from evals.metrics.latency import DEFAULT_CONCURRENCY, METRICS, STAGES, drift, metrics_at, stage_statistic
+from evals.records import Call, LatencyPass, Observed, Summary
+from tests.support.observed import make_context
+
+
+def timed(
+    *totals: float, queries: int | None = None, concurrency: int = 1, differing: tuple[str, ...] = ()
+) -> Observed:
+    """Calls with these total times, of which a tenth is embedding, over so many queries in turn."""
+    calls = tuple(
+        Call(query_id=f"q{n % (queries or len(totals))}", stages={"embed": total / 10, "total": total})
+        for n, total in enumerate(totals)
+    )
+    return Observed(observations=(), latency=(LatencyPass(concurrency=concurrency, calls=calls, differing=differing),))
+
+
+def statistic(observed: Observed, name: str, *, stage: str = "total", concurrency: int = 1) -> Summary:
+    return stage_statistic(observed, make_context(), stage=stage, statistic=name, concurrency=concurrency)
+
+
+TIMES = tuple(float(n) for n in range(1, 101))
+
+
+@pytest.mark.parametrize(("name", "expected"), [("mean", 50.5), ("p50", 50.5), ("p95", 95.05), ("p99", 99.01)])
+def test_values_are_hand_computed_in_milliseconds(name: str, expected: float) -> None:
+    found = statistic(timed(*reversed(TIMES)), name)
+    assert (found.metric, found.n) == (f"latency/total_{name}_ms", 100)
+    assert found.value == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_stage_has_its_own_times() -> None:
+    assert statistic(timed(*TIMES), "p50", stage="embed").value == pytest.approx(5.05)
+
+
+def test_the_intervals_are_those_of_statistics() -> None:
+    for name, share in (("p50", 0.5), ("p95", 0.95)):
+        found, expected = statistic(timed(*TIMES), name), stats.percentile_interval(TIMES, share)
+        assert (found.ci_low, found.ci_high) == (expected.low, expected.high)
+    found, expected = statistic(timed(*TIMES), "mean"), stats.mean_interval(TIMES, 0, shares=False)
+    assert (found.ci_low, found.ci_high) == (expected.low, expected.high)
+
+
+@pytest.mark.parametrize(("name", "needed"), [("p95", 72), ("p99", 368)])
+def test_a_percentile_of_too_few_calls_has_a_value_but_no_interval(name: str, needed: int) -> None:
+    found = statistic(timed(*TIMES[:60]), name)
+    assert found.value is not None and found.ci_low is None
+    assert found.note == f"not computable: 60 values are too few, {needed} are needed"
+
+
+def test_calling_the_same_queries_more_often_does_not_narrow_the_interval_of_the_mean() -> None:
+    """Twelve queries, each always as slow as it is: a hundred calls of each tell no more of other queries than one."""
+    own = tuple(np.random.default_rng(0).exponential(10, 12).tolist())
+    once, often = statistic(timed(*own), "mean"), statistic(timed(*own * 100, queries=12), "mean")
+    assert often.n == 1_200
+    assert (often.value, often.ci_low, often.ci_high) == pytest.approx(
+        (once.value, once.ci_low, once.ci_high), rel=0.01
+    )
+
+
+def test_equal_times_have_no_interval_of_a_proportion() -> None:
+    found = statistic(timed(*[1.0] * 40), "mean")
+    assert (found.value, found.ci_low, found.note) == (1.0, None, "not computable: all values are equal")
+
+
+def test_a_stage_that_did_not_run_has_no_value() -> None:
+    found = statistic(timed(*TIMES), "p50", stage="rerank")
+    assert (found.value, found.n, found.note) == (None, 0, "no rerank stage ran")
+
+
+def test_a_concurrency_that_was_not_measured_has_no_value() -> None:
+    found = statistic(timed(*TIMES), "p50", concurrency=4)
+    assert (found.metric, found.value) == ("latency/total_p50_ms_c4", None)
+    assert found.note == "not measured at concurrency 4"
+
+
+def test_without_any_measurement_there_is_no_value() -> None:
+    assert statistic(Observed(observations=()), "mean").value is None
+    assert drift(Observed(observations=()), make_context()).value is None
+
+
+def test_no_figure_where_results_under_concurrency_differ() -> None:
+    found = statistic(timed(*TIMES, concurrency=4, differing=("q1", "q2", "q3", "q4")), "p95", concurrency=4)
+    assert (found.value, found.ci_low, found.n, found.n_failed) == (None, None, 0, 4)
+    assert found.note == "the results of 4 queries differ from the serial ones (q1, q2, q3)"
+
+
+def test_a_serial_pass_that_differs_from_itself_says_so() -> None:
+    found = statistic(timed(*TIMES, differing=("q7",)), "p95")
+    assert found.value is None
+    assert found.note == "the results of 1 queries differ from one serial call to the next (q7)"
+
+
+@pytest.mark.parametrize(
+    ("totals", "expected"),
+    [
+        ((1.0, 1.0), 0.0),
+        ((2.0, 3.0), 0.5),
+        ((4.0, 3.0), -0.25),
+        ((1.0, 1.0, 9.0, 2.0, 2.0), 1.0),  # the middle one is in neither half
+        ((1.0, 100.0, 1.0, 3.0, 3.0, 100.0), 2.0),  # medians: single slow calls do not matter
+    ],
+)
+def test_drift_is_the_change_of_the_median_from_the_first_half_to_the_last(
+    totals: tuple[float, ...], expected: float
+) -> None:
+    found = drift(timed(*totals), make_context())
+    assert found.value == pytest.approx(expected)
+    assert (found.n, found.ci_low, found.note) == (len(totals), None, "a ratio of medians; no interval")
+
+
+def test_drift_needs_two_serial_calls() -> None:
+    assert drift(timed(1.0), make_context()).note == "fewer than two calls"
+    assert drift(timed(1.0, 2.0, concurrency=4), make_context()).value is None
+
+
+def test_every_stage_and_statistic_has_a_metric_at_every_default_concurrency() -> None:
+    assert len(METRICS) == len(DEFAULT_CONCURRENCY) * len(STAGES) * 4 + 1
+    by_name = {metric.name: metric for metric in METRICS}
+    found = by_name["latency/total_p95_ms_c4"].summarise(timed(*TIMES, concurrency=4), make_context())
+    assert found.value == pytest.approx(95.05)
+
+
+def test_a_metric_at_another_concurrency_says_so_in_name_and_description() -> None:
+    metric = next(m for m in metrics_at(16) if "total_p50" in m.name)
+    assert (metric.name, metric.about) == ("latency/total_p50_ms_c16", "p50 of the total time in ms, 16 calls at once")
+    assert isinstance(metric.summarise, partial)

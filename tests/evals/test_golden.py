@@ -1,0 +1,84 @@
+"""The golden command: validate, import, init."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evals.golden import main
+from retrievers.__main__ import main as retrievers
+
+PAGE = "---\ntitle: Topics\n---\n## Rates\n\nAsk for the rate with the hz verb and wait ten seconds.\n"
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "topics.md").write_text(PAGE)
+    return folder
+
+
+def golden(folder: Path, *rows: object) -> Path:
+    file = folder / "golden.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def case(quote: str) -> dict[str, object]:
+    evidence = {"source_url": "/docs/topics", "heading": "Rates", "quote": quote}
+    return {"id": "c1", "query": "how fast?", "evidence": [evidence], "split": "dev"}
+
+
+def test_a_valid_file_is_counted(docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = golden(tmp_path, case("wait ten seconds"), {"id": "o", "query": "why?", "in_scope": False})
+    assert main(["validate", str(file), "--docs", str(docs)]) == 0
+    assert "2 cases are valid (every piece of evidence found in 1 chunks)" in capsys.readouterr().out
+
+
+def test_evidence_that_is_not_in_the_pages_is_named(
+    docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = golden(tmp_path, case("zzzz qqqq xxxx"))
+    assert main(["validate", str(file), "--docs", str(docs)]) == 2
+    assert f"{file}:1: evidence.0: no chunk of '/docs/topics' holds the quote" in capsys.readouterr().err
+
+
+def test_a_quote_that_is_nearly_right_is_named(docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = golden(tmp_path, case("Ask for the rate with the hz verb and wait twenty minutes."))
+    assert main(["validate", str(file), "--docs", str(docs)]) == 2
+    assert "1 quotes are not in their page word for word" in capsys.readouterr().err
+
+
+def test_every_fault_is_listed_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = golden(tmp_path, {"id": "a", "query": "", "in_scope": False}, {"id": "b", "qeury": "x", "in_scope": False})
+    assert main(["validate", str(file)]) == 2
+    shown = capsys.readouterr().err
+    assert f"{file}:1: query" in shown
+    assert f"{file}:2: query: this field is required" in shown
+    assert "qeury: unknown field; did you mean 'query'" in shown
+
+
+def test_an_imported_file_is_valid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "topics").write_text("<top><num>1</num><title>lift</title></top>")
+    (tmp_path / "qrels").write_text("1 0 d7 1\n")
+    out = tmp_path / "out.jsonl"
+    assert main(["import", "trec", str(tmp_path / "topics"), str(tmp_path / "qrels"), "--out", str(out)]) == 0
+    assert main(["validate", str(out)]) == 0
+    assert "1 cases with 1 relevant documents" in capsys.readouterr().out
+
+
+def test_init_writes_skeletons_that_validate_once_filled_in(docs: Path, tmp_path: Path) -> None:
+    store = ["--store.path", str(tmp_path / "store"), "--collection", "mine"]
+    assert retrievers(["index", str(docs), *store, "--quiet"]) == 0
+    out = tmp_path / "new.jsonl"
+    assert main(["init", *store, "--out", str(out)]) == 0
+    assert main(["validate", str(out)]) == 2, "queries are still to be written"
+    rows = [json.loads(line) | {"query": "how do I measure it?"} for line in out.read_text().splitlines()]
+    assert main(["validate", str(golden(tmp_path, *rows)), "--docs", str(docs)]) == 0
+
+
+def test_init_replaces_no_file_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = golden(tmp_path)
+    assert main(["init", "--out", str(out), "--store.path", str(tmp_path / "none")]) == 2
+    assert "exists already" in capsys.readouterr().err

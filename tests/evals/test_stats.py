@@ -1,0 +1,282 @@
+"""Intervals against scipy, brute force, exact binomial sums and simulated coverage."""
+
+import warnings
+from math import comb, sqrt
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+from scipy.stats import binomtest, bootstrap, norm
+
+from evals import stats
+
+SHARES = st.lists(st.floats(0, 1), min_size=1, max_size=40)
+
+
+class TestWilson:
+    @pytest.mark.parametrize("n", [1, 2, 7, 40, 88, 1_000])
+    def test_equals_scipy(self, n: int) -> None:
+        for successes in {0, 1, n // 3, n // 2, n - 1, n}:
+            expected = binomtest(successes, n).proportion_ci(0.95, method="wilson")
+            found = stats.wilson(successes, n)
+            assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+    def test_hand_computed(self) -> None:
+        """8 of 10: centre (0.8 + z²/20) / (1 + z²/10), half width z √(0.016 + z²/400) / (1 + z²/10)."""
+        z2 = 3.8414588206941254
+        centre, half = (0.8 + z2 / 20) / (1 + z2 / 10), sqrt(z2) * sqrt(0.016 + z2 / 400) / (1 + z2 / 10)
+        found = stats.wilson(8, 10)
+        assert (found.low, found.high) == pytest.approx((centre - half, centre + half), abs=1e-12)
+        assert (found.low, found.high) == pytest.approx((0.4902, 0.9433), abs=1e-4)
+
+    @given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+    def test_holds_the_share_and_stays_within_0_and_1(self, counts: tuple[int, int]) -> None:
+        successes, n = counts
+        found = stats.wilson(successes, n)
+        assert found.low is not None and found.high is not None
+        assert 0 <= found.low <= successes / n <= found.high <= 1
+
+    def test_ends_are_exactly_0_and_1_where_none_or_all_succeed(self) -> None:
+        assert {stats.wilson(0, n).low for n in range(1, 200)} == {0.0}
+        assert {stats.wilson(n, n).high for n in range(1, 200)} == {1.0}
+
+    def test_of_nothing_is_not_computable(self) -> None:
+        found = stats.wilson(0, 0)
+        assert (found.low, found.high) == (None, None)
+        assert "nothing was scored" in found.note
+
+
+class TestMeanInterval:
+    VALUES = tuple(np.random.default_rng(5).beta(2, 0.5, 60).tolist())
+
+    def test_is_scipys_bca_bootstrap(self) -> None:
+        expected = bootstrap(
+            (np.array(self.VALUES),), np.mean, n_resamples=9_999, method="BCa", rng=np.random.default_rng(3)
+        ).confidence_interval
+        found = stats.mean_interval(self.VALUES, 3)
+        assert (found.low, found.high) == (expected.low, expected.high)
+
+    def test_same_seed_same_interval_other_seed_another(self) -> None:
+        assert stats.mean_interval(self.VALUES, 1) == stats.mean_interval(self.VALUES, 1)
+        assert stats.mean_interval(self.VALUES, 1) != stats.mean_interval(self.VALUES, 2)
+
+    def test_is_near_the_normal_interval_of_many_symmetric_values(self) -> None:
+        values = np.random.default_rng(0).normal(0.5, 0.1, 400)
+        half = 1.96 * values.std(ddof=1) / sqrt(400)
+        found = stats.mean_interval(values.tolist(), 0)
+        assert (found.low, found.high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.001)
+
+    @pytest.mark.parametrize(("value", "successes"), [(0.0, 0), (1.0, 40)])
+    def test_constant_0_or_1_is_given_wilsons(self, value: float, successes: int) -> None:
+        assert stats.mean_interval([value] * 40, 0) == stats.wilson(successes, 40)
+
+    def test_rounding_noise_of_perfect_scores_is_no_spread(self) -> None:
+        """ragas' average precision of a perfect ranking with k relevant is k / (k + 1e-10)."""
+        perfect = [k / (k + 1e-10) for k in (1, 2, 3, 5)] * 10
+        assert stats.mean_interval(perfect, 0) == stats.wilson(40, 40)
+
+    @pytest.mark.parametrize("value", [0.5, 1 / 3, -1.0, 7.0])
+    def test_other_constants_have_none(self, value: float) -> None:
+        found = stats.mean_interval([value] * 40, 0)
+        assert (found.low, found.high) == (None, None)
+        assert "all values are equal" in found.note
+
+    @pytest.mark.parametrize("value", [0.0, 1.0])
+    def test_constant_amounts_have_none_even_at_0_and_1(self, value: float) -> None:
+        """No tokens for each of 40 queries does not make 0.09 tokens likely."""
+        assert "all values are equal" in stats.mean_interval([value] * 40, 0, shares=False).note
+
+    def test_of_nothing_is_not_computable(self) -> None:
+        assert stats.mean_interval([], 0) == stats.Interval(note="not computable: nothing was scored")
+
+    def test_of_one_value_has_none_unless_it_is_0_or_1(self) -> None:
+        assert stats.mean_interval([0.5], 0).low is None
+        assert stats.mean_interval([1.0], 0) == stats.wilson(1, 1)
+
+    @pytest.mark.parametrize("n", [2, 5, 9])
+    def test_too_few_values_say_how_many_are_needed(self, n: int) -> None:
+        found = stats.mean_interval([0.1 * place for place in range(n)], 0)
+        assert found.low is None
+        assert found.note == f"not computable: {n} values are too few, 10 are needed"
+
+    def test_ten_values_are_enough(self) -> None:
+        assert stats.mean_interval([0.1 * place for place in range(10)], 0).low is not None
+
+    @settings(max_examples=60, deadline=None)
+    @given(SHARES)
+    def test_of_shares_is_finite_and_ordered_within_0_and_1_or_says_why_not(self, values: list[float]) -> None:
+        found = stats.mean_interval(values, 0)
+        if found.low is None or found.high is None:
+            assert found.note.startswith("not computable")
+        else:
+            assert 0 <= found.low <= found.high <= 1
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("n", [40, 80])
+    @pytest.mark.parametrize(("a", "b"), [(2.0, 0.5), (5.0, 1.0)])
+    def test_covers_the_mean_of_a_skewed_distribution(
+        self, n: int, a: float, b: float, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of 2,000 samples 92% to 97% must hold the true mean (999 resamples each, to keep it short)."""
+        monkeypatch.setattr(stats, "RESAMPLES", 999)
+        rng = np.random.default_rng(n)
+        samples = rng.beta(a, b, (2_000, n))
+        intervals = [stats.mean_interval(sample.tolist(), seed) for seed, sample in enumerate(samples)]
+        covered = np.mean([i.low <= a / (a + b) <= i.high for i in intervals])  # type: ignore[operator]
+        assert 0.92 <= covered <= 0.97
+
+
+class TestPercentile:
+    @given(st.lists(st.floats(0, 1e4), min_size=1, max_size=50), st.sampled_from([0.0, 0.5, 0.95, 0.99, 1.0]))
+    def test_is_numpys_linear_quantile(self, values: list[float], share: float) -> None:
+        assert stats.percentile(values, share) == np.quantile(values, share, method="linear")
+
+    @pytest.mark.parametrize(
+        ("values", "share", "expected"),
+        [([7.0], 0.95, 7.0), ([1.0, 3.0], 0.5, 2.0), ([40.0, 10.0, 20.0, 30.0], 0.95, 38.5), ([5.0] * 9, 0.99, 5.0)],
+    )
+    def test_hand_computed(self, values: list[float], share: float, expected: float) -> None:
+        assert stats.percentile(values, share) == pytest.approx(expected, abs=1e-12)
+
+
+def _tail(n: int, share: float, places: range) -> float:
+    """Probability that the number of values below the percentile is one of `places`, by exact summation."""
+    return sum(comb(n, k) * share**k * (1 - share) ** (n - k) for k in places)
+
+
+class TestPercentileInterval:
+    @pytest.mark.parametrize(("share", "needed"), [(0.5, 6), (0.95, 72), (0.99, 368)])
+    def test_needs_72_calls_for_p95_368_for_p99_6_for_the_median(self, share: float, needed: int) -> None:
+        assert stats.percentile_interval(list(range(needed)), share).low is not None
+        short = stats.percentile_interval(list(range(needed - 1)), share)
+        assert (short.low, short.high) == (None, None)
+        assert short.note == f"not computable: {needed - 1} values are too few, {needed} are needed"
+
+    @pytest.mark.parametrize(("share", "n"), [(0.5, 6), (0.5, 7), (0.5, 100), (0.95, 72), (0.95, 176), (0.99, 500)])
+    def test_leaves_at_most_a_fortieth_on_either_side_and_is_the_shortest_that_does(self, share: float, n: int) -> None:
+        """By exact binomial sums: the percentile lies below the low end iff fewer than `low` values lie below it."""
+        found = stats.percentile_interval([float(place) for place in range(1, n + 1)], share)
+        assert found.low is not None and found.high is not None
+        low, high = int(found.low), int(found.high)
+        assert _tail(n, share, range(low)) <= 0.025 < _tail(n, share, range(low + 1))
+        assert _tail(n, share, range(high, n + 1)) <= 0.025 < _tail(n, share, range(high - 1, n + 1))
+
+    def test_does_not_depend_on_the_order_of_the_values(self) -> None:
+        values = np.random.default_rng(1).exponential(1, 200)
+        assert stats.percentile_interval(values.tolist(), 0.95) == stats.percentile_interval(sorted(values), 0.95)
+
+    def test_of_equal_values_is_that_value(self) -> None:
+        assert stats.percentile_interval([3.0] * 100, 0.95) == stats.Interval(low=3.0, high=3.0)
+
+    def test_of_nothing_is_not_computable(self) -> None:
+        assert stats.percentile_interval([], 0.5) == stats.Interval(note="not computable: no values")
+
+    @settings(deadline=None)
+    @given(st.lists(st.floats(0, 1e4), min_size=72, max_size=150), st.sampled_from([0.5, 0.95]))
+    def test_ends_are_values_that_hold_the_percentile(self, values: list[float], share: float) -> None:
+        found = stats.percentile_interval(values, share)
+        assert found.low in values and found.high in values
+        assert found.low <= stats.percentile(values, share) <= found.high
+
+
+def _brute_auroc(positive: list[float], negative: list[float]) -> float:
+    pairs = [(p, n) for p in positive for n in negative]
+    return sum(1.0 if p > n else 0.5 if p == n else 0.0 for p, n in pairs) / len(pairs)
+
+
+TIED_SCORES = st.lists(st.integers(0, 6).map(lambda n: n / 6), min_size=1, max_size=15)
+
+
+class TestAuroc:
+    @given(TIED_SCORES, TIED_SCORES)
+    def test_is_the_share_of_ordered_pairs_with_ties_half(self, positive: list[float], negative: list[float]) -> None:
+        assert stats.auroc(positive, negative) == pytest.approx(_brute_auroc(positive, negative), abs=1e-12)
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_equals_scikit_learn(self, seed: int) -> None:
+        from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
+
+        rng = np.random.default_rng(seed)
+        positive, negative = rng.integers(3, 20, 40) / 20, rng.integers(0, 16, 24) / 20
+        expected = roc_auc_score([1] * 40 + [0] * 24, np.concatenate([positive, negative]))
+        assert stats.auroc(positive.tolist(), negative.tolist()) == pytest.approx(expected, abs=1e-12)
+
+    @pytest.mark.parametrize(
+        ("positive", "negative", "expected"),
+        [([1.0], [0.0], 1.0), ([0.0], [1.0], 0.0), ([0.5, 0.5], [0.5], 0.5), ([0.9, 0.4], [0.5, 0.1], 0.75)],
+    )
+    def test_hand_computed(self, positive: list[float], negative: list[float], expected: float) -> None:
+        assert stats.auroc(positive, negative) == expected
+
+
+def _newcombe_end(area: float, m: int, n: int, side: Literal["low", "high"]) -> float:
+    """An end of method 5 found another way: by minimising |observed z| - 1.96 over the side, from a grid outwards."""
+    star = (m + n) / 2 - 1
+
+    def gap(theta: Any) -> Any:
+        spread = theta * (1 - theta) * (1 + star * ((1 - theta) / (2 - theta) + theta / (1 + theta))) / (m * n)
+        return ((area - theta) ** 2 - norm.ppf(0.975) ** 2 * spread) ** 2
+
+    grid = np.linspace(1e-6, area - 1e-6, 4_001) if side == "low" else np.linspace(area + 1e-6, 1 - 1e-6, 4_001)
+    best = int(np.argmin(gap(grid)))
+    bounds = (grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)])
+    return float(minimize_scalar(gap, bounds=bounds, method="bounded", options={"xatol": 1e-12}).x)
+
+
+class TestAurocInterval:
+    @pytest.mark.parametrize(("m", "n"), [(40, 24), (132, 44), (10, 60), (2, 2)])
+    @pytest.mark.parametrize("area", [0.1, 0.5, 0.73, 0.9])
+    def test_equals_an_independent_numerical_solution(self, area: float, m: int, n: int) -> None:
+        found = stats.auroc_interval(area, m, n)
+        expected = _newcombe_end(area, m, n, "low"), _newcombe_end(area, m, n, "high")
+        assert (found.low, found.high) == pytest.approx(expected, abs=1e-6)
+
+    @given(st.floats(0, 1), st.integers(2, 200), st.integers(2, 200))
+    def test_holds_the_area_and_mirrors_at_one_half(self, area: float, m: int, n: int) -> None:
+        found, mirrored = stats.auroc_interval(area, m, n), stats.auroc_interval(1 - area, m, n)
+        assert found.low is not None and found.high is not None
+        assert 0 <= found.low <= area <= found.high <= 1
+        assert (mirrored.high, mirrored.low) == pytest.approx((1 - found.low, 1 - found.high), abs=1e-9)
+
+    @pytest.mark.parametrize(("m", "n"), [(40, 24), (5, 5), (500, 500)])
+    def test_is_not_a_point_for_a_perfect_separation(self, m: int, n: int) -> None:
+        """At area 1 the equation is (1 - t) mn = z² t [1 + N(1-t)/(2-t) + Nt/(1+t)]."""
+        perfect, hopeless = stats.auroc_interval(1.0, m, n), stats.auroc_interval(0.0, m, n)
+        assert perfect.high == 1.0 and perfect.low is not None and perfect.low < 0.999
+        t, star = perfect.low, (m + n) / 2 - 1
+        right = norm.ppf(0.975) ** 2 * t * (1 + star * ((1 - t) / (2 - t) + t / (1 + t)))
+        assert (1 - t) * m * n == pytest.approx(right, rel=1e-6)
+        assert hopeless.low == 0.0 and hopeless.high == pytest.approx(1 - t, abs=1e-9)
+
+    def test_narrows_with_more_queries(self) -> None:
+        few, many = stats.auroc_interval(0.8, 20, 20), stats.auroc_interval(0.8, 200, 200)
+        assert few.low < many.low < many.high < few.high  # type: ignore[operator]
+
+    @pytest.mark.parametrize(("m", "n"), [(1, 40), (40, 1), (0, 0)])
+    def test_needs_two_queries_on_each_side(self, m: int, n: int) -> None:
+        found = stats.auroc_interval(0.5, m, n)
+        assert found.low is None and "fewer than two queries on one side" in found.note
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("area", [0.6, 0.75, 0.85])
+    @pytest.mark.parametrize(("m", "n"), [(40, 24), (88, 24)])
+    def test_covers_the_area_of_two_normal_distributions(self, area: float, m: int, n: int) -> None:
+        """Of 3,000 samples of m and n scores 93% to 97% must hold the true area."""
+        rng = np.random.default_rng(m)
+        apart = norm.ppf(area) * sqrt(2)
+        hits = 0
+        for positive, negative in zip(rng.normal(apart, 1, (3_000, m)), rng.normal(0, 1, (3_000, n)), strict=True):
+            found = stats.auroc_interval(stats.auroc(positive, negative), m, n)
+            hits += found.low <= area <= found.high  # type: ignore[operator]
+        assert 0.93 <= hits / 3_000 <= 0.97
+
+
+def test_nothing_warns_on_awkward_values() -> None:
+    awkward = [[0.0] * 11 + [1e-300], [0.0] * 39 + [1.0], [0.1] * 20 + [0.1 + 1e-17], [1e-12 * k for k in range(20)]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        intervals = [stats.mean_interval(values, 0) for values in awkward]
+    assert [interval.low is None for interval in intervals] == [False, False, True, False]

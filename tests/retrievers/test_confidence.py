@@ -1,0 +1,113 @@
+import math
+from typing import Any
+
+import pytest
+
+from retrievers.confidence import confidence, suggestions, warnings
+from retrievers.records import Chunk, RetrievedChunk
+from retrievers.selection import Selection
+
+
+def found(*cosines: float, **known: Any) -> tuple[RetrievedChunk, ...]:
+    return tuple(
+        RetrievedChunk(
+            rank=rank,
+            score=cosine,
+            score_scale="cosine",
+            scores={"semantic": cosine},
+            chunk=Chunk(**{"chunk_id": f"c{rank}", "point_id": f"p{rank}", "text": "t", **known}),
+        )
+        for rank, cosine in enumerate(cosines, 1)
+    )
+
+
+def selected(*cosines: float, below: tuple[float, ...] = (), filtered: int = 0, **known: Any) -> Selection:
+    return Selection(chunks=found(*cosines, **known), below_threshold=found(*below), filtered_out=filtered)
+
+
+def test_the_figures_are_those_of_the_scores() -> None:
+    """0.8, 0.6, 0.4: mean 0.6, population deviation sqrt((0.04 + 0 + 0.04) / 3)."""
+    judged = confidence(found(0.8, 0.6, 0.4), 5, 0.3)
+    assert judged.average == pytest.approx(0.6)
+    assert (judged.minimum, judged.maximum, judged.coverage) == (0.4, 0.8, 0.6)
+    assert judged.deviation == pytest.approx(math.sqrt(0.08 / 3))
+
+
+@pytest.mark.parametrize(
+    ("cosines", "top_k", "threshold", "level"),
+    [
+        ((0.6, 0.4, 0.4), 5, 0.4, "high"),  # clear from 0.4 + 0.25 * 0.6 = 0.55 on; 3 of 5
+        ((0.54, 0.4, 0.4), 5, 0.4, "medium"),
+        ((0.6, 0.4), 5, 0.4, "medium"),  # 2 of 5 is less than half
+        ((0.54, 0.4), 5, 0.4, "low"),
+        ((0.25,), 2, 0.0, "high"),  # both limits are inclusive
+        ((1.0,), 1, 1.0, "high"),
+        ((0.9,), 1, 0.3, "high"),
+        ((), 5, 0.3, "none"),
+    ],
+)
+def test_the_level_counts_a_clear_best_score_and_half_of_the_places(
+    cosines: tuple[float, ...], top_k: int, threshold: float, level: str
+) -> None:
+    assert confidence(found(*cosines), top_k, threshold).level == level
+
+
+def test_the_reason_gives_both_signs() -> None:
+    assert confidence(found(0.54, 0.4), 5, 0.4).reason == "best score 0.54 < 0.55, 2 of 5 places filled"
+    assert confidence(found(0.6), 1, 0.4).reason == "best score 0.60 ≥ 0.55, 1 of 1 places filled"
+
+
+def test_nothing_has_no_figures() -> None:
+    judged = confidence((), 5, 0.3)
+    assert (judged.average, judged.minimum, judged.maximum, judged.deviation) == (None, None, None, None)
+    assert (judged.coverage, judged.reason) == (0.0, "nothing was found")
+
+
+def test_everything_below_the_threshold_is_warned_of() -> None:
+    assert warnings(selected(below=(0.2612, 0.1), filtered=7), 0.3) == (
+        "all 7 candidates are below the threshold 0.3; the best has 0.261",
+    )
+
+
+@pytest.mark.parametrize(
+    ("selection", "warned"),
+    [
+        (selected(0.9, 0.8, 0.7, source_url="/docs/a"), ("all 3 results are from one page (/docs/a)",)),
+        (selected(0.9, 0.8, 0.7, file_path="a.md"), ("all 3 results are from one page (a.md)",)),
+        (selected(0.9, 0.8, source_url="/docs/a"), ()),
+        (selected(0.9, 0.8, 0.7), ()),  # no page is known
+        (selected(), ()),
+        (
+            Selection(
+                chunks=(*found(0.9, 0.8, source_url="/docs/a"), *found(0.7, source_url="/docs/b")),
+                below_threshold=(),
+                filtered_out=0,
+            ),
+            (),
+        ),
+    ],
+)
+def test_three_or_more_results_of_one_page_are_warned_of(selection: Selection, warned: tuple[str, ...]) -> None:
+    assert warnings(selection, 0.3) == warned
+
+
+@pytest.mark.parametrize(
+    ("selection", "tips"),
+    [
+        (selected(0.9), ()),
+        (selected(), ("the collection returned no candidate at all: is it empty?",)),
+        (
+            selected(below=(0.2999,)),
+            ("lower the threshold to 0.29 to see the best match", "ask in other or fewer words"),
+        ),
+        (selected(below=(0.0,)), ("lower the threshold to 0 to see the best match", "ask in other or fewer words")),
+    ],
+)
+def test_a_way_on_is_suggested_when_nothing_was_found(selection: Selection, tips: tuple[str, ...]) -> None:
+    assert suggestions(selection) == tips
+
+
+@pytest.mark.parametrize("best", [k / 100 for k in range(100)])
+def test_the_suggested_threshold_lets_the_best_match_through(best: float) -> None:
+    threshold = float(suggestions(selected(below=(best,)))[0].split()[4])
+    assert best - 0.0101 <= threshold <= best

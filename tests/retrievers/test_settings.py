@@ -1,0 +1,331 @@
+"""Settings out of layers: which layer wins, what a file may say, how faults are told."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrievers.config import RetrieverConfig
+from retrievers.errors import ConfigError
+from retrievers.settings import (
+    ENVIRONMENT,
+    Layer,
+    add_flags,
+    api_key,
+    build,
+    environment,
+    environment_layer,
+    file_layer,
+    flag_layer,
+    flatten,
+    leaves,
+    nest,
+)
+
+LAYERS = (".env", "environment", "file", "flags")
+
+
+def yaml(folder: Path, text: str) -> Path:
+    file = folder / "retriever.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def flags(*arguments: str) -> Layer:
+    parser = argparse.ArgumentParser()
+    add_flags(parser, RetrieverConfig)
+    return flag_layer(parser.parse_args(arguments), RetrieverConfig)
+
+
+def faults(*layers: Layer) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        build(RetrieverConfig, layers)
+    return str(caught.value).splitlines()
+
+
+def file_fault(file: Path) -> str:
+    with pytest.raises(ConfigError) as caught:
+        file_layer(file, RetrieverConfig)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("given", [LAYERS[:n] for n in range(5)])
+def test_the_highest_layer_that_speaks_wins(given: tuple[str, ...], tmp_path: Path) -> None:
+    """Default 5; `.env` 11; environment 12; file 13; flag 14."""
+    dotenv = tmp_path / ".env"
+    dotenv.write_text("RAG_DEFAULT_TOP_K=11\nRAG_DEFAULT_COLLECTION=only_here\n" if ".env" in given else "")
+    env = environment({"RAG_DEFAULT_TOP_K": "12"} if "environment" in given else {}, dotenv)
+    layers = [environment_layer(env)]
+    layers += [file_layer(yaml(tmp_path, "top_k: 13"), RetrieverConfig)] if "file" in given else []
+    layers += [flags("--top-k", "14")] if "flags" in given else []
+    config = build(RetrieverConfig, layers)
+    assert config.top_k == [5, 11, 12, 13, 14][len(given)]
+    assert config.collection == ("only_here" if ".env" in given else "physical_ai_handbook")
+
+
+DEFAULTS: dict[str, float] = {"top_k": 5, "threshold": 0.3, "candidates": 100, "store.timeout_s": 10.0}
+VALUES: dict[str, list[float]] = {
+    "top_k": [1, 2, 3, 4],
+    "threshold": [0.1, 0.2, 0.4, 0.5],
+    "candidates": [10, 11, 12, 13],
+}
+VALUES |= {"store.timeout_s": [1, 2, 3, 4]}
+
+
+@given(st.lists(st.sets(st.sampled_from(sorted(DEFAULTS))), max_size=4))
+def test_every_setting_comes_from_the_last_layer_that_names_it(named: list[set[str]]) -> None:
+    layers = [
+        Layer(label=str(place), values=nest({name: VALUES[name][place] for name in names}))
+        for place, names in enumerate(named)
+    ]
+    expected = dict(DEFAULTS)
+    for place, names in enumerate(named):
+        expected |= {name: VALUES[name][place] for name in names}
+    flat = dict(flatten(build(RetrieverConfig, layers).model_dump()))
+    assert {name: flat[name] for name in DEFAULTS} == expected
+
+
+def test_each_variable_sets_its_setting() -> None:
+    env = {
+        "QDRANT_URL": "http://h:1",
+        "RAG_DEFAULT_COLLECTION": "c",
+        "RAG_DEFAULT_TOP_K": "7",
+        "RAG_SIMILARITY_THRESHOLD": "0.5",
+        "RAG_SEARCH_MODE": "semantic",
+    }
+    config = build(RetrieverConfig, [environment_layer(env)])
+    assert set(env) == set(ENVIRONMENT)
+    assert (config.store.url, config.collection, config.top_k, config.threshold) == ("http://h:1", "c", 7, 0.5)
+
+
+def test_an_empty_variable_is_as_good_as_none_and_hides_the_dotenv_file(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("QDRANT_URL=http://h\nCOHERE_API_KEY='k'\n")
+    env = environment({"QDRANT_URL": ""}, tmp_path / ".env")
+    assert env["COHERE_API_KEY"] == "k"
+    assert environment_layer(env).values == {}
+
+
+def test_a_missing_dotenv_file_is_none(tmp_path: Path) -> None:
+    assert environment({"A": "b"}, tmp_path / ".env") == {"A": "b"}
+
+
+def test_variables_can_be_put_below_a_prefix() -> None:
+    layer = environment_layer({"RAG_DEFAULT_TOP_K": "7", "OTHER": "x"}, "retriever.")
+    assert layer.values == {"retriever": {"top_k": "7"}}
+
+
+@pytest.mark.parametrize(
+    ("lower", "higher", "store"),
+    [
+        ({"url": "http://h"}, {"path": "/p"}, (None, "/p")),
+        ({"path": "/p"}, {"url": "http://h"}, ("http://h", None)),
+        ({"url": "http://h"}, {"path": None}, ("http://h", None)),
+        ({"url": "http://h"}, {"timeout_s": 3}, ("http://h", None)),
+        ({"url": "http://h"}, {"url": "http://i"}, ("http://i", None)),
+        ({"path": "/p"}, {"url": None, "path": "/q"}, (None, "/q")),
+    ],
+)
+def test_a_higher_choice_of_the_store_replaces_the_lower_one(
+    lower: dict[str, Any], higher: dict[str, Any], store: tuple[str | None, str | None]
+) -> None:
+    layers = [Layer(label="low", values={"store": lower}), Layer(label="high", values={"store": higher})]
+    found = build(RetrieverConfig, layers).store
+    assert (found.url, None if found.path is None else str(found.path)) == store
+
+
+def test_an_address_in_the_environment_does_not_redirect_a_file_with_a_folder(tmp_path: Path) -> None:
+    layers = [
+        environment_layer({"QDRANT_URL": "http://production:6333"}),
+        file_layer(yaml(tmp_path, "store: {path: db}"), RetrieverConfig),
+    ]
+    store = build(RetrieverConfig, layers).store
+    assert (store.url, store.path) == (None, tmp_path / "db")
+
+
+def test_both_in_one_layer_are_refused() -> None:
+    assert faults(Layer(label="f.yaml", values={"store": {"url": "http://h", "path": "p"}})) == [
+        "store: give either url or path, got both: url='http://h', path='p' (set by f.yaml)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [("db", "{folder}/db"), ("../db", "{parent}/db"), ("/abs/db", "/abs/db"), (".", "{folder}")],
+)
+def test_a_relative_path_in_a_file_is_taken_from_its_folder(written: str, expected: str, tmp_path: Path) -> None:
+    layer = file_layer(yaml(tmp_path, f"store: {{path: {written}}}"), RetrieverConfig)
+    assert layer.values == {"store": {"path": expected.format(folder=tmp_path, parent=tmp_path.parent)}}
+
+
+def test_a_relative_path_in_a_flag_is_taken_as_it_is() -> None:
+    assert build(RetrieverConfig, [flags("--store.path", "db")]).store.path == Path("db")
+
+
+def test_every_fault_is_told_at_once_with_its_origin(tmp_path: Path) -> None:
+    file = yaml(tmp_path, "threshold: 1.5\nstore: {pth: x}\ncolection: y\n")
+    layers = [
+        environment_layer({"RAG_DEFAULT_TOP_K": "many"}),
+        file_layer(file, RetrieverConfig),
+        flags("--candidates", "0"),
+    ]
+    assert sorted(faults(*layers)) == [
+        "candidates: Input should be greater than or equal to 1, got '0' (set by the command line)",
+        f"colection: unknown setting (set by {file}); did you mean 'collection' or 'vector_name'?",
+        f"store.pth: unknown setting (set by {file}); did you mean 'store.path' or 'store.url' or 'store.timeout_s'?",
+        f"threshold: Input should be less than or equal to 1, got 1.5 (set by {file})",
+        "top_k: Input should be a valid integer, unable to parse string as an integer, got 'many' "
+        "(set by the environment)",
+    ]
+
+
+def test_the_origin_is_the_layer_whose_value_counted() -> None:
+    layers = [Layer(label="low", values={"top_k": 3}), Layer(label="high", values={"top_k": 0})]
+    assert faults(*layers) == ["top_k: Input should be greater than or equal to 1, got 0 (set by high)"]
+
+
+def test_a_fault_between_settings_names_both_values() -> None:
+    assert faults(Layer(label="f", values={"top_k": 50, "candidates": 10})) == [
+        "settings: top_k is 50 and exceeds the candidate depth 10; raise candidates or lower top_k"
+    ]
+
+
+def test_an_unknown_field_in_the_map_names_the_nearest() -> None:
+    (fault,) = faults(Layer(label="f", values={"metadata": {"map": {"titel": "t"}}}))
+    assert fault == "metadata.map: 'titel' is not a field of a chunk; did you mean 'title'? (set by f)"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://user:s3cret@h:6333",
+        "http://s3cret@h",
+        "http://h?key=s3cret",
+        "http://user:pa/s3cret@h",
+        "user:s3cret@h",
+        "h?key=http://s3cret@x",
+    ],
+)
+@pytest.mark.parametrize("setting", ["store.url", "embedding.base_url"])
+def test_a_secret_in_an_address_is_not_printed(address: str, setting: str) -> None:
+    (fault,) = faults(Layer(label="f", values=nest({setting: address})))
+    assert fault.startswith(f"{setting}: ")
+    assert "s3cret" not in fault
+
+
+def test_a_mapping_replaces_the_entries_below_it_and_the_other_way_round() -> None:
+    some = Layer(label="some", values={"metadata": {"map": {"title": "t"}}})
+    none = Layer(label="none", values={"metadata": {"map": {}}})
+    assert build(RetrieverConfig, [some, none]).metadata.map == {}
+    assert build(RetrieverConfig, [none, some]).metadata.map == {"title": "t"}
+
+
+def test_a_value_above_a_mapping_replaces_it_as_a_whole() -> None:
+    (fault,) = faults(
+        Layer(label="low", values={"store": {"path": "p"}}), Layer(label="high", values={"store": "somewhere"})
+    )
+    assert fault.startswith("store: Input should be a valid dictionary") and fault.endswith("(set by high)")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "not valid YAML: while parsing a flow"),
+        ("", "expected a mapping of settings, got NoneType"),
+        ("- a", "expected a mapping of settings, got list"),
+        ("just words", "expected a mapping of settings, got str"),
+        ("store: x\nstore.path: y", "store is given a value and store.path as well; expected one of them"),
+        ("!!python/object/apply:os.getcwd []", "not valid YAML: could not determine a constructor"),
+    ],
+)
+def test_a_file_that_holds_no_settings_is_named(text: str, message: str, tmp_path: Path) -> None:
+    file = yaml(tmp_path, text)
+    fault = file_fault(file)
+    assert fault.startswith(f"{file}: {message}")
+    assert "\n" not in fault
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    assert file_fault(tmp_path / "none.yaml") == f"{tmp_path / 'none.yaml'}: cannot be read: No such file or directory"
+    assert file_fault(tmp_path) == f"{tmp_path}: cannot be read: Is a directory"
+    (tmp_path / "latin.yaml").write_bytes(b"collection: \xe9t\xe9")
+    assert "latin.yaml: cannot be read: 'utf-8' codec can't decode" in file_fault(tmp_path / "latin.yaml")
+
+
+def test_dotted_names_work_in_a_file_too(tmp_path: Path) -> None:
+    file = yaml(tmp_path, "store.path: db\nstore: {timeout_s: 3}\n")
+    store = build(RetrieverConfig, [file_layer(file, RetrieverConfig)]).store
+    assert (store.path, store.timeout_s) == (tmp_path / "db", 3)
+
+
+def test_names_that_are_not_text_are_unknown_settings(tmp_path: Path) -> None:
+    layer = file_layer(yaml(tmp_path, "5: x\nstore: {true: y}"), RetrieverConfig)
+    assert [fault.partition(" (")[0] for fault in sorted(faults(layer))] == [
+        "5: unknown setting",
+        "store.True: unknown setting",
+    ]
+
+
+def test_every_setting_has_a_flag_with_its_default_in_the_help() -> None:
+    parser = argparse.ArgumentParser()
+    add_flags(parser, RetrieverConfig)
+    shown = " ".join(parser.format_help().split())
+    assert {f"--{name.replace('_', '-')}" for name in leaves(RetrieverConfig)} <= set(shown.split())
+    assert "most chunks to return (default: 5)" in shown
+    assert "(default: source_url, title, section_path, chunk_index, total_chunks, content_hash)" in shown
+
+
+def test_flags_not_given_say_nothing() -> None:
+    assert flags().values == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "values"),
+    [
+        (["--metadata.required", "title, url"], {"metadata": {"required": ["title", "url"]}}),
+        (["--metadata.required", "[title, url]"], {"metadata": {"required": ["title", "url"]}}),
+        (["--metadata.required", "title"], {"metadata": {"required": ["title"]}}),
+        (["--metadata.map", "{title: t, url: href}"], {"metadata": {"map": {"title": "t", "url": "href"}}}),
+        (["--vector-name", "1"], {"vector_name": "1"}),
+        (["--embedding.model", "null"], {"embedding": {"model": "null"}}),
+    ],
+)
+def test_lists_and_mappings_are_written_as_yaml(arguments: list[str], values: dict[str, Any]) -> None:
+    assert flags(*arguments).values == values
+
+
+def test_a_flag_that_is_not_yaml_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"--metadata.map: '\{a' is not valid YAML"):
+        flags("--metadata.map", "{a")
+
+
+def test_a_flag_of_the_wrong_shape_is_told_like_any_other() -> None:
+    (fault,) = faults(flags("--metadata.map", "title"))
+    assert fault.startswith("metadata.map: Input should be a valid") and fault.endswith("(set by the command line)")
+
+
+@pytest.mark.parametrize(("raw", "key"), [("abc", "abc"), (" abc\n", "abc"), ("", None), (" \n", None), (None, None)])
+def test_a_key_is_taken_without_the_line_break_of_its_file(raw: str | None, key: str | None) -> None:
+    assert api_key({} if raw is None else {"K": raw}, "K") == key
+
+
+@pytest.mark.parametrize("key", ["s3cret\nmore", "s3crét", "s3cret\u2019", "s3cret\x00", "s3cret\ud800"])
+def test_a_key_that_no_header_can_carry_is_refused_unseen(key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        api_key({"COHERE_API_KEY": key}, "COHERE_API_KEY")
+    assert str(caught.value).startswith("COHERE_API_KEY: ")
+    assert "s3cr" not in str(caught.value)
+
+
+TREES: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(st.integers(), st.text(max_size=3), st.none(), st.lists(st.integers(), max_size=2), st.just({})),
+    lambda inner: st.dictionaries(st.sampled_from("abcd"), inner, min_size=1, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), TREES, max_size=3))
+def test_nesting_undoes_flattening(tree: dict[str, Any]) -> None:
+    assert nest(dict(flatten(tree))) == tree

@@ -1,0 +1,160 @@
+"""What the loopback servers share: HTTP on a free port of 127.0.0.1, faults on demand, a record of requests."""
+
+import json
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Lock, Thread
+from typing import Any, Self
+from urllib.parse import unquote, urlsplit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A request as the server received it; `headers` by lower-case name."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """What the server answers."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def json(cls, value: Any, status: int = 200, **headers: str) -> "Reply":
+        return cls(status=status, body=json.dumps(value).encode(), headers=headers)
+
+    @classmethod
+    def html(cls, text: str, status: int) -> "Reply":
+        return cls(status=status, body=text.encode(), content_type="text/html")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """A reply to give in place of the right one, `times` times (None: always), where the path ends with `on`.
+
+    `slow` keeps the client waiting until the server stops.
+    """
+
+    reply: Reply | None = None
+    slow: bool = False
+    on: str = ""
+    times: int | None = None
+
+
+class LoopbackServer(ABC):
+    """A server in a thread; a context manager. Requests are recorded before they are answered."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.fault: Fault | None = None
+        self._lock = Lock()
+        self._released = Event()
+        self._http = _Http(("127.0.0.1", 0), _Handler)
+        self._http.owner = self
+        self._thread = Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._released.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    @contextmanager
+    def failing(self, fault: Fault) -> Iterator[None]:
+        """Answer with a fault inside the block."""
+        self.fault = fault
+        try:
+            yield
+        finally:
+            self.fault = None
+            self._released.set()
+            self._released = Event()
+
+    def handle(self, request: Request) -> Reply:
+        with self._lock:
+            self.requests.append(request)
+            fault = self._due(request)
+        if fault is None:
+            return self.answer(request)
+        if fault.slow:
+            self._released.wait(30)
+        return fault.reply or Reply(status=503)
+
+    @abstractmethod
+    def answer(self, request: Request) -> Reply:
+        """The right answer."""
+
+    def _due(self, request: Request) -> Fault | None:
+        fault = self.fault
+        if fault is None or not request.path.endswith(fault.on):
+            return None
+        if fault.times is not None:
+            left = fault.times - 1
+            self.fault = None if left == 0 else Fault(reply=fault.reply, slow=fault.slow, on=fault.on, times=left)
+        return fault
+
+
+def free_port() -> int:
+    """A port at which nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    owner: LoopbackServer
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that gave up waiting is part of the test."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Http
+
+    def _serve(self) -> None:
+        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        request = Request(
+            method=self.command,
+            path=unquote(urlsplit(self.path).path),
+            headers={name.lower(): value for name, value in self.headers.items()},
+            body=json.loads(raw) if raw else None,
+        )
+        reply = self.server.owner.handle(request)
+        self.send_response(reply.status)
+        self.send_header("Content-Type", reply.content_type)
+        self.send_header("Content-Length", str(len(reply.body)))
+        self.send_header("Connection", "close")  # so that no client is left with an open socket
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(reply.body)
+        self.close_connection = True
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing on standard error."""
