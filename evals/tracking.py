@@ -234,6 +234,7 @@ def _milliseconds() -> int:
 
 def _set_environment() -> None:
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"  # with credentials, and even when quiet
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", SECONDS_FOR_SERVER)
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")

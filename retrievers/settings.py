@@ -202,12 +202,12 @@ def _parse(name: str, raw: str, info: FieldInfo) -> Any:
     if not origins & (structured | {abc.Mapping, abc.Sequence}):
         return raw
     try:
-        value = yaml.safe_load(raw)
+        value = yaml.load(raw, Loader=yaml.BaseLoader)  # all scalars stay text: an id 12 is no number, `yes` no boolean
     except yaml.YAMLError as error:
         raise ConfigError(f"--{name.replace('_', '-')}: {raw!r} is not valid YAML: {error}") from error
     if isinstance(value, str) and origins & {list, tuple, abc.Sequence}:
         return [part.strip() for part in value.split(",")]
-    return [value] if isinstance(value, int | float) else value
+    return value
 
 
 def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Layer]) -> str:
