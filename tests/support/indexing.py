@@ -35,6 +35,13 @@ class HashEmbeddings(Embeddings):
         return self.embed_documents([text])[0]
 
 
+class Interrupted(HashEmbeddings):
+    """Somebody presses Ctrl-C while it embeds."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        raise KeyboardInterrupt
+
+
 def make_embeddings() -> Embeddings:
     """For `embedding.provider: python`; arms the process to kill itself where the environment says so."""
     if KILL_AT in os.environ:
@@ -47,7 +54,11 @@ def make_other_length() -> Embeddings:
 
 
 def make_failing() -> Embeddings:
-    return HashEmbeddings(poison="poison")
+    return HashEmbeddings(poison="text")
+
+
+def make_interrupted() -> Embeddings:
+    return Interrupted()
 
 
 def _kill_at(call: str) -> None:
