@@ -1,6 +1,7 @@
 # Everything lives in one virtual environment: make VENV=elsewhere to put it elsewhere.
 VENV ?= .venv
 PYTHON ?= python3
+PORT ?= 5000
 BIN = $(VENV)/bin
 
 .PHONY: help run test quick check format ui clean
@@ -26,9 +27,9 @@ format: $(VENV)/.installed-dev  ## put the code into shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-ui: $(VENV)/.installed  ## open the runs in the MLflow UI at http://127.0.0.1:5000
+ui: $(VENV)/.installed  ## show the runs in the MLflow UI (PORT, default 5000)
 	MLFLOW_DISABLE_TELEMETRY=true MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN)/mlflow server --workers 1 \
-	  --backend-store-uri sqlite:///$(CURDIR)/mlruns/mlflow.db --host 127.0.0.1 --port 5000
+	  --backend-store-uri sqlite:///$(CURDIR)/mlruns/mlflow.db --host 127.0.0.1 --port $(PORT)
 
 clean:  ## remove what runs have written
 	rm -rf .qdrant mlruns/* .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -119,8 +119,8 @@ def _compare(retriever: QdrantRetriever, case_id: str, first: Candidates, again:
     before, after = ranked(first.chunks), ranked(again.chunks)
     if before == after:
         return Repetition(query_id=case_id, identical=True, max_score_delta=0.0)
-    scores = dict(before)
-    deltas = [abs(score - scores[chunk_id]) for chunk_id, score in after if chunk_id in scores]
+    one, other = dict(before), dict(after)
+    deltas = [abs(one.get(chunk_id, 0.0) - other.get(chunk_id, 0.0)) for chunk_id in one.keys() | other.keys()]
     cause = cause_of_change(before, after, lambda: ranked(retriever.candidates_by_vector(first.vector or ())))
     return Repetition(query_id=case_id, identical=False, max_score_delta=max(deltas, default=0.0), cause=cause)
 

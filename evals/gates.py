@@ -9,12 +9,12 @@ from evals.records import Gate, Summary
 from retrievers.errors import nearest
 
 TOLERANCE = 1e-9
-"""`== 1` means within this: ragas' average precision of a perfect ranking is 0.9999999999."""
+"""`== 1` and `>= 1` mean within this: ragas' average precision of a perfect ranking is 0.9999999999."""
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
-    "<=": operator.le,
+    "<=": lambda a, b: a <= b + TOLERANCE,
     ">": operator.gt,
-    ">=": operator.ge,
+    ">=": lambda a, b: a >= b - TOLERANCE,
     "==": lambda a, b: abs(a - b) <= TOLERANCE,
 }
 

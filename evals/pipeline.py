@@ -65,7 +65,7 @@ def evaluate(
     Raises:
         RetrievalError: A search failed.
     """
-    metrics = choose(config.metrics, config.latency.concurrency)
+    metrics = choose([*config.metrics, *config.criteria], config.latency.concurrency)
     gates.check_names(config.criteria, [*metrics, VERDICT_METRIC])
     observed = observe(config, golden, retriever, grounds.relevance, progress)
     context = Context(

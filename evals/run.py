@@ -135,7 +135,8 @@ def _run(
     from evals.metrics import VERDICT_METRIC, choose
     from evals.pipeline import ground
 
-    gates.check_names(config.criteria, [*choose(config.metrics, config.latency.concurrency), VERDICT_METRIC])
+    gates.check_names(config.criteria, [*choose(["*"], config.latency.concurrency), VERDICT_METRIC])
+    choose(config.metrics, config.latency.concurrency)
     golden = load_golden(config.dataset)
     name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     outcome = Outcome(report=namespace.output)

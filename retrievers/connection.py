@@ -79,9 +79,9 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
         StoreError: The folder holds something else, or is damaged.
         ConfigError: The API key cannot be one.
     """
-    from qdrant_client import QdrantClient
-
     if store.url:
+        from qdrant_client import QdrantClient
+
         key = api_key(env, store.api_key_env)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
@@ -94,21 +94,7 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
             f"no embedded store at {path}: index pages into it first (python -m retrievers index DIR), "
             "or name another place with --store.path or --store.url"
         )
-    try:
-        return QdrantClient(path=str(path))
-    except RuntimeError as error:
-        if "already accessed" not in str(error):
-            raise
-        raise StoreLockedError(
-            f"the embedded store at {path} is in use by another process; wait for it, or use a server (--store.url)"
-        ) from error
-    except OSError as error:
-        raise StoreUnreachableError(f"the embedded store at {path} cannot be opened: {error.strerror}") from error
-    except (ValueError, TypeError, KeyError, sqlite3.Error) as error:
-        raise StoreError(
-            f"the embedded store at {path} cannot be read ({type(error).__name__}: {error}); "
-            "if nothing is writing to it just now, delete the folder and index again"
-        ) from error
+    return _open_folder(path)
 
 
 @contextmanager
@@ -260,6 +246,32 @@ def _check_by_example(
 
 def _whole_seconds(store: StoreConfig) -> int:
     return math.ceil(store.timeout_s)  # the client takes no other
+
+
+def _open_folder(path: Path) -> "QdrantClient":
+    from qdrant_client import QdrantClient
+
+    failure: StoreError
+    with warnings.catch_warnings():
+        # a client that fails to open leaves its files open until it goes, which is at the end of `except`
+        warnings.simplefilter("ignore", ResourceWarning)
+        try:
+            return QdrantClient(path=str(path))
+        except RuntimeError as error:
+            if "already accessed" not in str(error):
+                raise
+            failure = StoreLockedError(
+                f"the embedded store at {path} is in use by another process; wait for it, or use a server (--store.url)"
+            )
+        except OSError as error:
+            failure = StoreUnreachableError(f"the embedded store at {path} cannot be opened: {error.strerror}")
+        except (ValueError, TypeError, KeyError, sqlite3.Error) as error:
+            cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            failure = StoreError(
+                f"the embedded store at {path} cannot be read ({cause}); "
+                "if nothing is writing to it just now, delete the folder and index again"
+            )
+    raise failure
 
 
 def _refused(error: "UnexpectedResponse", place: str, store: StoreConfig) -> StoreError:

@@ -36,7 +36,7 @@ class StaticEmbeddings(Embeddings):
         self._model = WordLlama.load(cache_dir=folder, dim=256, disable_download=True)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embed texts, one unit vector of 256 floats each; an empty list gives an empty list."""
+        """Embed texts, one unit vector of 256 floats each; NaN for an empty text, nothing for an empty list."""
         if not texts:
             return []
         with np.errstate(invalid="ignore"):  # a text without words is divided by its length, 0, and refused later

@@ -88,7 +88,7 @@ def redacted(text: str) -> str:
 
 def nearest(name: str, known: Iterable[str], limit: int = 3) -> str:
     """Say which known names are nearest to `name`, as a clause to append to an error (empty when none is near)."""
-    known = list(known)
+    known = list(dict.fromkeys(known))
     matches = get_close_matches(name, known, n=limit, cutoff=0.5)
     matches = matches or [k for k in known if name and (name in k or k in name)][:limit]
     return f"; did you mean {' or '.join(repr(m) for m in matches)}?" if matches else ""

@@ -66,7 +66,10 @@ def duplicate_rate(observation: Observation, _: Context) -> Score:
 
 
 def topic_match(observation: Observation, _: Context) -> Score:
-    """Share of the case's expected topics that occur in the returned chunks (text, headings, tags), 0 to 1."""
+    """Share of the case's expected topics that occur in the returned chunks (text, headings, tags), 0 to 1.
+
+    A topic occurs where a word begins with it, so that `topic` is found in `topics`, but not `rlds` in `worlds`.
+    """
     topics = observation.case.expected_topics
     if not topics:
         return Unscored(reason="the case names no topics")
@@ -74,7 +77,7 @@ def topic_match(observation: Observation, _: Context) -> Score:
         " ".join([c.chunk.text, c.chunk.section_path or "", *(c.chunk.tags or ())]) for c in observation.selection
     )
     lowered = normalise(text).lower()
-    return sum(topic.lower() in lowered for topic in topics) / len(topics)
+    return sum(bool(re.search(rf"(?<!\w){re.escape(topic.lower())}", lowered)) for topic in topics) / len(topics)
 
 
 def section_match(observation: Observation, _: Context) -> Score:

@@ -24,7 +24,10 @@ def rate(observed: Observed, _: Context) -> Summary:
 
 
 def max_score_delta(observed: Observed, _: Context) -> Summary:
-    """The largest change of the score of a chunk that came back both times. A maximum has no interval."""
+    """The largest change of a chunk's score between repetitions; one that came or went changed by its whole score.
+
+    A maximum has no interval.
+    """
     name = "determinism/max_score_delta"
     deltas = [r.max_score_delta for r in observed.repetitions]
     if not deltas:

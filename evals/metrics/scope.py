@@ -27,8 +27,9 @@ def auroc(observed: Observed, _: Context) -> Summary:
         return Summary(metric=name, value=None, note="needs in-scope and out-of-scope queries")
     area = stats.auroc(inside, outside)
     found = stats.auroc_interval(area, len(inside), len(outside))
+    note = found.note or f"{len(inside)} in scope, {len(outside)} out of scope"
     count = len(inside) + len(outside)
-    return Summary(metric=name, value=area, ci_low=found.low, ci_high=found.high, n=count, note=found.note)
+    return Summary(metric=name, value=area, ci_low=found.low, ci_high=found.high, n=count, note=note)
 
 
 def max_out_of_scope_score(observed: Observed, _: Context) -> Summary:

@@ -198,15 +198,17 @@ class TestRepeat:
         assert [(r.identical, r.cause) for r in found] == [(False, "index")] * 4
         assert found[1].max_score_delta == pytest.approx(cos(radians(65 - 20)) - cos(radians(90 - 20)), abs=1e-6)
 
-    def test_a_chunk_that_came_or_went_is_a_change_with_the_scores_of_the_others_unmoved(self, tmp_path: Path) -> None:
+    def test_a_chunk_that_came_is_a_change_by_its_whole_score(self, tmp_path: Path) -> None:
         with open_retriever(make_store(tmp_path / "store"), Compass()) as retriever:
             first = collect(retriever, CASES, silent)
             upsert(retriever.client, "circle", {"new": 5})
             found = repeat(retriever, CASES, first, repeats=1, progress=silent)
-        assert {(r.identical, r.cause, r.max_score_delta) for r in found} == {(False, "index", 0.0)}
+        assert {(r.identical, r.cause) for r in found} == {(False, "index")}
+        for repetition, angle in zip(found, BY_ANGLE, strict=True):
+            assert repetition.max_score_delta == pytest.approx(max(0.0, cos(radians(angle - 5))), abs=1e-6)
         observed = Observed(observations=(), repetitions=found)
         assert rate(observed, make_context()).value == 0.0
-        assert max_score_delta(observed, make_context()).value == 0.0
+        assert max_score_delta(observed, make_context()).value == max(r.max_score_delta for r in found)
 
     def test_a_model_and_a_collection_that_both_changed_are_laid_to_the_index(self, tmp_path: Path) -> None:
         with open_retriever(make_store(tmp_path / "store"), Drifting(after=len(CASES), degrees=5)) as retriever:

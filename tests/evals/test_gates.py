@@ -59,6 +59,7 @@ def test_numbers_are_read_in_every_notation(condition: str, value: float) -> Non
         ("< 0.95", 0.95, False),
         ("<= 0.95", 0.95, True),
         ("== 0.9", 0.7, False),
+        ("== 0.7", 0.95, False),
     ],
 )
 def test_where_scores_failed_the_worse_bound_is_compared_and_shown(condition: str, figure: float, passed: bool) -> None:

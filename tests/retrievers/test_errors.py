@@ -45,6 +45,7 @@ def test_one_except_clause_catches_them_all() -> None:
         ("", ["title"], ""),
         ("titel", [], ""),
         ("title", ["title"], "; did you mean 'title'?"),
+        ("titel", ["title", "title", "title"], "; did you mean 'title'?"),  # a flag of several commands
     ],
 )
 def test_the_nearest_known_names_are_suggested(name: str, known: list[str], clause: str) -> None:

@@ -104,7 +104,7 @@ def test_a_serial_pass_that_differs_from_itself_says_so() -> None:
         ((1.0, 1.0), 0.0),
         ((2.0, 3.0), 0.5),
         ((4.0, 3.0), -0.25),
-        ((1.0, 1.0, 9.0, 2.0, 2.0), 1.0),  # the middle one is in neither half
+        ((1.0, 1.0, 9.0, 2.0, 4.0), 2.0),  # the middle one is in neither half
         ((1.0, 100.0, 1.0, 3.0, 3.0, 100.0), 2.0),  # medians: single slow calls do not matter
     ],
 )

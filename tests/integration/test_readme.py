@@ -1,0 +1,169 @@
+"""Every command of the README, run in a copy of the checkout; `.ci/run` runs `make run` and `make test`."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from langchain_qdrant import QdrantVectorStore
+from qdrant_client import QdrantClient, models
+
+from retrievers.config import EmbeddingConfig
+from retrievers.embeddings import make_embeddings
+from tests.support.cohere_server import DIMENSION, KEY, CohereServer
+from tests.support.qdrant_server import QdrantServer
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+BLOCKS = [(kind, re.sub(f"^{indent}", "", text, flags=re.MULTILINE)) for indent, kind, text in BLOCK.findall(README)]
+COMMANDS = [line for kind, text in BLOCKS if kind == "bash" for line in text.splitlines()]
+PAGES = ("encoders", "grippers", "gaits", "batteries")
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("readme") / "checkout"
+    ignored = shutil.ignore_patterns(".git", ".venv*", ".qdrant", "mlruns", "__pycache__", ".*_cache", ".hypothesis")
+    shutil.copytree(ROOT, folder, ignore=ignored)
+    return folder
+
+
+def run(command: str, folder: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env={"PATH": path, "HOME": str(folder), **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+def named(*starts: str) -> list[str]:
+    return [command for command in COMMANDS if command.startswith(starts)]
+
+
+def test_no_command_of_the_readme_goes_untested() -> None:
+    ours = [*OWN, *WITH_THE_HANDBOOK, "make run", "make test", "make ui"]
+    assert [command for command in COMMANDS if command not in ours] == []
+
+
+WITH_THE_HANDBOOK = [
+    *named('python -m retrievers search "how do ROS 2', "python -m retrievers inspect"),
+    *named("python -m evals.run --retriever", "python -m evals.run --dataset", "python -m evals.run --config evals"),
+]
+WITH_THE_HANDBOOK = [command for command in WITH_THE_HANDBOOK if "QDRANT_URL" not in command]
+OWN = [
+    *[command for command in COMMANDS if "QDRANT_URL" in command],
+    *named("python -m evals.golden validate", "python -m evals.run --config mine.yaml"),
+]
+
+
+@pytest.fixture(scope="module")
+def after_make_run(checkout: Path) -> Path:
+    done = run("python -m evals.run --quiet", checkout)
+    assert done.returncode in (0, 1), done.stderr
+    return checkout
+
+
+@pytest.mark.parametrize("command", WITH_THE_HANDBOOK)
+def test_commands_on_the_handbook(command: str, after_make_run: Path) -> None:
+    done = run(command, after_make_run)
+    assert (done.returncode in (0, 1), done.stderr) == (True, "")
+    assert "physical_ai_handbook" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[dict[str, str]]:
+    with QdrantServer(api_key="q-key") as qdrant, CohereServer() as cohere:
+        env = {
+            "QDRANT_URL": qdrant.url,
+            "QDRANT_API_KEY": "q-key",
+            "COHERE_API_KEY": KEY,
+            "RAG_DEFAULT_COLLECTION": "manual",
+        }
+        fill(qdrant.client, cohere.url)
+        yield {**env, "cohere": cohere.url}
+
+
+def fill(client: QdrantClient, cohere: str) -> None:
+    """A collection as somebody else made it: no recorded model, other names for the fields."""
+    size = models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
+    client.create_collection("manual", vectors_config=size)
+    config = EmbeddingConfig(provider="cohere", base_url=cohere)
+    embeddings = make_embeddings(config, {"COHERE_API_KEY": KEY})
+    store = QdrantVectorStore(client, "manual", embedding=embeddings, validate_collection_config=False)
+    texts = [f"What {page} are made of, and how part {n} of them is calibrated." for page in PAGES for n in range(3)]
+    metadata = [
+        {"url": f"/manual/{page}", "title": page, "document_section": f"{page} > {n}"}
+        for page in PAGES
+        for n in range(3)
+    ]
+    store.add_texts(texts, metadata)
+
+
+def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[str, str]) -> None:
+    inspect, init, validate, evaluate = OWN
+    shown = run(inspect, checkout, servers)
+    assert "source_url: url" in shown.stdout, shown.stderr
+    assert run(init, checkout, servers).returncode == 0
+    unfilled = run(validate, checkout, servers)
+    assert (unfilled.returncode, "golden.jsonl:1: query" in unfilled.stderr) == (2, True)
+    file = checkout / "golden.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    for row in rows:
+        row["query"] = row["evidence"][0]["quote"] if row.get("evidence") else f"zebra {row['id']}"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run(validate, checkout, servers).returncode == 0
+    mine = next(text for kind, text in BLOCKS if kind == "yaml")
+    reached = mine.replace("provider: cohere,", f"provider: cohere, base_url: '{servers['cohere']}',")
+    (checkout / "mine.yaml").write_text(reached)
+    done = run(evaluate, checkout, servers)
+    assert done.returncode in (0, 1), done.stderr
+    report = json.loads((checkout / "report.json").read_text())
+    assert report["metrics"]["ranking/hit_rate_at_5"]["value"] == 1
+    snippet = next(text for kind, text in BLOCKS if kind == "python")
+    shown = run(f"python - <<'END'\n{snippet}\nprint(len(documents), session.status)\nEND", checkout, servers)
+    assert shown.stdout.split()[-1:] == ["success"], shown.stderr
+
+
+def test_the_user_interface_shows_the_runs(after_make_run: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    venv = Path(sys.executable).parents[1]
+    (venv / ".installed").exists() or pytest.skip("not a virtual environment made by make")
+    server = subprocess.Popen(
+        ["make", "-o", f"{venv}/.installed", "ui", f"VENV={venv}", f"PORT={port}"],
+        cwd=after_make_run,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        assert healthy(f"http://127.0.0.1:{port}")
+    finally:
+        os.killpg(server.pid, 15)
+        server.wait(20)
+
+
+def healthy(address: str) -> bool:
+    for _ in range(120):
+        try:
+            with urllib.request.urlopen(f"{address}/health", timeout=2) as answer:
+                return bool(answer.read() == b"OK")
+        except OSError:
+            time.sleep(0.5)
+    return False

@@ -1,0 +1,175 @@
+import argparse
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from retrievers.command import Parser, add_logging_flags, print_out, progress_bar, run, set_up_logging
+from retrievers.errors import ConfigError, EmbeddingError, StoreLockedError
+from tests.support.commands import own_logging
+
+
+@pytest.fixture(autouse=True)
+def loggers() -> Iterator[None]:
+    with own_logging():
+        yield
+
+
+def raising(error: BaseException) -> Callable[[], NoReturn]:
+    def main() -> NoReturn:
+        raise error
+
+    return main
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3])
+def test_a_commands_own_exit_code_is_kept(code: int) -> None:
+    assert run(lambda: code) == code
+
+
+@pytest.mark.parametrize(
+    "error", [ConfigError("top_k: too large"), EmbeddingError("no model"), StoreLockedError("busy")]
+)
+def test_an_error_of_ours_is_one_message_and_exit_code_2(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(raising(error)) == 2
+    assert capsys.readouterr() == ("", f"error: {error}\n")
+
+
+def test_an_interruption_is_exit_code_130(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(raising(KeyboardInterrupt())) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_any_other_error_is_a_defect_and_is_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError):
+        run(raising(ZeroDivisionError()))
+
+
+def test_a_reader_that_went_away_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as gone:
+        monkeypatch.setattr(sys, "stdout", gone)
+
+        def main() -> int:
+            print_out("shorter than the buffer")
+            return 0
+
+        assert run(main) == 0
+
+
+@pytest.fixture
+def parser() -> Parser:
+    made = Parser(prog="tool")
+    commands = made.add_subparsers(dest="command", required=True, parser_class=Parser)
+    search = commands.add_parser("search")
+    search.add_argument("--top-k")
+    search.add_argument("--threshold")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["search", "--top-n", "3"], "tool: unrecognized arguments: --top-n 3; did you mean '--top-k'? (see --help)\n"),
+        (["search", "--treshold=3"], "tool: unrecognized arguments: --treshold=3; did you mean '--threshold' or"),
+        (["search", "--xyzzy"], "tool: unrecognized arguments: --xyzzy (see --help)\n"),
+        (["search", "--thresh", "3"], "tool: unrecognized arguments: --thresh 3; did you mean '--threshold' or"),
+        (["serach"], "tool: argument command: invalid choice: 'serach'"),
+        ([], "tool: the following arguments are required: command (see --help)\n"),
+        (["search", "--top-k"], "tool search: argument --top-k: expected one argument (see --help)\n"),
+    ],
+)
+def test_a_wrong_flag_is_told_with_the_nearest_and_exit_code_2(
+    parser: Parser, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parser.parse_args(arguments)
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.startswith(message)
+
+
+def test_logging_has_its_flags() -> None:
+    parser = argparse.ArgumentParser()
+    add_logging_flags(parser)
+    given = parser.parse_args(["--quiet", "--verbose", "--log-file", "a/b.jsonl"])
+    assert (given.quiet, given.verbose, given.log_file) == (True, True, Path("a/b.jsonl"))
+
+
+@pytest.mark.parametrize(("verbose", "shown"), [(False, ["WARNING"]), (True, ["INFO", "WARNING"])])
+def test_warnings_are_shown_and_more_on_request(
+    verbose: bool, shown: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_up_logging(verbose=verbose, log_file=None)
+    log = logging.getLogger("retrievers.test")
+    log.debug("d")
+    log.info("i")
+    log.warning("w")
+    assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == shown
+
+
+def test_a_log_file_holds_json_lines_with_what_is_known(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "log.jsonl"
+    set_up_logging(verbose=False, log_file=file)
+    log = logging.getLogger("retrievers.test")
+    log.debug("début %d", 1)
+    log.error("failed", extra={"query": "q", "collection": "c", "secret": "s"})
+    try:
+        raise ValueError("cause")
+    except ValueError:
+        logging.getLogger("evals.test").warning("stopped", exc_info=True)
+    first, second, third = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
+    assert (first["level"], first["logger"], first["message"]) == ("DEBUG", "retrievers.test", "début 1")
+    assert first["time"].endswith("+00:00")
+    assert (second["query"], second["collection"]) == ("q", "c")
+    assert "secret" not in second
+    assert third["exception"].splitlines()[-1] == "ValueError: cause"
+
+
+def test_a_log_file_is_continued_and_closed_before_the_next(tmp_path: Path) -> None:
+    for name in ("a", "b", "a"):
+        set_up_logging(verbose=False, log_file=tmp_path / name)
+        logging.getLogger("retrievers.test").warning("to %s", name)
+    assert [len((tmp_path / name).read_text().splitlines()) for name in "ab"] == [2, 1]
+
+
+def test_logs_of_others_are_left_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    before = logging.getLogger().handlers[:]
+    set_up_logging(verbose=True, log_file=tmp_path / "log")
+    logging.getLogger("httpx").info("request")
+    assert (logging.getLogger().handlers, (tmp_path / "log").read_text()) == (before, "")
+    assert "request" not in capsys.readouterr().err
+
+
+def test_a_log_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for target in (tmp_path, tmp_path / "file" / "log"):
+        with pytest.raises(ConfigError, match=f"--log-file {target}: cannot be written: "):
+            set_up_logging(verbose=False, log_file=target)
+
+
+def test_no_bar_is_drawn_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    for shown in (True, False):
+        with progress_bar(shown=shown) as progress:
+            progress("embedding", 1, 2)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_bar_follows_its_stages_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress_bar(shown=True) as progress:
+        progress("embedding", 1, 2)
+        progress("writing", 1, 1)
+        progress("embedding", 2, 2)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "embedding" in shown.err and "writing" in shown.err
