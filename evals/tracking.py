@@ -73,8 +73,10 @@ class Tracker:
         from mlflow.data.huggingface_dataset import from_huggingface
         from mlflow.entities import DatasetInput, InputTag
 
+        # without a source MLflow describes the process instead, with MLFLOW_TRACKING_USERNAME and three calls of git
+        source = {"source" if Path(golden.name).exists() else "path": golden.name}
         data = from_huggingface(
-            golden.to_huggingface(), name=Path(golden.name).stem, digest=golden.fingerprint[:36], trust_remote_code=None
+            golden.to_huggingface(), name=Path(golden.name).stem, digest=golden.fingerprint[:36], **source
         )
         entry = DatasetInput(data._to_mlflow_entity(), [InputTag("mlflow.data.context", "evaluation")])
         self.client.log_inputs(self.run_id, [entry])

@@ -3,6 +3,7 @@ import logging
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,13 @@ def test_the_golden_data_is_the_runs_input(run: Run) -> None:
     [found] = run.inputs.dataset_inputs
     assert (found.dataset.name, found.dataset.digest) == ("golden", golden().fingerprint[:36])
     assert {tag.key: tag.value for tag in found.tags} == {"mlflow.data.context": "evaluation"}
+
+
+def test_a_hub_data_set_is_named_as_the_source(run: Run) -> None:
+    tracker = tracking.start(config(), "hub", {})
+    tracker.log(result(), replace(golden(), name="someone/queries"), {}, {})
+    [found] = client().get_run(tracker.run_id).inputs.dataset_inputs
+    assert (found.dataset.name, json.loads(found.dataset.source)["path"]) == ("queries", "someone/queries")
 
 
 def test_the_table_has_a_row_a_query_and_a_column_a_metric(run: Run) -> None:

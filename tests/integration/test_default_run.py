@@ -1,0 +1,285 @@
+"""The default experiment from end to end: what it prints, writes and logs, and whether its figures are true."""
+
+import json
+import warnings
+from collections.abc import Callable, Mapping
+from math import log2
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+import pytrec_eval
+import yaml
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from scipy.stats import binomtest
+
+from evals.config import ExperimentConfig
+from evals.metrics import METRICS
+from evals.run import EXPERIMENTS
+from retrievers.config import dump
+from retrievers.settings import build, file_layer, flatten
+from tests.support.child import Finished
+
+pytestmark = pytest.mark.integration
+Row = Mapping[str, Any]
+
+
+@pytest.fixture(scope="module")
+def report(finished: Finished) -> dict[str, Any]:
+    return finished.report
+
+
+@pytest.fixture(scope="module")
+def run(finished: Finished) -> Run:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # SQLAlchemy's of what MLflow does
+        client = MlflowClient(tracking_uri=f"sqlite:///{finished.folder / 'mlruns' / 'mlflow.db'}")
+        [experiment] = [one for one in client.search_experiments() if one.name == "retrieval-evals"]
+        [found] = client.search_runs([experiment.experiment_id])
+    return found
+
+
+@pytest.fixture(scope="module")
+def artifacts(run: Run) -> Path:
+    return Path(run.info.artifact_uri.removeprefix("file://"))
+
+
+def rows(report: Mapping[str, Any], *, in_scope: bool) -> list[Row]:
+    return [row for row in report["queries"] if row["in_scope"] == in_scope]
+
+
+def returned(row: Row) -> list[str]:
+    return [hit["chunk_id"] for hit in row["retrieved"]]
+
+
+def test_it_ends_by_its_criteria_and_complains_of_nothing(finished: Finished, report: dict[str, Any]) -> None:
+    assert finished.err == ""
+    assert finished.code == (0 if report["passed"] else 1)
+    assert report["passed"] == all(gate["passed"] for gate in report["criteria"])
+    assert finished.out.rstrip().endswith(f"Report: {finished.report_file.relative_to(finished.folder)}")
+
+
+def test_it_writes_below_its_folder_what_it_says_it_writes(finished: Finished) -> None:
+    assert {path.name for path in finished.folder.iterdir()} == {"mlruns", "store", "log.jsonl"}
+    assert {path.name for path in (finished.folder / "mlruns").iterdir()} == {
+        "mlflow.db", ".mlflow.lock", "artifacts", "reports",
+    }  # fmt: skip
+    assert not list(finished.folder.rglob("*.part"))
+    for line in (finished.folder / "log.jsonl").read_text().splitlines():
+        assert json.loads(line)["level"] in ("DEBUG", "INFO")
+
+
+def test_the_report_has_every_query_of_the_split_every_metric_and_every_criterion(
+    report: dict[str, Any], handbook: Path
+) -> None:
+    golden = [json.loads(line) for line in (handbook / "golden.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in report["queries"]] == [case["id"] for case in golden if case["split"] == "test"]
+    assert set(report["metrics"]) == {*METRICS, "queries/pass_rate"}
+    default = yaml.safe_load((EXPERIMENTS / "default.yaml").read_text())
+    assert {gate["metric"]: gate["condition"] for gate in report["criteria"]} == default["criteria"]
+
+
+def test_the_run_in_mlflow_is_finished_and_has_the_parameters(run: Run, report: dict[str, Any]) -> None:
+    assert run.info.status == "FINISHED"
+    expected = {name: str(value) for name, value in flatten(report["config"]) if value is not None}
+    assert run.data.params == expected
+
+
+def test_the_run_in_mlflow_has_every_figure_of_the_report(run: Run, report: dict[str, Any]) -> None:
+    expected: dict[str, float] = {}
+    for name, metric in report["metrics"].items():
+        if metric["value"] is not None:
+            expected |= {name: metric["value"], f"{name}.n": metric["n"]}
+        if metric["ci_low"] is not None:
+            expected |= {f"{name}.ci_low": metric["ci_low"], f"{name}.ci_high": metric["ci_high"]}
+    assert run.data.metrics == expected
+
+
+def test_the_run_in_mlflow_has_tags_and_the_golden_data_as_input(run: Run, report: dict[str, Any]) -> None:
+    facts = report["facts"]
+    assert run.data.tags["dataset.fingerprint"] == facts["dataset_fingerprint"]
+    assert run.data.tags["collection.fingerprint"] == facts["collection"]["fingerprint"]
+    assert run.data.tags["code.commit"] == facts["commit"]
+    assert run.data.tags["version.ragas"] == facts["versions"]["ragas"]
+    assert run.data.tags["passed"] == str(report["passed"])
+    [used] = run.inputs.dataset_inputs
+    assert (used.dataset.name, used.dataset.digest) == ("golden", facts["dataset_fingerprint"][:36])
+    assert json.loads(used.dataset.source)["uri"] == facts["dataset"]
+
+
+def test_the_artifacts_are_the_table_the_report_the_experiment_and_the_figures(
+    artifacts: Path, finished: Finished, report: dict[str, Any]
+) -> None:
+    assert (artifacts / "report.json").read_bytes() == finished.report_file.read_bytes()
+    table = json.loads((artifacts / "queries.json").read_text())
+    assert [row[table["columns"].index("id")] for row in table["data"]] == [row["id"] for row in report["queries"]]
+    assert {file.stem for file in (artifacts / "figures").glob("*.png")} == {
+        "score_distribution", "recall_by_rank", "latency_by_stage",
+    }  # fmt: skip
+
+
+def test_the_logged_experiment_can_be_run_again_as_it_was(artifacts: Path, report: dict[str, Any]) -> None:
+    again = build(ExperimentConfig, [file_layer(artifacts / "experiment.yaml", ExperimentConfig)])
+    assert dump(again) == report["config"]
+
+
+def test_every_mean_is_that_of_its_queries(report: dict[str, Any]) -> None:
+    averaged = 0
+    for name, metric in report["metrics"].items():
+        scores = [row["scores"][name] for row in report["queries"] if name in row["scores"]]
+        values = [score for score in scores if not isinstance(score, dict)]
+        if scores:
+            averaged += 1
+            assert metric["n"] == len(values)
+            assert metric["n_unscored"] == sum(isinstance(score, dict) and "unscored" in score for score in scores)
+            assert metric["value"] == pytest.approx(fmean(values), abs=1e-12)
+    assert averaged > 40
+
+
+def test_relevance_is_over_all_queries_in_scope_and_abstention_over_all_others(report: dict[str, Any]) -> None:
+    inside, outside = len(rows(report, in_scope=True)), len(rows(report, in_scope=False))
+    assert (inside, outside) == (report["facts"]["in_scope"], report["facts"]["out_of_scope"])
+    for name, metric in report["metrics"].items():
+        if name.startswith(("ranking/", "ragas/")) and name != "ranking/expected_top3_in_5":
+            assert (name, metric["n"], metric["n_unscored"]) == (name, inside, 0)
+    assert report["metrics"]["scope/abstention"]["n"] == outside
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        *((f"ranking/hit_rate_at_{k}", f"success_{k}") for k in (1, 5, 10)),
+        *((f"ranking/precision_at_{k}", f"P_{k}") for k in (1, 3, 5, 10)),
+        *((f"ranking/recall_at_{k}", f"recall_{k}") for k in (1, 3, 5, 10)),
+        *((f"ranking/map_at_{k}", f"map_cut_{k}") for k in (1, 3, 5, 10)),
+        *((f"ranking/ndcg_at_{k}", f"ndcg_cut_{k}") for k in (1, 3, 5, 10)),
+        ("ranking/mrr_at_10", "recip_rank"),
+    ],
+)
+def test_ranking_figures_are_those_of_pytrec_eval(report: dict[str, Any], ours: str, theirs: str) -> None:
+    queries = rows(report, in_scope=True)
+    measure = theirs if theirs == "recip_rank" else "{}.{}".format(*theirs.rsplit("_", 1))
+    judge = pytrec_eval.RelevanceEvaluator({row["id"]: row["relevant"] for row in queries}, {measure})
+    ranked = {row["id"]: {key: 1 / place for place, key in enumerate(returned(row), 1)} for row in queries}
+    found = judge.evaluate({name: run for name, run in ranked.items() if run})  # it leaves out what found nothing
+    values = [found[row["id"]][theirs] if row["retrieved"] else 0.0 for row in queries]
+    assert report["metrics"][ours]["value"] == pytest.approx(fmean(values), abs=1e-12)
+
+
+def id_precision(row: Row) -> float:
+    ids = returned(row)
+    return len(set(ids) & set(row["relevant"])) / len(ids) if ids else 0.0
+
+
+def id_recall(row: Row) -> float:
+    return len(set(returned(row)) & set(row["relevant"])) / len(row["relevant"])
+
+
+def reciprocal_rank(row: Row) -> float:
+    return next((1 / hit["rank"] for hit in row["retrieved"] if hit["grade"] > 0), 0.0)
+
+
+def gain(row: Row) -> float:
+    ideal: list[int] = sorted(row["relevant"].values(), reverse=True)[:10]
+    discounts = [1 / log2(place + 1) for place in range(1, 11)]
+    got: list[int] = [hit["grade"] for hit in row["retrieved"]]
+    return sum(g * d for g, d in zip(got, discounts, strict=False)) / sum(
+        g * d for g, d in zip(ideal, discounts, strict=False)
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "score"),
+    [
+        ("ragas/id_context_precision", id_precision),
+        ("ragas/id_context_recall", id_recall),
+        ("ranking/mrr_at_10", reciprocal_rank),
+        ("ranking/ndcg_at_10", gain),
+        ("ranking/hit_rate_at_5", lambda row: float(any(hit["grade"] for hit in row["retrieved"]))),
+        ("scope/false_abstention", lambda row: float(not row["retrieved"])),
+    ],
+)
+def test_figures_follow_from_what_the_rows_show(
+    report: dict[str, Any], metric: str, score: Callable[[Row], float]
+) -> None:
+    values = [score(row) for row in rows(report, in_scope=True)]
+    assert report["metrics"][metric]["value"] == pytest.approx(fmean(values), abs=1e-9)
+
+
+def test_what_a_row_shows_as_returned_reaches_the_threshold_and_no_better_score_was_left_out(
+    report: dict[str, Any],
+) -> None:
+    retriever = report["config"]["retriever"]
+    for row in report["queries"]:
+        scores = [hit["score"] for hit in row["retrieved"]]
+        assert scores == sorted(scores, reverse=True)
+        assert len(scores) <= retriever["top_k"]
+        assert all(score >= retriever["threshold"] for score in scores)
+        assert (row["top_score"] >= retriever["threshold"]) == bool(scores)
+        assert row["top_score"] == max(hit["score"] for hit in [*row["retrieved"], *row["best_below_threshold"]])
+
+
+def test_scope_figures_follow_from_the_best_scores(report: dict[str, Any]) -> None:
+    inside = [row["top_score"] for row in rows(report, in_scope=True)]
+    outside = [row["top_score"] for row in rows(report, in_scope=False)]
+    threshold = report["config"]["retriever"]["threshold"]
+    metrics = report["metrics"]
+    assert metrics["scope/max_out_of_scope_score"]["value"] == max(outside)
+    assert metrics["scope/abstention"]["value"] == fmean(score < threshold for score in outside)
+    assert metrics["scope/false_answer"]["value"] == fmean(score >= threshold for score in outside)
+    pairs = [(a > b) + (a == b) / 2 for a in inside for b in outside]
+    assert metrics["scope/auroc"]["value"] == pytest.approx(fmean(pairs), abs=1e-12)
+
+
+def test_verdicts_add_up(report: dict[str, Any]) -> None:
+    outcomes = [row["outcome"] for row in report["queries"]]
+    validation = report["validation"]
+    assert (validation["total"], validation["passed"]) == (len(outcomes), outcomes.count("SUCCESS"))
+    assert (
+        validation["pass_rate"]
+        == report["metrics"]["queries/pass_rate"]["value"]
+        == fmean(outcome == "SUCCESS" for outcome in outcomes)
+    )
+    assert all((row["outcome"] == "SUCCESS") == (not row["reasons"]) for row in report["queries"])
+
+
+@pytest.mark.parametrize("name", ["queries/pass_rate", "ranking/hit_rate_at_5", "scope/abstention", "determinism/rate"])
+def test_intervals_of_proportions_are_wilsons(report: dict[str, Any], name: str) -> None:
+    metric = report["metrics"][name]
+    expected = binomtest(round(metric["value"] * metric["n"]), metric["n"]).proportion_ci(0.95, "wilson")
+    assert (metric["ci_low"], metric["ci_high"]) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+def test_intervals_hold_their_value_and_counts_add_up(report: dict[str, Any]) -> None:
+    for name, metric in report["metrics"].items():
+        if metric["ci_low"] is not None:
+            assert metric["ci_low"] <= metric["value"] <= metric["ci_high"], name
+        if metric["value"] is None:
+            assert metric["note"], name
+        assert metric["n_failed"] == 0, name
+
+
+def test_criteria_were_judged_by_the_figures_shown(report: dict[str, Any]) -> None:
+    compare: dict[str, Callable[[float, float], bool]] = {
+        ">=": lambda a, b: a >= b, "<=": lambda a, b: a <= b, "<": lambda a, b: a < b, ">": lambda a, b: a > b,
+        "==": lambda a, b: abs(a - b) < 1e-9,
+    }  # fmt: skip
+    for gate in report["criteria"]:
+        symbol, limit = gate["condition"].split()
+        assert gate["figure"] == report["metrics"][gate["metric"]]["value"]
+        assert gate["passed"] == compare[symbol](gate["figure"], float(limit))
+
+
+def test_the_terminal_shows_every_criterion_and_the_five_worst_queries(
+    finished: Finished, report: dict[str, Any]
+) -> None:
+    lines = finished.out.splitlines()
+    for gate in report["criteria"]:
+        [line] = [one for one in lines if one.startswith(gate["metric"] + " ")]
+        assert gate["condition"] in line
+        assert ("pass" if gate["passed"] else "FAIL") in line
+    failed = [row["id"] for row in report["queries"] if row["outcome"] == "FAILURE"]
+    shown = [name for name in failed if any(line.startswith(f"  {name} ") for line in lines)]
+    assert len(shown) == min(5, len(failed))

@@ -1,0 +1,71 @@
+"""Ctrl-C and SIGTERM in mid-run."""
+
+import os
+import pty
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.child import environment
+from tests.support.experiment import Experiment, make_experiment
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return make_experiment(tmp_path_factory.mktemp("interrupted"))
+
+
+def run_until(text: bytes, what: signal.Signals, made: Experiment) -> tuple[int, bytes]:
+    """Run on a terminal, send a signal when its progress bar shows the text; the exit code and what was on it."""
+    command = [sys.executable, "-m", "evals.run", "--config", str(made.config), "--tracking.enabled", "true"]
+    master, slave = pty.openpty()
+    child = subprocess.Popen(
+        [*command, "--latency.repeats", "1000"], cwd=made.folder, env=environment(), stdout=slave, stderr=slave
+    )
+    os.close(slave)
+    seen, sent = b"", False
+    try:
+        while data := _read(master):
+            seen += data
+            if text in seen and not sent:
+                child.send_signal(what)
+                sent = True
+        return child.wait(timeout=60), seen
+    finally:
+        os.close(master)
+        child.kill()
+        child.wait()
+
+
+def _read(master: int) -> bytes:
+    try:
+        return os.read(master, 65_536)
+    except OSError:  # the other side is closed
+        return b""
+
+
+def statuses(folder: Path) -> list[str]:
+    with sqlite3.connect(folder / "mlruns" / "mlflow.db") as database:
+        found = [status for (status,) in database.execute("select status from runs order by start_time")]
+    database.close()
+    return found
+
+
+@pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
+def test_an_interrupted_run_is_marked_killed_and_leaves_nothing_half_written(
+    made: Experiment, what: signal.Signals
+) -> None:
+    before = len(statuses(made.folder)) if (made.folder / "mlruns").exists() else 0
+    code, seen = run_until(b"timing", what, made)
+    assert code == 130
+    assert seen.rstrip().endswith(b"interrupted")
+    assert b"Traceback" not in seen
+    assert statuses(made.folder)[before:] == ["KILLED"]
+    assert not (made.folder / "mlruns" / "reports").exists()
+    assert not list(made.folder.rglob("*.part"))
