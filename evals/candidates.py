@@ -121,7 +121,9 @@ def _compare(retriever: QdrantRetriever, case_id: str, first: Candidates, again:
         return Repetition(query_id=case_id, identical=True, max_score_delta=0.0)
     one, other = dict(before), dict(after)
     deltas = [abs(one.get(chunk_id, 0.0) - other.get(chunk_id, 0.0)) for chunk_id in one.keys() | other.keys()]
-    cause = cause_of_change(before, after, lambda: ranked(retriever.candidates_by_vector(first.vector or ())))
+    cause = cause_of_change(
+        before, after, lambda: ranked(retriever.candidates_by_vector(first.query, first.vector or ()))
+    )
     return Repetition(query_id=case_id, identical=False, max_score_delta=max(deltas, default=0.0), cause=cause)
 
 

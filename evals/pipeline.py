@@ -16,7 +16,6 @@ from evals.verdicts import validate
 from retrievers.config import dump
 from retrievers.records import Chunk
 from retrievers.retriever import QdrantRetriever
-from retrievers.selection import select
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,13 +110,12 @@ def observe(
     repetitions = candidates.repeat(
         retriever, golden.cases, found, repeats=config.determinism.repeats, progress=progress
     )
-    top_k, threshold = config.retriever.top_k, config.retriever.threshold
     observations = tuple(
         Observation(
             case=case,
             relevance=relevance[case.id],
             candidates=found[case.id],
-            selection=select(found[case.id].chunks, top_k, threshold).chunks,
+            selection=retriever.select(found[case.id].chunks).chunks,
         )
         for case in golden.cases
     )

@@ -6,6 +6,7 @@ from evals.config import ExperimentConfig
 from retrievers.connection import describe, open_client
 from retrievers.embeddings import make_embeddings
 from retrievers.errors import CollectionNotFoundError
+from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.index import index_corpus, read_corpus
 
 
@@ -30,7 +31,12 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
             manifest = describe(client, retriever).manifest
         except CollectionNotFoundError:
             manifest = {}
-        fresh = {"state": "complete", "pages_fingerprint": corpus.fingerprint, "max_tokens": config.index.max_tokens}
+        fresh = {
+            "state": "complete",
+            "pages_fingerprint": corpus.fingerprint,
+            "max_tokens": config.index.max_tokens,
+            "chunking": CHUNKING_VERSION,
+        }
         if all(manifest.get(key) == value for key, value in fresh.items()):
             return False
         embeddings = make_embeddings(retriever.embedding, env)

@@ -7,8 +7,9 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from retrievers.errors import nearest
-from retrievers.records import ALIASES, METADATA_FIELDS
+from retrievers.errors import ConfigError, nearest
+from retrievers.filters import parse
+from retrievers.records import ALIASES, METADATA_FIELDS, ScoreScale
 
 MAX_TOP_K = 100
 MAX_QUERY_WORDS = 512
@@ -17,6 +18,9 @@ REQUIRED_METADATA = ("source_url", "title", "section_path", "chunk_index", "tota
 ALWAYS_THERE = ("point_id", "text", "chunk_text_preview")
 
 Threshold = Annotated[float, Field(ge=0, le=1)]
+Mode = Literal["semantic", "keyword", "hybrid"]
+Fusion = Literal["weighted", "rrf", "dbsf"]
+Rerank = Literal["none", "cross-encoder", "mmr", "rrf"]
 
 
 class Settings(BaseModel):
@@ -114,26 +118,94 @@ class MetadataConfig(Settings):
         return tuple(dict.fromkeys(_known(name, (*METADATA_FIELDS, *ALWAYS_THERE)) for name in names))
 
 
+class KeywordConfig(Settings):
+    """The keyword side: BM25 as sparse vectors, whose terms come from a library's tokeniser and stemmer.
+
+    Attributes:
+        synonyms: Term or phrase to further terms that are searched along when it occurs in a query.
+        synonym_weight: Their weight, where a term of the query itself weighs 1.
+    """
+
+    vector_name: str = Field("bm25", min_length=1, description="name of the sparse vector in the collection")
+    language: str = Field("english", description="language of stop words and stemmer")
+    average_length: float | None = Field(
+        None, gt=0, description="average terms of a chunk; measured when the collection is made if left out"
+    )
+    synonyms: Mapping[str, tuple[str, ...]] = Field(default_factory=dict, description="term: [terms searched along]")
+    synonym_weight: float = Field(0.5, gt=0, lt=1, description="weight of a synonym; the query's own terms weigh 1")
+
+
+class CrossEncoderConfig(Settings):
+    """Which cross-encoder reranks: Cohere Rerank, a local sentence-transformers model, or any of the user's.
+
+    `python` loads a LangChain document compressor, or an object with `score(pairs)`, from `module:factory`.
+    """
+
+    provider: Literal["cohere", "sentence-transformers", "python"] = Field("cohere", description="who reranks")
+    model: str | None = Field(None, description="model name; for python `module:factory`")
+    base_url: str | None = Field(None, description="address of the provider's API, if not its own")
+    api_key_env: str = Field("COHERE_API_KEY", description="environment variable that holds the provider's API key")
+    timeout_s: float = Field(30.0, gt=0, le=3600, description="seconds one rerank request may take")
+
+    @field_validator("base_url")
+    @classmethod
+    def _url_without_secrets(cls, url: str | None) -> str | None:
+        return None if url is None else _address(url, "https://api.cohere.com", "COHERE_API_KEY")
+
+    @model_validator(mode="after")
+    def _model_for_python(self) -> Self:
+        if self.provider == "python" and ":" not in (self.model or ""):
+            raise ValueError(f"provider 'python' needs model: 'module:factory', got {self.model!r}")
+        return self
+
+    @property
+    def resolved_model(self) -> str:
+        """The model's name, with the provider's default filled in."""
+        defaults = {"cohere": "rerank-v3.5", "sentence-transformers": "cross-encoder/ms-marco-MiniLM-L6-v2"}
+        return self.model or defaults[self.provider]
+
+
 class RetrieverConfig(Settings):
     """All that decides what a query gets back.
 
     Attributes:
         candidates: How deep the search goes before threshold and cut; `top_k` may not exceed it.
-        threshold: Least cosine similarity of a returned chunk, 0 to 1.
+        threshold: Least score of a returned chunk, 0 to 1: of its cosine similarity, whatever the mode, unless
+            `threshold_on` is `final`.
+        semantic_weight: Share of the semantic side in a hybrid search; the keyword side has the rest.
+        abbreviations: Short form to meaning, set behind it before a query is embedded.
+        filters: An expression (see `retrievers.filters`) that every candidate meets.
+        group_by: A field of which each value is returned once, with its best chunk.
         trust_embedding: Skip the check that a collection without a recorded model was embedded by the configured one.
     """
 
     store: StoreConfig = Field(default_factory=lambda: StoreConfig.model_validate({}), description="where")
     collection: str = Field("physical_ai_handbook", min_length=1, max_length=255, description="name of the collection")
     embedding: EmbeddingConfig = Field(default_factory=lambda: EmbeddingConfig.model_validate({}), description="model")
-    mode: Literal["semantic"] = Field("semantic", description="how candidates are found")
+    mode: Mode = Field("semantic", description="how candidates are found: semantic, keyword or hybrid")
+    fusion: Fusion = Field("weighted", description="how hybrid joins its two sides: weighted, rrf or dbsf")
+    semantic_weight: float = Field(0.7, ge=0, le=1, description="share of the semantic side in hybrid")
+    keyword_weight: float | None = Field(
+        None, ge=0, le=1, description="share of the keyword side; the rest if left out"
+    )
+    rrf_constant: float = Field(60.0, gt=0, description="constant of reciprocal rank fusion")
+    rerank: Rerank = Field("none", description="none, cross-encoder, mmr, or rrf (hybrid with rrf fusion)")
+    mmr_lambda: float = Field(0.7, ge=0, le=1, description="mmr: 1 for relevance alone, 0 for diversity alone")
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
-    threshold: Threshold = Field(0.3, description="least cosine similarity of a returned chunk")
+    threshold: Threshold = Field(0.3, description="least score of a returned chunk")
+    threshold_on: Literal["semantic", "final"] = Field("semantic", description="the cosine, or the final score")
     candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
     vector_name: str = Field("", description="name of the dense vector in the collection; '' if it has none")
     metadata: MetadataConfig = Field(
         default_factory=lambda: MetadataConfig.model_validate({}), description="how the payload names the fields"
     )
+    keyword: KeywordConfig = Field(default_factory=lambda: KeywordConfig.model_validate({}), description="BM25")
+    cross_encoder: CrossEncoderConfig = Field(
+        default_factory=lambda: CrossEncoderConfig.model_validate({}), description="the cross-encoder"
+    )
+    abbreviations: Mapping[str, str] = Field(default_factory=dict, description="short form: meaning, for embedding")
+    filters: str | Mapping[str, Any] | None = Field(None, description="what every candidate must meet")
+    group_by: str | None = Field(None, description="field of which each value is returned once")
     trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
 
     @field_validator("collection")
@@ -151,6 +223,59 @@ class RetrieverConfig(Settings):
                 "raise candidates or lower top_k"
             )
         return self
+
+    @model_validator(mode="after")
+    def _weights_sum_to_one(self) -> Self:
+        if self.keyword_weight is not None and abs(self.semantic_weight + self.keyword_weight - 1) > 1e-9:
+            raise ValueError(
+                f"semantic_weight {self.semantic_weight:g} and keyword_weight {self.keyword_weight:g} must sum to 1; "
+                "leave keyword_weight out to have the rest"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _rerank_fits_mode(self) -> Self:
+        if self.rerank == "rrf" and self.mode != "hybrid":
+            raise ValueError(f"rerank 'rrf' fuses two searches and needs mode 'hybrid', got mode {self.mode!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _threshold_has_a_scale(self) -> Self:
+        if self.threshold_on == "final" and self.score_scale in ("rrf", "dbsf", "bm25"):
+            raise ValueError(
+                f"threshold_on 'final' would compare the threshold with {self.score_scale} scores, which have no fixed "
+                "scale; use threshold_on: semantic, or fusion: weighted, or rerank: cross-encoder"
+            )
+        return self
+
+    @field_validator("filters")
+    @classmethod
+    def _readable(cls, filters: str | Mapping[str, Any] | None) -> str | Mapping[str, Any] | None:
+        if filters is not None:
+            try:
+                parse(filters)
+            except ConfigError as error:
+                raise ValueError(str(error).removeprefix("filters: ")) from None
+        return filters
+
+    @field_validator("group_by")
+    @classmethod
+    def _field_to_group_by(cls, name: str | None) -> str | None:
+        return None if name is None else _known(name, METADATA_FIELDS)
+
+    @property
+    def used_fusion(self) -> Fusion:
+        """The fusion in force: reranking by rrf is fusion by rrf."""
+        return "rrf" if self.rerank == "rrf" else self.fusion
+
+    @property
+    def score_scale(self) -> ScoreScale:
+        """The scale of the final scores."""
+        if self.rerank == "cross-encoder":
+            return "rerank"
+        if self.mode == "hybrid":
+            return self.used_fusion
+        return "bm25" if self.mode == "keyword" else "cosine"
 
 
 def _known(name: str, fields: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ import math
 import sqlite3
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from json import JSONDecodeError
 from pathlib import Path
@@ -129,6 +129,14 @@ def store_errors(store: StoreConfig, collection: str) -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def all_or_nothing(client: Any, collection: str) -> Iterator[None]:
+    """Make the changes within one step where the store can (an embedded one); a server has them one by one."""
+    changing = getattr(client, "changing", None)
+    with changing(collection) if changing else nullcontext():
+        yield
+
+
 def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
     """Read what the collection says of itself.
 
@@ -188,6 +196,7 @@ def check_collection(
         raise CollectionStateError(
             f"collection {info.name!r} uses the {info.distance} distance; expected cosine, which the threshold reads"
         )
+    _check_keyword_side(config, info)
     wanted = {"provider": config.embedding.provider, "model": config.embedding.resolved_model}
     recorded = info.manifest.get("embedding")
     if recorded:
@@ -200,6 +209,25 @@ def check_collection(
             )
     elif not config.trust_embedding:
         _check_by_example(client, config, embeddings, info)
+
+
+def _check_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> None:
+    if config.mode == "semantic":
+        return
+    name = config.keyword.vector_name
+    if name not in info.sparse_vectors:
+        have = ", ".join(map(repr, info.sparse_vectors)) or "none"
+        raise CollectionStateError(
+            f"collection {info.name!r} has no sparse vector {name!r}, which mode {config.mode!r} searches: it has "
+            f"{have}; "
+            "set keyword.vector_name, or index the pages again (python -m retrievers index DIR --replace)"
+        )
+    language = info.manifest.get("bm25", {}).get("language", config.keyword.language)
+    if language != config.keyword.language:
+        raise CollectionStateError(
+            f"collection {info.name!r} was tokenised as {language}, but the query would be as "
+            f"{config.keyword.language}; set keyword.language to the former"
+        )
 
 
 def _check_by_example(

@@ -105,7 +105,7 @@ class CheckedEmbeddings(Embeddings):
         except EmbeddingError:
             raise
         except Exception as error:  # every provider has its own tree; the type and status are kept in the message
-            raise EmbeddingError(f"{self.name} failed to embed: {_cause(error)}") from error
+            raise EmbeddingError(f"{self.name} failed to embed: {cause(error)}") from error
         if len(vectors) != len(texts):
             raise EmbeddingError(f"{self.name} returned {len(vectors)} vectors for {len(texts)} texts")
         try:
@@ -122,12 +122,9 @@ class CheckedEmbeddings(Embeddings):
 
 
 def _cohere(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
-    key = api_key(env, config.api_key_env)
-    if not key:
-        raise MissingKeyError(
-            f"Cohere needs an API key: expected it in {config.api_key_env}, which is not set; "
-            "export it or write it into .env, or use the packaged model (--retriever.embedding.provider wordllama)"
-        )
+    key = required_key(
+        env, config.api_key_env, "Cohere", "use the packaged model (--retriever.embedding.provider wordllama)"
+    )
     from langchain_cohere import CohereEmbeddings
 
     # both libraries call what Pydantic deprecates, at every request; catch_warnings would not be safe among threads
@@ -137,18 +134,34 @@ def _cohere(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
     return CohereEmbeddings(model=config.resolved_model, cohere_api_key=key, base_url=config.base_url, **options)
 
 
+def required_key(env: Mapping[str, str], name: str, provider: str, otherwise: str) -> str:
+    """An API key from the environment.
+
+    Raises:
+        MissingKeyError: It is not there; what to do.
+    """
+    key = api_key(env, name)
+    if not key:
+        raise MissingKeyError(
+            f"{provider} needs an API key: expected it in {name}, which is not set; "
+            f"export it or write it into .env, or {otherwise}"
+        )
+    return key
+
+
 def _from_python(target: str) -> Embeddings:
     module, _, name = target.partition(":")
     try:
         built = getattr(import_module(module), name)()
     except Exception as error:  # the user's own code may raise anything
-        raise ConfigError(f"embedding.model {target!r} cannot be loaded: {_cause(error)}") from error
+        raise ConfigError(f"embedding.model {target!r} cannot be loaded: {cause(error)}") from error
     if not isinstance(built, Embeddings):
         raise ConfigError(f"embedding.model {target!r}: expected a LangChain Embeddings, got {type(built).__name__}")
     return built
 
 
-def _cause(error: BaseException) -> str:
+def cause(error: BaseException) -> str:
+    """What a provider's error comes to in one line: its type, status and remedy or message."""
     status = getattr(error, "status_code", None)
     hint = {
         200: "the answer is not the provider's; is embedding.base_url right?",

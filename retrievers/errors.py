@@ -5,6 +5,7 @@ RetrievalError
 ├── QueryError                   a query is blank or too long
 ├── EmbeddingError               the embedding model failed
 │   └── MissingKeyError          its API key is not in the environment
+├── RerankError                  the reranker failed
 ├── StoreError                   the vector store failed
 │   ├── StoreUnreachableError    nothing answers at the URL, or the folder does not exist
 │   ├── StoreLockedError         another process holds the embedded store
@@ -38,6 +39,10 @@ class EmbeddingError(RetrievalError):
 
 class MissingKeyError(EmbeddingError):
     """The provider needs an API key that the environment does not hold."""
+
+
+class RerankError(RetrievalError):
+    """The reranker failed or returned something unusable."""
 
 
 class StoreError(RetrievalError):

@@ -89,13 +89,19 @@ METADATA_FIELDS = tuple(f.name for f in fields(Chunk) if f.name not in ("point_i
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetrievedChunk:
-    """A chunk at its place in a result. `score` is on `score_scale`; `scores` holds the components it was made of."""
+    """A chunk at its place in a result. `score` is on `score_scale`; `scores` holds the components.
+
+    Components are `semantic` (cosine), `keyword` (BM25), `fused`, `rerank` and `diversity`.
+    `original_rank` and `original_score` are those before reranking.
+    """
 
     rank: int
     score: float
     score_scale: ScoreScale
     chunk: Chunk
     scores: Mapping[str, float] = field(default_factory=dict)
+    original_rank: int | None = None
+    original_score: float | None = None
     retrieved_at: datetime | None = None
 
     @property

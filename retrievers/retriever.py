@@ -19,9 +19,14 @@ from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, RetrieverCo
 from retrievers.connection import CollectionInfo, check_collection, describe, open_client, store_errors
 from retrievers.embeddings import checked, make_embeddings
 from retrievers.errors import EmbeddingMismatchError, QueryError, RetrievalError, StoreTimeoutError
+from retrievers.keyword import Bm25Encoder, expand, spell_out
+from retrievers.mmr import diversify
 from retrievers.payload import to_metadata
+from retrievers.pushdown import compile_filters
 from retrievers.records import Candidates, Chunk, RetrievalSession, RetrievedChunk, StageTimings
-from retrievers.selection import select
+from retrievers.rerank import Reranker, make_reranker, rerank
+from retrievers.search import EncodedQuery
+from retrievers.selection import Selection, select
 from retrievers.settings import build, environment, file_layer
 
 log = logging.getLogger(__name__)
@@ -40,6 +45,9 @@ class QdrantRetriever(BaseRetriever):
     embeddings: Any
     client: Any
     _info: CollectionInfo = PrivateAttr()
+    _encoder: Bm25Encoder = PrivateAttr()
+    _among: Any = PrivateAttr(default=None)
+    _reranker: Reranker | None = PrivateAttr(default=None)
 
     @classmethod
     def open(
@@ -57,15 +65,18 @@ class QdrantRetriever(BaseRetriever):
         """
         env = environment(os.environ) if env is None else env
         embeddings = checked(embeddings, settings.embedding) if embeddings else make_embeddings(settings.embedding, env)
+        reranker = make_reranker(settings.cross_encoder, env) if settings.rerank == "cross-encoder" else None
         client = open_client(settings.store, env)
         try:
             info = describe(client, settings)
             check_collection(client, settings, embeddings, info)
+            among = compile_filters(client, settings)
         except BaseException:
             client.close()
             raise
         retriever = cls(settings=settings, embeddings=embeddings, client=client)
-        retriever._info = info
+        retriever._info, retriever._among, retriever._reranker = info, among, reranker
+        retriever._encoder = Bm25Encoder(settings.keyword.language)
         return retriever
 
     @classmethod
@@ -92,7 +103,7 @@ class QdrantRetriever(BaseRetriever):
             with_vector: Put the query's vector into the session.
         """
         try:
-            candidates = self._candidates([query], self.settings.top_k)[0]
+            candidates = self._candidates([query], self._depth_in_use)[0]
         except RetrievalError as error:
             return self._failed(query, error)
         return self._session(candidates, with_vector)
@@ -109,13 +120,17 @@ class QdrantRetriever(BaseRetriever):
         """
         return self._candidates(queries, depth or self.settings.candidates)
 
-    def candidates_by_vector(self, vector: Sequence[float], *, depth: int | None = None) -> tuple[RetrievedChunk, ...]:
-        """`candidates` for a vector that is already there (a replayed query).
+    def candidates_by_vector(
+        self, query: str, vector: Sequence[float], *, depth: int | None = None
+    ) -> tuple[RetrievedChunk, ...]:
+        """`candidates` of a query whose vector is already there (a replayed query).
 
         Raises:
-            StoreError: The search failed.
+            RetrievalError: Search or reranking failed.
         """
-        return search.semantic(self.client, self.settings, [vector], depth or self.settings.candidates)[0]
+        encoded = self._encode(query, vector)
+        found = search.candidates(self.client, self.settings, [encoded], depth or self.settings.candidates, self._among)
+        return self._reranked(query, found[0])
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
         """Chunks of the collection without a search, by field values (see `search.scroll`)."""
@@ -142,27 +157,68 @@ class QdrantRetriever(BaseRetriever):
         self.close()
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        found = self._candidates([query], self.settings.top_k)[0]
-        kept = select(found.chunks, self.settings.top_k, self.settings.threshold).chunks
-        return [_document(chunk) for chunk in kept]
+        found = self._candidates([query], self._depth_in_use)[0]
+        return [_document(chunk) for chunk in self.select(found.chunks).chunks]
 
     def _candidates(self, queries: Sequence[str], depth: int) -> list[Candidates]:
         for query in queries:
             check_query(query)
         start = time.perf_counter()
-        vectors = [self.embeddings.embed_query(query) for query in queries]
+        vectors = [self.embeddings.embed_query(self._spelt_out(query)) for query in queries]
         self._check_dimension(vectors)
+        encoded = [self._encode(query, vector) for query, vector in zip(queries, vectors, strict=True)]
         embedded = time.perf_counter()
-        found = search.semantic(self.client, self.settings, vectors, depth)
+        found = search.candidates(self.client, self.settings, encoded, depth, self._among)
+        searched = time.perf_counter()
+        chunks = [self._reranked(query, candidates) for query, candidates in zip(queries, found, strict=True)]
         end = time.perf_counter()
+        reranks = self.settings.rerank in ("cross-encoder", "mmr")
+        searched = searched if reranks else end
         share = 1000 / max(1, len(queries))
         timings = StageTimings(
-            embed_ms=(embedded - start) * share, search_ms=(end - embedded) * share, total_ms=(end - start) * share
+            embed_ms=(embedded - start) * share,
+            search_ms=(searched - embedded) * share,
+            rerank_ms=(end - searched) * share if reranks else None,
+            total_ms=(end - start) * share,
         )
         return [
-            Candidates(query=query, chunks=chunks, timings=timings, vector=tuple(vector))
-            for query, chunks, vector in zip(queries, found, vectors, strict=True)
+            Candidates(query=query, chunks=ranked, timings=timings, vector=tuple(vector))
+            for query, ranked, vector in zip(queries, chunks, vectors, strict=True)
         ]
+
+    @property
+    def _depth_in_use(self) -> int:
+        """How deep a search must go for its own answer: to `top_k` where threshold and cut read the order itself."""
+        settings = self.settings
+        plain = settings.mode == "semantic" and settings.rerank == "none" and settings.group_by is None
+        return settings.top_k if plain else settings.candidates
+
+    def select(self, candidates: Sequence[RetrievedChunk]) -> Selection:
+        """What threshold, grouping and cut leave of candidates."""
+        settings = self.settings
+        return select(
+            candidates, settings.top_k, settings.threshold, on=settings.threshold_on, group_by=settings.group_by
+        )
+
+    def _spelt_out(self, query: str) -> str:
+        return spell_out(query, self.settings.abbreviations)
+
+    def _encode(self, query: str, vector: Sequence[float]) -> EncodedQuery:
+        if self.settings.mode == "semantic":
+            return EncodedQuery(vector=vector)
+        keyword = self.settings.keyword
+        terms = self._encoder.query(query, expand(query, keyword.synonyms), keyword.synonym_weight)
+        return EncodedQuery(vector=vector, terms=terms)
+
+    def _reranked(self, query: str, candidates: tuple[RetrievedChunk, ...]) -> tuple[RetrievedChunk, ...]:
+        if not candidates:
+            return candidates
+        if self._reranker:
+            return rerank(self._reranker, query, candidates)
+        if self.settings.rerank == "mmr":
+            vectors = search.vectors_of(self.client, self.settings, candidates)
+            return diversify(candidates, vectors, self.settings.mmr_lambda)
+        return candidates
 
     def _check_dimension(self, vectors: Sequence[Sequence[float]]) -> None:
         for vector in vectors:
@@ -175,7 +231,7 @@ class QdrantRetriever(BaseRetriever):
 
     def _session(self, found: Candidates, with_vector: bool) -> RetrievalSession:
         top_k, threshold = self.settings.top_k, self.settings.threshold
-        selection = select(found.chunks, top_k, threshold)
+        selection = self.select(found.chunks)
         return RetrievalSession(
             session_id=uuid.uuid4().hex,
             query=found.query,

@@ -1,7 +1,8 @@
 """What becomes of candidates: the threshold, then the cut. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from retrievers.records import RetrievedChunk
 
@@ -17,14 +18,37 @@ class Selection:
     filtered_out: int
 
 
-def select(candidates: Sequence[RetrievedChunk], top_k: int, threshold: float) -> Selection:
-    """Keep the first `top_k` candidates whose cosine similarity reaches the threshold.
+def select(
+    candidates: Sequence[RetrievedChunk],
+    top_k: int,
+    threshold: float,
+    *,
+    on: Literal["semantic", "final"] = "semantic",
+    group_by: str | None = None,
+) -> Selection:
+    """Keep the first `top_k` candidates that reach the threshold, ranked anew from 1.
 
     Args:
-        candidates: In the total order.
+        candidates: In their order.
         top_k: Most chunks to keep.
-        threshold: Least cosine similarity, 0 to 1, inclusive.
+        threshold: Least score, 0 to 1, inclusive.
+        on: Which score: the cosine similarity, or the final one.
+        group_by: A field of which each value is kept once, with its first candidate; a chunk without it stands alone.
     """
-    kept = [c for c in candidates if c.scores["semantic"] >= threshold]
-    below = [c for c in candidates if c.scores["semantic"] < threshold]
-    return Selection(chunks=tuple(kept[:top_k]), below_threshold=tuple(below[:BELOW_SHOWN]), filtered_out=len(below))
+    reached = [c for c in candidates if _score(c, on) >= threshold]
+    below = [c for c in candidates if _score(c, on) < threshold]
+    kept = _first_of_each(reached, group_by) if group_by else reached
+    chunks = tuple(replace(found, rank=place) for place, found in enumerate(kept[:top_k], 1))
+    return Selection(chunks=chunks, below_threshold=tuple(below[:BELOW_SHOWN]), filtered_out=len(below))
+
+
+def _score(found: RetrievedChunk, on: Literal["semantic", "final"]) -> float:
+    return found.scores["semantic"] if on == "semantic" else found.score
+
+
+def _first_of_each(candidates: Sequence[RetrievedChunk], field: str) -> list[RetrievedChunk]:
+    first: dict[Hashable, RetrievedChunk] = {}
+    for found in candidates:
+        value = found.chunk.value(field)
+        first.setdefault(("chunk", found.chunk.chunk_id) if value is None else ("group", value), found)
+    return list(first.values())

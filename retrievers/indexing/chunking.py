@@ -14,6 +14,8 @@ from retrievers.records import Chunk
 
 SECTION_SEPARATOR = " > "
 DEFAULT_MAX_TOKENS = 256
+CHUNKING_VERSION = 1
+"""Rises when pages are parsed or cut otherwise than before, so that collections made earlier count as out of date."""
 WHITE_SPACE = re.compile(r"\s+")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 TokenCounter = Callable[[str], int]

@@ -6,7 +6,7 @@ the collection's manifest says `indexing`, and readers refuse it; it says `compl
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.embeddings import Embeddings
 
 from retrievers.config import RetrieverConfig
-from retrievers.connection import MANIFEST_KEY, CollectionInfo, describe, location, store_errors
+from retrievers.connection import CollectionInfo, describe, location, store_errors
 from retrievers.errors import CollectionNotFoundError, CollectionStateError, EmbeddingMismatchError, IndexingError
-from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page
+from retrievers.indexing.chunking import CHUNKING_VERSION, DEFAULT_MAX_TOKENS, chunk_page
 from retrievers.indexing.markdown import Page, PageError, parse_page
+from retrievers.indexing.writing import Changes, Progress, write
+from retrievers.keyword import Bm25Encoder
 from retrievers.payload import to_metadata
 from retrievers.records import Chunk
 from retrievers.tokens import count_tokens
@@ -28,9 +30,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 PAGE_SUFFIXES = (".md", ".mdx")
 EMBED_BATCH = 96
-WRITE_BATCH = 256
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +58,6 @@ class IndexReport:
     removed: int
     unchanged: int
     skipped: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Changes:
-    added: tuple[Chunk, ...]
-    refreshed: tuple[Chunk, ...]
-    removed: tuple[str, ...]
 
 
 def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
@@ -138,7 +130,7 @@ def index_corpus(
             "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):", corpus.faults
         )
     chunks = [c for page in corpus.pages for c in chunk_page(page, max_tokens, count_tokens)]
-    info = _existing(client, config)
+    info = _existing(client, config, replace=replace)
     stored = _stored(client, config) if info else {}
     changes = _compare(chunks, stored)
     if len(changes.removed) * 2 > len(stored) and not replace:
@@ -147,31 +139,20 @@ def index_corpus(
             "removed: are these the same pages? choose another name with --collection, or allow it with --replace"
         )
     vectors = _embed(changes.added, embeddings, progress)
-    lengths = {len(vector) for vector in vectors.values()} | ({info.dimension} if info else set())
-    if len(lengths) > 1:
-        raise EmbeddingMismatchError(
-            f"{config.embedding.provider}:{config.embedding.resolved_model} and collection {config.collection!r} give "
-            f"vectors of {' and '.join(map(str, sorted(lengths)))} dimensions; one collection holds one length: "
-            "choose another name with --collection"
-        )
     manifest = {
         "embedding": {
             "provider": config.embedding.provider,
             "model": config.embedding.resolved_model,
-            "dimension": max(lengths),
+            "dimension": _dimension(config, vectors, info),
         },
+        "bm25": _keyword_side(config, chunks, info),
         "pages_fingerprint": corpus.fingerprint,
         "max_tokens": max_tokens,
+        "chunking": CHUNKING_VERSION,
         "skipped": [fault.split(": ", 1)[0] for fault in corpus.faults],
     }
-    if (
-        not info
-        or changes.added
-        or changes.refreshed
-        or changes.removed
-        or info.manifest != {**manifest, "state": "complete"}
-    ):
-        _write(client, config, info, changes, vectors, manifest, progress)
+    if not info or changes != Changes() or info.manifest != {**manifest, "state": "complete"}:
+        write(client, config, changes, vectors, manifest, exists=info is not None, progress=progress)
     return IndexReport(
         pages=len(corpus.pages),
         chunks=len(chunks),
@@ -187,7 +168,28 @@ def _is_partial(file: Path, folder: Path) -> bool:
     return any(part.startswith(("_", ".")) for part in file.relative_to(folder).parts)
 
 
-def _existing(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo | None:
+def _dimension(config: RetrieverConfig, vectors: Mapping[str, Sequence[float]], info: CollectionInfo | None) -> int:
+    lengths = {len(vector) for vector in vectors.values()} | ({info.dimension} if info else set())
+    if len(lengths) > 1:
+        raise EmbeddingMismatchError(
+            f"{config.embedding.provider}:{config.embedding.resolved_model} and collection {config.collection!r} give "
+            f"vectors of {' and '.join(map(str, sorted(lengths)))} dimensions; one collection holds one length: "
+            "choose another name with --collection"
+        )
+    return max(lengths)
+
+
+def _keyword_side(config: RetrieverConfig, chunks: Sequence[Chunk], info: CollectionInfo | None) -> Mapping[str, Any]:
+    """Language and average length: of the chunks when the collection is made, from then on as recorded."""
+    recorded: Mapping[str, Any] | None = info.manifest.get("bm25") if info else None
+    if recorded:
+        return recorded
+    counter = Bm25Encoder(config.keyword.language)
+    average = config.keyword.average_length or sum(counter.length(chunk.text) for chunk in chunks) / len(chunks)
+    return {"language": config.keyword.language, "average_length": round(max(1.0, average), 3)}
+
+
+def _existing(client: "QdrantClient", config: RetrieverConfig, *, replace: bool) -> CollectionInfo | None:
     try:
         info = describe(client, config)
     except CollectionNotFoundError:
@@ -204,6 +206,13 @@ def _existing(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
             f"collection {info.name!r} was embedded by {recorded.get('provider')}:{recorded.get('model')}, not by "
             f"{wanted['provider']}:{wanted['model']}; one collection holds one model: choose another name"
         )
+    if config.keyword.vector_name not in info.sparse_vectors:
+        if not replace:
+            raise CollectionStateError(
+                f"collection {info.name!r} has no sparse vector {config.keyword.vector_name!r}: it was made by an "
+                "earlier version, or under another keyword.vector_name; index it anew with --replace"
+            )
+        return None
     return info
 
 
@@ -218,9 +227,9 @@ def _stored(client: "QdrantClient", config: RetrieverConfig) -> dict[str, Mappin
                 return found
 
 
-def _compare(chunks: Sequence[Chunk], stored: Mapping[str, Mapping[str, Any]]) -> _Changes:
+def _compare(chunks: Sequence[Chunk], stored: Mapping[str, Mapping[str, Any]]) -> Changes:
     wanted = {chunk.point_id for chunk in chunks}
-    return _Changes(
+    return Changes(
         added=tuple(c for c in chunks if c.point_id not in stored),
         refreshed=tuple(c for c in chunks if c.point_id in stored and stored[c.point_id] != to_metadata(c)),
         removed=tuple(sorted(set(stored) - wanted)),
@@ -236,77 +245,6 @@ def _embed(chunks: Sequence[Chunk], embeddings: Embeddings, progress: Progress) 
     return vectors
 
 
-def _write(
-    client: "QdrantClient",
-    config: RetrieverConfig,
-    info: CollectionInfo | None,
-    changes: _Changes,
-    vectors: Mapping[str, list[float]],
-    manifest: Mapping[str, Any],
-    progress: Progress,
-) -> None:
-    from langchain_qdrant import QdrantVectorStore
-    from qdrant_client import models
-
-    name = config.collection
-    unfinished = {MANIFEST_KEY: {**manifest, "state": "indexing"}}
-    with store_errors(config.store, name):
-        if info is None:
-            size = models.VectorParams(size=manifest["embedding"]["dimension"], distance=models.Distance.COSINE)
-            named = {config.vector_name: size} if config.vector_name else size
-            client.create_collection(name, vectors_config=named, metadata=unfinished)
-            _refuse_forgetful(client, config)
-        else:
-            client.update_collection(name, metadata=unfinished)
-        store = QdrantVectorStore(
-            client,
-            name,
-            embedding=_Prepared(vectors),
-            vector_name=config.vector_name,
-            validate_collection_config=False,
-        )  # validating would embed a dummy text, which a paid provider bills
-        written = 0
-        for batch in _batches(changes.added, WRITE_BATCH):
-            store.add_texts(
-                [c.text for c in batch],
-                [to_metadata(c) for c in batch],
-                [c.point_id for c in batch],
-                batch_size=WRITE_BATCH,
-            )
-            written += len(batch)
-            progress("writing", written, len(changes.added))
-        for chunk in changes.refreshed:
-            client.overwrite_payload(
-                name, {"page_content": chunk.text, "metadata": to_metadata(chunk)}, points=[chunk.point_id]
-            )
-        if changes.removed:
-            client.delete(name, points_selector=list(changes.removed))
-        client.update_collection(name, metadata={MANIFEST_KEY: {**manifest, "state": "complete"}})
-
-
-def _refuse_forgetful(client: "QdrantClient", config: RetrieverConfig) -> None:
-    """A server before 1.16 drops the metadata: nothing would say which model made the vectors."""
-    if not describe(client, config).manifest:
-        client.delete_collection(config.collection)
-        raise CollectionStateError(
-            f"the Qdrant at {location(config.store)} does not keep collection metadata; "
-            "indexing needs version 1.16 or later"
-        )
-
-
-class _Prepared(Embeddings):
-    """Vectors that are already there, handed to langchain-qdrant."""
-
-    def __init__(self, vectors: Mapping[str, list[float]]) -> None:
-        self._vectors = vectors
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [self._vectors[text] for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        return self._vectors[text]
-
-
-def _batches(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+def _batches(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     for start in range(0, len(items), size):
         yield items[start : start + size]

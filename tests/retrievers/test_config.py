@@ -44,7 +44,7 @@ def test_limits_are_inclusive(values: dict[str, Any]) -> None:
         ({"threshold": 1.01}, "threshold"),
         ({"threshold": float("nan")}, "threshold"),
         ({"candidates": 0}, "candidates"),
-        ({"mode": "hybrid"}, "mode"),
+        ({"mode": "fuzzy"}, "mode"),
         ({"store": {"timeout_s": 0}}, "store.timeout_s"),
         ({"store": {"timeout_s": float("inf")}}, "store.timeout_s"),
         ({"embedding": {"timeout_s": float("nan")}}, "embedding.timeout_s"),

@@ -159,7 +159,7 @@ def test_a_store_is_where_it_says_or_in_the_working_folder() -> None:
 def test_an_indexed_collection_describes_itself(pages: RetrieverConfig) -> None:
     info = described(pages)
     assert (info.name, info.points, info.dimension, info.distance) == ("pages", 9, 256, "cosine")
-    assert (info.vectors, info.sparse_vectors) == ({"": 256}, ())
+    assert (info.vectors, info.sparse_vectors) == ({"": 256}, ("bm25",))
     assert info.manifest["embedding"] == {"provider": "wordllama", "model": "l2_supercat_256", "dimension": 256}
     assert info.manifest["state"] == "complete"
 

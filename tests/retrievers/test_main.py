@@ -106,7 +106,7 @@ def test_a_bad_query_is_refused_before_anything_is_opened(query: str, message: s
         (["--top-k", "five"], "top_k: Input should be a valid integer"),
         (["--threshold", "1.5"], "threshold: Input should be less than or equal to 1, got '1.5'"),
         (["--threshold", "-0.1"], "threshold: Input should be greater than or equal to 0, got '-0.1'"),
-        (["--mode", "hybrid"], "mode: Input should be 'semantic', got 'hybrid'"),
+        (["--mode", "fuzzy"], "mode: Input should be 'semantic', 'keyword' or 'hybrid', got 'fuzzy'"),
         (["--embedding.provider", "opneai"], "embedding.provider: Input should be 'wordllama', 'cohere' or 'python'"),
         (
             ["--metadata.required", "titel"],

@@ -263,8 +263,8 @@ def test_candidates_go_to_the_depth_of_the_settings_or_the_one_given(retriever: 
 def test_candidates_can_be_replayed_by_their_vector(retriever: QdrantRetriever) -> None:
     (found,) = retriever.candidates(["request answer client"])
     assert found.vector is not None
-    assert chunks_of(retriever.candidates_by_vector(found.vector)) == chunks_of(found.chunks)
-    assert chunks_of(retriever.candidates_by_vector(found.vector, depth=2)) == chunks_of(found.chunks)[:2]
+    assert chunks_of(retriever.candidates_by_vector("", found.vector)) == chunks_of(found.chunks)
+    assert chunks_of(retriever.candidates_by_vector("", found.vector, depth=2)) == chunks_of(found.chunks)[:2]
 
 
 def test_candidates_of_a_bad_query_raise(retriever: QdrantRetriever) -> None:

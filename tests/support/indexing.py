@@ -66,9 +66,9 @@ def _kill_at(call: str) -> None:
 
     Chunks are written two at a time, so that there is a midst to die in.
     """
-    from retrievers.indexing import index
+    from retrievers.indexing import writing
 
-    index.WRITE_BATCH = 2
+    writing.WRITE_BATCH = 2
     method, _, at = call.partition(":")
     original: Callable[..., Any] = getattr(QdrantClient, method)
     calls = 0
@@ -96,7 +96,8 @@ def settings(store: Path, **changes: Any) -> RetrieverConfig:
     """Settings for an embedded store and `make_embeddings`."""
     model = {"provider": "python", "model": "tests.support.indexing:make_embeddings"}
     return RetrieverConfig.model_validate(
-        {"store": {"path": store}, "collection": "pages", "embedding": model} | changes
+        {"store": {"path": store}, "collection": "pages", "embedding": model, "keyword": {"average_length": 2.4}}
+        | changes
     )
 
 

@@ -15,6 +15,7 @@ from qdrant_client import QdrantClient, models
 from retrievers.connection import open_client
 from retrievers.embeddings import CheckedEmbeddings
 from retrievers.errors import CollectionStateError, EmbeddingError, EmbeddingMismatchError, IndexingError
+from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.index import EMBED_BATCH, Corpus, IndexReport, index_corpus, read_corpus
 from retrievers.retriever import QdrantRetriever
 from retrievers.tokens import count_tokens
@@ -246,6 +247,8 @@ class TestFirstRun:
             "embedding": {"provider": "python", "model": "tests.support.indexing:make_embeddings", "dimension": 8},
             "pages_fingerprint": read_corpus(index.docs).fingerprint,
             "max_tokens": 64,
+            "chunking": CHUNKING_VERSION,
+            "bm25": {"language": "english", "average_length": 2.4},
             "skipped": [],
             "state": "complete",
         }

@@ -1,0 +1,123 @@
+"""Query vectors on disk and results in memory. A cached vector is bytes of floats: loading it executes nothing."""
+
+import hashlib
+import sqlite3
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from retrievers.errors import ConfigError
+
+Value = TypeVar("Value")
+SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL, created REAL NOT NULL)"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CacheStats:
+    """How often a cache was asked, and how often it knew."""
+
+    hits: int
+    misses: int
+
+    @property
+    def rate(self) -> float | None:
+        """Hits per question, None when nothing was asked."""
+        asked = self.hits + self.misses
+        return self.hits / asked if asked else None
+
+
+class EmbeddingCache:
+    """Query vectors in one SQLite file, kept for `ttl_s` seconds; safe among threads and processes.
+
+    The key holds provider, model, input type and text, so no model is ever answered with another's vector.
+    """
+
+    def __init__(self, file: Path, ttl_s: float, clock: Callable[[], float] = time.time) -> None:
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._hits = self._misses = 0
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(file, timeout=10, check_same_thread=False, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.execute(SCHEMA)
+            self._db.execute("DELETE FROM vectors WHERE created < ?", (clock() - ttl_s,))
+        except (OSError, sqlite3.Error) as error:
+            raise ConfigError(
+                f"the embedding cache {file} cannot be used ({error}); set cache.path, or cache.embeddings: off"
+            ) from error
+
+    @property
+    def stats(self) -> CacheStats:
+        """How often it was asked, and how often it knew."""
+        return CacheStats(hits=self._hits, misses=self._misses)
+
+    def get(self, *key: str) -> list[float] | None:
+        """The vector of a key, None when it is not there or too old."""
+        with self._lock:
+            row = self._db.execute("SELECT vector, created FROM vectors WHERE key = ?", (_digest(key),)).fetchone()
+            known = row is not None and row[1] >= self._clock() - self._ttl_s
+            self._hits += known
+            self._misses += not known
+        return np.frombuffer(row[0], dtype="<f8").tolist() if known else None
+
+    def put(self, vector: list[float], *key: str) -> None:
+        """Keep a vector under a key."""
+        entry = (_digest(key), np.asarray(vector, dtype="<f8").tobytes(), self._clock())
+        with self._lock:
+            self._db.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", entry)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._db.close()
+
+
+class ResultCache(Generic[Value]):
+    """The latest results in memory; all of them are dropped when the collection's version changes."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[Hashable, Value] = OrderedDict()
+        self._version: Hashable = None
+        self._hits = self._misses = 0
+
+    @property
+    def stats(self) -> CacheStats:
+        """How often it was asked, and how often it knew."""
+        return CacheStats(hits=self._hits, misses=self._misses)
+
+    def get(self, key: Hashable, version: Hashable) -> Value | None:
+        """The result of a key at this version of the collection."""
+        with self._lock:
+            if version != self._version:
+                self._entries.clear()
+                self._version = version
+            found = self._entries.get(key)
+            self._hits += found is not None
+            self._misses += found is None
+            if found is not None:
+                self._entries.move_to_end(key)
+            return found
+
+    def put(self, key: Hashable, version: Hashable, value: Value) -> None:
+        """Keep a result, unless the collection has changed since it was asked for."""
+        with self._lock:
+            if version == self._version and self._size:
+                self._entries[key] = value
+                self._entries.move_to_end(key)
+                while len(self._entries) > self._size:
+                    self._entries.popitem(last=False)
+
+
+def _digest(key: tuple[str, ...]) -> str:
+    return hashlib.sha256("\x1f".join(key).encode("utf-8", "surrogatepass")).hexdigest()

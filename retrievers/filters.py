@@ -1,0 +1,249 @@
+"""Filter expressions: one small language, written as text or as YAML/JSON, read into one tree. Pure.
+
+    module = module-1-ros2 and (tags contains qos or chunk_token_count >= 200) and not sidebar_position > 5
+
+    module: module-1-ros2
+    any: [{tags: {contains: qos}}, {chunk_token_count: {gte: 200}}]
+    not: {sidebar_position: {gt: 5}}
+
+Text has `=`, `!=`, `<`, `<=`, `>`, `>=`, `in [a, b]`, `contains x` (or `contains [x, y]`, all of them),
+`and`, `or`, `not` and parentheses. In a mapping every entry must hold; a value is an equality, a list an any-of, a
+mapping an operator.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from retrievers.errors import ConfigError, nearest
+
+Operator = Literal["eq", "in", "contains", "gt", "gte", "lt", "lte"]
+Scalar = str | int | float | bool
+RANGES = ("gt", "gte", "lt", "lte")
+OPERATORS: tuple[Operator, ...] = ("eq", "in", "contains", "gt", "gte", "lt", "lte")
+SYMBOLS: Mapping[str, Operator] = {"=": "eq", "==": "eq", ">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
+TOKEN = re.compile(
+    r"""\s*(?:(?P<symbol>[()\[\],]|==|!=|>=|<=|=|>|<)
+      |"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'
+      |(?P<number>-?\d+(?:\.\d+)?(?![\w/.-]))
+      |(?P<word>[^\s()\[\],=!<>"']+))""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compare:
+    """One condition on one field; `values` holds one value but for `in` and `contains`."""
+
+    field: str
+    operator: Operator
+    values: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class All:
+    """Every part must hold."""
+
+    parts: "tuple[Expression, ...]"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnyOf:
+    """At least one part must hold."""
+
+    parts: "tuple[Expression, ...]"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Not:
+    """The part must not hold."""
+
+    part: "Expression"
+
+
+Expression = Compare | All | AnyOf | Not
+
+
+def parse(source: str | Mapping[str, Any]) -> Expression:
+    """Read a filter, written as text or as a mapping.
+
+    Raises:
+        ConfigError: It is malformed; where and what was expected.
+    """
+    return _Text(source).whole() if isinstance(source, str) else _tree(source, "filters")
+
+
+def comparisons(expression: Expression) -> Iterator[Compare]:
+    """Every condition of an expression."""
+    if isinstance(expression, Compare):
+        yield expression
+    elif isinstance(expression, Not):
+        yield from comparisons(expression.part)
+    else:
+        for part in expression.parts:
+            yield from comparisons(part)
+
+
+def compare(field: str, operator: Operator, values: Sequence[Any], where: str) -> Compare:
+    """A condition, checked.
+
+    Raises:
+        ConfigError: The list is empty, a value is not a plain one, or a range is not over a number.
+    """
+    if not values:
+        raise ConfigError(
+            f"{where}: {field}: the list of values is empty, so nothing could match; leave the filter out"
+        )
+    for value in values:
+        if not isinstance(value, str | int | float | bool):
+            raise ConfigError(f"{where}: {field}: expected text, a number or true/false, got {value!r}")
+    if operator in RANGES and (isinstance(values[0], str | bool)):
+        raise ConfigError(f"{where}: {field}: a range needs a number, got {values[0]!r}")
+    return Compare(field=field, operator=operator, values=tuple(values))
+
+
+def _tree(source: Any, where: str) -> Expression:
+    if not isinstance(source, Mapping) or not source:
+        raise ConfigError(f"{where}: expected a mapping of conditions, got {source!r}")
+    parts = [_entry(str(key), value, where) for key, value in source.items()]
+    return parts[0] if len(parts) == 1 else All(parts=tuple(parts))
+
+
+def _entry(key: str, value: Any, where: str) -> Expression:
+    place = f"{where}.{key}"
+    if key in ("all", "and", "any", "or"):
+        if not isinstance(value, list) or not value:
+            raise ConfigError(f"{place}: expected a list of conditions, got {value!r}")
+        parts = tuple(_tree(part, f"{place}.{number}") for number, part in enumerate(value))
+        return All(parts=parts) if key in ("all", "and") else AnyOf(parts=parts)
+    if key == "not":
+        return Not(part=_tree(value, place))
+    if isinstance(value, list):
+        return compare(key, "in", value, where)
+    if not isinstance(value, Mapping):
+        return compare(key, "eq", [value], where)
+    conditions = [_operator(key, name, operand, where) for name, operand in value.items()]
+    if not conditions:
+        raise ConfigError(f"{place}: expected an operator such as {{gte: 200}}, got {value!r}")
+    return conditions[0] if len(conditions) == 1 else All(parts=tuple(conditions))
+
+
+def _operator(field: str, name: Any, operand: Any, where: str) -> Expression:
+    if name == "ne":
+        return Not(part=compare(field, "eq", [operand], where))
+    if name not in OPERATORS:
+        raise ConfigError(f"{where}.{field}: unknown operator {name!r}{nearest(str(name), [*OPERATORS, 'ne'])}")
+    several = isinstance(operand, list) and name in ("in", "contains")
+    return compare(field, name, operand if several else [operand], where)
+
+
+class _Text:
+    """A recursive-descent reader: or over and over not over conditions."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = list(self._split(text))
+        self.place = 0
+
+    def whole(self) -> Expression:
+        expression = self._or()
+        if self.place < len(self.tokens):
+            raise self._error("'and', 'or' or the end")
+        return expression
+
+    def _or(self) -> Expression:
+        parts = [self._and()]
+        while self._accept("or"):
+            parts.append(self._and())
+        return parts[0] if len(parts) == 1 else AnyOf(parts=tuple(parts))
+
+    def _and(self) -> Expression:
+        parts = [self._not()]
+        while self._accept("and"):
+            parts.append(self._not())
+        return parts[0] if len(parts) == 1 else All(parts=tuple(parts))
+
+    def _not(self) -> Expression:
+        if self._accept("not"):
+            return Not(part=self._not())
+        if self._accept("("):
+            inner = self._or()
+            self._expect(")")
+            return inner
+        return self._condition()
+
+    def _condition(self) -> Expression:
+        kind, field = self._take("a field name")
+        if kind != "word":
+            self.place -= 1
+            raise self._error("a field name")
+        _, symbol = self._take("an operator such as = or >=")
+        name = str(symbol).lower()
+        if name == "!=":
+            return Not(part=compare(str(field), "eq", [self._value()], "filters"))
+        if name in SYMBOLS:
+            return compare(str(field), SYMBOLS[name], [self._value()], "filters")
+        if name in ("in", "contains"):
+            return compare(str(field), "in" if name == "in" else "contains", self._values(), "filters")
+        self.place -= 1
+        raise self._error("one of = != < <= > >= in contains")
+
+    def _values(self) -> list[Scalar]:
+        if not self._accept("["):
+            return [self._value()]
+        values: list[Scalar] = []
+        while not self._accept("]"):
+            values.append(self._value())
+            if not self._accept(","):
+                self._expect("]")
+                break
+        return values
+
+    def _value(self) -> Scalar:
+        kind, value = self._take("a value")
+        if kind == "symbol":
+            self.place -= 1
+            raise self._error("a value")
+        if kind == "word" and str(value).lower() in ("true", "false"):
+            return str(value).lower() == "true"
+        return value
+
+    def _take(self, expected: str) -> tuple[str, Scalar]:
+        if self.place >= len(self.tokens):
+            raise self._error(expected)
+        self.place += 1
+        return self.tokens[self.place - 1]
+
+    def _accept(self, word: str) -> bool:
+        if self.place < len(self.tokens):
+            kind, value = self.tokens[self.place]
+            if kind in ("symbol", "word") and str(value).lower() == word:
+                self.place += 1
+                return True
+        return False
+
+    def _expect(self, word: str) -> None:
+        if not self._accept(word):
+            raise self._error(repr(word))
+
+    def _error(self, expected: str) -> ConfigError:
+        got = repr(self.tokens[self.place][1]) if self.place < len(self.tokens) else "the end"
+        return ConfigError(f"filters: {self.text!r}: expected {expected}, got {got}")
+
+    @staticmethod
+    def _split(text: str) -> Iterator[tuple[str, Scalar]]:
+        position, end = 0, len(text.rstrip())
+        while position < end:
+            match = TOKEN.match(text, position)
+            if match is None:
+                raise ConfigError(f"filters: {text!r}: cannot be read from {text[position:].strip()[:20]!r} on")
+            kind = str(match.lastgroup)
+            value = match[kind]
+            position = match.end()
+            if kind == "number":
+                yield kind, float(value) if "." in value else int(value)
+            elif kind in ("double", "single"):
+                yield "text", re.sub(r"\\(.)", r"\1", value)
+            else:
+                yield kind, value

@@ -1,0 +1,98 @@
+"""BM25 as sparse vectors: term weights by Qdrant's own tokeniser, stop words and stemmer; the store adds the IDF.
+
+Document weights are tf · (k + 1) / (tf + k · (1 − b + b · length / average length)) with k = 1.2 and b = 0.75
+(Robertson and Zaragoza, 2009). The average length is fixed when a collection is made and recorded in its manifest.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from qdrant_edge import Bm25
+
+K, B = 1.2, 0.75
+DEFAULT_AVERAGE_LENGTH = 256.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TermWeights:
+    """A sparse vector: term ids, ascending, with their weights."""
+
+    indices: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Bm25Encoder:
+    """Texts to term weights, for one language and average length."""
+
+    language: str = "english"
+    average_length: float = DEFAULT_AVERAGE_LENGTH
+
+    @cached_property
+    def _model(self) -> "Bm25":
+        from qdrant_edge import Bm25, Bm25Config
+
+        return Bm25(Bm25Config(k=K, b=B, avg_len=self.average_length, language=self.language))
+
+    def document(self, text: str) -> TermWeights:
+        """The weights of a document's terms."""
+        vector = self._model.embed_document(text)
+        return _sorted(dict(zip(vector.indices, vector.values, strict=True)))
+
+    def query(self, text: str, expansions: Sequence[str] = (), expansion_weight: float = 0.5) -> TermWeights:
+        """The weights of a query's terms: 1 for its own, `expansion_weight` for those that only an expansion brings.
+
+        A query of stop words alone has no terms.
+        """
+        weights = dict.fromkeys(self._terms(text), 1.0)
+        for expansion in expansions:
+            for term in self._terms(expansion):
+                weights.setdefault(term, expansion_weight)
+        return _sorted(weights)
+
+    def length(self, text: str) -> int:
+        """How many terms a text has, repeated ones each time, stop words not.
+
+        Without length normalisation (b = 0) a term's weight is tf · (k + 1) / (tf + k), which gives tf back.
+        """
+        return round(sum(K * value / (K + 1 - value) for value in self._counter.embed_document(text).values))
+
+    @cached_property
+    def _counter(self) -> "Bm25":
+        from qdrant_edge import Bm25, Bm25Config
+
+        return Bm25(Bm25Config(k=K, b=0.0, language=self.language))
+
+    def _terms(self, text: str) -> list[int]:
+        return list(self._model.embed_query(text).indices)
+
+
+def expand(query: str, synonyms: Mapping[str, Sequence[str]]) -> list[str]:
+    """The synonyms of every table entry that occurs in the query as whole words, in the table's order."""
+    words = f" {' '.join(_words(query))} "
+    return [
+        synonym for term, others in synonyms.items() if f" {' '.join(_words(term))} " in words for synonym in others
+    ]
+
+
+def spell_out(query: str, abbreviations: Mapping[str, str]) -> str:
+    """The query with the meaning of every abbreviation set behind it: `IMU drift` → `IMU (inertial …) drift`."""
+    import re
+
+    for short, meaning in abbreviations.items():
+        query = re.sub(rf"(?<!\w){re.escape(short)}(?!\w)", lambda m, meaning=meaning: f"{m[0]} ({meaning})", query)  # type: ignore[misc]
+    return query
+
+
+def _words(text: str) -> list[str]:
+    import re
+
+    return re.findall(r"\w+", text.lower())
+
+
+def _sorted(weights: Mapping[int, float]) -> TermWeights:
+    ordered = sorted(weights.items())
+    return TermWeights(indices=tuple(i for i, _ in ordered), values=tuple(float(v) for _, v in ordered))

@@ -1,0 +1,141 @@
+"""Rerankers: any that scores a query against texts, behind one call. Third parties enter late."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from math import isfinite
+from typing import Any
+
+from langchain_core.documents import BaseDocumentCompressor, Document
+
+from retrievers.config import CrossEncoderConfig
+from retrievers.embeddings import cause, required_key
+from retrievers.errors import ConfigError, RerankError
+from retrievers.records import RetrievedChunk
+
+log = logging.getLogger(__name__)
+Reranker = Callable[[str, Sequence[str]], list[tuple[int, float | None]]]
+"""A query and texts to (index, score) in the new order; a score is None where the reranker gives only the order."""
+PLACE = "_place"
+
+
+def make_reranker(config: CrossEncoderConfig, env: Mapping[str, str]) -> Reranker:
+    """Build the cross-encoder that the settings name.
+
+    Raises:
+        MissingKeyError: Cohere needs a key that `env` lacks.
+        ConfigError: The package is not installed, or the user's class cannot be loaded.
+    """
+    builders: dict[str, Callable[[], Any]] = {
+        "cohere": lambda: _cohere(config, env),
+        "sentence-transformers": lambda: _sentence_transformers(config.resolved_model),
+        "python": lambda: _from_python(config.resolved_model),
+    }
+    built = builders[config.provider]()
+    name = f"{config.provider}:{config.resolved_model}"
+    inner = _by_compressor(built) if isinstance(built, BaseDocumentCompressor) else _by_scores(built, name)
+    return lambda query, texts: _checked(inner, name, query, texts)
+
+
+def rerank(reranker: Reranker, query: str, candidates: Sequence[RetrievedChunk]) -> tuple[RetrievedChunk, ...]:
+    """Candidates in the reranker's order, each with its score from there and its rank and score from before.
+
+    Equal scores are ordered by chunk id. A reranker that gives no scores leaves those of the candidates, and one that
+    drops candidates drops them here.
+
+    Raises:
+        RerankError: The reranker failed.
+    """
+    order = reranker(query, [found.chunk.text for found in candidates])
+    moved = [_moved(candidates[index], score) for index, score in order]
+    if all(score is not None for _, score in order):
+        moved.sort(key=lambda found: (-found.score, found.chunk.chunk_id))
+    return tuple(replace(found, rank=place) for place, found in enumerate(moved, 1))
+
+
+def _moved(found: RetrievedChunk, score: float | None) -> RetrievedChunk:
+    before = replace(found, original_rank=found.rank, original_score=found.score)
+    if score is None:
+        return before
+    return replace(before, score=score, score_scale="rerank", scores={**found.scores, "rerank": score})
+
+
+def _checked(inner: Reranker, name: str, query: str, texts: Sequence[str]) -> list[tuple[int, float | None]]:
+    if not texts:
+        return []
+    try:
+        order = inner(query, texts)
+    except RerankError:
+        raise
+    except Exception as error:  # every provider has its own tree; the type and status are kept in the message
+        raise RerankError(f"{name} failed to rerank {len(texts)} texts: {cause(error)}") from error
+    indices = [index for index, _ in order]
+    if len(set(indices)) != len(indices) or not all(0 <= index < len(texts) for index in indices):
+        raise RerankError(f"{name} returned an order that is not one of the {len(texts)} texts it was given")
+    if any(score is not None and not isfinite(score) for _, score in order):
+        raise RerankError(f"{name} returned a score that is not a number")
+    return order
+
+
+def _by_compressor(compressor: BaseDocumentCompressor) -> Reranker:
+    """A LangChain document compressor; its order counts, and its `relevance_score` where it sets one."""
+
+    def order(query: str, texts: Sequence[str]) -> list[tuple[int, float | None]]:
+        documents = [Document(page_content=text, metadata={PLACE: place}) for place, text in enumerate(texts)]
+        kept = compressor.compress_documents(documents, query)
+        return [(int(d.metadata[PLACE]), _score(d.metadata.get("relevance_score"))) for d in kept]
+
+    return order
+
+
+def _by_scores(model: Any, name: str) -> Reranker:
+    """A cross-encoder with `score(pairs)`, as LangChain's have, or `predict(pairs)`, as sentence-transformers' have."""
+    call = getattr(model, "score", None) or getattr(model, "predict", None)
+    if call is None:
+        raise ConfigError(
+            f"cross_encoder {name}: expected a LangChain document compressor or an object with score(pairs), "
+            f"got {type(model).__name__}"
+        )
+
+    def order(query: str, texts: Sequence[str]) -> list[tuple[int, float | None]]:
+        scores = [float(score) for score in call([(query, text) for text in texts])]
+        if len(scores) != len(texts):
+            raise RerankError(f"{name} returned {len(scores)} scores for {len(texts)} texts")
+        places = sorted(range(len(texts)), key=lambda place: -scores[place])
+        return [(place, scores[place]) for place in places]
+
+    return order
+
+
+def _score(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _cohere(config: CrossEncoderConfig, env: Mapping[str, str]) -> BaseDocumentCompressor:
+    key = required_key(
+        env, config.api_key_env, "Cohere Rerank", "rerank by mmr, or not at all (--retriever.rerank none)"
+    )
+    import cohere
+    from langchain_cohere import CohereRerank
+
+    client = cohere.ClientV2(key, base_url=config.base_url, timeout=config.timeout_s, client_name="langchain:partner")
+    return CohereRerank(client=client, model=config.resolved_model, top_n=None, cohere_api_key=key)
+
+
+def _sentence_transformers(model: str) -> Any:
+    try:
+        from sentence_transformers import CrossEncoder
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "cross_encoder.provider sentence-transformers needs an extra: pip install 'retrieval-evals[rerank]'"
+        ) from error
+    return CrossEncoder(model)
+
+
+def _from_python(target: str) -> Any:
+    module, _, name = target.partition(":")
+    try:
+        return getattr(import_module(module), name)()
+    except Exception as error:  # the user's own code may raise anything
+        raise ConfigError(f"cross_encoder.model {target!r} cannot be loaded: {cause(error)}") from error
