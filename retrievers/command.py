@@ -81,8 +81,9 @@ def print_error(text: str) -> None:
 
 
 def print_out(text: str) -> None:
-    """Write to standard output, ended by a line break."""
-    sys.stdout.write(text + "\n")
+    """Write to standard output, ended by a line break; `?` stands for what its encoding lacks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
 
 def add_logging_flags(parser: argparse.ArgumentParser) -> None:

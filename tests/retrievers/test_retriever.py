@@ -477,14 +477,14 @@ def test_a_server_that_fails_is_an_error_session_and_recovers(
 
 
 def test_a_server_that_does_not_answer_is_a_timeout_session(server: QdrantServer, folder: RetrieverConfig) -> None:
-    with QdrantRetriever.open(over(server, folder, timeout_s=1), env={}) as opened:
+    with QdrantRetriever.open(over(server, folder, timeout_s=2), env={}) as opened:
         with server.failing(FAULTS["slow"]):
             with ThreadPoolExecutor(2) as pool:
                 session = pool.submit(opened.search, "robot")
                 raised = pool.submit(opened.invoke, "robot")
                 assert session.result().status == "timeout"
                 assert isinstance(raised.exception(), StoreTimeoutError)
-        assert "no answer within 1 s" in (session.result().error or "")
+        assert "no answer within 2 s" in (session.result().error or "")
 
 
 def test_a_server_that_goes_away_is_an_error_session(folder: RetrieverConfig, tmp_path: Path) -> None:
@@ -506,7 +506,7 @@ def test_a_server_that_goes_away_is_an_error_session(folder: RetrieverConfig, tm
 def cohere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[CohereServer, RetrieverConfig]]:
     """The pages in a folder, embedded by Cohere."""
     with CohereServer() as server:
-        embedding = {"provider": "cohere", "base_url": server.url, "timeout_s": 0.5}
+        embedding = {"provider": "cohere", "base_url": server.url}
         config = settings(
             store={"path": str(tmp_path_factory.mktemp("cohere"))}, collection="pages", embedding=embedding, threshold=0
         )
@@ -526,17 +526,18 @@ def test_pages_are_embedded_as_documents_and_queries_as_queries(cohere: tuple[Co
     assert session.chunks[0].chunk.heading == "Calling"
 
 
-@pytest.mark.parametrize("fault", ["401", "404", "slow", "nan", "none", "html"])
+@pytest.mark.parametrize("fault", ["401", "404", "slow", "none", "html"])
 def test_a_provider_that_fails_is_an_error_session_without_the_key(
     cohere: tuple[CohereServer, RetrieverConfig], fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server, config = cohere
-    nan = COHERE_FAULTS["nan"]
+    if fault == "slow":
+        impatient = config.embedding.model_copy(update={"timeout_s": 0.3})
+        config = config.model_copy(update={"embedding": impatient})
     with QdrantRetriever.open(config, env={"COHERE_API_KEY": COHERE_KEY}) as opened:
-        with server.failing(nan if fault == "nan" else COHERE_FAULTS[fault]):
+        with server.failing(COHERE_FAULTS[fault]):
             session = opened.search("robot")
-            with pytest.raises((EmbeddingError, EmbeddingMismatchError)):
+            with pytest.raises(EmbeddingError):
                 opened.invoke("robot")
-        assert opened.search("robot").status == "success"
     assert session.status == "error"
     assert COHERE_KEY not in f"{session}{caplog.text}"

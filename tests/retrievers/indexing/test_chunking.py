@@ -17,7 +17,7 @@ from retrievers.tokens import count_tokens
 from tests.support.markdown_pages import GeneratedPage, Shape, pages, shapes, write_page
 
 budgets = st.sampled_from([16, 17, 24, 40, 64, DEFAULT_MAX_TOKENS])
-patient = settings(deadline=None, max_examples=60)
+patient = settings(deadline=None, max_examples=40)
 MARKDOWN_SIGNS = "ab.1 \n\n\t#-=`~>*_[]()!:|<>{}/\\'\"&;é\r\u2028\x0c\u00a0🤖"
 NO_HEADING_NO_MDX = "ab.1 \n\n\t`~>*_[]()!:|\\'\"&;é\x0c\u00a0🤖"
 

@@ -1,0 +1,122 @@
+"""`python -m retrievers` in processes of its own: exit codes, streams, a store held by another process."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support.collections import indexed, write_pages
+
+pytestmark = pytest.mark.integration
+ROOT = Path(__file__).parents[2]
+HOLD = """
+import sys
+from qdrant_client import QdrantClient
+client = QdrantClient(path=sys.argv[1])
+print("held", flush=True)
+sys.stdin.read()
+client.close()
+"""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The flags that name a collection of pages in a folder."""
+    config = indexed(tmp_path_factory.mktemp("command"))
+    return ["--store.path", str(config.store.path), "--collection", "pages"]
+
+
+def start(
+    *arguments: str,
+    folder: Path,
+    stdout: int = subprocess.PIPE,
+    env: Mapping[str, str] | None = None,
+    warnings: str = "error",
+) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-W", warnings, "-m", "retrievers", *arguments],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+    )
+
+
+def finish(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=60)
+    assert "Traceback" not in (err or "")
+    return process.returncode, out or "", err or ""
+
+
+@pytest.fixture
+def held(store: list[str]) -> Iterator[None]:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, store[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        yield
+        holder.communicate("")
+
+
+def test_pages_are_indexed_and_searched(tmp_path: Path) -> None:
+    write_pages(tmp_path / "handbook" / "docs")
+    code, out, err = finish(start("index", "handbook/docs", folder=tmp_path))
+    assert (code, err) == (0, "")
+    assert out.startswith("3 pages, 9 chunks in collection 'handbook' at .qdrant: 9 added")
+    code, out, err = finish(start("search", "Wie oft? · hz", "--json", "--collection", "handbook", folder=tmp_path))
+    assert (code, err) == (0, "")
+    assert json.loads(out)["query"] == "Wie oft? · hz"
+
+
+@pytest.mark.usefixtures("held")
+def test_a_store_held_by_another_process_is_told_at_once(store: list[str], tmp_path: Path) -> None:
+    running = [start(*command, *store, folder=tmp_path) for command in (["search", "robot"], ["inspect"])]
+    for code, out, err in map(finish, running):
+        assert (code, out) == (2, "")
+        assert err == (
+            f"error: the embedded store at {store[1]} is in use by another process; "
+            "wait for it, or use a server (--store.url)\n"
+        )
+
+
+def test_a_reader_that_goes_away_is_no_error(store: list[str], tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = start("search", "how do nodes stream messages", *store, folder=tmp_path, stdout=writing)
+    os.close(writing)
+    assert finish(process) == (0, "", "")
+
+
+def test_a_terminal_that_knows_only_ascii_gets_question_marks(store: list[str], tmp_path: Path) -> None:
+    query = "how do nodes stream messages"
+    code, out, err = finish(start("search", query, *store, folder=tmp_path, env={"PYTHONIOENCODING": "ascii"}))
+    assert (code, err) == (0, "")
+    assert "ros2 ? topics ? Topics" in out
+
+
+@pytest.mark.parametrize("arguments", [["search", " "], ["search", "robot", "--top-k", "101"], ["search"], []])
+def test_bad_input_ends_with_2_and_a_message(arguments: list[str], tmp_path: Path) -> None:
+    code, out, err = finish(start(*arguments, folder=tmp_path))
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+
+
+def test_an_interruption_ends_with_130(tmp_path: Path) -> None:
+    """A server that accepts and never answers: the command waits until it is interrupted."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        flags = ("--store.url", address, "--store.timeout-s", "60")
+        process = start("inspect", *flags, folder=tmp_path, warnings="ignore")  # of the socket left open
+        connection, _ = silent.accept()
+        process.send_signal(signal.SIGINT)
+        assert finish(process) == (130, "", "interrupted\n")
+        connection.close()

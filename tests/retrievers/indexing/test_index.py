@@ -1,0 +1,599 @@
+"""Pages to a collection in the real embedded store: only what changed, all of it, or nothing."""
+
+import hashlib
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_qdrant import QdrantVectorStore
+from qdrant_client import QdrantClient, models
+
+from retrievers.connection import open_client
+from retrievers.embeddings import CheckedEmbeddings
+from retrievers.errors import CollectionStateError, EmbeddingError, EmbeddingMismatchError, IndexingError
+from retrievers.indexing.index import EMBED_BATCH, Corpus, IndexReport, index_corpus, read_corpus
+from retrievers.retriever import QdrantRetriever
+from retrievers.tokens import count_tokens
+from tests.support.indexing import KILL_AT, HashEmbeddings, content, manifest, settings, write_pages
+
+ROOT = Path(__file__).parents[3]
+PAGES = {
+    "one/alpha.md": (
+        "---\ntitle: Alpha\ntags: [a, b]\nsidebar_position: 1\n---\n\n# Alpha\n\nAlpha text.\n\n## Sub\n\nSub text.\n"
+    ),
+    "one/beta.mdx": "# Beta\n\nBeta text.\n",
+    "two.md": "Two text.\n\n## More\n\nMore text.\n",
+}
+CHUNKS = 5
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    return write_pages(tmp_path / "docs", PAGES)
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[QdrantClient]:
+    opened = open_client(settings(tmp_path / "store").store, {}, create=True)
+    yield opened
+    opened.close()
+
+
+class Indexer:
+    """Indexes the docs folder into one client with counting embeddings."""
+
+    def __init__(self, client: QdrantClient, docs: Path) -> None:
+        self.client = client
+        self.docs = docs
+        self.embeddings = HashEmbeddings()
+
+    def __call__(self, *, changes: dict[str, Any] | None = None, **options: Any) -> IndexReport:
+        self.embeddings = options.pop("embeddings", None) or HashEmbeddings()
+        config = settings(self.docs.parent / "store", **(changes or {}))
+        return index_corpus(self.client, config, self.embeddings, read_corpus(self.docs), **options)
+
+    @property
+    def state(self) -> tuple[Any, Any]:
+        return content(self.client), manifest(self.client)
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        file = self.docs / name
+        source = file.read_text(encoding="utf-8")
+        assert old in source
+        file.write_text(source.replace(old, new), encoding="utf-8")
+
+
+@pytest.fixture
+def index(client: QdrantClient, docs: Path) -> Indexer:
+    return Indexer(client, docs)
+
+
+class TestReading:
+    def test_finds_pages_of_both_suffixes_in_path_order(self, docs: Path) -> None:
+        write_pages(
+            docs, {"UPPER.MD": "Upper.", "notes.txt": "no", "_part.mdx": "no", ".hid.md": "no", "_dir/x.md": "no"}
+        )
+        assert [page.file_path for page in read_corpus(docs).pages] == [
+            "UPPER.MD",
+            "one/alpha.md",
+            "one/beta.mdx",
+            "two.md",
+        ]
+
+    def test_a_missing_folder_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(IndexingError, match=r"gone: expected a folder of Markdown pages, found nothing"):
+            read_corpus(tmp_path / "gone")
+
+    def test_a_file_is_no_folder(self, docs: Path) -> None:
+        with pytest.raises(IndexingError, match=r"two\.md: expected a folder of Markdown pages, found a file"):
+            read_corpus(docs / "two.md")
+
+    def test_a_folder_without_pages_is_refused(self, tmp_path: Path) -> None:
+        write_pages(tmp_path, {"a.txt": "x", "_b.md": "x"})
+        with pytest.raises(IndexingError, match=r"holds no \.md or \.mdx page; nothing was changed"):
+            read_corpus(tmp_path)
+
+    def test_a_byte_order_mark_is_no_text(self, tmp_path: Path) -> None:
+        (tmp_path / "a.md").write_bytes(b"\xef\xbb\xbf---\r\ntitle: T\r\n---\r\ntext\r\n")
+        (page,) = read_corpus(tmp_path).pages
+        assert (page.title, page.text) == ("T", "---\ntitle: T\n---\ntext\n")
+
+    def test_every_fault_is_named_with_its_file_at_once(self, docs: Path) -> None:
+        write_pages(
+            docs,
+            {
+                "b1.md": "---\ntitle: [\n---\nx",
+                "b2.md": "---\ntitle: x\n",
+                "b3.md": "",
+                "b4.md": "---\ntags: a\n---\nx",
+                "two.mdx": "Same address.",
+            },
+        )
+        (docs / "b5.md").write_bytes(b"ok so far \xff\xfe")
+        (docs / "b6.md").symlink_to(docs / "nowhere.md")
+        (docs / "b7.md").mkdir()
+        corpus = read_corpus(docs)
+        assert len(corpus.pages) == len(PAGES)
+        expected = [
+            ("b1.md", "line 2: the front matter is not valid YAML: "),
+            ("b2.md", "line 1: the front matter is not closed by a line of three dashes"),
+            ("b3.md", "the page has no content"),
+            ("b4.md", "front matter: tags must be a list, got 'a'"),
+            ("b5.md", "not UTF-8 (byte 10: invalid start byte)"),
+            ("b6.md", "cannot be read: No such file or directory"),
+            ("b7.md", "cannot be read: Is a directory"),
+            ("two.mdx", "has the address '/docs/two' of two.md"),
+        ]
+        assert len(corpus.faults) == len(expected)
+        for fault, (name, text) in zip(corpus.faults, expected, strict=True):
+            assert fault.startswith(f"{docs / name}: {text}")
+
+    def test_a_broken_line_is_that_of_the_file(self, tmp_path: Path) -> None:
+        (tmp_path / "a.md").write_bytes("---\r\ntitle: T\r\nx: 1\r\ny: 'a' b\r\n---\r\ntext\r\n".encode("utf-8-sig"))
+        assert read_corpus(tmp_path).faults[0].startswith(f"{tmp_path / 'a.md'}: line 4: ")
+
+    @pytest.mark.parametrize(
+        ("first", "second"),
+        [("a.md", "a.mdx"), ("01-a.md", "02-a.md"), ("a/README.md", "a/index.md"), ("a/a.md", "a.md")],
+    )
+    def test_of_two_pages_with_one_address_the_first_is_read(self, tmp_path: Path, first: str, second: str) -> None:
+        corpus = read_corpus(write_pages(tmp_path, {first: "One.", second: "Other."}))
+        assert [page.file_path for page in corpus.pages] == [first]
+        assert corpus.faults == (f"{tmp_path / second}: has the address '/docs/a' of {first}",)
+
+    def test_a_slug_may_clash_too(self, tmp_path: Path) -> None:
+        corpus = read_corpus(write_pages(tmp_path, {"a.md": "A.", "b.md": "---\nslug: /a\n---\nB."}))
+        assert len(corpus.pages) == len(corpus.faults) == 1
+
+
+class TestFingerprint:
+    def of(self, folder: Path, base_url: str = "/docs") -> str:
+        return read_corpus(folder, base_url).fingerprint
+
+    def test_is_the_same_for_the_same_pages_elsewhere(self, docs: Path, tmp_path: Path) -> None:
+        assert self.of(docs) == self.of(write_pages(tmp_path / "copy", PAGES))
+
+    @pytest.mark.parametrize(
+        ("name", "source"),
+        [("two.md", "Two text!\n"), ("new.md", "New."), ("two.md", PAGES["two.md"] + "\n")],
+    )
+    def test_changes_with_any_byte_of_any_page(self, docs: Path, name: str, source: str) -> None:
+        before = self.of(docs)
+        write_pages(docs, {name: source})
+        assert self.of(docs) != before
+
+    def test_changes_with_a_name_and_with_the_base_of_addresses(self, docs: Path) -> None:
+        before = self.of(docs)
+        assert self.of(docs, "/help") != before
+        (docs / "two.md").rename(docs / "three.md")
+        assert self.of(docs) != before
+
+    def test_moving_text_between_pages_is_a_change(self, tmp_path: Path) -> None:
+        one = write_pages(tmp_path / "1", {"a.md": "xy", "b.md": "z"})
+        other = write_pages(tmp_path / "2", {"a.md": "x", "b.md": "yz"})
+        assert self.of(one) != self.of(other)
+
+    def test_ignores_what_is_no_page(self, docs: Path) -> None:
+        before = self.of(docs)
+        write_pages(docs, {"_part.md": "x", "image.svg": "<svg/>"})
+        assert self.of(docs) == before
+
+
+class TestFirstRun:
+    def test_embeds_and_stores_every_chunk(self, index: Indexer) -> None:
+        report = index()
+        assert report == IndexReport(pages=3, chunks=CHUNKS, added=CHUNKS, refreshed=0, removed=0, unchanged=0)
+        assert sorted(index.embeddings.embedded) == sorted(p["page_content"] for p, _ in content(index.client).values())
+        assert len(index.embeddings.embedded) == CHUNKS
+
+    def test_payload_holds_every_field_with_its_type(self, index: Indexer) -> None:
+        index()
+        stored = content(index.client)
+        (point,) = [key for key, (payload, _) in stored.items() if payload["page_content"] == "## Sub\n\nSub text."]
+        payload, vector = stored[point]
+        assert set(payload) == {"page_content", "metadata"}
+        metadata = payload["metadata"]
+        chunk_id = metadata.pop("chunk_id")
+        assert isinstance(chunk_id, str) and len(chunk_id) == 32
+        assert point == str(uuid.uuid5(uuid.NAMESPACE_URL, chunk_id))
+        assert metadata == {
+            "source_url": "/docs/one/alpha",
+            "title": "Alpha",
+            "section_path": "Alpha > Sub",
+            "heading": "Sub",
+            "chunk_index": 1,
+            "total_chunks": 2,
+            "source_document_id": "one/alpha",
+            "content_hash": hashlib.sha256(b"## Sub\n\nSub text.").hexdigest(),
+            "module": "one",
+            "chapter": "alpha",
+            "tags": ["a", "b"],
+            "sidebar_position": 1,
+            "chunk_token_count": count_tokens("## Sub\n\nSub text."),
+            "file_path": "one/alpha.md",
+            "start_line": 11,
+            "end_line": 13,
+            "chunk_text_preview": "## Sub Sub text.",
+        }
+        types = {name: type(value) for name, value in metadata.items()}
+        whole = ("chunk_index", "total_chunks", "chunk_token_count", "start_line", "end_line", "sidebar_position")
+        assert {name for name, kind in types.items() if kind is int} == set(whole)
+        assert len(vector) == 8
+
+    def test_a_page_without_position_has_no_such_field(self, index: Indexer) -> None:
+        index()
+        found = [p["metadata"] for p, _ in content(index.client).values() if p["metadata"]["source_url"] == "/docs/two"]
+        assert len(found) == 2
+        assert all("sidebar_position" not in metadata and metadata["tags"] == [] for metadata in found)
+
+    def test_preview_is_the_first_200_characters_on_one_line(self, index: Indexer) -> None:
+        write_pages(index.docs, {"long.md": "word \n" * 60})
+        index()
+        (preview,) = [
+            p["metadata"]["chunk_text_preview"]
+            for p, _ in content(index.client).values()
+            if p["metadata"]["source_url"] == "/docs/long"
+        ]
+        assert preview == ("word " * 40)
+
+    def test_manifest_records_model_pages_and_state(self, index: Indexer) -> None:
+        index(max_tokens=64)
+        assert manifest(index.client) == {
+            "embedding": {"provider": "python", "model": "tests.support.indexing:make_embeddings", "dimension": 8},
+            "pages_fingerprint": read_corpus(index.docs).fingerprint,
+            "max_tokens": 64,
+            "skipped": [],
+            "state": "complete",
+        }
+        params: Any = index.client.get_collection("pages").config.params.vectors
+        assert (params.size, params.distance) == (8, models.Distance.COSINE)
+
+    def test_the_budget_is_kept(self, index: Indexer) -> None:
+        write_pages(index.docs, {"long.md": "Some words in a sentence. " * 40})
+        index(max_tokens=32)
+        counts = [p["metadata"]["chunk_token_count"] for p, _ in content(index.client).values()]
+        assert max(counts) <= 32 < sum(counts)
+
+    def test_equal_texts_are_embedded_once_and_stored_each(self, index: Indexer) -> None:
+        write_pages(index.docs, {"x.md": "Same words.", "y.md": "Same words."})
+        assert index().added == CHUNKS + 2
+        assert index.embeddings.embedded.count("Same words.") == 1
+
+    def test_progress_counts_up_to_the_whole(self, index: Indexer) -> None:
+        seen: list[tuple[str, int, int]] = []
+        write_pages(index.docs, {"many.md": "".join(f"# H{i}\n\ntext {i}\n\n" for i in range(300))})
+        index(progress=lambda stage, done, total: seen.append((stage, done, total)))
+        total = CHUNKS + 300
+        assert seen == [
+            *(("embedding", min(done, total), total) for done in range(EMBED_BATCH, total + EMBED_BATCH, EMBED_BATCH)),
+            ("writing", 256, total),
+            ("writing", total, total),
+        ]
+
+    def test_a_named_vector_is_made_under_its_name(self, index: Indexer, tmp_path: Path) -> None:
+        changes = {"vector_name": "dense"}
+        assert index(changes=changes).added == CHUNKS
+        assert list(index.client.get_collection("pages").config.params.vectors or []) == ["dense"]
+        assert index(changes=changes).unchanged == CHUNKS
+        index.client.close()
+        config = settings(tmp_path / "store", **changes, threshold=0)
+        with QdrantRetriever.open(config, env={}, embeddings=HashEmbeddings()) as retriever:
+            assert retriever.search("Two text.").chunks[0].chunk.text == "Two text."
+
+
+class TestSecondRun:
+    def test_embeds_nothing_and_writes_nothing(self, index: Indexer, tmp_path: Path) -> None:
+        index()
+
+        def files() -> dict[Path, tuple[bytes, int]]:
+            found = [file for file in (tmp_path / "store").rglob("*") if file.is_file()]
+            return {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in found}
+
+        state, on_disk = index.state, files()
+        report = index()
+        assert report == IndexReport(pages=3, chunks=CHUNKS, added=0, refreshed=0, removed=0, unchanged=CHUNKS)
+        assert index.embeddings.embedded == []
+        assert (index.state, files()) == (state, on_disk)
+
+    def test_in_another_process_finds_the_same(self, index: Indexer, tmp_path: Path) -> None:
+        index()
+        state = index.state
+        index.client.close()
+        index.client = open_client(settings(tmp_path / "store").store, {})
+        try:
+            assert index.state == state
+            assert index().unchanged == CHUNKS
+        finally:
+            index.client.close()
+
+    def test_a_changed_section_embeds_only_its_own_chunk(self, index: Indexer) -> None:
+        index()
+        index.edit("one/alpha.md", "Sub text.", "Other text.")
+        report = index()
+        assert index.embeddings.embedded == ["## Sub\n\nOther text."]
+        assert (report.added, report.refreshed, report.removed, report.unchanged) == (1, 0, 1, CHUNKS - 1)
+        assert len(content(index.client)) == CHUNKS
+
+    def test_moved_lines_refresh_the_payload_without_embedding(self, index: Indexer) -> None:
+        index()
+        before = content(index.client)
+        index.edit("one/alpha.md", "Alpha text.\n", "Alpha text.\n\n\n\n")
+        report = index()
+        assert index.embeddings.embedded == []
+        assert (report.added, report.refreshed, report.removed) == (0, 1, 0)
+        after = content(index.client)
+        (moved,) = [key for key in after if after[key] != before[key]]
+        old, new = before[moved][0]["metadata"], after[moved][0]["metadata"]
+        assert (new["start_line"], new["end_line"]) == (old["start_line"] + 3, old["end_line"] + 3)
+        assert after[moved][1] == before[moved][1]
+        assert after[moved][0]["page_content"] == "## Sub\n\nSub text."
+
+    def test_a_new_title_refreshes_the_chunks_of_its_page(self, index: Indexer) -> None:
+        index()
+        index.edit("one/alpha.md", "sidebar_position: 1\n", "")
+        assert (index().refreshed, index.embeddings.embedded) == (2, [])
+        assert not any("sidebar_position" in payload["metadata"] for payload, _ in content(index.client).values())
+
+    def test_a_removed_page_takes_its_chunks_along(self, index: Indexer) -> None:
+        index()
+        (index.docs / "two.md").unlink()
+        assert index().removed == 2
+        assert {p["metadata"]["source_url"] for p, _ in content(index.client).values()} == {
+            "/docs/one/alpha",
+            "/docs/one/beta",
+        }
+
+    def test_a_new_page_embeds_only_itself(self, index: Indexer) -> None:
+        index()
+        write_pages(index.docs, {"one/aaa.md": "First of all."})
+        assert index().added == 1
+        assert index.embeddings.embedded == ["First of all."]
+
+    def test_an_edit_of_bytes_that_are_no_text_updates_the_record_alone(self, index: Indexer) -> None:
+        index()
+        before, recorded = index.state
+        index.edit("two.md", "More text.\n", "More text.\n\n\n")
+        report = index()
+        assert (report.added, report.refreshed, report.removed) == (0, 0, 0)
+        assert content(index.client) == before
+        assert manifest(index.client)["pages_fingerprint"] != recorded["pages_fingerprint"]
+
+    def test_any_run_ends_where_a_fresh_one_does(self, index: Indexer, tmp_path: Path) -> None:
+        index()
+        index.edit("one/alpha.md", "Alpha text.", "\n\nChanged text.\n\n## New\n\nNew text.")
+        (index.docs / "one/beta.mdx").unlink()
+        write_pages(index.docs, {"three.md": "Three."})
+        index()
+        fresh = QdrantClient(path=str(tmp_path / "fresh"))
+        try:
+            index_corpus(fresh, settings(tmp_path / "fresh"), HashEmbeddings(), read_corpus(index.docs))
+            assert index.state == (content(fresh), manifest(fresh))
+        finally:
+            fresh.close()
+
+
+class TestMassRemoval:
+    def test_more_than_half_is_refused_and_nothing_changes(self, index: Indexer) -> None:
+        index()
+        state = index.state
+        (index.docs / "two.md").unlink()
+        (index.docs / "one/beta.mdx").unlink()
+        with pytest.raises(CollectionStateError, match=r"holds 5 chunks, of which 3 would be removed.*--replace"):
+            index()
+        assert index.state == state
+        assert index.embeddings.embedded == []
+
+    def test_replace_allows_it(self, index: Indexer) -> None:
+        index()
+        (index.docs / "two.md").unlink()
+        (index.docs / "one/beta.mdx").unlink()
+        assert index(replace=True).removed == 3
+
+    def test_half_is_allowed(self, index: Indexer) -> None:
+        (index.docs / "one/beta.mdx").unlink()
+        index()
+        (index.docs / "two.md").unlink()
+        assert (index().removed, len(content(index.client))) == (2, 2)
+
+
+class TestBrokenPages:
+    @pytest.fixture
+    def broken(self, index: Indexer) -> Indexer:
+        index()
+        index.edit("one/alpha.md", "Sub text.", "Other text.")
+        write_pages(index.docs, {"bad.md": "---\ntitle: [\n---\nx"})
+        return index
+
+    def test_by_default_nothing_changes(self, broken: Indexer) -> None:
+        state = broken.state
+        with pytest.raises(
+            IndexingError, match=r"nothing was changed \(--skip-broken.*\n  .*bad\.md: line 2: "
+        ) as caught:
+            broken()
+        assert len(caught.value.faults) == 1
+        assert broken.state == state
+        assert broken.embeddings.embedded == []
+
+    def test_by_default_no_collection_is_made(self, index: Indexer) -> None:
+        write_pages(index.docs, {"bad.md": ""})
+        with pytest.raises(IndexingError):
+            index()
+        assert not index.client.collection_exists("pages")
+
+    def test_skipping_indexes_the_rest_and_records_the_fault(self, broken: Indexer) -> None:
+        report = broken(skip_broken=True)
+        assert (report.pages, report.added, report.removed) == (3, 1, 1)
+        assert [fault.split(": ")[0] for fault in report.skipped] == [str(broken.docs / "bad.md")]
+        recorded = manifest(broken.client)
+        assert (recorded["skipped"], recorded["state"]) == ([str(broken.docs / "bad.md")], "complete")
+
+    def test_mending_the_page_clears_the_record(self, broken: Indexer) -> None:
+        broken(skip_broken=True)
+        write_pages(broken.docs, {"bad.md": "Good now."})
+        assert broken().added == 1
+        assert manifest(broken.client)["skipped"] == []
+
+    def test_skipping_everything_is_refused(self, index: Indexer, tmp_path: Path) -> None:
+        index.docs = write_pages(tmp_path / "other", {"bad.md": ""})
+        with pytest.raises(IndexingError, match="nothing was changed"):
+            index(skip_broken=True)
+        assert not index.client.collection_exists("pages")
+
+    def test_skipping_leaves_out_the_second_page_of_an_address(self, index: Indexer) -> None:
+        write_pages(index.docs, {"two.mdx": "Two text.\n\n## More\n\nOther words.\n"})
+        report = index(skip_broken=True)
+        assert (report.pages, report.chunks) == (3, CHUNKS)
+        assert {p["metadata"]["file_path"] for p, _ in content(index.client).values()} == set(PAGES)
+
+
+class TestEmbeddingFailure:
+    def test_in_the_midst_changes_nothing(self, index: Indexer) -> None:
+        index()
+        state = index.state
+        sections = "".join(f"# H{i}\n\ntext {i}\n\n" for i in range(EMBED_BATCH + 5))
+        write_pages(index.docs, {"many.md": sections + "# Last\n\npoison\n"})
+        failing = HashEmbeddings(poison="poison")
+        with pytest.raises(EmbeddingError, match=r"python:x failed to embed: ConnectionError, the provider went away"):
+            index(embeddings=CheckedEmbeddings(failing, "python:x"))
+        assert len(failing.embedded) == EMBED_BATCH
+        assert index.state == state
+
+    def test_on_a_first_run_makes_no_collection(self, index: Indexer) -> None:
+        with pytest.raises(ConnectionError):
+            index(embeddings=HashEmbeddings(poison="Two"))
+        assert not index.client.collection_exists("pages")
+
+
+class TestOtherCollections:
+    def test_another_model_is_refused(self, index: Indexer) -> None:
+        index()
+        state = index.state
+        index.edit("two.md", "More", "Changed")
+        other = {"embedding": {"provider": "python", "model": "tests.support.indexing:make_other_length"}}
+        with pytest.raises(
+            EmbeddingMismatchError, match=r"embedded by python:\S+make_embeddings, not by python:\S+other"
+        ):
+            index(changes=other)
+        assert index.state == state
+        assert index.embeddings.embedded == []
+
+    def test_vectors_of_another_length_are_refused_before_writing(self, index: Indexer) -> None:
+        index()
+        state = index.state
+        index.edit("two.md", "More text.", "Changed text.")
+        with pytest.raises(EmbeddingMismatchError, match="vectors of 8 and 9 dimensions"):
+            index(embeddings=HashEmbeddings(dimension=9))
+        assert index.state == state
+
+    @pytest.mark.parametrize("nested", [True, False])
+    def test_a_collection_made_by_langchain_is_left_alone(self, index: Indexer, nested: bool) -> None:
+        size = models.VectorParams(size=8, distance=models.Distance.COSINE)
+        index.client.create_collection("pages", vectors_config={"v": size} if nested else size)
+        store = QdrantVectorStore(index.client, "pages", embedding=HashEmbeddings(), vector_name="v" if nested else "")
+        store.add_texts(["theirs", "theirs too"], [{"a": 1}, {"a": 2}])
+        state = index.state
+        expected = "has no dense vector ''" if nested else "was not made by `retrievers index` and is left alone"
+        with pytest.raises(EmbeddingMismatchError if nested else CollectionStateError, match=expected):
+            index()
+        with pytest.raises((EmbeddingMismatchError, CollectionStateError), match=expected):
+            index(replace=True)
+        assert index.state == state
+        assert index.embeddings.embedded == []
+
+    def test_other_collections_of_the_store_stay_as_they_are(self, index: Indexer) -> None:
+        index(changes={"collection": "other"})
+        before = content(index.client, "other")
+        (index.docs / "two.md").unlink()
+        index()
+        assert content(index.client, "other") == before
+
+
+def state_of(store: Path) -> tuple[Any, Any]:
+    opened = QdrantClient(path=str(store))
+    try:
+        return content(opened), manifest(opened)
+    finally:
+        opened.close()
+
+
+def run_index(docs: Path, store: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    model = ["--embedding.provider", "python", "--embedding.model", "tests.support.indexing:make_embeddings"]
+    command = [sys.executable, "-m", "retrievers", "index", str(docs), "--store.path", str(store), "--replace", *model]
+    return subprocess.run(
+        [*command, "--collection", "pages"],
+        cwd=ROOT,
+        env={"PATH": "", **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+CHANGED = {
+    "one/alpha.md": PAGES["one/alpha.md"].replace("Alpha text.", "Alpha text.\n\n"),
+    "one/beta.mdx": "# Beta\n\nOther text.\n",
+    "two.md": "Two text.\n",
+    **{f"new/{n}.md": f"New page {n}.\n" for n in range(5)},
+}
+
+
+@pytest.mark.slow
+class TestKilledWhileWriting:
+    """The process is killed at a call of the client; readers then refuse the collection and a second run mends it."""
+
+    @pytest.mark.parametrize("call", ["upsert:2", "update_collection:1"])
+    def test_on_the_first_run(self, docs: Path, tmp_path: Path, call: str) -> None:
+        self.check(docs, tmp_path, call)
+
+    @pytest.mark.parametrize("call", ["overwrite_payload:1", "delete:1"])
+    def test_on_a_later_run(self, docs: Path, tmp_path: Path, call: str) -> None:
+        self.index_here(docs, tmp_path / "store")
+        (docs / "one/beta.mdx").unlink()
+        write_pages(docs, CHANGED)
+        self.check(docs, tmp_path, call)
+
+    def test_before_anything_was_marked_leaves_the_collection_as_it_was(self, docs: Path, tmp_path: Path) -> None:
+        self.index_here(docs, tmp_path / "store")
+        state = state_of(tmp_path / "store")
+        write_pages(docs, CHANGED)
+        assert self.killed(docs, tmp_path / "store", "update_collection:1")
+        assert state_of(tmp_path / "store") == state
+
+    def check(self, docs: Path, tmp_path: Path, call: str) -> None:
+        store, undisturbed = tmp_path / "store", tmp_path / "undisturbed"
+        assert self.killed(docs, store, call)
+        with pytest.raises(CollectionStateError, match="unfinished: an indexing run was interrupted; run it again"):
+            QdrantRetriever.open(settings(store), env={}, embeddings=HashEmbeddings())
+        report = self.index_here(docs, store)
+        fresh = self.index_here(docs, undisturbed)
+        assert report.chunks == fresh.chunks == fresh.added
+        assert state_of(store) == state_of(undisturbed)
+        with QdrantRetriever.open(settings(store), env={}, embeddings=HashEmbeddings()) as retriever:
+            assert retriever.info.points == fresh.chunks
+
+    def killed(self, docs: Path, store: Path, call: str) -> bool:
+        done = run_index(docs, store, **{KILL_AT: call})
+        return (done.returncode, done.stdout) == (-9, "")
+
+    def index_here(self, docs: Path, store: Path) -> IndexReport:
+        config = settings(store)
+        client = open_client(config.store, {}, create=True)
+        try:
+            return index_corpus(client, config, HashEmbeddings(), read_corpus(docs), replace=True)
+        finally:
+            client.close()
+
+
+def test_a_corpus_without_faults_and_pages_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "only.md").write_text("", encoding="utf-8")
+    assert read_corpus(tmp_path) == Corpus(
+        pages=(),
+        faults=(f"{tmp_path / 'only.md'}: the page has no content",),
+        fingerprint=read_corpus(tmp_path).fingerprint,
+    )

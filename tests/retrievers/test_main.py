@@ -1,0 +1,327 @@
+"""`python -m retrievers search|inspect` in the test's own process: what is printed, and what bad input gets."""
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from retrievers.__main__ import default_collection, main
+from retrievers.config import RetrieverConfig
+from retrievers.connection import open_client
+from tests.support.cohere_server import KEY as COHERE_KEY
+from tests.support.cohere_server import CohereServer
+from tests.support.collections import fill, indexed, write_pages
+from tests.support.commands import own_logging
+from tests.support.loopback import free_port
+from tests.support.qdrant_server import FAULTS, QdrantServer
+from tests.support.qdrant_server import KEY as QDRANT_KEY
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty working folder: no `.env` and no `.qdrant`."""
+    monkeypatch.chdir(tmp_path)
+    with own_logging():
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> RetrieverConfig:
+    return indexed(tmp_path_factory.mktemp("main"))
+
+
+@pytest.fixture(scope="module")
+def store(folder: RetrieverConfig) -> list[str]:
+    """The flags that name the collection of pages."""
+    return ["--store.path", str(folder.store.path), "--collection", "pages"]
+
+
+@pytest.fixture
+def server() -> Iterator[QdrantServer]:
+    with QdrantServer() as running:
+        yield running
+
+
+def refused(arguments: list[str], capsys: Captured) -> str:
+    """What a command that ends with exit code 2 says on standard error, and nothing on standard output."""
+    assert main(arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "Traceback" not in shown.err
+    return shown.err
+
+
+def test_search_prints_ranked_results_and_a_summary(store: list[str], capsys: Captured) -> None:
+    assert main(["search", "how do nodes stream messages", *store]) == 0
+    shown = capsys.readouterr()
+    lines = shown.out.splitlines()
+    assert lines[0].startswith(" 1  0.") and lines[0].endswith("  ros2/topics.md:6-6")
+    assert lines[1].strip() == "ros2 › topics › Topics"
+    assert lines[2].strip().startswith("A topic is a named bus over which nodes stream messages")
+    assert "· semantic · top_k 5 · threshold 0.3 · pages" in shown.out
+    assert "Confidence " in shown.out
+    assert shown.err == ""
+
+
+def test_search_prints_the_session_as_json(store: list[str], capsys: Captured) -> None:
+    assert main(["search", "rates › hz", "--json", "--top-k", "2", "--threshold", "0", *store]) == 0
+    session = json.loads(capsys.readouterr().out)
+    assert (session["status"], session["query"]) == ("success", "rates › hz")
+    assert session["parameters"] | {"top_k": 2, "threshold": 0.0, "collection": "pages"} == session["parameters"]
+    assert [chunk["rank"] for chunk in session["chunks"]] == [1, 2]
+
+
+def test_search_says_when_nothing_reaches_the_threshold(store: list[str], capsys: Captured) -> None:
+    assert main(["search", "what is the capital of France", "--threshold", "1", *store]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("No result.\n")
+    assert "Best matches below the threshold (not part of the result):" in shown
+    assert "Warning: all 5 candidates are below the threshold 1" in shown
+    assert "Try: lower the threshold to 0." in shown
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("", "error: the query is empty; expected a question or some words\n"),
+        (" \t", "error: the query is empty; expected a question or some words\n"),
+        ("word " * 600, "error: the query is too long: 600 words and 3000 characters; at most 512 words and 4000"),
+        ("x" * 4001, "error: the query is too long: 1 words and 4001 characters; at most 512 words and 4000"),
+    ],
+)
+def test_a_bad_query_is_refused_before_anything_is_opened(query: str, message: str, capsys: Captured) -> None:
+    assert refused(["search", query, "--store.path", "nowhere"], capsys).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--top-k", "0"], "top_k: Input should be greater than or equal to 1, got '0' (set by the command line)"),
+        (["--top-k", "101"], "top_k: Input should be less than or equal to 100, got '101' (set by the command line)"),
+        (["--top-k", "five"], "top_k: Input should be a valid integer"),
+        (["--threshold", "1.5"], "threshold: Input should be less than or equal to 1, got '1.5'"),
+        (["--threshold", "-0.1"], "threshold: Input should be greater than or equal to 0, got '-0.1'"),
+        (["--mode", "hybrid"], "mode: Input should be 'semantic', got 'hybrid'"),
+        (["--embedding.provider", "opneai"], "embedding.provider: Input should be 'wordllama', 'cohere' or 'python'"),
+        (
+            ["--metadata.required", "titel"],
+            "metadata.required: 'titel' is not a field of a chunk; did you mean 'title'",
+        ),
+        (["--metadata.map", "{a"], "--metadata.map: '{a' is not valid YAML"),
+        (["--store.url", "localhost"], "store.url: expected an http:// or https:// address"),
+        (["--collection", "../x"], "collection: expected a name without"),
+        (["--config", "none.yaml"], "none.yaml: cannot be read: No such file or directory"),
+        (["--log-file", "."], "--log-file .: cannot be written: Is a directory"),
+    ],
+)
+def test_a_bad_setting_is_refused(flags: list[str], message: str, capsys: Captured) -> None:
+    assert refused(["search", "robot", *flags], capsys).startswith(f"error: {message}")
+
+
+def test_every_bad_setting_is_named_at_once(capsys: Captured) -> None:
+    shown = refused(["search", "robot", "--top-k", "0", "--threshold", "1.5", "--store.timeout-s", "0"], capsys)
+    assert [line.removeprefix("error: ").partition(":")[0] for line in shown.splitlines()] == [
+        "store.timeout_s",
+        "top_k",
+        "threshold",
+    ]
+
+
+def test_an_unknown_flag_names_the_nearest_once(capsys: Captured) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["search", "robot", "--store.pth", "x"])
+    assert caught.value.code == 2
+    shown = capsys.readouterr().err
+    assert shown.count("'--store.path'") == 1
+
+
+@pytest.mark.parametrize("command", [["search", "robot"], ["inspect"]])
+def test_a_missing_store_is_named_and_not_made(command: list[str], tmp_path: Path, capsys: Captured) -> None:
+    assert refused(command, capsys).startswith("error: no embedded store at .qdrant: index pages into it first")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [["search", "robot"], ["inspect"]])
+def test_a_missing_collection_names_the_nearest(command: list[str], store: list[str], capsys: Captured) -> None:
+    shown = refused([*command, *store[:2], "--collection", "page"], capsys)
+    assert "no collection 'page'" in shown
+    assert "did you mean 'pages'?" in shown
+
+
+@pytest.mark.parametrize("command", [["search", "robot"], ["inspect"]])
+def test_a_store_in_use_is_told(
+    command: list[str], folder: RetrieverConfig, store: list[str], capsys: Captured
+) -> None:
+    holder = open_client(folder.store, {})
+    try:
+        assert "is in use by another process; wait for it" in refused([*command, *store], capsys)
+    finally:
+        holder.close()
+
+
+def test_another_model_is_refused(store: list[str], capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "expected it in COHERE_API_KEY" in refused(
+        ["search", "robot", *store, "--embedding.provider", "cohere"], capsys
+    )
+    monkeypatch.setenv("COHERE_API_KEY", COHERE_KEY)
+    shown = refused(["search", "robot", *store, "--embedding.provider", "cohere"], capsys)
+    assert "was embedded by wordllama:l2_supercat_256, but the query would be embedded by cohere" in shown
+    assert COHERE_KEY not in shown
+
+
+def test_settings_come_from_file_environment_and_dotenv(
+    folder: RetrieverConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """`.env` names the collection, the environment top_k, the file the store and threshold, a flag overrides top_k."""
+    (tmp_path / ".env").write_text("RAG_DEFAULT_COLLECTION=pages\nRAG_DEFAULT_TOP_K=4\n")
+    monkeypatch.setenv("RAG_DEFAULT_TOP_K", "3")
+    monkeypatch.setenv("QDRANT_URL", f"http://127.0.0.1:{free_port()}")
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump({"store": {"path": str(folder.store.path)}, "threshold": 0}))
+    assert main(["search", "robot", "--config", "r.yaml"]) == 0
+    assert "3 returned of 3 found" in capsys.readouterr().out
+    assert main(["search", "robot", "--config", "r.yaml", "--top-k", "2"]) == 0
+    assert "2 returned of 2 found" in capsys.readouterr().out
+
+
+def test_a_server_is_searched_and_inspected_like_a_folder(
+    server: QdrantServer, store: list[str], tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.api_key = QDRANT_KEY
+    monkeypatch.setenv("QDRANT_API_KEY", QDRANT_KEY)
+    there = ["--store.url", server.url, "--collection", "pages"]
+    assert main(["index", str(write_pages(tmp_path / "pages")), *there]) == 0
+    assert f"3 pages, 9 chunks in collection 'pages' at {server.url}: 9 added" in capsys.readouterr().out
+    for command in (["search", "how do nodes stream messages", "--json"], ["inspect"]):
+        shown = []
+        for place in (there, store):
+            assert main([*command, *place]) == 0
+            shown.append(capsys.readouterr().out)
+        if "--json" in command:
+            sessions = [json.loads(text) for text in shown]
+            assert timeless(sessions[0]) == timeless(sessions[1])
+        else:
+            assert without_examples(shown[0]) == without_examples(shown[1])
+    assert {request.headers["api-key"] for request in server.requests} == {QDRANT_KEY}
+
+
+def timeless(session: dict[str, object]) -> dict[str, object]:
+    chunks = session["chunks"]
+    assert isinstance(chunks, list)
+    return {
+        **{key: value for key, value in session.items() if key not in ("session_id", "timings", "below_threshold")},
+        "chunks": [{**chunk, "retrieved_at": None} for chunk in chunks],
+    }
+
+
+def without_examples(shown: str) -> list[str]:
+    """Examples are of the first point, which is another one in a folder."""
+    return [line[:50] if line.startswith("  metadata.") else line[:20] for line in shown.splitlines()]
+
+
+@pytest.mark.parametrize("command", [["search", "robot"], ["inspect"]])
+@pytest.mark.parametrize("fault", ["401", "500", "502 HTML", "200 HTML"])
+def test_a_server_that_fails_is_told(server: QdrantServer, command: list[str], fault: str, capsys: Captured) -> None:
+    with server.failing(FAULTS[fault]):
+        shown = refused([*command, "--store.url", server.url], capsys)
+    assert shown.startswith(f"error: collection 'physical_ai_handbook' at {server.url}: answered ")
+
+
+def test_an_unreachable_server_is_told(capsys: Captured) -> None:
+    address = f"http://127.0.0.1:{free_port()}"
+    shown = refused(["search", "robot", "--store.url", address], capsys)
+    assert f"at {address}: cannot be reached (ConnectError" in shown
+
+
+def test_a_wrong_dimension_is_told_with_the_likely_model(server: QdrantServer, capsys: Captured) -> None:
+    fill(server.client, "theirs", [[1.0] * 1024], [{"page_content": "a robot"}])
+    shown = refused(["search", "robot", "--store.url", server.url, "--collection", "theirs"], capsys)
+    assert "holds vectors of 1024 dimensions (as cohere (embed-english-v3.0) makes)" in shown
+
+
+def test_a_search_that_fails_is_told_and_logged_with_its_query(
+    server: QdrantServer, tmp_path: Path, capsys: Captured
+) -> None:
+    there = ["--store.url", server.url, "--collection", "pages"]
+    assert main(["index", str(write_pages(tmp_path / "pages")), *there, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    fault = FAULTS["500"]
+    with server.failing(type(fault)(reply=fault.reply, on="/points/query")):
+        shown = refused(["search", "robot", *there, "--log-file", "log.jsonl"], capsys)
+    assert "answered 500 Internal Server Error: panicked" in shown
+    logged = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    (failed,) = [entry for entry in logged if entry["level"] == "ERROR"]
+    assert (failed["query"], failed["collection"]) == ("robot", "pages")
+
+
+def test_a_provider_that_fails_is_told_without_the_key(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COHERE_API_KEY", COHERE_KEY)
+    with CohereServer() as cohere:
+        flags = ["--store.path", "db", "--collection", "pages", "--embedding.provider", "cohere"]
+        flags += ["--embedding.base-url", cohere.url]
+        assert main(["index", str(write_pages(tmp_path / "pages")), *flags]) == 0
+        monkeypatch.setenv("COHERE_API_KEY", "co-other-SECRET")
+        capsys.readouterr()
+        shown = refused(["search", "robot", *flags, "--verbose", "--log-file", "log.jsonl"], capsys)
+    assert "UnauthorizedError, status 401, the API key was refused" in shown
+    assert "SECRET" not in shown + (tmp_path / "log.jsonl").read_text()
+
+
+def test_inspect_shows_a_collection_and_proposes_its_setting(store: list[str], capsys: Captured) -> None:
+    assert main(["inspect", *store]) == 0
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[:3] == [
+        "Collection   pages",
+        "Points       9",
+        "Vectors      (unnamed): 256; distance cosine",
+    ]
+    assert "Embedded by  wordllama:l2_supercat_256\nState        complete\n" in shown
+    assert "metadata.source_url" in shown
+    assert "Not found: none" in shown
+
+
+def test_inspect_reads_a_foreign_collection_that_search_would_refuse(server: QdrantServer, capsys: Captured) -> None:
+    fill(server.client, "theirs", [[1.0, 0.0]], [{"body": "a robot", "href": "/a", "chunk_idx": 0}])
+    flags = ["--store.url", server.url, "--collection", "theirs"]
+    assert main(["inspect", *flags]) == 0
+    shown = capsys.readouterr().out
+    assert "Embedded by  none recorded" in shown
+    assert "text_key: body" in shown and "source_url: href" in shown and "chunk_index: chunk_idx" in shown
+    assert "holds no vector with a text under payload key 'page_content'" in refused(
+        ["search", "robot", *flags], capsys
+    )
+
+
+def test_inspect_reads_an_empty_collection(server: QdrantServer, capsys: Captured) -> None:
+    fill(server.client, "theirs", [[1.0, 0.0]], [{}])
+    server.client.delete("theirs", [0])
+    assert main(["inspect", "--store.url", server.url, "--collection", "theirs"]) == 0
+    assert "Points       0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("physical_ai_handbook/docs", "physical_ai_handbook"),
+        ("handbook", "handbook"),
+        ("my site/Docs", "my_site"),
+        ("a.b (v2)", "a_b_v2_"),
+        ("x/content/../pages", "x"),
+        ("/", "docs"),
+        ("/docs", "docs"),
+    ],
+)
+def test_a_collection_is_named_after_the_folder_of_its_pages(path: str, name: str) -> None:
+    assert default_collection(Path(path)) == name
+
+
+def test_commands_leave_other_loggers_alone(store: list[str]) -> None:
+    before = logging.getLogger().handlers[:]
+    main(["search", "robot", *store])
+    assert logging.getLogger().handlers == before
