@@ -18,6 +18,7 @@ from evals.records import Summary
 from retrievers.errors import ConfigError
 from tests.support.mlflow_server import MlflowServer, mlflow_server
 from tests.support.results import golden, result
+from tests.support.shared import shared_folder
 
 SETTINGS = {
     "seed": 0,
@@ -33,11 +34,12 @@ def config(**settings: Any) -> TrackingConfig:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A working directory in which the database is made once for all tests of this file."""
-    made = tmp_path_factory.mktemp("tracking")
+def folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Path]:
+    """A working directory whose database all tests of this file share."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(made)
+        with shared_folder(tmp_path_factory, worker_id, "tracking") as made:
+            patch.chdir(made)
+            tracking.start(config(), "zeroth", {}).end("FINISHED")
         yield made
 
 

@@ -2,72 +2,32 @@
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support import recorder
-from tests.support.child import Finished, default_run
+from tests.support.child import Finished
+from tests.support.surroundings import SECRET
 
 pytestmark = pytest.mark.integration
-ELSEWHERE = "203.0.113.7"  # of a network that is reserved for examples
-SECRET = "s3cr3t-marked"
-ENVIRONMENT = {
-    **{
-        name: f"{SECRET}-{name.lower()}"
-        for name in (
-            "COHERE_API_KEY", "CO_API_KEY", "QDRANT_API_KEY", "LANGSMITH_API_KEY", "LANGCHAIN_API_KEY", "HF_TOKEN",
-            "HUGGING_FACE_HUB_TOKEN", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "DATABRICKS_TOKEN",
-            "AWS_SECRET_ACCESS_KEY",
-            "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN",
-        )
-    },
-    "QDRANT_URL": f"http://{ELSEWHERE}:6333",
-    "CO_API_URL": f"http://{ELSEWHERE}/cohere",
-    "LANGSMITH_TRACING": "true",
-    "LANGSMITH_TRACING_V2": "true",
-    "LANGCHAIN_TRACING_V2": "true",
-    "LANGSMITH_ENDPOINT": f"http://{ELSEWHERE}/langsmith",
-    "MLFLOW_TRACKING_URI": f"http://me:{SECRET}-uri@{ELSEWHERE}:5000",
-    "MLFLOW_REGISTRY_URI": f"http://{ELSEWHERE}:5000",
-    "MLFLOW_EXPERIMENT_NAME": "another",
-    "MLFLOW_EXPERIMENT_ID": "77",
-    "MLFLOW_RUN_ID": "0123456789abcdef0123456789abcdef",
-    "MLFLOW_DISABLE_TELEMETRY": "false",
-    "RAGAS_DO_NOT_TRACK": "false",
-    "DO_NOT_TRACK": "0",
-    "HF_HUB_OFFLINE": "0",
-    "HF_DATASETS_OFFLINE": "0",
-    "HF_ENDPOINT": f"http://{ELSEWHERE}/hf",
-    "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{ELSEWHERE}:4318",
-    "RAG_DEFAULT_TOP_K": "50",
-    "RAG_SIMILARITY_THRESHOLD": "0.9",
-    "RAG_DEFAULT_COLLECTION": "theirs",
-    "RAG_SEARCH_MODE": "hybrid",
-}  # fmt: skip
 TIMED = ("time_ms",)
 
 
-@pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """The default run, with what it connected to and started in `events.json` beside its folder."""
-    folder = tmp_path_factory.mktemp("watched") / "work"
-    folder.mkdir()
-    return default_run(folder, ["-P", recorder.__file__, folder.parent / "events.json"], ENVIRONMENT)
-
-
-def events(watched: Finished) -> list[list[str]]:
-    found: list[list[str]] = json.loads((watched.folder.parent / "events.json").read_text())
+@pytest.fixture
+def events(events_file: Path) -> list[list[str]]:
+    found: list[list[str]] = json.loads(events_file.read_text())
     return found
 
 
-def test_nothing_but_this_machine_is_connected_to(watched: Finished) -> None:
+def test_nothing_but_this_machine_is_connected_to(watched: Finished, events: list[list[str]]) -> None:
     assert watched.code in (0, 1), watched.err
-    assert [event for event in events(watched) if event[0] != "process"] == []
+    assert [event for event in events if event[0] != "process"] == []
 
 
-def test_no_process_is_started_but_those_that_ask_for_the_commit_and_the_machine(watched: Finished) -> None:
-    assert {event[1] for event in events(watched) if event[0] == "process"} <= {"git", "uname"}
+def test_no_process_is_started_but_those_that_ask_for_the_commit_and_the_machine(events: list[list[str]]) -> None:
+    assert {event[1] for event in events if event[0] == "process"} <= {"git", "uname"}
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,8 @@ def _record(events: list[list[str]], event: str, arguments: tuple[Any, ...]) -> 
 def main() -> int:
     """Record, run, write."""
     events: list[list[str]] = []
-    sys.addaudithook(lambda event, arguments: _record(events, event, arguments))
+    watched = {*ADDRESSED, *NAMED, *STARTED}
+    sys.addaudithook(lambda event, arguments: _record(events, event, arguments) if event in watched else None)
     from evals.run import main as run
 
     try:
