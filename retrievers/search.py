@@ -16,7 +16,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.connection import store_errors
 from retrievers.errors import StoreError
 from retrievers.keyword import TermWeights
-from retrievers.payload import payload_keys, to_chunk
+from retrievers.payload import filter_path, payload_keys, to_chunk
 from retrievers.probes import Probe, ask, bm25, cosine, point_id, scores_of, sparse
 from retrievers.records import Chunk, RetrievedChunk
 
@@ -312,5 +312,5 @@ def _condition(name: str, values: Sequence[str], config: RetrieverConfig) -> "mo
     if name == "point_id":
         return models.HasIdCondition(has_id=[known for value in values if (known := point_id(value)) is not None])
     match = models.MatchAny(any=list(values))
-    keys = payload_keys(name, config.metadata)
+    keys = map(filter_path, payload_keys(name, config.metadata))
     return models.Filter(should=[models.FieldCondition(key=key, match=match) for key in keys])
