@@ -277,10 +277,14 @@ def check_query(query: str) -> None:
     """Refuse a query that cannot be searched for.
 
     Raises:
-        QueryError: It is blank, or longer than 512 words or 4,000 characters.
+        QueryError: It is blank, or longer than 512 words or 4,000 characters, or no text that can be written.
     """
     if not query.strip():
         raise QueryError("the query is empty; expected a question or some words")
+    try:
+        query.encode()
+    except UnicodeEncodeError as error:
+        raise QueryError(f"the query holds half a character at place {error.start} (a lone surrogate)") from None
     words = len(query.split())
     if words > MAX_QUERY_WORDS or len(query) > MAX_QUERY_CHARACTERS:
         raise QueryError(
