@@ -139,7 +139,7 @@ class CacheConfig(Settings):
     """What is remembered between searches: query vectors on disk, results in memory. Each call may pass it by.
 
     Attributes:
-        embeddings: `auto` keeps those of hosted models; a local one is faster than a file, or unknown by its name alone.
+        embeddings: `auto` keeps those of hosted models; a local one is faster than a file, or not known by its name.
     """
 
     embeddings: Literal["auto", "on", "off"] = Field("auto", description="keep query vectors on disk: auto, on or off")
