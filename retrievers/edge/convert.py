@@ -9,7 +9,7 @@ import qdrant_edge as edge
 from qdrant_client import models
 
 from retrievers.edge import vectors
-from retrievers.edge.spec import Spec, as_json
+from retrievers.edge.spec import Spec, as_json, is_json
 from retrievers.errors import StoreError, StoreUnsupportedError
 
 LARGEST_ID = 2**64 - 1
@@ -32,7 +32,7 @@ def to_engine(points: Iterable[models.PointStruct] | models.Batch, spec: Spec) -
         edge.Point(
             point_id,
             {name: columns[name][point_id] for name in row if point_id in columns[name]},
-            as_json(struct.payload or {}, f"payload of point {point_id}"),
+            _payload(struct.payload, point_id),
         )
         for struct, point_id, row in zip(structs, ids, named, strict=True)
     ]
@@ -147,15 +147,17 @@ def _named(vector: Any, whose: str) -> dict[str, Any]:
     raise StoreUnsupportedError(f"{whose}: a vector of type {type(vector).__name__}; embed before storing")
 
 
+def _payload(given: Any, point_id: int | str) -> Any:
+    return given if is_json(given) and given else as_json(given or {}, f"payload of point {point_id}")
+
+
 def _column(
     named: Sequence[Mapping[str, Any]], ids: Sequence[int | str], spec: Spec, name: str
 ) -> Mapping[int | str, Any]:
     """The vectors of one name by point id, checked all at once."""
     rows = {i: vectors_of[name] for i, vectors_of in zip(ids, named, strict=True) if name in vectors_of}
     whose = [f"point {i}" for i in rows]
-    if any(isinstance(row, models.SparseVector) for row in rows.values()):
-        if odd := [i for i, row in rows.items() if not isinstance(row, models.SparseVector)]:
-            raise StoreError(f"point {odd[0]}: expected a sparse vector under {name!r}, as other points have")
+    if name in spec.sparse:
         vectors.check_sparse(spec, name, list(rows.values()), whose)
         return {i: vectors.to_engine(row) for i, row in rows.items() if row.indices}
     return dict(zip(rows, vectors.check_dense(spec, name, list(rows.values()), whose), strict=True))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 HALF_WRITTEN = ".atomicwrite"
 """Beginning of the folders in which the engine prepares a file that it then moves into place."""
-BLOCK = 1 << 20
+ZEROS = bytes(1 << 16)
 
 
 def copy_tree(source: Path, target: Path) -> None:
@@ -66,8 +66,11 @@ def _copy_file(source: Path, target: Path) -> None:
             read.seek(start)
             write.seek(start)
             left = end - start
-            while left and (block := read.read(min(BLOCK, left))):
-                write.write(block)
+            while left and (block := read.read(min(len(ZEROS), left))):
+                if block == ZEROS[: len(block)]:
+                    write.seek(len(block), os.SEEK_CUR)
+                else:
+                    write.write(block)
                 left -= len(block)
         write.truncate(size)
 

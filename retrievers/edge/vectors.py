@@ -28,8 +28,11 @@ def check_dense(spec: Spec, name: str, rows: Sequence[Any], whose: Sequence[str]
         StoreError: A value is not finite in float32, or there is no such dense vector.
     """
     if name not in spec.dense:
-        raise _wrong_kind(spec, name, "sparse", "dense") if name in spec.sparse else spec.unknown_vector(name)
+        raise _wrong_kind(spec, name, whose[0]) if name in spec.sparse else spec.unknown_vector(name)
     size = spec.dense[name].size
+    for row, who in zip(rows, whose, strict=True):
+        if isinstance(row, models.SparseVector):
+            raise _wrong_kind(spec, name, who)
     plain = [row.tolist() if isinstance(row, np.ndarray) else list(row) for row in rows]
     for row, who in zip(plain, whose, strict=True):
         if row and isinstance(row[0], (list, tuple, np.ndarray)):
@@ -51,13 +54,16 @@ def check_sparse(spec: Spec, name: str, rows: Sequence[models.SparseVector], who
             or there is no such sparse vector.
     """
     if name not in spec.sparse:
-        raise _wrong_kind(spec, name, "dense", "sparse") if name in spec.dense else spec.unknown_vector(name)
+        raise _wrong_kind(spec, name, whose[0]) if name in spec.dense else spec.unknown_vector(name)
     for row, who in zip(rows, whose, strict=True):
-        if len(row.indices) != len(row.values):
-            raise StoreError(f"{who}: vector {name!r} has {len(row.indices)} indices but {len(row.values)} values")
-        if len(set(row.indices)) != len(row.indices):
+        if not isinstance(row, models.SparseVector):
+            raise _wrong_kind(spec, name, who)
+        indices, count = row.indices, len(row.indices)
+        if count != len(row.values):
+            raise StoreError(f"{who}: vector {name!r} has {count} indices but {len(row.values)} values")
+        if len(set(indices)) != count:
             raise StoreError(f"{who}: vector {name!r} has an index twice; add up the values of equal indices")
-        if row.indices and (min(row.indices) < 0 or max(row.indices) > LARGEST_INDEX):
+        if count and (min(indices) < 0 or max(indices) > LARGEST_INDEX):
             raise StoreError(f"{who}: vector {name!r} has an index outside 0 to {LARGEST_INDEX}")
     _finite([row.values for row in rows], whose, name)
 
@@ -81,7 +87,8 @@ def _is_finite(values: Any) -> bool:
         return values.dtype.kind in "fiu" and bool(np.isfinite(values.astype(np.float32)).all())
 
 
-def _wrong_kind(spec: Spec, name: str, is_: str, given: str) -> StoreError:
-    others = [key for key in (spec.dense if given == "dense" else spec.sparse)]
-    have = f"the {given} vectors are {', '.join(map(repr, others))}" if others else f"it has no {given} vector"
-    return StoreError(f"vector {name!r} of the collection is {is_}, but a {given} one was given; {have}")
+def _wrong_kind(spec: Spec, name: str, who: str) -> StoreError:
+    """A dense vector where the collection has a sparse one, or the other way round."""
+    is_, given, fitting = ("dense", "sparse", spec.sparse) if name in spec.dense else ("sparse", "dense", spec.dense)
+    have = f"its {given} vectors are {', '.join(map(repr, fitting))}" if fitting else f"it has no {given} vector"
+    return StoreError(f"{who}: vector {name!r} of the collection is {is_}, but a {given} one was given; {have}")

@@ -24,7 +24,9 @@ State = dict[str, Any]
 def state(version: int) -> State:
     """The whole collection as version `version` leaves it; every version differs in every point and in their number."""
     ids = [i for i in range(300) if (i * 7 + version) % 5]
-    return {str(i): [{"v": version, "text": f"page {i} " * 20}, [float(i % 9 + 1), float(version % 13 + 1)]] for i in ids}
+    return {
+        str(i): [{"v": version, "text": f"page {i} " * 20}, [float(i % 9 + 1), float(version % 13 + 1)]] for i in ids
+    }
 
 
 def change(path: Path, version: int) -> None:
@@ -69,10 +71,10 @@ def main(path: Path, trials: int, seed: int) -> None:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         found, whole = json.loads(_child(lambda: look(path)))
-        print(json.dumps({"before": before, "tried": version, "found": found, "whole": whole}), flush=True)
+        sys.stdout.write(json.dumps({"before": before, "tried": version, "found": found, "whole": whole}) + "\n")
         before = found
     _child(lambda: change(path, trials + 1))
-    print(_child(lambda: look(path)))
+    sys.stdout.write(_child(lambda: look(path)))
 
 
 def _fork(work: Callable[[], Any], answer: int | None = None) -> int:

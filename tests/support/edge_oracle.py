@@ -122,26 +122,32 @@ def matches(given: models.Filter, payload: Mapping[str, Any], point_id: Any) -> 
 
 
 def _holds(condition: Any, payload: Mapping[str, Any], point_id: Any) -> bool:
-    if isinstance(condition, models.Filter):
-        return matches(condition, payload, point_id)
-    if isinstance(condition, models.HasIdCondition):
-        return point_id in condition.has_id
-    if isinstance(condition, models.IsEmptyCondition):
-        return _empty(_at(payload, condition.is_empty.key))
-    if isinstance(condition, models.IsNullCondition):
-        return _null(_at(payload, condition.is_null.key))
-    if isinstance(condition, models.NestedCondition):
-        parts = [part for value in _at(payload, condition.nested.key.removesuffix("[]")) for part in value or []]
-        return any(matches(condition.nested.filter, part, None) for part in parts)
-    assert isinstance(condition, models.FieldCondition)
-    found = _at(payload, condition.key)
+    match condition:
+        case models.Filter():
+            held = matches(condition, payload, point_id)
+        case models.HasIdCondition():
+            held = point_id in condition.has_id
+        case models.IsEmptyCondition():
+            held = _empty(_at(payload, condition.is_empty.key))
+        case models.IsNullCondition():
+            held = _null(_at(payload, condition.is_null.key))
+        case models.NestedCondition():
+            parts = [part for value in _at(payload, condition.nested.key.removesuffix("[]")) for part in value or []]
+            held = any(matches(condition.nested.filter, part, None) for part in parts)
+        case _:
+            held = _field(condition, _at(payload, condition.key))
+    return held
+
+
+def _field(condition: models.FieldCondition, found: list[Any]) -> bool:
     if condition.is_empty is not None:
         return _empty(found) == condition.is_empty
     if condition.is_null is not None:
         return _null(found) == condition.is_null
     if condition.values_count is not None:
         counts = [0 if v is None else len(v) if isinstance(v, list) else 1 for v in found] or [0]
-        return any(condition.values_count.gte <= n < condition.values_count.lt for n in counts)  # type: ignore[operator]
+        low, high = condition.values_count.gte or 0, condition.values_count.lt or 0
+        return any(low <= count < high for count in counts)
     flat = [one for value in found for one in (value if isinstance(value, list) else [value]) if one is not None]
     return any(_fits(condition, value) for value in flat)
 

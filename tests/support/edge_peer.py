@@ -26,7 +26,8 @@ def main(path: Path, name: str) -> None:
                     answer = "closed"
         except StoreError as error:
             answer = f"{type(error).__name__}: {error}"
-        print(json.dumps(answer), flush=True)
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

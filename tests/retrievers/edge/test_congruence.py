@@ -1,5 +1,6 @@
 """EdgeClient, qdrant-client's local mode and brute force agree on random collections, histories and searches."""
 
+import itertools
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -74,7 +75,7 @@ def upsert_few(rng: random.Random, oracle: Oracle, edge: EdgeClient, local: Qdra
 
 
 def delete_ids(rng: random.Random, oracle: Oracle, edge: EdgeClient, local: QdrantClient) -> None:
-    ids = [world.point_id(rng) for _ in range(rng.randint(1, 10))]
+    ids: list[Any] = [world.point_id(rng) for _ in range(rng.randint(1, 10))]
     edge.delete(NAME, ids)
     local.delete(NAME, ids)
     oracle.points = {i: point for i, point in oracle.points.items() if i not in ids}
@@ -89,7 +90,7 @@ def delete_fitting(rng: random.Random, oracle: Oracle, edge: EdgeClient, local: 
 
 
 def overwrite(rng: random.Random, oracle: Oracle, edge: EdgeClient, local: QdrantClient) -> None:
-    ids = [i for i in oracle.points if rng.random() < 0.2]
+    ids: list[Any] = [i for i in oracle.points if rng.random() < 0.2]
     new = world.payload(rng)
     if ids:
         edge.overwrite_payload(NAME, new, ids)
@@ -114,7 +115,7 @@ def compare_search(rng: random.Random, oracle: Oracle, edge: EdgeClient, local: 
             found = top(searcher(client, {**options, "score_threshold": threshold}), count)
             assert_same(found, ordered(expected)[:count], f"{type(client).__name__}, {says}")
         batch = edge.query_batch_points(NAME, [request(options, threshold, count)] * 2)
-        alone = edge.query_points(NAME, **options, score_threshold=threshold, limit=count)  # type: ignore[arg-type]
+        alone = edge.query_points(NAME, **options, score_threshold=threshold, limit=count)
         assert [pairs(each.points) for each in batch] == [pairs(alone.points)] * 2
 
 
@@ -139,7 +140,7 @@ def pairs(points: Sequence[models.ScoredPoint]) -> Ranking:
 def between(rng: random.Random, ranking: Ranking) -> float | None:
     """A threshold in a gap between two scores, so that no rounding decides."""
     scores = [score for _, score in ranking]
-    gaps = [(a + b) / 2 for a, b in zip(scores, scores[1:], strict=False) if abs(a - b) > 1e-3]
+    gaps = [(a + b) / 2 for a, b in itertools.pairwise(scores) if abs(a - b) > 1e-3]
     return rng.choice(gaps) if gaps else None
 
 
