@@ -58,12 +58,12 @@ def to_id(value: Any) -> int | str:
 
 def record(found: edge.Record) -> models.Record:
     """A stored point, as qdrant_client gives it."""
-    return models.Record.model_construct(id=_id(found.id), payload=found.payload, vector=_vectors(found.vector))
+    return models.Record(id=_id(found.id), payload=found.payload, vector=_vectors(found.vector))
 
 
 def scored(found: edge.ScoredPoint) -> models.ScoredPoint:
     """A found point, as qdrant_client gives it."""
-    return models.ScoredPoint.model_construct(
+    return models.ScoredPoint(
         id=_id(found.id),
         version=found.version,
         score=found.score,

@@ -72,7 +72,8 @@ class Draft:
         """The copy, to write to; an engine that fails half way spoils the whole change."""
         with self._lock:
             if not self.touched:
-                self._copy()
+                with self._whole(), engine.engine_errors(f"copying collection {self._folder.name!r}"):
+                    self._copy()
             with self.reading() as view:
                 try:
                     yield view
@@ -97,8 +98,9 @@ class Draft:
             if self.exists:
                 raise StoreError(f"collection {self._folder.name!r} exists; delete it first, or choose another name")
             self._folder.check_name()
-            self._path.mkdir(parents=True)
-            self._spec, self._shard = spec, engine.create(self._path / "shard", spec)
+            with self._whole(), engine.engine_errors(f"making collection {self._folder.name!r}"):
+                self._path.mkdir(parents=True)
+                self._spec, self._shard = spec, engine.create(self._path / "shard", spec)
             self._wrote()
 
     def delete(self) -> None:
@@ -152,6 +154,15 @@ class Draft:
         files.sync(self._folder.path)
         files.sync(self._folder.path.parent)
         self._folder.put_in_force(self._id)
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Leave nothing half made in the draft's folder."""
+        try:
+            yield
+        except BaseException:
+            self._drop()
+            raise
 
     def _wrote(self) -> None:
         self.touched = True

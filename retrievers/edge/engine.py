@@ -8,18 +8,20 @@ from pathlib import Path
 import qdrant_edge as edge
 
 from retrievers.edge.spec import Spec
-from retrievers.errors import StoreError
+from retrievers.errors import RetrievalError, StoreError
 
 log = logging.getLogger(__name__)
 
 
 @contextmanager
 def engine_errors(doing: str) -> Iterator[None]:
-    """Turn what the engine raises, panics included, into a StoreError that begins with `doing`."""
+    """Turn what the engine and the disk raise, panics included, into a StoreError that begins with `doing`."""
     try:
         yield
-    except StoreError:
+    except RetrievalError:
         raise
+    except OSError as error:
+        raise StoreError(f"{doing}: {error}") from error
     except Exception as error:
         raise StoreError(f"{doing}: the embedded engine says: {error}") from error
     except BaseException as error:

@@ -79,6 +79,8 @@ class Folder:
         Raises:
             StoreError: The file that says so is damaged.
         """
+        if len(self.path.name) > LONGEST_NAME:
+            return None
         try:
             with (self.path / "CURRENT").open("rb", buffering=0) as file:
                 text = file.read().decode("ascii", "replace")

@@ -175,17 +175,15 @@ class EdgeReader:
         with self._view(collection_name) as view:
             batch = [search.to_engine(request, view) for request in requests]
             found = view.shard.query_batch(edge.QueryBatchRequest(batch)) if batch else []
-        return [QueryResponse.model_construct(points=[convert.scored(one) for one in each]) for each in found]
+        return [QueryResponse(points=[convert.scored(one) for one in each]) for each in found]
 
     @contextmanager
     def _view(self, name: str) -> Iterator[View]:
         """What to read from: the change that the caller is inside of, or the generation in force."""
         self._check_open()
         draft = self._changes.draft(name)
-        with (
-            draft.reading() if draft is not None and draft.touched else self._views.current(name) as view,
-            engine_errors(f"collection {name!r} at {self.path}"),
-        ):
+        reading = draft.reading() if draft is not None and draft.touched else self._views.current(name)
+        with engine_errors(f"collection {name!r} at {self.path}"), reading as view:
             yield view
 
     def _check_open(self) -> None:

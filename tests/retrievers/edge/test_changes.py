@@ -192,6 +192,23 @@ def test_a_disk_that_fails_at_the_end(pages: EdgeClient, monkeypatch: pytest.Mon
     assert ids(pages) == [1, 2]
 
 
+def test_a_disk_that_fails_at_the_beginning(pages: EdgeClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = folder(pages)
+    with pages.changing(NAME):
+        with monkeypatch.context() as patched:
+
+            def fail(source: Path, target: Path) -> None:
+                target.mkdir()
+                raise OSError(28, "No space left on device")
+
+            patched.setattr(files, "copy_tree", fail)
+            with pytest.raises(StoreError, match=r"copying collection 'pages': .*No space left"):
+                pages.upsert(NAME, [point(2)])
+            assert folder(pages) == before
+        pages.upsert(NAME, [point(3)])
+    assert ids(pages) == [1, 3]
+
+
 def test_left_overs_are_swept_by_the_next_writer(pages: EdgeClient, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(draft.Draft, "discard", lambda self: None)  # as if the process had been killed

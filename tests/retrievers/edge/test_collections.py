@@ -82,6 +82,7 @@ def test_any_name_is_a_folder_of_its_own(client: EdgeClient, name: str) -> None:
 def test_names_that_cannot_be(client: EdgeClient, name: str) -> None:
     with pytest.raises(StoreError, match="expected 1 to 200"):
         client.create_collection(name, PAIR)
+    assert not client.collection_exists(name)
 
 
 def test_missing_collection_is_named_with_the_nearest(client: EdgeClient) -> None:
