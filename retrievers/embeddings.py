@@ -43,6 +43,10 @@ class StaticEmbeddings(Embeddings):
             vectors: list[list[float]] = self._model.embed(texts, norm=True).tolist()
         return vectors
 
+    def embed_queries(self, texts: list[str]) -> list[list[float]]:
+        """Embed queries; the same vectors as `embed_documents` gives."""
+        return self.embed_documents(texts)
+
     def embed_query(self, text: str) -> list[float]:
         """Embed one query; the same vector as `embed_documents` gives."""
         return self.embed_documents([text])[0]
@@ -99,6 +103,17 @@ class CheckedEmbeddings(Embeddings):
         """
         return self._checked(lambda: [self.inner.embed_query(text)], [text])[0]
 
+    def embed_queries(self, texts: list[str]) -> list[list[float]]:
+        """Embed queries in as few requests as the provider allows; the same vectors as `embed_query` one by one.
+
+        Raises:
+            EmbeddingError: As for `embed_documents`.
+        """
+        batch = getattr(self.inner, "embed_queries", None)
+        if not texts:
+            return []
+        return self._checked(lambda: batch(texts) if batch else [self.inner.embed_query(t) for t in texts], texts)
+
     def _checked(self, call: Callable[[], list[list[float]]], texts: list[str]) -> list[list[float]]:
         try:
             vectors = call()
@@ -131,7 +146,14 @@ def _cohere(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
     warnings.filterwarnings("ignore", category=PydanticDeprecationWarning, module=r"(langchain_)?cohere\.")
     # max_retries counts attempts; the SDK below retries 429 and 5xx by itself, so one layer here is enough
     options: dict[str, Any] = {"max_retries": 1, "request_timeout": config.timeout_s}
-    return CohereEmbeddings(model=config.resolved_model, cohere_api_key=key, base_url=config.base_url, **options)
+
+    class BatchingCohereEmbeddings(CohereEmbeddings):
+        def embed_queries(self, texts: list[str]) -> list[list[float]]:
+            return self.embed(texts, input_type="search_query")
+
+    return BatchingCohereEmbeddings(
+        model=config.resolved_model, cohere_api_key=key, base_url=config.base_url, **options
+    )
 
 
 def required_key(env: Mapping[str, str], name: str, provider: str, otherwise: str) -> str:
