@@ -363,4 +363,7 @@ def check_query(query: str) -> None:
 
 def _document(found: RetrievedChunk) -> Document:
     metadata = {**to_metadata(found.chunk), "score": found.score, "score_scale": found.score_scale, "rank": found.rank}
+    metadata["scores"] = dict(found.scores)
+    if found.original_rank is not None:
+        metadata |= {"original_rank": found.original_rank, "original_score": found.original_score}
     return Document(id=found.chunk.point_id, page_content=found.chunk.text, metadata=metadata)
