@@ -8,17 +8,19 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
 from pydantic.warnings import PydanticDeprecationWarning
 
+from retrievers import faults, retry
 from retrievers.config import EmbeddingConfig
-from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
+from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, RetrievalError
 from retrievers.settings import api_key
 
 log = logging.getLogger(__name__)
+Typed = TypeVar("Typed", bound=RetrievalError)
 
 
 class StaticEmbeddings(Embeddings):
@@ -71,15 +73,21 @@ def checked(embeddings: Embeddings, config: EmbeddingConfig) -> "CheckedEmbeddin
     """Embeddings with typed errors, known in messages by the configured names."""
     if isinstance(embeddings, CheckedEmbeddings):
         return embeddings
-    return CheckedEmbeddings(embeddings, f"{config.provider}:{config.resolved_model}")
+    name = f"{config.provider}:{config.resolved_model}"
+    return CheckedEmbeddings(embeddings, name, config.timeout_s, retried=config.provider != "python")
 
 
 class CheckedEmbeddings(Embeddings):
-    """Embeddings whose failures are typed and whose vectors are finite, one for each text, of one dimension."""
+    """Embeddings whose failures are typed and whose vectors are finite, one for each text, of one dimension.
 
-    def __init__(self, inner: Embeddings, name: str) -> None:
+    What may pass by itself is tried again (see `retrievers.retry`), unless `retried` is off.
+    """
+
+    def __init__(self, inner: Embeddings, name: str, timeout_s: float = 30.0, *, retried: bool = True) -> None:
         self.inner = inner
         self.name = name
+        self._timeout_s = timeout_s
+        self._retried = retried
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed texts for storage (Cohere: `search_document`).
@@ -100,12 +108,9 @@ class CheckedEmbeddings(Embeddings):
         return self._checked(lambda: [self.inner.embed_query(text)], [text])[0]
 
     def _checked(self, call: Callable[[], list[list[float]]], texts: list[str]) -> list[list[float]]:
-        try:
-            vectors = call()
-        except EmbeddingError:
-            raise
-        except Exception as error:  # every provider has its own tree; the type and status are kept in the message
-            raise EmbeddingError(f"{self.name} failed to embed: {cause(error)}") from error
+        vectors = retry.attempt(
+            lambda: self._typed(call), name="embed", timeout_s=self._timeout_s, retried=self._retried
+        )
         if len(vectors) != len(texts):
             raise EmbeddingError(f"{self.name} returned {len(vectors)} vectors for {len(texts)} texts")
         try:
@@ -120,6 +125,33 @@ class CheckedEmbeddings(Embeddings):
             )
         return vectors
 
+    def _typed(self, call: Callable[[], list[list[float]]]) -> list[list[float]]:
+        try:
+            return call()
+        except EmbeddingError:
+            raise
+        except Exception as error:  # every provider has its own tree; the type and status are kept in the message
+            raise marked(EmbeddingError(f"{self.name} failed to embed: {cause(error)}"), error) from error
+
+
+def marked(typed: Typed, error: Exception) -> Typed:
+    """Our error for a provider's, marked with what a retry must know of it."""
+    return typed.marked(
+        transient=faults.is_transient(error),
+        retry_after_s=faults.retry_after_s(getattr(error, "headers", None)),
+        timed_out=faults.timed_out(error),
+    )
+
+
+def once(call: Callable[..., Any], timeout_s: float) -> Callable[..., Any]:
+    """A call of the Cohere SDK without the SDK's own retries, in what the deadline leaves of its timeout."""
+
+    def request(**kwargs: Any) -> Any:
+        options = {"max_retries": 0, "timeout_in_seconds": retry.time_left(timeout_s)}
+        return call(**kwargs, request_options=options)
+
+    return request
+
 
 def _cohere(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
     key = required_key(
@@ -129,9 +161,11 @@ def _cohere(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
 
     # both libraries call what Pydantic deprecates, at every request; catch_warnings would not be safe among threads
     warnings.filterwarnings("ignore", category=PydanticDeprecationWarning, module=r"(langchain_)?cohere\.")
-    # max_retries counts attempts; the SDK below retries 429 and 5xx by itself, so one layer here is enough
+    # neither library tries again: this max_retries counts attempts, and the SDK below, which retries by itself, may not
     options: dict[str, Any] = {"max_retries": 1, "request_timeout": config.timeout_s}
-    return CohereEmbeddings(model=config.resolved_model, cohere_api_key=key, base_url=config.base_url, **options)
+    made = CohereEmbeddings(model=config.resolved_model, cohere_api_key=key, base_url=config.base_url, **options)
+    made.client.embed = once(made.client.embed, config.timeout_s)
+    return made
 
 
 def required_key(env: Mapping[str, str], name: str, provider: str, otherwise: str) -> str:

@@ -18,13 +18,14 @@ from retrievers import confidence, search
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, RetrieverConfig
 from retrievers.connection import CollectionInfo, check_collection, describe, open_client, store_errors
 from retrievers.embeddings import checked, make_embeddings
-from retrievers.errors import EmbeddingMismatchError, QueryError, RetrievalError, StoreTimeoutError
+from retrievers.errors import EmbeddingMismatchError, QueryError, RetrievalError
 from retrievers.keyword import Bm25Encoder, expand, spell_out
 from retrievers.mmr import diversify
 from retrievers.payload import to_metadata
 from retrievers.pushdown import compile_filters
 from retrievers.records import Candidates, Chunk, RetrievalSession, RetrievedChunk, StageTimings
 from retrievers.rerank import Reranker, make_reranker, rerank
+from retrievers.retry import bounded, stage
 from retrievers.search import EncodedQuery
 from retrievers.selection import Selection, select
 from retrievers.settings import build, environment, file_layer
@@ -120,6 +121,7 @@ class QdrantRetriever(BaseRetriever):
         """
         return self._candidates(queries, depth or self.settings.candidates)
 
+    @bounded
     def candidates_by_vector(
         self, query: str, vector: Sequence[float], *, depth: int | None = None
     ) -> tuple[RetrievedChunk, ...]:
@@ -129,7 +131,10 @@ class QdrantRetriever(BaseRetriever):
             RetrievalError: Search or reranking failed.
         """
         encoded = self._encode(query, vector)
-        found = search.candidates(self.client, self.settings, [encoded], depth or self.settings.candidates, self._among)
+        with stage("search"):
+            found = search.candidates(
+                self.client, self.settings, [encoded], depth or self.settings.candidates, self._among
+            )
         return self._reranked(query, found[0])
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
@@ -160,15 +165,18 @@ class QdrantRetriever(BaseRetriever):
         found = self._candidates([query], self._depth_in_use)[0]
         return [_document(chunk) for chunk in self.select(found.chunks).chunks]
 
+    @bounded
     def _candidates(self, queries: Sequence[str], depth: int) -> list[Candidates]:
         for query in queries:
             check_query(query)
         start = time.perf_counter()
-        vectors = [self.embeddings.embed_query(self._spelt_out(query)) for query in queries]
+        with stage("embed"):
+            vectors = [self.embeddings.embed_query(self._spelt_out(query)) for query in queries]
         self._check_dimension(vectors)
         encoded = [self._encode(query, vector) for query, vector in zip(queries, vectors, strict=True)]
         embedded = time.perf_counter()
-        found = search.candidates(self.client, self.settings, encoded, depth, self._among)
+        with stage("search"):
+            found = search.candidates(self.client, self.settings, encoded, depth, self._among)
         searched = time.perf_counter()
         chunks = [self._reranked(query, candidates) for query, candidates in zip(queries, found, strict=True)]
         end = time.perf_counter()
@@ -214,9 +222,11 @@ class QdrantRetriever(BaseRetriever):
         if not candidates:
             return candidates
         if self._reranker:
-            return rerank(self._reranker, query, candidates)
+            with stage("rerank"):
+                return rerank(self._reranker, query, candidates)
         if self.settings.rerank == "mmr":
-            vectors = search.vectors_of(self.client, self.settings, candidates)
+            with stage("rerank"):
+                vectors = search.vectors_of(self.client, self.settings, candidates)
             return diversify(candidates, vectors, self.settings.mmr_lambda)
         return candidates
 
@@ -250,14 +260,14 @@ class QdrantRetriever(BaseRetriever):
 
     def _failed(self, query: str, error: RetrievalError) -> RetrievalSession:
         blank = isinstance(error, QueryError) and not query.strip()
-        timeout = isinstance(error, StoreTimeoutError)
         if not isinstance(error, QueryError):
-            log.error("search failed: %s", error, extra={"query": query, "collection": self.settings.collection})
+            known = {"query": query, "collection": self.settings.collection}
+            log.error("search failed: %s", error, extra={**known, "stage": error.stage, "attempt": error.attempts})
         return RetrievalSession(
             session_id=uuid.uuid4().hex,
             query=query,
             parameters=self._parameters(),
-            status="success" if blank else "timeout" if timeout else "error",
+            status="success" if blank else "timeout" if error.timed_out else "error",
             error=None if blank else str(error),
             warnings=(str(error),) if blank else (),
             embedding=self._embedding(None),
