@@ -13,10 +13,10 @@ run: $(VENV)/.installed  ## set up, then run the default experiment
 	$(BIN)/python -m evals.run
 
 test: $(VENV)/.installed-dev  ## set up, then run all tests
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 quick: $(VENV)/.installed-dev  ## run the tests that take seconds
-	$(BIN)/python -m pytest -n 2 -m "not slow and not integration"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not integration"
 
 check: $(VENV)/.installed-dev  ## lint, formatting, types
 	$(BIN)/ruff check .

@@ -57,7 +57,7 @@ def measure_latency(
         RetrievalError: A call failed.
     """
     for number in range(warmup):
-        _checked(retriever.search(cases[number % len(cases)].query))
+        _checked(retriever.search(cases[number % len(cases)].query, use_cache=False))
     calls = [case for _ in range(repeats) for case in cases]
     serial: dict[str, Ranked] = {}
     passes = []
@@ -91,7 +91,7 @@ def repeat(
     found = []
     for done, case in enumerate(cases, 1):
         for _ in range(repeats):
-            again = retriever.candidates([case.query])[0]
+            again = retriever.candidates([case.query], use_cache=False)[0]
             found.append(_compare(retriever, case.id, first[case.id], again))
         progress("repeating", done, len(cases))
     return tuple(found)
@@ -131,7 +131,7 @@ def _call(retriever: QdrantRetriever, calls: Sequence[Case], level: int, progres
     stage = "timing" if level == 1 else f"timing ×{level}"
     sessions: list[RetrievalSession] = []
     with ThreadPoolExecutor(level) as pool:
-        for session in pool.map(lambda case: retriever.search(case.query), calls):
+        for session in pool.map(lambda case: retriever.search(case.query, use_cache=False), calls):
             sessions.append(_checked(session))
             progress(stage, len(sessions), len(calls))
     return sessions

@@ -1,6 +1,6 @@
 """The flow of an evaluation, every collaborator passed in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from evals.dataset.load import GoldenSet
 from evals.dataset.relevance import Relevance, evidence_urls, labelled_ids, resolve
 from evals.metrics import VERDICT_METRIC, choose
 from evals.metrics.base import Context, Metric, QueryMetric, summarise, within
-from evals.records import Observation, Observed, RunResult, Score, Summary, ValidationReport
+from evals.records import LatencyPass, Observation, Observed, Repetition, RunResult, Score, Summary, ValidationReport
 from evals.sources import Sources
 from evals.verdicts import validate
 from retrievers.config import dump
@@ -66,7 +66,7 @@ def evaluate(
     """
     metrics = choose([*config.metrics, *config.criteria], config.latency.concurrency)
     gates.check_names(config.criteria, [*metrics, VERDICT_METRIC])
-    observed = observe(config, golden, retriever, grounds.relevance, progress)
+    observed = observe(config, metrics, golden, retriever, grounds.relevance, progress)
     context = Context(
         required=config.retriever.metadata.required,
         sources=sources,
@@ -92,24 +92,28 @@ def evaluate(
 
 def observe(
     config: ExperimentConfig,
+    metrics: Collection[str],
     golden: GoldenSet,
     retriever: QdrantRetriever,
     relevance: Mapping[str, Relevance],
     progress: candidates.Progress,
 ) -> Observed:
-    """Retrieve every case once at full depth, then time single calls and repeat queries."""
+    """Retrieve every case once at full depth; time single calls and repeat queries if a metric needs it."""
     found = candidates.collect(retriever, golden.cases, progress)
-    latency = candidates.measure_latency(
-        retriever,
-        golden.cases,
-        warmup=config.latency.warmup,
-        repeats=config.latency.repeats,
-        concurrency=config.latency.concurrency,
-        progress=progress,
-    )
-    repetitions = candidates.repeat(
-        retriever, golden.cases, found, repeats=config.determinism.repeats, progress=progress
-    )
+    latency: tuple[LatencyPass, ...] = ()
+    if any(name.startswith("latency/") for name in metrics):
+        latency = candidates.measure_latency(
+            retriever,
+            golden.cases,
+            warmup=config.latency.warmup,
+            repeats=config.latency.repeats,
+            concurrency=config.latency.concurrency,
+            progress=progress,
+        )
+    repetitions: tuple[Repetition, ...] = ()
+    if any(name.startswith("determinism/") for name in metrics):
+        repeats = config.determinism.repeats
+        repetitions = candidates.repeat(retriever, golden.cases, found, repeats=repeats, progress=progress)
     observations = tuple(
         Observation(
             case=case,

@@ -21,6 +21,7 @@ from evals.config import ExperimentConfig
 from evals.files import check_writable, write
 from evals.quiet import silence
 from retrievers.command import (
+    EXIT_INCOMPLETE,
     Parser,
     add_logging_flags,
     print_error,
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("evals.run")  # not __main__, which no handler listens to
 EXPERIMENTS = Path(__file__).parent / "experiments"
 EXIT_FAILED = 1
-EXIT_INCOMPLETE = 3
 MAX_FAILED_SHARE = 0.05
 Progress = Callable[[str, int, int], None]
 

@@ -5,13 +5,14 @@ import sqlite3
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import numpy as np
 
+from retrievers.config import CacheConfig
 from retrievers.errors import ConfigError
 
 Value = TypeVar("Value")
@@ -52,7 +53,7 @@ class EmbeddingCache:
             self._db.execute("DELETE FROM vectors WHERE created < ?", (clock() - ttl_s,))
         except (OSError, sqlite3.Error) as error:
             raise ConfigError(
-                f"the embedding cache {file} cannot be used ({error}); set cache.path, or cache.embeddings: off"
+                f"the cache of query vectors {file} cannot be used ({error}); set cache.path, or cache.embeddings: off"
             ) from error
 
     @property
@@ -84,11 +85,11 @@ class EmbeddingCache:
 class ResultCache(Generic[Value]):
     """The latest results in memory; all of them are dropped when the collection's version changes."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, version: Hashable) -> None:
         self._size = size
         self._lock = threading.Lock()
         self._entries: OrderedDict[Hashable, Value] = OrderedDict()
-        self._version: Hashable = None
+        self._version = version
         self._hits = self._misses = 0
 
     @property
@@ -96,12 +97,12 @@ class ResultCache(Generic[Value]):
         """How often it was asked, and how often it knew."""
         return CacheStats(hits=self._hits, misses=self._misses)
 
-    def get(self, key: Hashable, version: Hashable) -> Value | None:
-        """The result of a key at this version of the collection."""
+    def get(self, key: Hashable, version: Callable[[], Hashable]) -> Value | None:
+        """The result of a key, if the collection still has the version that it had; asked only when there is one."""
         with self._lock:
-            if version != self._version:
+            if key in self._entries and (now := version()) != self._version:
                 self._entries.clear()
-                self._version = version
+                self._version = now
             found = self._entries.get(key)
             self._hits += found is not None
             self._misses += found is None
@@ -109,14 +110,25 @@ class ResultCache(Generic[Value]):
                 self._entries.move_to_end(key)
             return found
 
-    def put(self, key: Hashable, version: Hashable, value: Value) -> None:
-        """Keep a result, unless the collection has changed since it was asked for."""
+    def put(self, key: Hashable, value: Value) -> None:
+        """Keep a result, as of the version last seen: should the collection have changed since, `get` will find out."""
         with self._lock:
-            if version == self._version and self._size:
-                self._entries[key] = value
-                self._entries.move_to_end(key)
-                while len(self._entries) > self._size:
-                    self._entries.popitem(last=False)
+            self._entries[key] = value
+            self._entries.move_to_end(key)
+            while len(self._entries) > self._size:
+                self._entries.popitem(last=False)
+
+
+def open_embedding_cache(config: CacheConfig, provider: str, env: Mapping[str, str]) -> EmbeddingCache | None:
+    """The cache of query vectors that the settings ask for, None when they ask for none.
+
+    Raises:
+        ConfigError: Its file cannot be used.
+    """
+    if config.embeddings == "off" or (config.embeddings == "auto" and provider != "cohere"):
+        return None
+    home = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return EmbeddingCache(config.path or home / "retrieval-evals" / "query-vectors.sqlite", config.ttl_s)
 
 
 def _digest(key: tuple[str, ...]) -> str:

@@ -16,6 +16,7 @@ from typing import NoReturn
 from retrievers.errors import ConfigError, RetrievalError, nearest, redacted
 
 EXIT_USER_ERROR = 2
+EXIT_INCOMPLETE = 3
 EXIT_INTERRUPTED = 130
 LOG_FIELDS = ("query", "query_id", "stage", "collection", "attempt")
 log = logging.getLogger(__name__)
@@ -60,6 +61,10 @@ def run(main: Callable[[], int]) -> int:
     except BrokenPipeError:  # the reader of our output went away, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception as error:  # a fault of ours must not pass for a criterion that failed, which exits with 1
+        log.exception("internal error")
+        print_error(f"internal error, please report it with the lines above: {type(error).__name__}: {error}")
+        return EXIT_INCOMPLETE
 
 
 @contextmanager

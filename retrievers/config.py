@@ -146,6 +146,19 @@ class KeywordConfig(Settings):
     synonym_weight: float = Field(0.5, gt=0, lt=1, description="weight of a synonym; the query's own terms weigh 1")
 
 
+class CacheConfig(Settings):
+    """What is remembered between searches: query vectors on disk, results in memory. Each call may pass it by.
+
+    Attributes:
+        embeddings: `auto` keeps those of hosted models; a local one is faster than a file, or not known by its name.
+    """
+
+    embeddings: Literal["auto", "on", "off"] = Field("auto", description="keep query vectors on disk: auto, on or off")
+    path: Path | None = Field(None, description="file of the query vectors; in the user's cache folder if left out")
+    ttl_s: float = Field(3600.0, gt=0, description="seconds a query vector is kept")
+    results: int = Field(256, ge=0, le=100_000, description="how many results are kept in memory; 0 for none")
+
+
 class CrossEncoderConfig(Settings):
     """Which cross-encoder reranks: Cohere Rerank, a local sentence-transformers model, or any of the user's.
 
@@ -217,6 +230,7 @@ class RetrieverConfig(Settings):
     cross_encoder: CrossEncoderConfig = Field(
         default_factory=lambda: CrossEncoderConfig.model_validate({}), description="the cross-encoder"
     )
+    cache: CacheConfig = Field(default_factory=lambda: CacheConfig.model_validate({}), description="what is kept")
     abbreviations: Mapping[str, str] = Field(default_factory=dict, description="short form: meaning, for embedding")
     filters: str | Mapping[str, Any] | None = Field(None, description="what every candidate must meet")
     group_by: str | None = Field(None, description="field of which each value is returned once")

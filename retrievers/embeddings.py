@@ -3,6 +3,7 @@
 Third parties enter late: each library is imported when its provider is built.
 """
 
+import functools
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +22,9 @@ from retrievers.settings import api_key
 
 log = logging.getLogger(__name__)
 Typed = TypeVar("Typed", bound=RetrievalError)
+Embed = Callable[[list[str]], list[list[float]]]
+REQUEST_TEXTS = 96
+"""Most texts of one call, which Cohere takes in one request: what fails is then all that is asked for again."""
 
 
 class StaticEmbeddings(Embeddings):
@@ -44,6 +48,10 @@ class StaticEmbeddings(Embeddings):
         with np.errstate(invalid="ignore"):  # a text without words is divided by its length, 0, and refused later
             vectors: list[list[float]] = self._model.embed(texts, norm=True).tolist()
         return vectors
+
+    def embed_queries(self, texts: list[str]) -> list[list[float]]:
+        """Embed queries; the same vectors as `embed_documents` gives."""
+        return self.embed_documents(texts)
 
     def embed_query(self, text: str) -> list[float]:
         """Embed one query; the same vector as `embed_documents` gives."""
@@ -97,7 +105,7 @@ class CheckedEmbeddings(Embeddings):
         """
         if not texts:
             return []
-        return self._checked(lambda: self.inner.embed_documents(texts), texts)
+        return self._checked(self.inner.embed_documents, texts)
 
     def embed_query(self, text: str) -> list[float]:
         """Embed a query (Cohere: `search_query`).
@@ -105,12 +113,22 @@ class CheckedEmbeddings(Embeddings):
         Raises:
             EmbeddingError: As for `embed_documents`.
         """
-        return self._checked(lambda: [self.inner.embed_query(text)], [text])[0]
+        return self._checked(lambda one: [self.inner.embed_query(one[0])], [text])[0]
 
-    def _checked(self, call: Callable[[], list[list[float]]], texts: list[str]) -> list[list[float]]:
-        vectors = retry.attempt(
-            lambda: self._typed(call), name="embed", timeout_s=self._timeout_s, retried=self._retried
-        )
+    def embed_queries(self, texts: list[str]) -> list[list[float]]:
+        """Embed queries in as few requests as the provider allows; the same vectors as `embed_query` one by one.
+
+        Raises:
+            EmbeddingError: As for `embed_documents`.
+        """
+        batch = getattr(self.inner, "embed_queries", None)
+        if not texts:
+            return []
+        return self._checked(batch or (lambda some: [self.inner.embed_query(text) for text in some]), texts)
+
+    def _checked(self, embed: Embed, texts: list[str]) -> list[list[float]]:
+        batches = [texts[start : start + REQUEST_TEXTS] for start in range(0, len(texts), REQUEST_TEXTS)]
+        vectors = [vector for batch in batches for vector in self._tried(embed, batch)]
         if len(vectors) != len(texts):
             raise EmbeddingError(f"{self.name} returned {len(vectors)} vectors for {len(texts)} texts")
         try:
@@ -125,9 +143,13 @@ class CheckedEmbeddings(Embeddings):
             )
         return vectors
 
-    def _typed(self, call: Callable[[], list[list[float]]]) -> list[list[float]]:
+    def _tried(self, embed: Embed, batch: list[str]) -> list[list[float]]:
+        action = functools.partial(self._typed, embed, batch)
+        return retry.attempt(action, name="embed", timeout_s=self._timeout_s, retried=self._retried)
+
+    def _typed(self, embed: Embed, batch: list[str]) -> list[list[float]]:
         try:
-            return call()
+            return embed(batch)
         except EmbeddingError:
             raise
         except Exception as error:  # every provider has its own tree; the type and status are kept in the message
@@ -163,7 +185,14 @@ def _cohere(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
     warnings.filterwarnings("ignore", category=PydanticDeprecationWarning, module=r"(langchain_)?cohere\.")
     # neither library tries again: this max_retries counts attempts, and the SDK below, which retries by itself, may not
     options: dict[str, Any] = {"max_retries": 1, "request_timeout": config.timeout_s}
-    made = CohereEmbeddings(model=config.resolved_model, cohere_api_key=key, base_url=config.base_url, **options)
+
+    class BatchingCohereEmbeddings(CohereEmbeddings):
+        def embed_queries(self, texts: list[str]) -> list[list[float]]:
+            return self.embed(texts, input_type="search_query")
+
+    made = BatchingCohereEmbeddings(
+        model=config.resolved_model, cohere_api_key=key, base_url=config.base_url, **options
+    )
     made.client.embed = once(made.client.embed, config.timeout_s)
     return made
 

@@ -11,6 +11,7 @@ RetrievalError
 │   ├── StoreUnreachableError    nothing answers at the URL, or the folder does not exist
 │   ├── StoreLockedError         another process holds the embedded store
 │   ├── StoreTimeoutError        the store did not answer in time
+│   ├── StoreUnsupportedError    the embedded engine cannot do what was asked
 │   ├── CollectionNotFoundError  the store has no such collection
 │   ├── CollectionStateError     the collection is unfinished, or not ours to write to
 │   └── EmbeddingMismatchError   the collection holds vectors of another model or dimension
@@ -94,6 +95,10 @@ class StoreTimeoutError(StoreError):
     """The store did not answer within the time allowed."""
 
     timed_out = True
+
+
+class StoreUnsupportedError(StoreError):
+    """The embedded engine cannot do what was asked; nothing was done."""
 
 
 class CollectionNotFoundError(StoreError):

@@ -84,10 +84,8 @@ def propose(payloads: Sequence[Mapping[str, Any]]) -> Proposal:
     same = tuple(name for name in METADATA_FIELDS if name in free)
     free = [key for key in free if key not in same]
     mapping: dict[str, str] = {}
-    for guess in (
-        _by_name,
-        _by_spelling,
-    ):  # what is certain first: chunk_idx is spelt more like chunk_id than chunk_index
+    # what is certain first: chunk_idx is spelt more like chunk_id than like chunk_index
+    for guess in (_by_name, _by_spelling):
         for name in (n for n in METADATA_FIELDS if n not in same and n not in mapping):
             key = guess(name, free)
             if key:

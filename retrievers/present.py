@@ -26,6 +26,7 @@ def session_json(session: RetrievalSession) -> dict[str, Any]:
         "embedding": {k: list(v) if isinstance(v, tuple) else v for k, v in session.embedding.items()},
         "candidates_found": session.candidates_found,
         "filtered_out": session.filtered_out,
+        "cache": dict(session.cache),
         "timings": asdict(session.timings),
         "confidence": asdict(session.confidence) if session.confidence else None,
         "warnings": list(session.warnings),

@@ -133,6 +133,7 @@ class Candidates:
     chunks: tuple[RetrievedChunk, ...]
     timings: StageTimings
     vector: tuple[float, ...] | None = None
+    cache: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,6 +167,7 @@ class RetrievalSession:
         filtered_out: How many of them the threshold removed.
         below_threshold: The best of those, at most three; they are not part of the result.
         status: `success`, `error` or `timeout`; `error` then says what happened.
+        cache: Whether query vector and result came from a cache: `hit`, `miss` or `off` for `embedding` and `result`.
     """
 
     session_id: str
@@ -180,5 +182,6 @@ class RetrievalSession:
     embedding: Mapping[str, Any] = field(default_factory=dict)
     timings: StageTimings = field(default_factory=StageTimings)
     confidence: Confidence | None = None
+    cache: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()

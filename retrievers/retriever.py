@@ -1,10 +1,12 @@
 """QdrantRetriever: embed, search, threshold, cut; a LangChain retriever that also says how it went."""
 
+import json
 import logging
 import os
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +17,7 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, PrivateAttr
 
 from retrievers import confidence, search
+from retrievers.cache import CacheStats, EmbeddingCache, ResultCache, open_embedding_cache
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, RetrieverConfig
 from retrievers.connection import CollectionInfo, check_collection, describe, open_client, store_errors
 from retrievers.embeddings import checked, make_embeddings
@@ -46,9 +49,11 @@ class QdrantRetriever(BaseRetriever):
     embeddings: Any
     client: Any
     _info: CollectionInfo = PrivateAttr()
-    _encoder: Bm25Encoder = PrivateAttr()
+    _encoder: Bm25Encoder = PrivateAttr(default_factory=Bm25Encoder)
     _among: Any = PrivateAttr(default=None)
     _reranker: Reranker | None = PrivateAttr(default=None)
+    _vectors: EmbeddingCache | None = PrivateAttr(default=None)
+    _results: ResultCache[Candidates] = PrivateAttr(default_factory=lambda: ResultCache(0, None))
 
     @classmethod
     def open(
@@ -78,6 +83,8 @@ class QdrantRetriever(BaseRetriever):
         retriever = cls(settings=settings, embeddings=embeddings, client=client)
         retriever._info, retriever._among, retriever._reranker = info, among, reranker
         retriever._encoder = Bm25Encoder(settings.keyword.language)
+        retriever._vectors = open_embedding_cache(settings.cache, settings.embedding.provider, env)
+        retriever._results = ResultCache(settings.cache.results, retriever._version())
         return retriever
 
     @classmethod
@@ -96,30 +103,46 @@ class QdrantRetriever(BaseRetriever):
         """What the collection said of itself when it was opened."""
         return self._info
 
-    def search(self, query: str, *, with_vector: bool = False) -> RetrievalSession:
+    def search(self, query: str, *, with_vector: bool = False, use_cache: bool = True) -> RetrievalSession:
         """Retrieve, and tell how it went. Faults are in the session's `status` and `error`, not raised.
 
         Args:
             query: A question; blank gives an empty session with a message.
             with_vector: Put the query's vector into the session.
+            use_cache: Whether a kept vector or result may answer.
         """
         try:
-            candidates = self._candidates([query], self._depth_in_use)[0]
+            candidates = self._remembered([query], use_cache)[0]
         except RetrievalError as error:
             return self._failed(query, error)
         return self._session(candidates, with_vector)
 
-    def search_batch(self, queries: Sequence[str]) -> list[RetrievalSession]:
-        """`search` for each query, order kept; one bad query does not spoil the others."""
-        return [self.search(query) for query in queries]
+    def search_batch(self, queries: Sequence[str], *, use_cache: bool = True) -> list[RetrievalSession]:
+        """`search` for each query, order kept, embedded in batches and searched in one round trip.
 
-    def candidates(self, queries: Sequence[str], *, depth: int | None = None) -> list[Candidates]:
+        Results are those of one-by-one searches. If the batch fails, each query is searched alone, so that one bad
+        query does not spoil the others.
+        """
+        try:
+            found = self._remembered(queries, use_cache)
+        except RetrievalError:
+            return [self.search(query, use_cache=use_cache) for query in queries]
+        return [self._session(candidates, False) for candidates in found]
+
+    def candidates(
+        self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True
+    ) -> list[Candidates]:
         """What the search finds for each query before threshold and cut, to the candidate depth.
+
+        Args:
+            queries: Questions.
+            depth: Another depth than the configured one.
+            use_cache: Whether kept query vectors may be used; results are always searched for.
 
         Raises:
             RetrievalError: A query is unusable, or embedding or search failed.
         """
-        return self._candidates(queries, depth or self.settings.candidates)
+        return self._candidates(queries, depth or self.settings.candidates, use_cache)
 
     @bounded
     def candidates_by_vector(
@@ -154,6 +177,8 @@ class QdrantRetriever(BaseRetriever):
     def close(self) -> None:
         """Let go of the store; an embedded one can then be opened by another process."""
         self.client.close()
+        if self._vectors:
+            self._vectors.close()
 
     def __enter__(self) -> Self:
         return self
@@ -162,17 +187,63 @@ class QdrantRetriever(BaseRetriever):
         self.close()
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        found = self._candidates([query], self._depth_in_use)[0]
+        found = self._remembered([query], True)[0]
         return [_document(chunk) for chunk in self.select(found.chunks).chunks]
 
+    @property
+    def cache_stats(self) -> Mapping[str, CacheStats]:
+        """How often the caches were asked and knew: `embedding` (where there is one) and `result`."""
+        found = {"embedding": self._vectors.stats} if self._vectors else {}
+        return {**found, "result": self._results.stats}
+
     @bounded
-    def _candidates(self, queries: Sequence[str], depth: int) -> list[Candidates]:
+    def _remembered(self, queries: Sequence[str], use_cache: bool) -> list[Candidates]:
+        """Candidates as deep as an answer needs, kept ones where they may be used."""
+        keeps = use_cache and self.settings.cache.results > 0
+        start = time.perf_counter()
+        kept = {query: hit for query in queries if keeps and (hit := self._results.get(query, self._version))}
+        waited = StageTimings(total_ms=(time.perf_counter() - start) * 1000 / max(1, len(queries)))
+        missing = [query for query in dict.fromkeys(queries) if query not in kept]
+        found = self._candidates(missing, self._depth_in_use, use_cache) if missing else []
+        if keeps:
+            for candidates in found:
+                self._results.put(candidates.query, candidates)
+        state = "miss" if keeps else "off"
+        ready = {c.query: replace(c, cache={**c.cache, "result": state}) for c in found}
+        ready |= {q: replace(c, timings=waited, cache={"embedding": "off", "result": "hit"}) for q, c in kept.items()}
+        return [ready[query] for query in queries]
+
+    def _version(self) -> Hashable:
+        """What changes when the collection does: an embedded store's generation, a server's size and manifest."""
+        generation = getattr(self.client, "generation", None)
+        if generation:
+            return str(generation(self.settings.collection))
+        info = describe(self.client, self.settings)
+        return info.points, json.dumps(info.manifest, sort_keys=True)
+
+    def _embedded(self, queries: Sequence[str], use_cache: bool) -> tuple[list[list[float]], list[str]]:
+        """The vectors of queries, and for each whether the cache knew it."""
+        texts = [spell_out(query, self.settings.abbreviations) for query in queries]
+        model = (self.settings.embedding.provider, self.settings.embedding.resolved_model, "search_query")
+        cache = self._vectors if use_cache else None
+        kept = {text: cache.get(*model, text) for text in dict.fromkeys(texts)} if cache else {}
+        known = {text: vector for text, vector in kept.items() if vector is not None}
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        fresh = dict(zip(missing, self.embeddings.embed_queries(missing), strict=True))
+        self._check_dimension([*fresh.values(), *known.values()])
+        for text, vector in fresh.items() if cache else ():
+            cache.put(vector, *model, text)  # type: ignore[union-attr]
+        state = ["off" if cache is None else "miss" if text in fresh else "hit" for text in texts]
+        vectors = known | fresh
+        return [vectors[text] for text in texts], state
+
+    @bounded
+    def _candidates(self, queries: Sequence[str], depth: int, use_cache: bool) -> list[Candidates]:
         for query in queries:
             check_query(query)
         start = time.perf_counter()
         with stage("embed"):
-            vectors = [self.embeddings.embed_query(self._spelt_out(query)) for query in queries]
-        self._check_dimension(vectors)
+            vectors, cached = self._embedded(queries, use_cache)
         encoded = [self._encode(query, vector) for query, vector in zip(queries, vectors, strict=True)]
         embedded = time.perf_counter()
         with stage("search"):
@@ -190,8 +261,8 @@ class QdrantRetriever(BaseRetriever):
             total_ms=(end - start) * share,
         )
         return [
-            Candidates(query=query, chunks=ranked, timings=timings, vector=tuple(vector))
-            for query, ranked, vector in zip(queries, chunks, vectors, strict=True)
+            Candidates(query=query, chunks=ranked, timings=timings, vector=tuple(vector), cache={"embedding": state})
+            for query, ranked, vector, state in zip(queries, chunks, vectors, cached, strict=True)
         ]
 
     @property
@@ -207,9 +278,6 @@ class QdrantRetriever(BaseRetriever):
         return select(
             candidates, settings.top_k, settings.threshold, on=settings.threshold_on, group_by=settings.group_by
         )
-
-    def _spelt_out(self, query: str) -> str:
-        return spell_out(query, self.settings.abbreviations)
 
     def _encode(self, query: str, vector: Sequence[float]) -> EncodedQuery:
         if self.settings.mode == "semantic":
@@ -253,6 +321,7 @@ class QdrantRetriever(BaseRetriever):
             filtered_out=selection.filtered_out,
             embedding=self._embedding(found.vector if with_vector else None),
             timings=found.timings,
+            cache=found.cache,
             confidence=confidence.confidence(selection.chunks, top_k, threshold),
             warnings=confidence.warnings(selection, threshold),
             suggestions=confidence.suggestions(selection),

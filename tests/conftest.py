@@ -15,8 +15,15 @@ HANDBOOK = Path(__file__).parents[1] / "datasets" / "physical_ai_handbook"
 silence(hub=False)
 
 
+@pytest.fixture(scope="session")
+def empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def clean_environment(monkeypatch: pytest.MonkeyPatch, empty_home: Path) -> Iterator[None]:
+    monkeypatch.setenv("HOME", str(empty_home))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     for name in list(os.environ):
         if name.startswith(SETTINGS) and name not in ("MLFLOW_DISABLE_TELEMETRY",):
             monkeypatch.delenv(name)

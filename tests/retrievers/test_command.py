@@ -45,9 +45,12 @@ def test_an_interruption_is_exit_code_130(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err == "interrupted\n"
 
 
-def test_any_other_error_is_a_defect_and_is_not_hidden() -> None:
-    with pytest.raises(ZeroDivisionError):
-        run(raising(ZeroDivisionError()))
+def test_any_other_error_is_a_defect_and_does_not_pass_for_a_failed_criterion(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert run(raising(ZeroDivisionError("why"))) == 3
+    assert "internal error, please report it" in capsys.readouterr().err
+    assert "ZeroDivisionError: why" in caplog.text
 
 
 def test_a_reader_that_went_away_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,7 +153,8 @@ def test_sessions_have_their_own_ids(retriever: QdrantRetriever) -> None:
 
 def test_everything_below_the_threshold_is_an_empty_success_with_the_best_of_it(retriever: QdrantRetriever) -> None:
     session = with_settings(retriever, threshold=1.0).search("robot")
-    assert (session.status, session.chunks, session.filtered_out) == ("success", (), 5)
+    assert (session.status, session.chunks) == ("success", ())
+    assert (session.candidates_found, session.filtered_out) == (5, 5)
     assert [chunk.rank for chunk in session.below_threshold] == [1, 2, 3]
     assert session.warnings[0].startswith("all 5 candidates are below the threshold 1")
     assert session.suggestions[0].startswith("lower the threshold to ")
@@ -406,10 +407,10 @@ def test_a_refused_collection_leaves_the_folder_free(folder: RetrieverConfig, tm
     shutil.copytree(folder.store.path or "", tmp_path / "copy")
     config = folder.model_copy(update={"store": settings(store={"path": str(tmp_path / "copy")}).store})
     other = config.model_copy(update={"embedding": settings(embedding={"provider": "cohere"}).embedding})
-    for _ in range(2):
-        with pytest.raises(EmbeddingMismatchError):
-            QdrantRetriever.open(other, env={}, embeddings=TableEmbeddings({}))
+    with pytest.raises(EmbeddingMismatchError) as caught:
+        QdrantRetriever.open(other, env={}, embeddings=TableEmbeddings({}))
     QdrantRetriever.open(config, env={}).close()
+    assert caught.value.__traceback__ is not None, "the error, which holds on to the client, is still there"
 
 
 class Fickle(Embeddings):

@@ -64,8 +64,8 @@ REPEATED = "glossary words used here"
 
 
 def settings(**values: Any) -> RetrieverConfig:
-    """Retriever settings out of nested plain values, as a file gives them."""
-    return RetrieverConfig.model_validate(values)
+    """Retriever settings out of nested plain values, as a file gives them; nothing is kept unless asked for."""
+    return RetrieverConfig.model_validate({"cache": {"results": 0, "embeddings": "off"}, **values})
 
 
 def write_pages(folder: Path, pages: Mapping[str, str] = PAGES) -> Path:

@@ -1,0 +1,137 @@
+"""Random collections, filters and queries, with ties on purpose, for the embedded engine's tests."""
+
+import random
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from qdrant_client import models
+
+SIZE = 4
+TERMS = 12
+KINDS = ("guide", "reference", "tutorial", "né→é")
+TAGS = ("ros", "lidar", "imu", "slam")
+INDEXES = {
+    "kind": "keyword",
+    "n": "integer",
+    "x": "float",
+    "flag": "bool",
+    "metadata.tags": "keyword",
+    "metadata.depth": "integer",
+}
+Filter = models.Filter
+Field = models.FieldCondition
+
+
+def point_id(rng: random.Random, upto: int = 60) -> int | str:
+    """A number, or a UUID written as one."""
+    number = rng.randrange(upto)
+    return number if rng.random() < 0.6 else str(uuid.UUID(int=number * 2**64 + number))
+
+
+def dense(rng: random.Random, size: int = SIZE) -> list[float]:
+    """Small whole numbers, so that many cosines are equal."""
+    vector = [float(rng.randint(-2, 2)) for _ in range(size)]
+    return vector if any(vector) else [1.0] * size
+
+
+def sparse(rng: random.Random, terms: int = 5) -> models.SparseVector:
+    """One to `terms` terms, the values from a few."""
+    indices = rng.sample(range(TERMS), rng.randint(1, terms))
+    return models.SparseVector(indices=indices, values=[rng.choice((0.5, 1.0, 1.5)) for _ in indices])
+
+
+def payload(rng: random.Random) -> dict[str, Any]:
+    """Every kind of value, each at times missing, null or empty."""
+    inner: dict[str, Any] = {"depth": rng.randint(0, 4)}
+    if rng.random() < 0.8:
+        inner["tags"] = rng.sample(TAGS, rng.randint(0, 3))
+    if rng.random() < 0.5:
+        inner["parts"] = [{"a": rng.randint(0, 2), "b": rng.choice("xy")} for _ in range(rng.randint(0, 3))]
+    whole: dict[str, Any] = {
+        "kind": rng.choice((*KINDS, None)),
+        "n": rng.choice((0, 1, 2, 3, 2**53, -7)),
+        "x": rng.randint(-4, 4) / 2,
+        "flag": rng.random() < 0.5,
+        "metadata": inner,
+    }
+    return {key: value for key, value in whole.items() if rng.random() < 0.85}
+
+
+def point(rng: random.Random, name: str = "") -> models.PointStruct:
+    """A point with a dense vector, a sparse one, or both."""
+    vectors: dict[str, Any] = {name: dense(rng), "bm25": sparse(rng)}
+    if rng.random() < 0.2:
+        del vectors[rng.choice(list(vectors))]
+    return models.PointStruct(id=point_id(rng), vector=vectors, payload=payload(rng))
+
+
+def a_filter(rng: random.Random, depth: int = 2) -> models.Filter:
+    """Conditions of every kind, nested at random."""
+
+    def some(least: int = 0) -> list[Any]:
+        return [_condition(rng, depth) for _ in range(rng.randint(least, 2))]
+
+    parts: dict[str, Any] = {}
+    for name in rng.sample(("must", "should", "must_not"), rng.randint(1, 2)):
+        parts[name] = some()
+    if rng.random() < 0.15:
+        parts["min_should"] = models.MinShould(conditions=some(1), min_count=rng.randint(1, 2))
+    return Filter(**parts)
+
+
+def _condition(rng: random.Random, depth: int) -> Any:
+    if depth and rng.random() < 0.3:
+        return a_filter(rng, depth - 1)
+    return rng.choice(CONDITIONS)(rng)
+
+
+def _range(rng: random.Random) -> models.Range:
+    bounds = {rng.choice(("gte", "gt")): rng.randint(-4, 4) / 2, rng.choice(("lte", "lt")): rng.randint(-2, 8) / 2}
+    return models.Range(**{key: bounds[key] for key in rng.sample(list(bounds), rng.randint(1, 2))})
+
+
+def _text(rng: random.Random) -> models.MatchValue | models.MatchAny | models.MatchExcept:
+    values = list(rng.sample((*KINDS, *TAGS, "absent"), rng.randint(0, 4)))
+    return rng.choice(
+        (
+            models.MatchValue(value=values[0] if values else "guide"),
+            models.MatchAny(any=values),
+            models.MatchExcept(**{"except": values}),
+        )
+    )
+
+
+def _number(rng: random.Random) -> models.MatchValue | models.MatchAny | models.MatchExcept:
+    values = rng.sample((0, 1, 2, 3, 2**53, -7, 99), rng.randint(1, 4))
+    return rng.choice(
+        (models.MatchValue(value=values[0]), models.MatchAny(any=values), models.MatchExcept(**{"except": values}))
+    )
+
+
+def _nested(rng: random.Random) -> models.NestedCondition:
+    inner = Filter(
+        must=[Field(key="a", match=models.MatchValue(value=rng.randint(0, 2)))],
+        must_not=[Field(key="b", match=models.MatchValue(value="x"))] if rng.random() < 0.5 else None,
+    )
+    key = rng.choice(("metadata.parts", "metadata.parts[]"))
+    return models.NestedCondition(nested=models.Nested(key=key, filter=inner))
+
+
+def _key(rng: random.Random) -> str:
+    return rng.choice(("kind", "n", "metadata.tags", "metadata.parts", "metadata", "absent"))
+
+
+CONDITIONS: tuple[Callable[[random.Random], Any], ...] = (
+    lambda rng: Field(key=rng.choice(("kind", "metadata.tags", "metadata.parts[].b")), match=_text(rng)),
+    lambda rng: Field(key=rng.choice(("n", "metadata.depth", "metadata.parts[].a")), match=_number(rng)),
+    lambda rng: Field(key="flag", match=models.MatchValue(value=rng.random() < 0.5)),
+    lambda rng: Field(key=rng.choice(("n", "x", "metadata.depth", "metadata.parts[].a")), range=_range(rng)),
+    lambda rng: models.HasIdCondition(has_id=[point_id(rng) for _ in range(rng.randint(0, 8))]),
+    lambda rng: models.IsEmptyCondition(is_empty=models.PayloadField(key=_key(rng))),
+    lambda rng: models.IsNullCondition(is_null=models.PayloadField(key=_key(rng))),
+    lambda rng: Field(key=_key(rng), is_empty=rng.random() < 0.5),
+    lambda rng: Field(key=_key(rng), is_null=rng.random() < 0.5),
+    lambda rng: Field(key="metadata.tags", values_count=models.ValuesCount(gte=rng.randint(0, 2), lt=3)),
+    _nested,
+)
