@@ -230,6 +230,20 @@ def test_requests_of_later_stages_are_cut_to_what_is_left(world: World, clock: C
     assert (session.status, world.asked("embed"), world.asked("search")) == ("success", 2, 2)
 
 
+@pytest.mark.parametrize("stage", STAGES)
+def test_no_request_may_take_longer_than_is_left(
+    world: World, clock: Clock, stage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server is silent for 30 s of real time, the clock stands still but for the waits: 0.3 s, 0.15 s, ..."""
+    with QdrantRetriever.open(world.config.model_copy(update={"timeout_s": 0.3}), env=ENV) as retriever:
+        world.forget()
+        with world.at(stage).failing(world.fault(stage, "slow")):
+            session = retriever.search(QUERY)
+    assert (session.status, world.asked(stage)) == ("timeout", 4)
+    if stage == "search":
+        assert "no answer within 0.3 s" in caplog.messages[0] and "within 0.15 s" in caplog.messages[1]
+
+
 def test_vectors_of_a_wrong_dimension_are_refused_at_once(world: World, opened: QdrantRetriever, clock: Clock) -> None:
     reply = cohere_server.embedded([QUERY], [[1.0, 0.0]])
     with world.provider.failing(Fault(reply=reply, on=STAGES["embed"])):
