@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from json import JSONDecodeError
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.embeddings import Embeddings
 from pydantic import ValidationError
@@ -88,13 +88,9 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
             return QdrantClient(
                 url=store.url, api_key=key, timeout=_whole_seconds(store), check_compatibility=False, port=None
             )
-    path = store.path or DEFAULT_PATH
-    if not create and not (path / "meta.json").exists():
-        raise StoreUnreachableError(
-            f"no embedded store at {path}: index pages into it first (python -m retrievers index DIR), "
-            "or name another place with --store.path or --store.url"
-        )
-    return _open_folder(path)
+    from retrievers.edge import EdgeClient
+
+    return cast("QdrantClient", EdgeClient(store.path or DEFAULT_PATH, create=create))  # the same methods
 
 
 @contextmanager

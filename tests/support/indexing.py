@@ -109,7 +109,7 @@ def content(client: QdrantClient, name: str = "pages") -> dict[str, tuple[dict[s
 
 
 def _unit(vector: Any) -> list[float]:
-    values: list[float] = next(iter(vector.values())) if isinstance(vector, dict) else vector
+    values: list[float] = vector.get("") or next(iter(vector.values())) if isinstance(vector, dict) else vector
     length = math.sqrt(sum(value * value for value in values))
     return [round(value / length, 6) for value in values]
 

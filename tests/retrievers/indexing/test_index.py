@@ -12,6 +12,7 @@ import pytest
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
+from retrievers.config import StoreConfig
 from retrievers.connection import open_client
 from retrievers.embeddings import CheckedEmbeddings
 from retrievers.errors import CollectionStateError, EmbeddingError, EmbeddingMismatchError, IndexingError
@@ -371,7 +372,7 @@ class TestSecondRun:
         (index.docs / "one/beta.mdx").unlink()
         write_pages(index.docs, {"three.md": "Three."})
         index()
-        fresh = QdrantClient(path=str(tmp_path / "fresh"))
+        fresh = open_client(StoreConfig(path=tmp_path / "fresh"), {}, create=True)
         try:
             index_corpus(fresh, settings(tmp_path / "fresh"), HashEmbeddings(), read_corpus(index.docs))
             assert index.state == (content(fresh), manifest(fresh))
@@ -516,7 +517,7 @@ class TestOtherCollections:
 
 
 def state_of(store: Path) -> tuple[Any, Any]:
-    opened = QdrantClient(path=str(store))
+    opened = open_client(StoreConfig(path=store), {}, create=True)
     try:
         return content(opened), manifest(opened)
     finally:
