@@ -66,11 +66,12 @@ def _kill_at(call: str) -> None:
 
     Chunks are written two at a time, so that there is a midst to die in.
     """
+    from retrievers.edge import EdgeClient
     from retrievers.indexing import writing
 
     writing.WRITE_BATCH = 2
     method, _, at = call.partition(":")
-    original: Callable[..., Any] = getattr(QdrantClient, method)
+    original: Callable[..., Any] = getattr(EdgeClient, method)
     calls = 0
 
     def dying(*args: Any, **kwargs: Any) -> Any:
@@ -80,7 +81,7 @@ def _kill_at(call: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return original(*args, **kwargs)
 
-    setattr(QdrantClient, method, dying)
+    setattr(EdgeClient, method, dying)
 
 
 def write_pages(folder: Path, sources: Mapping[str, str]) -> Path:
