@@ -32,6 +32,7 @@ from retrievers.errors import (
     StoreUnreachableError,
 )
 from retrievers.retriever import QdrantRetriever
+from retrievers.retry import ATTEMPTS
 from tests.support.collections import TableEmbeddings, embedded, fill, index_pages, indexed, settings, write_pages
 from tests.support.loopback import free_port
 from tests.support.qdrant_server import FAULTS, KEY, QdrantServer
@@ -353,32 +354,37 @@ def test_a_key_that_no_header_can_carry_is_not_shown(server: QdrantServer) -> No
 
 
 @pytest.mark.parametrize(
-    ("fault", "message"),
+    ("fault", "message", "requests"),
     [
-        ("401", "answered 401 Unauthorized: the API key was refused; expected it in QDRANT_API_KEY"),
-        ("403", "answered 403 Forbidden: the API key in QDRANT_API_KEY may not do this"),
-        ("404", "answered 404 Not Found: not found; is the address that of Qdrant itself?"),
-        ("429", "answered 429 Too Many Requests: requests come too fast; wait, and try again"),
-        ("429 with Retry-After", "answered that requests come too fast (Rate limit); wait, and try again"),
-        ("500", "answered 500 Internal Server Error: panicked; see the log of the server"),
-        ("502 HTML", "answered 502 Bad Gateway: see the log of the server"),
-        ("200 HTML", "answered something that is not Qdrant's; is the address right?"),
-        ("200 truncated", "answered something that is not Qdrant's; is the address right?"),
-        ("200 other", "answered something that is not Qdrant's; is the address right?"),
+        ("401", "answered 401 Unauthorized: the API key was refused; expected it in QDRANT_API_KEY", 1),
+        ("403", "answered 403 Forbidden: the API key in QDRANT_API_KEY may not do this", 1),
+        ("404", "answered 404 Not Found: not found; is the address that of Qdrant itself?", 1),
+        ("429", "answered 429 Too Many Requests: requests come too fast; wait, and try again", 4),
+        ("429 with Retry-After", "answered 429 Too Many Requests: requests come too fast; wait, and try again", 4),
+        ("500", "answered 500 Internal Server Error: panicked; see the log of the server", 4),
+        ("502 HTML", "answered 502 Bad Gateway: see the log of the server", 4),
+        ("200 HTML", "answered something that is not Qdrant's; is the address right?", 1),
+        ("200 truncated", "answered something that is not Qdrant's; is the address right?", 1),
+        ("200 other", "answered something that is not Qdrant's; is the address right?", 1),
     ],
 )
-def test_every_fault_of_a_server_is_a_store_error_with_a_remedy(server: QdrantServer, fault: str, message: str) -> None:
+def test_every_fault_of_a_server_is_a_store_error_with_a_remedy(
+    server: QdrantServer, fault: str, message: str, requests: int
+) -> None:
     with server.failing(FAULTS[fault]), pytest.raises(StoreError) as caught:
         described(at(server))
-    assert str(caught.value) == f"collection 'mine' at {server.url}: {message}"
-    assert len(server.requests) == 1
+    said, _, tried = str(caught.value).partition(" (")
+    assert said == f"collection 'mine' at {server.url}: {message}"
+    assert tried.startswith("4 attempts in ") == (requests == ATTEMPTS)
+    assert len(server.requests) == requests
 
 
 def test_a_server_that_does_not_answer_is_a_timeout(server: QdrantServer) -> None:
     config = at(server, store={"url": server.url, "timeout_s": 0.2})
     with server.failing(FAULTS["slow"]), pytest.raises(StoreTimeoutError) as caught:
         described(config)
-    assert "no answer within 1 s; raise store.timeout_s" in str(caught.value)  # the client waits whole seconds
+    assert "no answer within 0.2 s; raise store.timeout_s" in str(caught.value)
+    assert len(server.requests) == ATTEMPTS
 
 
 def test_nobody_listening_is_unreachable() -> None:

@@ -228,7 +228,7 @@ def without_examples(shown: str) -> list[str]:
 def test_a_server_that_fails_is_told(server: QdrantServer, command: list[str], fault: str, capsys: Captured) -> None:
     with server.failing(FAULTS[fault]):
         shown = refused([*command, "--store.url", server.url], capsys)
-    assert shown.startswith(f"error: collection 'physical_ai_handbook' at {server.url}: answered ")
+    assert f"\nerror: collection 'physical_ai_handbook' at {server.url}: answered " in f"\n{shown}"
 
 
 def test_an_unreachable_server_is_told(capsys: Captured) -> None:

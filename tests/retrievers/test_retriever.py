@@ -475,7 +475,8 @@ def test_a_server_that_fails_is_an_error_session_and_recovers(
             session = opened.search("robot")
             with pytest.raises(StoreError) as caught:
                 opened.invoke("robot")
-        assert (session.status, session.error, session.chunks) == ("error", str(caught.value), ())
+        assert (session.status, session.chunks) == ("error", ())
+        assert (session.error or "").partition(" (")[0] == str(caught.value).partition(" (")[0]
         assert opened.search("robot").status == "success"
 
 
@@ -542,5 +543,5 @@ def test_a_provider_that_fails_is_an_error_session_without_the_key(
             session = opened.search("robot")
             with pytest.raises(EmbeddingError):
                 opened.invoke("robot")
-    assert session.status == "error"
+    assert session.status == ("timeout" if fault == "slow" else "error")
     assert COHERE_KEY not in f"{session}{caplog.text}"
