@@ -51,6 +51,7 @@ class CollectionInfo:
         dimension: Length of the vector that will be searched.
         distance: Its distance, lower case.
         vectors: Every named vector with its length ('' is the unnamed one).
+        without_idf: Those of the sparse vectors whose scores the store does not weigh by how rare a term is.
         manifest: What `retrievers index` recorded: embedding model, state, fingerprint of the pages; empty otherwise.
     """
 
@@ -61,6 +62,7 @@ class CollectionInfo:
     vectors: Mapping[str, int]
     sparse_vectors: tuple[str, ...]
     manifest: Mapping[str, Any]
+    without_idf: tuple[str, ...] = ()
 
 
 def location(store: StoreConfig) -> str:
@@ -199,6 +201,7 @@ def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
         distance=str(chosen.distance.value).lower(),
         vectors={key: value.size for key, value in vectors.items()},
         sparse_vectors=tuple(params.sparse_vectors or ()),
+        without_idf=tuple(name for name, sparse in (params.sparse_vectors or {}).items() if sparse.modifier != "idf"),
         manifest=(getattr(found.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
     )
 
@@ -249,6 +252,11 @@ def _check_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> None:
             f"collection {info.name!r} has no sparse vector {name!r}, which mode {config.mode!r} searches: it has "
             f"{have}; "
             "set keyword.vector_name, or index the pages again (python -m retrievers index DIR --replace)"
+        )
+    if name in info.without_idf:
+        raise CollectionStateError(
+            f"sparse vector {name!r} of collection {info.name!r} has no IDF modifier, so that its scores would not be "
+            "BM25; set keyword.vector_name, or index the pages again (python -m retrievers index DIR --replace)"
         )
     language = info.manifest.get("bm25", {}).get("language", config.keyword.language)
     if language != config.keyword.language:
