@@ -8,14 +8,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from evals.config import TrackingConfig
+from evals.config import ExperimentConfig, TrackingConfig
 from evals.dataset.load import GoldenSet
 from evals.errors import TrackingError
 from evals.files import probe
 from evals.records import RunResult, Summary
 from evals.report.document import rows
 from retrievers.errors import ConfigError, redacted
-from retrievers.settings import flatten
+from retrievers.settings import flatten, tables
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -177,8 +177,9 @@ def _creation_lock(config: TrackingConfig) -> Iterator[None]:
 
 
 def _parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
+    flat = flatten(settings, unopened=tables(ExperimentConfig))  # a user's own keys may not be names of parameters
     hidden = {"tracking.uri"}  # where runs are kept is no parameter of them, and may carry credentials
-    return {key: value for key, value in flatten(settings) if key not in hidden and value is not None}
+    return {key: value for key, value in flat if key not in hidden and value is not None}
 
 
 def _tags(result: RunResult) -> dict[str, str]:

@@ -9,12 +9,16 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from retrievers.errors import ConfigError, nearest
 from retrievers.filters import parse
+from retrievers.keyword import check_language, words
 from retrievers.records import ALIASES, METADATA_FIELDS, ScoreScale
 
 MAX_TOP_K = 100
 MAX_QUERY_WORDS = 512
 MAX_QUERY_CHARACTERS = 4_000
 REQUIRED_METADATA = ("source_url", "title", "section_path", "chunk_index", "total_chunks", "content_hash")
+TABLE: dict[str, Any] = {"table": True}
+"""Marks a setting whose mapping has keys of the user's own: taken whole, and replaced whole by a higher layer."""
+DEFAULT_LANGUAGE = "english"
 ALWAYS_THERE = ("point_id", "text", "chunk_text_preview")
 
 Threshold = Annotated[float, Field(ge=0, le=1)]
@@ -138,12 +142,29 @@ class KeywordConfig(Settings):
     """
 
     vector_name: str = Field("bm25", min_length=1, description="name of the sparse vector in the collection")
-    language: str = Field("english", description="language of stop words and stemmer")
+    language: str = Field(DEFAULT_LANGUAGE, description="language of stop words and stemmer")
     average_length: float | None = Field(
         None, gt=0, description="average terms of a chunk; measured when the collection is made if left out"
     )
-    synonyms: Mapping[str, tuple[str, ...]] = Field(default_factory=dict, description="term: [terms searched along]")
+    synonyms: Mapping[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="term: [terms searched along]", json_schema_extra=TABLE
+    )
     synonym_weight: float = Field(0.5, gt=0, lt=1, description="weight of a synonym; the query's own terms weigh 1")
+
+    @field_validator("language")
+    @classmethod
+    def _known_language(cls, name: str) -> str:
+        if name != DEFAULT_LANGUAGE:  # of which we are sure; asking the library costs its import
+            check_language(name)
+        return name
+
+    @field_validator("synonyms")
+    @classmethod
+    def _findable(cls, synonyms: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+        for term in synonyms:
+            if not words(term):
+                raise ValueError(f"{term!r} holds no word to be found by")
+        return synonyms
 
 
 class CacheConfig(Settings):
@@ -231,8 +252,12 @@ class RetrieverConfig(Settings):
         default_factory=lambda: CrossEncoderConfig.model_validate({}), description="the cross-encoder"
     )
     cache: CacheConfig = Field(default_factory=lambda: CacheConfig.model_validate({}), description="what is kept")
-    abbreviations: Mapping[str, str] = Field(default_factory=dict, description="short form: meaning, for embedding")
-    filters: str | Mapping[str, Any] | None = Field(None, description="what every candidate must meet")
+    abbreviations: Mapping[str, str] = Field(
+        default_factory=dict, description="short form: meaning, for embedding", json_schema_extra=TABLE
+    )
+    filters: str | Mapping[str, Any] | None = Field(
+        None, description="what every candidate must meet", json_schema_extra=TABLE
+    )
     group_by: str | None = Field(None, description="field of which each value is returned once")
     trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
 
@@ -285,6 +310,13 @@ class RetrieverConfig(Settings):
             except ConfigError as error:
                 raise ValueError(str(error).removeprefix("filters: ")) from None
         return filters
+
+    @field_validator("abbreviations")
+    @classmethod
+    def _not_blank(cls, abbreviations: Mapping[str, str]) -> Mapping[str, str]:
+        if any(not short.strip() for short in abbreviations):
+            raise ValueError("a blank is no abbreviation")
+        return abbreviations
 
     @field_validator("group_by")
     @classmethod

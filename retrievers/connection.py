@@ -3,14 +3,13 @@
 import logging
 import math
 import sqlite3
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from json import JSONDecodeError
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.embeddings import Embeddings
 from pydantic import ValidationError
@@ -23,7 +22,6 @@ from retrievers.errors import (
     EmbeddingMismatchError,
     RetrievalError,
     StoreError,
-    StoreLockedError,
     StoreTimeoutError,
     StoreUnreachableError,
     nearest,
@@ -53,6 +51,7 @@ class CollectionInfo:
         dimension: Length of the vector that will be searched.
         distance: Its distance, lower case.
         vectors: Every named vector with its length ('' is the unnamed one).
+        without_idf: Those of the sparse vectors whose scores the store does not weigh by how rare a term is.
         manifest: What `retrievers index` recorded: embedding model, state, fingerprint of the pages; empty otherwise.
     """
 
@@ -63,6 +62,7 @@ class CollectionInfo:
     vectors: Mapping[str, int]
     sparse_vectors: tuple[str, ...]
     manifest: Mapping[str, Any]
+    without_idf: tuple[str, ...] = ()
 
 
 def location(store: StoreConfig) -> str:
@@ -88,13 +88,9 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
         from retrievers.server import open_server
 
         return open_server(store, api_key(env, store.api_key_env))
-    path = store.path or DEFAULT_PATH
-    if not create and not (path / "meta.json").exists():
-        raise StoreUnreachableError(
-            f"no embedded store at {path}: index pages into it first (python -m retrievers index DIR), "
-            "or name another place with --store.path or --store.url"
-        )
-    return _open_folder(path)
+    from retrievers.edge import EdgeClient
+
+    return cast("QdrantClient", EdgeClient(store.path or DEFAULT_PATH, create=create))  # the same methods
 
 
 @contextmanager
@@ -205,6 +201,7 @@ def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
         distance=str(chosen.distance.value).lower(),
         vectors={key: value.size for key, value in vectors.items()},
         sparse_vectors=tuple(params.sparse_vectors or ()),
+        without_idf=tuple(name for name, sparse in (params.sparse_vectors or {}).items() if sparse.modifier != "idf"),
         manifest=(getattr(found.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
     )
 
@@ -255,6 +252,11 @@ def _check_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> None:
             f"collection {info.name!r} has no sparse vector {name!r}, which mode {config.mode!r} searches: it has "
             f"{have}; "
             "set keyword.vector_name, or index the pages again (python -m retrievers index DIR --replace)"
+        )
+    if name in info.without_idf:
+        raise CollectionStateError(
+            f"sparse vector {name!r} of collection {info.name!r} has no IDF modifier, so that its scores would not be "
+            "BM25; set keyword.vector_name, or index the pages again (python -m retrievers index DIR --replace)"
         )
     language = info.manifest.get("bm25", {}).get("language", config.keyword.language)
     if language != config.keyword.language:
@@ -309,32 +311,6 @@ def _check_by_example(
 def whole_seconds(store: StoreConfig) -> int:
     """The timeout of a request as the client takes it; over REST `retrievers.server` sets the exact one."""
     return math.ceil(store.timeout_s)
-
-
-def _open_folder(path: Path) -> "QdrantClient":
-    from qdrant_client import QdrantClient
-
-    failure: StoreError
-    with warnings.catch_warnings():
-        # a client that fails to open leaves its files open until it goes, which is at the end of `except`
-        warnings.simplefilter("ignore", ResourceWarning)
-        try:
-            return QdrantClient(path=str(path))
-        except RuntimeError as error:
-            if "already accessed" not in str(error):
-                raise
-            failure = StoreLockedError(
-                f"the embedded store at {path} is in use by another process; wait for it, or use a server (--store.url)"
-            )
-        except OSError as error:
-            failure = StoreUnreachableError(f"the embedded store at {path} cannot be opened: {error.strerror}")
-        except (ValueError, TypeError, KeyError, sqlite3.Error) as error:
-            cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            failure = StoreError(
-                f"the embedded store at {path} cannot be read ({cause}); "
-                "if nothing is writing to it just now, delete the folder and index again"
-            )
-    raise failure
 
 
 def _refused(error: "UnexpectedResponse", place: str, store: StoreConfig) -> StoreError:

@@ -7,8 +7,8 @@
     not: {sidebar_position: {gt: 5}}
 
 Text has `=`, `!=`, `<`, `<=`, `>`, `>=`, `in [a, b]`, `contains x` (or `contains [x, y]`, all of them),
-`and`, `or`, `not` and parentheses. In a mapping every entry must hold; a value is an equality, a list an any-of, a
-mapping an operator.
+`and`, `or`, `not` and parentheses; quotes hold what would be read otherwise. In a mapping every entry must hold;
+a value is an equality, a list an any-of, a mapping an operator.
 """
 
 import re
@@ -22,11 +22,13 @@ Operator = Literal["eq", "in", "contains", "gt", "gte", "lt", "lte"]
 Scalar = str | int | float | bool
 RANGES = ("gt", "gte", "lt", "lte")
 OPERATORS: tuple[Operator, ...] = ("eq", "in", "contains", "gt", "gte", "lt", "lte")
+MAX_DEPTH = 50
+LARGEST = 1e308
 SYMBOLS: Mapping[str, Operator] = {"=": "eq", "==": "eq", ">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 TOKEN = re.compile(
     r"""\s*(?:(?P<symbol>[()\[\],]|==|!=|>=|<=|=|>|<)
       |"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'
-      |(?P<number>-?\d+(?:\.\d+)?(?![\w/.-]))
+      |(?P<number>-?\d+(?:\.\d+)?(?![^\s()\[\],=!<>"']))
       |(?P<word>[^\s()\[\],=!<>"']+))""",
     re.VERBOSE,
 )
@@ -71,7 +73,14 @@ def parse(source: str | Mapping[str, Any]) -> Expression:
     Raises:
         ConfigError: It is malformed; where and what was expected.
     """
-    return _Text(source).whole() if isinstance(source, str) else _tree(source, "filters")
+    too_deep = ConfigError(f"filters: nested more than {MAX_DEPTH} deep")
+    try:
+        expression = _Text(source).whole() if isinstance(source, str) else _tree(source, "filters")
+    except RecursionError:
+        raise too_deep from None
+    if _depth(expression) > MAX_DEPTH:
+        raise too_deep
+    return expression
 
 
 def comparisons(expression: Expression) -> Iterator[Compare]:
@@ -83,6 +92,13 @@ def comparisons(expression: Expression) -> Iterator[Compare]:
     else:
         for part in expression.parts:
             yield from comparisons(part)
+
+
+def _depth(expression: Expression) -> int:
+    if isinstance(expression, Compare):
+        return 0
+    parts = (expression.part,) if isinstance(expression, Not) else expression.parts
+    return 1 + max(map(_depth, parts))
 
 
 def compare(field: str, operator: Operator, values: Sequence[Any], where: str) -> Compare:
@@ -98,6 +114,8 @@ def compare(field: str, operator: Operator, values: Sequence[Any], where: str) -
     for value in values:
         if not isinstance(value, str | int | float | bool):
             raise ConfigError(f"{where}: {field}: expected text, a number or true/false, got {value!r}")
+        if not isinstance(value, str) and not -LARGEST <= value <= LARGEST:  # NaN is not either
+            raise ConfigError(f"{where}: {field}: expected a finite number, got {value!r}")
     if operator in RANGES and (isinstance(values[0], str | bool)):
         raise ConfigError(f"{where}: {field}: a range needs a number, got {values[0]!r}")
     return Compare(field=field, operator=operator, values=tuple(values))
@@ -175,7 +193,7 @@ class _Text:
 
     def _condition(self) -> Expression:
         kind, field = self._take("a field name")
-        if kind != "word":
+        if kind not in ("word", "text"):
             self.place -= 1
             raise self._error("a field name")
         _, symbol = self._take("an operator such as = or >=")

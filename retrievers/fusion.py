@@ -1,4 +1,4 @@
-"""Two ranked lists to one: weighted sum, reciprocal rank, distribution-based. Pure functions of scores by chunk id.
+"""Two ranked lists to one: weighted sum, reciprocal rank, distribution-based. Pure functions of scores by id.
 
 Each takes the two sides as id to score and gives id to fused score over their union. What a side did not find:
 `weighted` has its score computed beforehand, so it is there; a rank that does not exist adds no term; `dbsf` adds 0.
@@ -56,7 +56,8 @@ def _placed(side: Scores) -> dict[str, float]:
     if not values:
         return {}
     mean = sum(values) / len(values)
-    deviation = sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1)) if len(values) > 1 else 0.0
+    equal = min(values) == max(values)  # when they are, their mean may still be off by a rounding
+    deviation = 0.0 if equal else sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
     if deviation == 0:
         return dict.fromkeys(side, 0.5)
     low = mean - 3 * deviation

@@ -4,16 +4,25 @@ Document weights are tf · (k + 1) / (tf + k · (1 − b + b · length / average
 (Robertson and Zaragoza, 2009). The average length is fixed when a collection is made and recorded in its manifest.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from retrievers.errors import nearest
 
 if TYPE_CHECKING:
     from qdrant_edge import Bm25
 
 K, B = 1.2, 0.75
 DEFAULT_AVERAGE_LENGTH = 256.0
+LANGUAGES = (
+    *("arabic", "azerbaijani", "basque", "bengali", "catalan", "chinese", "danish", "dutch", "english", "finnish"),
+    *("french", "german", "greek", "hebrew", "hinglish", "hungarian", "indonesian", "italian", "japanese", "kazakh"),
+    *("nepali", "norwegian", "portuguese", "romanian", "russian", "slovene", "spanish", "swedish", "tajik", "turkish"),
+)
+"""Languages that the library knows, for suggestions; it has the last word."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,26 +79,37 @@ class Bm25Encoder:
         return list(self._model.embed_query(text).indices)
 
 
+def check_language(name: str) -> None:
+    """Make sure that the library has stop words and a stemmer for a language.
+
+    Raises:
+        ValueError: It has not; the nearest names are given.
+    """
+    try:
+        Bm25Encoder(name).query("")
+    except ValueError:
+        raise ValueError(f"no stop words and stemmer for {name!r}{nearest(name, LANGUAGES)}") from None
+
+
 def expand(query: str, synonyms: Mapping[str, Sequence[str]]) -> list[str]:
     """The synonyms of every table entry that occurs in the query as whole words, in the table's order."""
-    words = f" {' '.join(_words(query))} "
-    return [
-        synonym for term, others in synonyms.items() if f" {' '.join(_words(term))} " in words for synonym in others
-    ]
+    whole = f" {' '.join(words(query))} "
+    return [synonym for term, others in synonyms.items() if f" {' '.join(words(term))} " in whole for synonym in others]
 
 
 def spell_out(query: str, abbreviations: Mapping[str, str]) -> str:
-    """The query with the meaning of every abbreviation set behind it: `IMU drift` → `IMU (inertial …) drift`."""
-    import re
+    """The query with the meaning of every abbreviation set behind it: `IMU drift` → `IMU (inertial …) drift`.
 
-    for short, meaning in abbreviations.items():
-        query = re.sub(rf"(?<!\w){re.escape(short)}(?!\w)", lambda m, meaning=meaning: f"{m[0]} ({meaning})", query)  # type: ignore[misc]
-    return query
+    Of two abbreviations at one place the longer counts, and what a meaning says is not spelt out in turn.
+    """
+    if not abbreviations:
+        return query
+    longest_first = "|".join(map(re.escape, sorted(abbreviations, key=len, reverse=True)))
+    return re.sub(rf"(?<!\w)(?:{longest_first})(?!\w)", lambda found: f"{found[0]} ({abbreviations[found[0]]})", query)
 
 
-def _words(text: str) -> list[str]:
-    import re
-
+def words(text: str) -> list[str]:
+    """The words of a text, in lower case."""
     return re.findall(r"\w+", text.lower())
 
 

@@ -43,13 +43,14 @@ def mmr_order(relevance: Sequence[float], vectors: NDArray[np.float64], lambda_:
 
     Args:
         relevance: Cosine of each candidate to the query, candidates in their order.
-        vectors: One row for each candidate, shape (candidates, dimension), none of them zero.
+        vectors: One row for each candidate, shape (candidates, dimension); one of zeros is like no other.
         lambda_: λ, 1 for relevance alone, 0 for diversity alone.
     """
     count = len(relevance)
     if count == 0:
         return []
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.where(lengths > 0, lengths, 1)
     scores = np.asarray(relevance, dtype=float)
     closest = np.zeros(count)
     left = np.ones(count, dtype=bool)
@@ -57,7 +58,7 @@ def mmr_order(relevance: Sequence[float], vectors: NDArray[np.float64], lambda_:
     for turn in range(count):
         gain = np.where(left, lambda_ * scores - (1 - lambda_) * closest, -np.inf)
         index = int(np.argmax(gain))
-        picks.append(Pick(index=index, diversity=1.0 - float(closest[index]) if turn else 1.0))
+        picks.append(Pick(index=index, diversity=max(0.0, 1.0 - float(closest[index])) if turn else 1.0))
         left[index] = False
         likeness = unit @ unit[index]
         closest = np.maximum(closest, likeness) if turn else likeness

@@ -1,5 +1,6 @@
 """Between a chunk and its Qdrant payload, by the names the settings give. Pure."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -45,10 +46,15 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
 
 
 def payload_keys(name: str, config: MetadataConfig) -> tuple[str, ...]:
-    """The full payload keys a field may have, as Qdrant filters name them, e.g. `metadata.source_url`."""
+    """The full payload keys a field may have, e.g. `metadata.source_url`."""
     canonical = ALIASES.get(name, name)
     keys = (config.map[canonical],) if canonical in config.map else _NAMES[canonical]
     return tuple(f"{config.nested_under}.{key}" if config.nested_under else key for key in keys)
+
+
+def filter_path(key: str) -> str:
+    """A payload key as Qdrant's filters write it: quoted between the dots where it is not a plain word."""
+    return ".".join(part if re.fullmatch(r"[\w-]+", part) else f'"{part}"' for part in key.split("."))
 
 
 class _Kind:

@@ -43,6 +43,8 @@ def chunk_json(found: RetrievedChunk) -> dict[str, Any]:
         "score": found.score,
         "score_scale": found.score_scale,
         "scores": dict(found.scores),
+        "original_rank": found.original_rank,
+        "original_score": found.original_score,
         "source": found.source,
         "breadcrumb": found.breadcrumb,
         "point_id": found.chunk.point_id,
@@ -102,11 +104,18 @@ def collection_text(info: CollectionInfo, keys: Sequence[PayloadKey], proposal: 
 def _result(found: RetrievedChunk) -> list[str]:
     preview = found.chunk.chunk_text_preview
     return [
-        f"{found.rank:>2}  {found.score:.3f}  {found.source}",
+        f"{found.rank:>2}  {found.score:.3f}  {found.source}{_before(found)}",
         f"           {found.breadcrumb}",
         f"           {preview[: WIDTH - 14]}{'…' if len(preview) > WIDTH - 14 else ''}",
         "",
     ]
+
+
+def _before(found: RetrievedChunk) -> str:
+    """Where the chunk stood before it was reranked."""
+    if found.original_rank is None or found.original_score is None:
+        return ""
+    return f"  (before reranking: {found.original_rank}, {found.original_score:.3f})"
 
 
 def _summary(session: RetrievalSession) -> list[str]:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from retrievers.config import MetadataConfig, RetrieverConfig
+from retrievers.connection import store_errors
 from retrievers.errors import ConfigError, nearest
 from retrievers.filters import RANGES, AnyOf, Compare, Expression, Not, comparisons, parse
-from retrievers.inspection import sample
-from retrievers.payload import payload_keys
+from retrievers.inspection import SAMPLE, sample
+from retrievers.payload import filter_path, payload_keys
 from retrievers.records import ALIASES, METADATA_FIELDS
 
 if TYPE_CHECKING:
@@ -23,12 +24,12 @@ class PayloadSchema:
 
     @classmethod
     def of(cls, payloads: Sequence[Mapping[str, Any]]) -> "PayloadSchema":
-        """Read the schema off some payloads; the types of a list are those of its items."""
+        """Read the schema off some payloads; the types of a list are those of its items, an empty one has none."""
         types: dict[str, set[str]] = {}
         for payload in payloads:
             for key, value in _flat(payload, ""):
-                for item in value if isinstance(value, list) else [value]:
-                    types.setdefault(key, set()).add(type(item).__name__)
+                items = value if isinstance(value, list) else [value]
+                types.setdefault(key, set()).update(type(item).__name__ for item in items)
         return cls(types={key: frozenset(names) for key, names in types.items()})
 
 
@@ -38,15 +39,20 @@ def resolve_key(field: str, config: MetadataConfig, schema: PayloadSchema) -> st
     Raises:
         ConfigError: The payload has no such key; the nearest names are given.
     """
-    canonical = ALIASES.get(field, field)
-    candidates = [*payload_keys(canonical, config)] if canonical in METADATA_FIELDS else []
-    candidates += [f"{config.nested_under}.{field}" if config.nested_under else field, field]
-    found = next((key for key in candidates if key in schema.types), None)
+    found = next((key for key in possible_keys(field, config) if key in schema.types), None)
     if found is None:
         prefix = f"{config.nested_under}." if config.nested_under else ""
-        known = sorted({key.removeprefix(prefix) for key in schema.types})
-        raise ConfigError(f"filters: the collection's payload has no field {field!r}{nearest(field, known)}")
+        known = {key.removeprefix(prefix) for key in schema.types}
+        known |= {name for name in METADATA_FIELDS if not schema.types.keys().isdisjoint(payload_keys(name, config))}
+        raise ConfigError(f"filters: the collection's payload has no field {field!r}{nearest(field, sorted(known))}")
     return found
+
+
+def possible_keys(field: str, config: MetadataConfig) -> list[str]:
+    """The payload keys that a field may be meant by, the likeliest first."""
+    canonical = ALIASES.get(field, field)
+    keys = [*payload_keys(canonical, config)] if canonical in METADATA_FIELDS else []
+    return [*keys, f"{config.nested_under}.{field}" if config.nested_under else field, field]
 
 
 def check(expression: Expression, config: MetadataConfig, schema: PayloadSchema) -> None:
@@ -65,7 +71,9 @@ def check(expression: Expression, config: MetadataConfig, schema: PayloadSchema)
 
 
 def compile_filters(client: "QdrantClient", config: RetrieverConfig) -> "models.Filter | None":
-    """The configured filters for a collection, checked against its first 256 payloads; None when there are none.
+    """The configured filters for a collection, checked against its payload; None when there are none.
+
+    The first 256 payloads tell what it holds; a field that none of them has is looked for in the whole collection.
 
     Raises:
         ConfigError: A field does not exist, or a range is not over numbers.
@@ -73,10 +81,31 @@ def compile_filters(client: "QdrantClient", config: RetrieverConfig) -> "models.
     """
     if config.filters is None:
         return None
-    schema = PayloadSchema.of(sample(client, config))
     expression = parse(config.filters)
+    payloads = sample(client, config)
+    known = PayloadSchema.of(payloads).types
+    for field in {condition.field for condition in comparisons(expression)}:
+        keys = possible_keys(field, config.metadata)
+        if known.keys().isdisjoint(keys):
+            payloads += _holding(client, config, keys)
+    schema = PayloadSchema.of(payloads)
     check(expression, config.metadata, schema)
     return to_qdrant(expression, config.metadata, schema)
+
+
+def _holding(client: "QdrantClient", config: RetrieverConfig, keys: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Payloads that hold a value under any of the keys, which a small share of a collection may do."""
+    from qdrant_client import models
+
+    paths = [filter_path(key) for key in dict.fromkeys(keys) if '"' not in key and all(key.split("."))]
+    filled = [
+        models.Filter(must_not=[models.IsEmptyCondition(is_empty=models.PayloadField(key=path))]) for path in paths
+    ]
+    if not filled:
+        return []
+    with store_errors(config.store, config.collection):
+        records, _ = client.scroll(config.collection, models.Filter(should=filled), limit=SAMPLE, with_payload=True)
+    return [record.payload or {} for record in records]
 
 
 def to_qdrant(expression: Expression, config: MetadataConfig, schema: PayloadSchema) -> "models.Filter":
@@ -88,7 +117,8 @@ def to_qdrant(expression: Expression, config: MetadataConfig, schema: PayloadSch
     from qdrant_client import models
 
     if isinstance(expression, Compare):
-        return models.Filter(must=_conditions(expression, resolve_key(expression.field, config, schema)))
+        path = filter_path(resolve_key(expression.field, config, schema))
+        return models.Filter(must=_conditions(expression, path))
     if isinstance(expression, Not):
         return models.Filter(must_not=[to_qdrant(expression.part, config, schema)])
     parts: list[Any] = [to_qdrant(part, config, schema) for part in expression.parts]

@@ -356,10 +356,14 @@ def check_query(query: str) -> None:
     """Refuse a query that cannot be searched for.
 
     Raises:
-        QueryError: It is blank, or longer than 512 words or 4,000 characters.
+        QueryError: It is blank, or longer than 512 words or 4,000 characters, or no text that can be written.
     """
     if not query.strip():
         raise QueryError("the query is empty; expected a question or some words")
+    try:
+        query.encode()
+    except UnicodeEncodeError as error:
+        raise QueryError(f"the query holds half a character at place {error.start} (a lone surrogate)") from None
     words = len(query.split())
     if words > MAX_QUERY_WORDS or len(query) > MAX_QUERY_CHARACTERS:
         raise QueryError(
@@ -370,4 +374,7 @@ def check_query(query: str) -> None:
 
 def _document(found: RetrievedChunk) -> Document:
     metadata = {**to_metadata(found.chunk), "score": found.score, "score_scale": found.score_scale, "rank": found.rank}
+    metadata["scores"] = dict(found.scores)
+    if found.original_rank is not None:
+        metadata |= {"original_rank": found.original_rank, "original_score": found.original_score}
     return Document(id=found.chunk.point_id, page_content=found.chunk.text, metadata=metadata)

@@ -16,7 +16,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.connection import store_errors
 from retrievers.errors import StoreError
 from retrievers.keyword import TermWeights
-from retrievers.payload import payload_keys, to_chunk
+from retrievers.payload import filter_path, payload_keys, to_chunk
 from retrievers.probes import Probe, ask, bm25, cosine, point_id, scores_of, sparse
 from retrievers.records import Chunk, RetrievedChunk
 
@@ -117,8 +117,11 @@ def rank(scored: Sequence[tuple[Chunk, float]], now: datetime) -> tuple[Retrieve
 
 
 def in_order(chunks: Sequence[RetrievedChunk]) -> tuple[RetrievedChunk, ...]:
-    """Chunks in the total order (score descending, then chunk id ascending), ranked from 1."""
-    ordered = sorted(chunks, key=lambda found: (-found.score, found.chunk.chunk_id))
+    """Chunks in the total order (score descending, then chunk id ascending), ranked from 1.
+
+    A collection made elsewhere may give several points one chunk id; the point id then decides.
+    """
+    ordered = sorted(chunks, key=lambda found: (-found.score, found.chunk.chunk_id, found.chunk.point_id))
     return tuple(replace(found, rank=place) for place, found in enumerate(ordered, 1))
 
 
@@ -198,9 +201,9 @@ def _hybrid(
     """Both sides fused; what only one of them found gets the other's score computed."""
     only_terms, only_meaning = [], []
     for left, right in zip(by_meaning, by_terms, strict=True):
-        one, other = {c.chunk.chunk_id for c in left}, {c.chunk.chunk_id for c in right}
-        only_terms.append(tuple(c for c in right if c.chunk.chunk_id not in one))
-        only_meaning.append(tuple(c for c in left if c.chunk.chunk_id not in other))
+        one, other = {c.chunk.point_id for c in left}, {c.chunk.point_id for c in right}
+        only_terms.append(tuple(c for c in right if c.chunk.point_id not in one))
+        only_meaning.append(tuple(c for c in left if c.chunk.point_id not in other))
     cosines = _cosines(client, config, queries, only_terms)
     terms = (
         _term_scores(client, config, queries, only_meaning)
@@ -221,11 +224,11 @@ def _fused(
     terms: Mapping[str, float],
 ) -> tuple[RetrievedChunk, ...]:
     """One query's two sides as one list. `cosines` and `terms` hold, by point id, what the other side did not find."""
-    chunks = {c.chunk.chunk_id: c for c in (*right, *left)}
-    meaning = {c.chunk.chunk_id: c.score for c in left}
-    keyword = {c.chunk.chunk_id: c.score for c in right}
-    cosines_of = {i: meaning.get(i, cosines.get(c.chunk.point_id, 0.0)) for i, c in chunks.items()}
-    terms_of = {i: keyword.get(i, terms.get(c.chunk.point_id, 0.0)) for i, c in chunks.items()}
+    chunks = {c.chunk.point_id: c for c in (*right, *left)}
+    meaning = {c.chunk.point_id: c.score for c in left}
+    keyword = {c.chunk.point_id: c.score for c in right}
+    cosines_of = {i: meaning.get(i, cosines.get(i, 0.0)) for i in chunks}
+    terms_of = {i: keyword.get(i, terms.get(i, 0.0)) for i in chunks}
     weights = (config.semantic_weight, 1 - config.semantic_weight)
     if config.used_fusion == "weighted":
         scores = fusion.weighted(cosines_of, terms_of, *weights)
@@ -312,5 +315,5 @@ def _condition(name: str, values: Sequence[str], config: RetrieverConfig) -> "mo
     if name == "point_id":
         return models.HasIdCondition(has_id=[known for value in values if (known := point_id(value)) is not None])
     match = models.MatchAny(any=list(values))
-    keys = payload_keys(name, config.metadata)
+    keys = map(filter_path, payload_keys(name, config.metadata))
     return models.Filter(should=[models.FieldCondition(key=key, match=match) for key in keys])

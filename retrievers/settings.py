@@ -7,9 +7,10 @@ with the value, where it came from and what was expected.
 import argparse
 import re
 from collections import abc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import UnionType
 from typing import Any, TypeVar, get_args
 
 import yaml
@@ -17,6 +18,7 @@ from dotenv import dotenv_values
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from retrievers.config import TABLE
 from retrievers.errors import ConfigError, nearest
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -78,7 +80,7 @@ def file_layer(path: Path, model: type[BaseModel]) -> Layer:
         raise ConfigError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected a mapping of settings, got {type(values).__name__}")
-    flat = dict(flatten(values))
+    flat = dict(flatten(values, unopened=tables(model)))
     clash = next(((a, b) for a in flat for b in flat if b.startswith(f"{a}.")), None)
     if clash:
         raise ConfigError(f"{path}: {clash[0]} is given a value and {clash[1]} as well; expected one of them")
@@ -96,7 +98,7 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
     """
     merged: dict[str, Any] = {}
     for layer in layers:
-        values = dict(flatten(layer.values))
+        values = dict(flatten(layer.values, unopened=tables(model)))
         for pair in EXCLUSIVE:
             _drop_replaced(merged, values, pair)
         for name in list(merged):  # a mapping set higher up replaces single entries below, and the other way round
@@ -152,11 +154,16 @@ def leaves(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
     return found
 
 
-def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested mappings as (dotted name, value); an empty mapping is a value."""
+def tables(model: type[BaseModel]) -> frozenset[str]:
+    """The settings marked as a `TABLE`."""
+    return frozenset(name for name, info in leaves(model).items() if info.json_schema_extra == TABLE)
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "", unopened: Container[str] = ()) -> Iterator[tuple[str, Any]]:
+    """Nested mappings as (dotted name, value); an empty mapping is a value, and so is one named in `unopened`."""
     for key, value in values.items():
-        if isinstance(value, Mapping) and value:
-            yield from flatten(value, f"{prefix}{key}.")
+        if isinstance(value, Mapping) and value and f"{prefix}{key}" not in unopened:
+            yield from flatten(value, f"{prefix}{key}.", unopened)
         else:
             yield f"{prefix}{key}", value
 
@@ -197,6 +204,8 @@ def _is_path(info: FieldInfo) -> bool:
 
 
 def _parse(name: str, raw: str, info: FieldInfo) -> Any:
+    if info.json_schema_extra == TABLE and isinstance(info.annotation, UnionType):
+        return _text_or_mapping(name, raw)
     structured = {list, tuple, dict, Mapping, Sequence}
     origins = {getattr(kind, "__origin__", kind) for kind in _types(info.annotation)}
     if not origins & (structured | {abc.Mapping, abc.Sequence}):
@@ -208,6 +217,16 @@ def _parse(name: str, raw: str, info: FieldInfo) -> Any:
     if isinstance(value, str) and origins & {list, tuple, abc.Sequence}:
         return [part.strip() for part in value.split(",")]
     return value
+
+
+def _text_or_mapping(name: str, raw: str) -> Any:
+    """A mapping, its numbers being what they look like, where it begins with a brace; else the text as it is."""
+    if not raw.lstrip().startswith("{"):
+        return raw
+    try:
+        return yaml.safe_load(raw)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--{name.replace('_', '-')}: {raw!r} is not valid YAML: {error}") from error
 
 
 def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Layer]) -> str:

@@ -149,7 +149,9 @@ class EdgeReader:
     def query_points(
         self, collection_name: str, query: Any = None, using: str | None = None, **options: Unpack[SearchOptions]
     ) -> QueryResponse:
-        """The nearest points to one dense or sparse vector, best first; equal scores come in any order.
+        """The nearest points to one dense or sparse vector, best first.
+
+        Equal scores come in an order that differs from call to call, and so does which of them the limit cuts off.
 
         Args:
             collection_name: The collection.

@@ -206,14 +206,23 @@ def _existing(client: "QdrantClient", config: RetrieverConfig, *, replace: bool)
             f"collection {info.name!r} was embedded by {recorded.get('provider')}:{recorded.get('model')}, not by "
             f"{wanted['provider']}:{wanted['model']}; one collection holds one model: choose another name"
         )
+    other = _other_keyword_side(config, info)
+    if other and not replace:
+        raise CollectionStateError(f"collection {info.name!r} {other}; index it anew with --replace")
+    return None if other else info
+
+
+def _other_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> str | None:
+    """What keeps the collection's term weights from being brought up to date."""
     if config.keyword.vector_name not in info.sparse_vectors:
-        if not replace:
-            raise CollectionStateError(
-                f"collection {info.name!r} has no sparse vector {config.keyword.vector_name!r}: it was made by an "
-                "earlier version, or under another keyword.vector_name; index it anew with --replace"
-            )
-        return None
-    return info
+        return (
+            f"has no sparse vector {config.keyword.vector_name!r}: it was made by an earlier version, or under another "
+            "keyword.vector_name"
+        )
+    language = info.manifest.get("bm25", {}).get("language", config.keyword.language)
+    return (
+        None if language == config.keyword.language else f"was tokenised as {language}, not {config.keyword.language}"
+    )
 
 
 def _stored(client: "QdrantClient", config: RetrieverConfig) -> dict[str, Mapping[str, Any]]:
