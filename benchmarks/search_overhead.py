@@ -34,7 +34,7 @@ def main() -> None:
                 name, query=retriever.embeddings.embed_query(q), limit=top_k, with_payload=True
             ),
             "langchain-qdrant": lambda q: store.similarity_search_with_score(q, k=top_k),
-            "QdrantRetriever.search": retriever.search,
+            "QdrantRetriever.search": lambda q: retriever.search(q, use_cache=False),
         }
         times: dict[str, list[float]] = {label: [] for label in contenders}
         for turn in range(rounds + 1):

@@ -131,9 +131,13 @@ def _call(retriever: QdrantRetriever, calls: Sequence[Case], level: int, progres
     stage = "timing" if level == 1 else f"timing ×{level}"
     sessions: list[RetrievalSession] = []
     with ThreadPoolExecutor(level) as pool:
-        for session in pool.map(lambda case: retriever.search(case.query, use_cache=False), calls):
-            sessions.append(_checked(session))
-            progress(stage, len(sessions), len(calls))
+        try:
+            for session in pool.map(lambda case: retriever.search(case.query, use_cache=False), calls):
+                sessions.append(_checked(session))
+                progress(stage, len(sessions), len(calls))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # an interrupted run makes no further call
+            raise
     return sessions
 
 

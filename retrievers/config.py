@@ -47,12 +47,23 @@ def _address(url: str, example: str, key: str) -> str:
 
 
 class StoreConfig(Settings):
-    """Where the collection lives: a Qdrant server (`url`) or an embedded folder (`path`), not both."""
+    """Where the collection lives: a Qdrant server (`url`) or an embedded folder (`path`), not both.
+
+    A server whose certificate a private authority signed is reached with `ca_file`, which for the store replaces the
+    authorities that come with the HTTP library. Where it is not set, the standard variables SSL_CERT_FILE and
+    SSL_CERT_DIR of the process are honoured, as they are for every other connection.
+
+    With `prefer_grpc` requests go to the server's gRPC port (6334) where the client knows how. This is passed on to the
+    client as it is and not exercised by the test suite: over gRPC nothing is retried, timeouts are whole seconds, and
+    `ca_file` does not count.
+    """
 
     url: str | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
     path: Path | None = Field(None, description="folder of the embedded store")
     api_key_env: str = Field("QDRANT_API_KEY", description="environment variable that holds the server's API key")
-    timeout_s: float = Field(10.0, gt=0, le=3600, description="seconds a request to the store may take (whole ones)")
+    timeout_s: float = Field(10.0, gt=0, le=3600, description="seconds a request to the store may take")
+    ca_file: Path | None = Field(None, description="PEM file of the authority that signed the server's certificate")
+    prefer_grpc: bool = Field(False, description="use gRPC where possible (not exercised by the tests)")
 
     @field_validator("url")
     @classmethod
@@ -210,6 +221,8 @@ class RetrieverConfig(Settings):
         abbreviations: Short form to meaning, set behind it before a query is embedded.
         filters: An expression (see `retrievers.filters`) that every candidate meets.
         group_by: A field of which each value is returned once, with its best chunk.
+        timeout_s: Deadline of one search, from the query to the reranked result: embedding, store, reranking and the
+            waits between attempts together. Many queries searched as one batch have as many times as long.
         trust_embedding: Skip the check that a collection without a recorded model was embedded by the configured one.
     """
 
@@ -229,6 +242,7 @@ class RetrieverConfig(Settings):
     threshold: Threshold = Field(0.3, description="least score of a returned chunk")
     threshold_on: Literal["semantic", "final"] = Field("semantic", description="the cosine, or the final score")
     candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
+    timeout_s: float = Field(30.0, gt=0, le=3600, description="seconds one search may take in all")
     vector_name: str = Field("", description="name of the dense vector in the collection; '' if it has none")
     metadata: MetadataConfig = Field(
         default_factory=lambda: MetadataConfig.model_validate({}), description="how the payload names the fields"

@@ -3,24 +3,25 @@
 import logging
 import math
 import sqlite3
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from json import JSONDecodeError
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.embeddings import Embeddings
 from pydantic import ValidationError
 
+from retrievers import faults
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.errors import (
     CollectionNotFoundError,
     CollectionStateError,
     EmbeddingMismatchError,
+    RetrievalError,
     StoreError,
-    StoreLockedError,
     StoreTimeoutError,
     StoreUnreachableError,
     nearest,
@@ -29,10 +30,12 @@ from retrievers.payload import to_chunk
 from retrievers.settings import api_key
 
 if TYPE_CHECKING:
+    import httpx
     from qdrant_client import QdrantClient
     from qdrant_client.http.exceptions import UnexpectedResponse
 
 log = logging.getLogger(__name__)
+_asked: ContextVar[str] = ContextVar("retrievers.connection", default="")
 MANIFEST_KEY = "retrieval_evals"
 DEFAULT_PATH = Path(".qdrant")
 SAME_MODEL_COSINE = 0.999
@@ -79,56 +82,81 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
         StoreUnreachableError: The folder does not exist, or cannot be opened.
         StoreLockedError: Another process holds the folder.
         StoreError: The folder holds something else, or is damaged.
-        ConfigError: The API key cannot be one.
+        ConfigError: The API key cannot be one, or the file of the authority holds no certificate.
     """
     if store.url:
-        from qdrant_client import QdrantClient
+        from retrievers.server import open_server
 
-        key = api_key(env, store.api_key_env)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
-            return QdrantClient(
-                url=store.url, api_key=key, timeout=_whole_seconds(store), check_compatibility=False, port=None
-            )
-    path = store.path or DEFAULT_PATH
-    if not create and not (path / "meta.json").exists():
-        raise StoreUnreachableError(
-            f"no embedded store at {path}: index pages into it first (python -m retrievers index DIR), "
-            "or name another place with --store.path or --store.url"
-        )
-    return _open_folder(path)
+        return open_server(store, api_key(env, store.api_key_env))
+    from retrievers.edge import EdgeClient
+
+    return cast("QdrantClient", EdgeClient(store.path or DEFAULT_PATH, create=create))  # the same methods
 
 
 @contextmanager
 def store_errors(store: StoreConfig, collection: str) -> Iterator[None]:
-    """Turn the client's errors into ours, naming the store and the collection."""
+    """Turn the client's errors into ours, naming the store and the collection, marked for `retrievers.retry`."""
+    token = _asked.set(collection)
+    try:
+        yield
+    except RetrievalError:
+        raise
+    except Exception as error:
+        typed = _typed(error, f"collection {collection!r} at {location(store)}", store)
+        if typed is None:
+            raise
+        raise typed from error
+    finally:
+        _asked.reset(token)
+
+
+def asked_collection() -> str:
+    """The collection that the innermost `store_errors` is about."""
+    return _asked.get()
+
+
+def _typed(error: Exception, place: str, store: StoreConfig) -> StoreError | None:
+    """Our error for one of the client's; None for one that is not."""
     import httpx
     from qdrant_client.common.client_exceptions import QdrantException
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-    place = f"collection {collection!r} at {location(store)}"
-    foreign = "answered something that is not Qdrant's; is the address right?"
-    try:
-        yield
-    except UnexpectedResponse as error:
-        raise _refused(error, place, store) from error
-    except QdrantException as error:  # 429 with Retry-After
-        raise StoreError(f"{place}: answered that requests come too fast ({error}); wait, and try again") from error
-    except (JSONDecodeError, UnicodeDecodeError, AssertionError) as error:  # what the client makes of it
-        raise StoreError(f"{place}: {foreign}") from error
-    except sqlite3.Error as error:
-        raise StoreError(f"{place}: cannot be read or written ({type(error).__name__}: {error})") from error
-    except (ResponseHandlingException, httpx.HTTPError) as error:
-        cause = getattr(error, "source", error)
-        if isinstance(cause, httpx.TimeoutException):
-            raise StoreTimeoutError(
-                f"{place}: no answer within {_whole_seconds(store)} s; raise store.timeout_s or look at the server"
-            ) from error
-        if isinstance(cause, ValidationError):
-            raise StoreError(f"{place}: {foreign}") from error
-        raise StoreUnreachableError(
-            f"{place}: cannot be reached ({type(cause).__name__}: {cause}); is the server running, the address right?"
-        ) from error
+    if isinstance(error, UnexpectedResponse):
+        return _refused(error, place, store).marked(
+            transient=faults.is_transient(error), retry_after_s=faults.retry_after_s(error.headers)
+        )
+    if isinstance(error, QdrantException | sqlite3.Error):
+        return StoreError(f"{place}: cannot be read or written ({type(error).__name__}: {error})")
+    cause = error.source if isinstance(error, ResponseHandlingException) else error
+    if isinstance(cause, httpx.HTTPError):
+        return _unanswered(cause, place, store)
+    if store.prefer_grpc and callable(getattr(error, "code", None)):
+        return _over_grpc(error, place)
+    foreign = (JSONDecodeError, UnicodeDecodeError, AssertionError)  # what the client makes of it
+    if isinstance(error, foreign) or isinstance(cause, ValidationError):
+        return StoreError(f"{place}: answered something that is not Qdrant's; is the address right?")
+    return None
+
+
+def _unanswered(cause: "httpx.HTTPError", place: str, store: StoreConfig) -> StoreError:
+    if faults.timed_out(cause):
+        waited = float(cause.request.extensions["timeout"]["read"])
+        return StoreTimeoutError(
+            f"{place}: no answer within {waited:.3g} s; raise store.timeout_s or look at the server"
+        ).marked(transient=True, timed_out=True)
+    if faults.is_untrusted(cause):
+        return StoreError(
+            f"{place}: its certificate is not trusted ({cause}); name the authority that signed it in store.ca_file"
+        )
+    return StoreUnreachableError(
+        f"{place}: cannot be reached ({type(cause).__name__}: {cause}); is the server running, the address right?"
+    ).marked(transient=faults.is_transient(cause))
+
+
+def _over_grpc(error: Any, place: str) -> StoreError:
+    kinds = {"DEADLINE_EXCEEDED": StoreTimeoutError, "UNAVAILABLE": StoreUnreachableError}
+    name = str(getattr(error.code(), "name", error.code()))
+    return kinds.get(name, StoreError)(f"{place}: answered {name} over gRPC: {_one_line(error.details())}")
 
 
 @contextmanager
@@ -280,34 +308,9 @@ def _check_by_example(
     log.info("collection %r records no model; %s reproduces %d stored vectors", info.name, name, len(texts))
 
 
-def _whole_seconds(store: StoreConfig) -> int:
-    return math.ceil(store.timeout_s)  # the client takes no other
-
-
-def _open_folder(path: Path) -> "QdrantClient":
-    from qdrant_client import QdrantClient
-
-    failure: StoreError
-    with warnings.catch_warnings():
-        # a client that fails to open leaves its files open until it goes, which is at the end of `except`
-        warnings.simplefilter("ignore", ResourceWarning)
-        try:
-            return QdrantClient(path=str(path))
-        except RuntimeError as error:
-            if "already accessed" not in str(error):
-                raise
-            failure = StoreLockedError(
-                f"the embedded store at {path} is in use by another process; wait for it, or use a server (--store.url)"
-            )
-        except OSError as error:
-            failure = StoreUnreachableError(f"the embedded store at {path} cannot be opened: {error.strerror}")
-        except (ValueError, TypeError, KeyError, sqlite3.Error) as error:
-            cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            failure = StoreError(
-                f"the embedded store at {path} cannot be read ({cause}); "
-                "if nothing is writing to it just now, delete the folder and index again"
-            )
-    raise failure
+def whole_seconds(store: StoreConfig) -> int:
+    """The timeout of a request as the client takes it; over REST `retrievers.server` sets the exact one."""
+    return math.ceil(store.timeout_s)
 
 
 def _refused(error: "UnexpectedResponse", place: str, store: StoreConfig) -> StoreError:
@@ -319,6 +322,10 @@ def _refused(error: "UnexpectedResponse", place: str, store: StoreConfig) -> Sto
     }
     remedy = remedies.get(error.status_code or 0) or f"{_said(error)}see the log of the server"
     return StoreError(f"{place}: answered {error.status_code} {error.reason_phrase}: {remedy}")
+
+
+def _one_line(said: object) -> str:
+    return " ".join(str(said).split())[:200]
 
 
 def _said(error: "UnexpectedResponse") -> str:

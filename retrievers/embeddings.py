@@ -3,22 +3,28 @@
 Third parties enter late: each library is imported when its provider is built.
 """
 
+import functools
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
 from pydantic.warnings import PydanticDeprecationWarning
 
+from retrievers import faults, retry
 from retrievers.config import EmbeddingConfig
-from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
+from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, RetrievalError
 from retrievers.settings import api_key
 
 log = logging.getLogger(__name__)
+Typed = TypeVar("Typed", bound=RetrievalError)
+Embed = Callable[[list[str]], list[list[float]]]
+REQUEST_TEXTS = 96
+"""Most texts of one call, which Cohere takes in one request: what fails is then all that is asked for again."""
 
 
 class StaticEmbeddings(Embeddings):
@@ -75,15 +81,21 @@ def checked(embeddings: Embeddings, config: EmbeddingConfig) -> "CheckedEmbeddin
     """Embeddings with typed errors, known in messages by the configured names."""
     if isinstance(embeddings, CheckedEmbeddings):
         return embeddings
-    return CheckedEmbeddings(embeddings, f"{config.provider}:{config.resolved_model}")
+    name = f"{config.provider}:{config.resolved_model}"
+    return CheckedEmbeddings(embeddings, name, config.timeout_s, retried=config.provider != "python")
 
 
 class CheckedEmbeddings(Embeddings):
-    """Embeddings whose failures are typed and whose vectors are finite, one for each text, of one dimension."""
+    """Embeddings whose failures are typed and whose vectors are finite, one for each text, of one dimension.
 
-    def __init__(self, inner: Embeddings, name: str) -> None:
+    What may pass by itself is tried again (see `retrievers.retry`), unless `retried` is off.
+    """
+
+    def __init__(self, inner: Embeddings, name: str, timeout_s: float = 30.0, *, retried: bool = True) -> None:
         self.inner = inner
         self.name = name
+        self._timeout_s = timeout_s
+        self._retried = retried
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed texts for storage (Cohere: `search_document`).
@@ -93,7 +105,7 @@ class CheckedEmbeddings(Embeddings):
         """
         if not texts:
             return []
-        return self._checked(lambda: self.inner.embed_documents(texts), texts)
+        return self._checked(self.inner.embed_documents, texts)
 
     def embed_query(self, text: str) -> list[float]:
         """Embed a query (Cohere: `search_query`).
@@ -101,7 +113,7 @@ class CheckedEmbeddings(Embeddings):
         Raises:
             EmbeddingError: As for `embed_documents`.
         """
-        return self._checked(lambda: [self.inner.embed_query(text)], [text])[0]
+        return self._checked(lambda one: [self.inner.embed_query(one[0])], [text])[0]
 
     def embed_queries(self, texts: list[str]) -> list[list[float]]:
         """Embed queries in as few requests as the provider allows; the same vectors as `embed_query` one by one.
@@ -112,15 +124,11 @@ class CheckedEmbeddings(Embeddings):
         batch = getattr(self.inner, "embed_queries", None)
         if not texts:
             return []
-        return self._checked(lambda: batch(texts) if batch else [self.inner.embed_query(t) for t in texts], texts)
+        return self._checked(batch or (lambda some: [self.inner.embed_query(text) for text in some]), texts)
 
-    def _checked(self, call: Callable[[], list[list[float]]], texts: list[str]) -> list[list[float]]:
-        try:
-            vectors = call()
-        except EmbeddingError:
-            raise
-        except Exception as error:  # every provider has its own tree; the type and status are kept in the message
-            raise EmbeddingError(f"{self.name} failed to embed: {cause(error)}") from error
+    def _checked(self, embed: Embed, texts: list[str]) -> list[list[float]]:
+        batches = [texts[start : start + REQUEST_TEXTS] for start in range(0, len(texts), REQUEST_TEXTS)]
+        vectors = [vector for batch in batches for vector in self._tried(embed, batch)]
         if len(vectors) != len(texts):
             raise EmbeddingError(f"{self.name} returned {len(vectors)} vectors for {len(texts)} texts")
         try:
@@ -135,6 +143,37 @@ class CheckedEmbeddings(Embeddings):
             )
         return vectors
 
+    def _tried(self, embed: Embed, batch: list[str]) -> list[list[float]]:
+        action = functools.partial(self._typed, embed, batch)
+        return retry.attempt(action, name="embed", timeout_s=self._timeout_s, retried=self._retried)
+
+    def _typed(self, embed: Embed, batch: list[str]) -> list[list[float]]:
+        try:
+            return embed(batch)
+        except EmbeddingError:
+            raise
+        except Exception as error:  # every provider has its own tree; the type and status are kept in the message
+            raise marked(EmbeddingError(f"{self.name} failed to embed: {cause(error)}"), error) from error
+
+
+def marked(typed: Typed, error: Exception) -> Typed:
+    """Our error for a provider's, marked with what a retry must know of it."""
+    return typed.marked(
+        transient=faults.is_transient(error),
+        retry_after_s=faults.retry_after_s(getattr(error, "headers", None)),
+        timed_out=faults.timed_out(error),
+    )
+
+
+def once(call: Callable[..., Any], timeout_s: float) -> Callable[..., Any]:
+    """A call of the Cohere SDK without the SDK's own retries, in what the deadline leaves of its timeout."""
+
+    def request(**kwargs: Any) -> Any:
+        options = {"max_retries": 0, "timeout_in_seconds": retry.time_left(timeout_s)}
+        return call(**kwargs, request_options=options)
+
+    return request
+
 
 def _cohere(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
     key = required_key(
@@ -144,16 +183,18 @@ def _cohere(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
 
     # both libraries call what Pydantic deprecates, at every request; catch_warnings would not be safe among threads
     warnings.filterwarnings("ignore", category=PydanticDeprecationWarning, module=r"(langchain_)?cohere\.")
-    # max_retries counts attempts; the SDK below retries 429 and 5xx by itself, so one layer here is enough
+    # neither library tries again: this max_retries counts attempts, and the SDK below, which retries by itself, may not
     options: dict[str, Any] = {"max_retries": 1, "request_timeout": config.timeout_s}
 
     class BatchingCohereEmbeddings(CohereEmbeddings):
         def embed_queries(self, texts: list[str]) -> list[list[float]]:
             return self.embed(texts, input_type="search_query")
 
-    return BatchingCohereEmbeddings(
+    made = BatchingCohereEmbeddings(
         model=config.resolved_model, cohere_api_key=key, base_url=config.base_url, **options
     )
+    made.client.embed = once(made.client.embed, config.timeout_s)
+    return made
 
 
 def required_key(env: Mapping[str, str], name: str, provider: str, otherwise: str) -> str:

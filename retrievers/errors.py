@@ -6,6 +6,7 @@ RetrievalError
 ├── EmbeddingError               the embedding model failed
 │   └── MissingKeyError          its API key is not in the environment
 ├── RerankError                  the reranker failed
+├── SearchTimeoutError           a search did not end before its deadline
 ├── StoreError                   the vector store failed
 │   ├── StoreUnreachableError    nothing answers at the URL, or the folder does not exist
 │   ├── StoreLockedError         another process holds the embedded store
@@ -20,10 +21,36 @@ RetrievalError
 import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import Self
 
 
 class RetrievalError(Exception):
-    """Base of all errors raised on purpose by `retrievers`; its text is fit to be shown to a user."""
+    """Base of all errors raised on purpose by `retrievers`; its text is fit to be shown to a user.
+
+    Attributes:
+        transient: Whether the same request may succeed a little later (see `retrievers.retry`).
+        retry_after_s: How long the other side asked to be left alone, in seconds.
+        timed_out: Whether time ran out, of a request or of the whole search.
+        stage: What failed: `embed`, `search`, `rerank`, or `store` outside a search; empty when it is not known.
+        attempts: How often it was tried.
+    """
+
+    transient: bool = False
+    retry_after_s: float | None = None
+    timed_out: bool = False
+    stage: str = ""
+    attempts: int = 1
+
+    def marked(self, *, transient: bool, retry_after_s: float | None = None, timed_out: bool = False) -> Self:
+        """This error, marked with what a retry must know of it."""
+        self.transient, self.retry_after_s, self.timed_out = transient, retry_after_s, timed_out
+        return self
+
+    def tried(self, stage: str, attempts: int, said: str) -> Self:
+        """This error, marked as the last of some attempts, with what is to be said of them behind its text."""
+        self.stage, self.attempts = stage, attempts
+        self.args = (f"{self}{said}",)
+        return self
 
 
 class ConfigError(RetrievalError):
@@ -46,6 +73,12 @@ class RerankError(RetrievalError):
     """The reranker failed or returned something unusable."""
 
 
+class SearchTimeoutError(RetrievalError):
+    """A search did not end before its deadline (`timeout_s`), whatever stage it was in."""
+
+    timed_out = True
+
+
 class StoreError(RetrievalError):
     """The vector store refused or failed a request."""
 
@@ -60,6 +93,8 @@ class StoreLockedError(StoreError):
 
 class StoreTimeoutError(StoreError):
     """The store did not answer within the time allowed."""
+
+    timed_out = True
 
 
 class StoreUnsupportedError(StoreError):

@@ -9,8 +9,9 @@ from typing import Any
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 
+from retrievers import retry
 from retrievers.config import CrossEncoderConfig
-from retrievers.embeddings import cause, required_key
+from retrievers.embeddings import cause, marked, once, required_key
 from retrievers.errors import ConfigError, RerankError
 from retrievers.records import RetrievedChunk
 
@@ -35,7 +36,14 @@ def make_reranker(config: CrossEncoderConfig, env: Mapping[str, str]) -> Reranke
     built = builders[config.provider]()
     name = f"{config.provider}:{config.resolved_model}"
     inner = _by_compressor(built) if isinstance(built, BaseDocumentCompressor) else _by_scores(built, name)
-    return lambda query, texts: _checked(inner, name, query, texts)
+    retried = config.provider == "cohere"
+
+    def order(query: str, texts: Sequence[str]) -> list[tuple[int, float | None]]:
+        return retry.attempt(
+            lambda: _checked(inner, name, query, texts), name="rerank", timeout_s=config.timeout_s, retried=retried
+        )
+
+    return order
 
 
 def rerank(reranker: Reranker, query: str, candidates: Sequence[RetrievedChunk]) -> tuple[RetrievedChunk, ...]:
@@ -69,7 +77,7 @@ def _checked(inner: Reranker, name: str, query: str, texts: Sequence[str]) -> li
     except RerankError:
         raise
     except Exception as error:  # every provider has its own tree; the type and status are kept in the message
-        raise RerankError(f"{name} failed to rerank {len(texts)} texts: {cause(error)}") from error
+        raise marked(RerankError(f"{name} failed to rerank {len(texts)} texts: {cause(error)}"), error) from error
     indices = [index for index, _ in order]
     if len(set(indices)) != len(indices) or not all(0 <= index < len(texts) for index in indices):
         raise RerankError(f"{name} returned an order that is not one of the {len(texts)} texts it was given")
@@ -120,6 +128,7 @@ def _cohere(config: CrossEncoderConfig, env: Mapping[str, str]) -> BaseDocumentC
     from langchain_cohere import CohereRerank
 
     client = cohere.ClientV2(key, base_url=config.base_url, timeout=config.timeout_s, client_name="langchain:partner")
+    setattr(client, "rerank", once(client.rerank, config.timeout_s))  # noqa: B010 - a method, to the type checker
     return CohereRerank(client=client, model=config.resolved_model, top_n=None, cohere_api_key=key)
 
 

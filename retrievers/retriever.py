@@ -21,13 +21,14 @@ from retrievers.cache import CacheStats, EmbeddingCache, ResultCache, open_embed
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, RetrieverConfig
 from retrievers.connection import CollectionInfo, check_collection, describe, open_client, store_errors
 from retrievers.embeddings import checked, make_embeddings
-from retrievers.errors import EmbeddingMismatchError, QueryError, RetrievalError, StoreTimeoutError
+from retrievers.errors import EmbeddingMismatchError, QueryError, RetrievalError
 from retrievers.keyword import Bm25Encoder, expand, spell_out
 from retrievers.mmr import diversify
 from retrievers.payload import to_metadata
 from retrievers.pushdown import compile_filters
 from retrievers.records import Candidates, Chunk, RetrievalSession, RetrievedChunk, StageTimings
 from retrievers.rerank import Reranker, make_reranker, rerank
+from retrievers.retry import bounded, stage
 from retrievers.search import EncodedQuery
 from retrievers.selection import Selection, select
 from retrievers.settings import build, environment, file_layer
@@ -143,6 +144,7 @@ class QdrantRetriever(BaseRetriever):
         """
         return self._candidates(queries, depth or self.settings.candidates, use_cache)
 
+    @bounded
     def candidates_by_vector(
         self, query: str, vector: Sequence[float], *, depth: int | None = None
     ) -> tuple[RetrievedChunk, ...]:
@@ -152,7 +154,10 @@ class QdrantRetriever(BaseRetriever):
             RetrievalError: Search or reranking failed.
         """
         encoded = self._encode(query, vector)
-        found = search.candidates(self.client, self.settings, [encoded], depth or self.settings.candidates, self._among)
+        with stage("search"):
+            found = search.candidates(
+                self.client, self.settings, [encoded], depth or self.settings.candidates, self._among
+            )
         return self._reranked(query, found[0])
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
@@ -191,6 +196,7 @@ class QdrantRetriever(BaseRetriever):
         found = {"embedding": self._vectors.stats} if self._vectors else {}
         return {**found, "result": self._results.stats}
 
+    @bounded
     def _remembered(self, queries: Sequence[str], use_cache: bool) -> list[Candidates]:
         """Candidates as deep as an answer needs, kept ones where they may be used."""
         keeps = use_cache and self.settings.cache.results > 0
@@ -231,14 +237,17 @@ class QdrantRetriever(BaseRetriever):
         vectors = known | fresh
         return [vectors[text] for text in texts], state
 
+    @bounded
     def _candidates(self, queries: Sequence[str], depth: int, use_cache: bool) -> list[Candidates]:
         for query in queries:
             check_query(query)
         start = time.perf_counter()
-        vectors, cached = self._embedded(queries, use_cache)
+        with stage("embed"):
+            vectors, cached = self._embedded(queries, use_cache)
         encoded = [self._encode(query, vector) for query, vector in zip(queries, vectors, strict=True)]
         embedded = time.perf_counter()
-        found = search.candidates(self.client, self.settings, encoded, depth, self._among)
+        with stage("search"):
+            found = search.candidates(self.client, self.settings, encoded, depth, self._among)
         searched = time.perf_counter()
         chunks = [self._reranked(query, candidates) for query, candidates in zip(queries, found, strict=True)]
         end = time.perf_counter()
@@ -281,9 +290,11 @@ class QdrantRetriever(BaseRetriever):
         if not candidates:
             return candidates
         if self._reranker:
-            return rerank(self._reranker, query, candidates)
+            with stage("rerank"):
+                return rerank(self._reranker, query, candidates)
         if self.settings.rerank == "mmr":
-            vectors = search.vectors_of(self.client, self.settings, candidates)
+            with stage("rerank"):
+                vectors = search.vectors_of(self.client, self.settings, candidates)
             return diversify(candidates, vectors, self.settings.mmr_lambda)
         return candidates
 
@@ -318,14 +329,14 @@ class QdrantRetriever(BaseRetriever):
 
     def _failed(self, query: str, error: RetrievalError) -> RetrievalSession:
         blank = isinstance(error, QueryError) and not query.strip()
-        timeout = isinstance(error, StoreTimeoutError)
         if not isinstance(error, QueryError):
-            log.error("search failed: %s", error, extra={"query": query, "collection": self.settings.collection})
+            known = {"query": query, "collection": self.settings.collection}
+            log.error("search failed: %s", error, extra={**known, "stage": error.stage, "attempt": error.attempts})
         return RetrievalSession(
             session_id=uuid.uuid4().hex,
             query=query,
             parameters=self._parameters(),
-            status="success" if blank else "timeout" if timeout else "error",
+            status="success" if blank else "timeout" if error.timed_out else "error",
             error=None if blank else str(error),
             warnings=(str(error),) if blank else (),
             embedding=self._embedding(None),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from evals.quiet import silence
+from retrievers import retry
 
 SETTINGS = ("QDRANT_", "COHERE_", "CO_API_", "RAG_", "MLFLOW_", "LANGSMITH_", "LANGCHAIN_")
 HANDBOOK = Path(__file__).parents[1] / "datasets" / "physical_ai_handbook"
@@ -27,6 +28,12 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, empty_home: Path) -> Iter
         if name.startswith(SETTINGS) and name not in ("MLFLOW_DISABLE_TELEMETRY",):
             monkeypatch.delenv(name)
     yield
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attempts follow one another at once."""
+    monkeypatch.setattr(retry, "WAITING", retry.Waiting(sleep=lambda seconds: None))
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 WRITE_BATCH = 256
+INDEXED: Mapping[str, str] = {
+    **dict.fromkeys(("source_url", "title", "heading", "section_path", "module", "chapter", "tags"), "keyword"),
+    **dict.fromkeys(("source_document_id", "file_path", "chunk_id"), "keyword"),
+    **dict.fromkeys(("chunk_index", "total_chunks", "chunk_token_count"), "integer"),
+    "sidebar_position": "float",
+}
+"""Payload fields that filters are likely to name, with the kind of index each gets."""
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
@@ -106,6 +113,8 @@ def _create(client: "QdrantClient", config: RetrieverConfig, dimension: int, met
         metadata=metadata,
     )
     _refuse_forgetful(client, config)
+    for field, kind in INDEXED.items():
+        client.create_payload_index(config.collection, f"metadata.{field}", field_schema=models.PayloadSchemaType(kind))
 
 
 def _vector_store(

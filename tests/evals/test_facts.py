@@ -63,7 +63,7 @@ def test_the_collections_fingerprint_changes_with_a_payload_and_comes_back_with_
         client = open_client(config.retriever.store, {})
         try:
             record = client.scroll("robots", limit=1)[0][0]
-            client.set_payload("robots", {"page_content": text}, points=[record.id])
+            client.overwrite_payload("robots", {**(record.payload or {}), "page_content": text}, points=[record.id])
             return str((record.payload or {})["page_content"])
         finally:
             client.close()

@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from qdrant_client import QdrantClient, models
+from qdrant_client import models
 
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet, load_golden
@@ -11,7 +11,8 @@ from evals.errors import DatasetError
 from evals.pipeline import evaluate, ground
 from evals.prepare import index_if_stale
 from evals.records import RunResult
-from retrievers.config import dump
+from retrievers.config import StoreConfig, dump
+from retrievers.connection import open_client
 from retrievers.retriever import QdrantRetriever
 from tests.support.embeddings import Counting
 from tests.support.experiment import CASES, SETTINGS, Experiment, make_experiment, settings, silent
@@ -160,7 +161,7 @@ def golden_of(rows: Sequence[Mapping[str, Any]]) -> GoldenSet:
 @pytest.fixture
 def foreign(tmp_path: Path) -> Iterator[QdrantRetriever]:
     """A collection made elsewhere: a flat payload, addresses under `url`, and no ids but the points' own."""
-    client = QdrantClient(path=str(tmp_path / "store"))
+    client = open_client(StoreConfig(path=tmp_path / "store"), {}, create=True)
     client.create_collection("wiki", models.VectorParams(size=9, distance=models.Distance.COSINE))
     texts = {7: "the arm and its joint", "6b5a2c1e-4f39-4c1d-9d0e-0c9a3b7f2e11": "a topic is a channel"}
     client.upsert(

@@ -14,6 +14,8 @@ import yaml
 from evals.config import ExperimentConfig
 from evals.metrics import METRICS
 from evals.run import _report_file, load_config, main, parser
+from retrievers.config import StoreConfig
+from retrievers.connection import open_client
 from retrievers.retriever import QdrantRetriever
 from retrievers.settings import leaves
 from tests.support.command import Done, call
@@ -344,9 +346,9 @@ def test_a_qdrant_that_is_not_there(run: Run, folder: Path) -> None:
 
 
 def test_a_collection_of_another_dimension(run: Run, folder: Path) -> None:
-    from qdrant_client import QdrantClient, models
+    from qdrant_client import models
 
-    client = QdrantClient(path="store")
+    client = open_client(StoreConfig(path=Path("store")), {}, create=True)
     client.create_collection("nine", models.VectorParams(size=9, distance=models.Distance.COSINE))
     client.upsert("nine", [models.PointStruct(id=1, vector=[1.0] * 9, payload={"page_content": "an arm"})])
     client.close()

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from langchain_qdrant import QdrantVectorStore
-from qdrant_client import QdrantClient, models
+from qdrant_client import models
 
 from retrievers.__main__ import default_collection, main
-from retrievers.config import RetrieverConfig
+from retrievers.config import RetrieverConfig, StoreConfig
+from retrievers.connection import open_client
 from retrievers.retriever import QdrantRetriever
 from tests.support.indexing import DIMENSION, HashEmbeddings, content, manifest, write_pages
 
@@ -57,7 +58,7 @@ def index(*arguments: str, model: str = "make_embeddings") -> int:
 
 
 def stored(name: str = "handbook", path: str = ".qdrant") -> tuple[Any, Any]:
-    client = QdrantClient(path=path)
+    client = open_client(StoreConfig(path=Path(path)), {}, create=True)
     try:
         return (content(client, name), manifest(client, name)) if client.collection_exists(name) else ({}, None)
     finally:
@@ -266,7 +267,7 @@ class TestFaults:
         assert stored() == before
 
     def test_a_collection_made_elsewhere(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        client = QdrantClient(path=".qdrant")
+        client = open_client(StoreConfig(path=Path(".qdrant")), {}, create=True)
         size = models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
         client.create_collection("handbook", vectors_config=size)
         QdrantVectorStore(client, "handbook", embedding=HashEmbeddings()).add_texts(["theirs"])

@@ -26,7 +26,11 @@ def run_until(text: bytes, what: signal.Signals, made: Experiment) -> tuple[int,
     command = [sys.executable, "-m", "evals.run", "--config", str(made.config), "--tracking.enabled", "true"]
     master, slave = pty.openpty()
     child = subprocess.Popen(
-        [*command, "--latency.repeats", "1000"], cwd=made.folder, env=environment(), stdout=slave, stderr=slave
+        [*command, "--metrics", "latency/*", "--latency.repeats", "1000"],
+        cwd=made.folder,
+        env=environment(),
+        stdout=slave,
+        stderr=slave,
     )
     os.close(slave)
     seen, sent = b"", False

@@ -1,4 +1,4 @@
-"""`python -m retrievers` in processes of its own: exit codes, streams, a store held by another process."""
+"""`python -m retrievers` in processes of its own: exit codes, streams."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,14 +15,6 @@ from tests.support.collections import indexed, write_pages
 
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[2]
-HOLD = """
-import sys
-from qdrant_client import QdrantClient
-client = QdrantClient(path=sys.argv[1])
-print("held", flush=True)
-sys.stdin.read()
-client.close()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -56,17 +48,6 @@ def finish(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
     return process.returncode, out or "", err or ""
 
 
-@pytest.fixture
-def held(store: list[str]) -> Iterator[None]:
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, store[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        yield
-        holder.communicate("")
-
-
 def test_pages_are_indexed_and_searched(tmp_path: Path) -> None:
     write_pages(tmp_path / "handbook" / "docs")
     code, out, err = finish(start("index", "handbook/docs", folder=tmp_path))
@@ -75,17 +56,6 @@ def test_pages_are_indexed_and_searched(tmp_path: Path) -> None:
     code, out, err = finish(start("search", "Wie oft? · hz", "--json", "--collection", "handbook", folder=tmp_path))
     assert (code, err) == (0, "")
     assert json.loads(out)["query"] == "Wie oft? · hz"
-
-
-@pytest.mark.usefixtures("held")
-def test_a_store_held_by_another_process_is_told_at_once(store: list[str], tmp_path: Path) -> None:
-    running = [start(*command, *store, folder=tmp_path) for command in (["search", "robot"], ["inspect"])]
-    for code, out, err in map(finish, running):
-        assert (code, out) == (2, "")
-        assert err == (
-            f"error: the embedded store at {store[1]} is in use by another process; "
-            "wait for it, or use a server (--store.url)\n"
-        )
 
 
 def test_a_reader_that_goes_away_is_no_error(store: list[str], tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
 """Opening a store, and what must hold before a collection may be queried; folders and a server on the loopback."""
 
-import json
-import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.connection import (
     MANIFEST_KEY,
     CollectionInfo,
+    all_or_nothing,
     check_collection,
     describe,
     location,
@@ -33,6 +32,7 @@ from retrievers.errors import (
     StoreUnreachableError,
 )
 from retrievers.retriever import QdrantRetriever
+from retrievers.retry import ATTEMPTS
 from tests.support.collections import TableEmbeddings, embedded, fill, index_pages, indexed, settings, write_pages
 from tests.support.loopback import free_port
 from tests.support.qdrant_server import FAULTS, KEY, QdrantServer
@@ -103,39 +103,23 @@ def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path, create: bool) ->
 
 def test_indexing_may_make_the_folder(tmp_path: Path) -> None:
     open_client(settings(store={"path": str(tmp_path / "new")}).store, {}, create=True).close()
-    assert (tmp_path / "new" / "meta.json").is_file()
+    assert (tmp_path / "new" / "edge.json").is_file()
 
 
-def test_a_folder_in_use_is_refused_and_free_again_once_closed(pages: RetrieverConfig) -> None:
-    first = open_client(pages.store, {})
-    with pytest.raises(StoreLockedError, match="in use by another process; wait for it, or use a server"):
-        open_client(pages.store, {})
+def test_a_folder_is_read_by_several_and_written_to_by_one(pages: RetrieverConfig) -> None:
+    first, second = open_client(pages.store, {}, create=True), open_client(pages.store, {}, create=True)
+    with all_or_nothing(first, "pages"):
+        assert second.count("pages").count == first.count("pages").count > 0
+        with pytest.raises(StoreLockedError, match="writ"):
+            second.delete_collection("pages")
     first.close()
-    open_client(pages.store, {}).close()
+    second.close()
 
 
-def cut_in_half(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda store: (store / "meta.json").write_text('{"collections": {'),
-        lambda store: (store / "meta.json").write_text(""),
-        lambda store: (store / "meta.json").write_text("[]"),
-        lambda store: (store / "meta.json").write_text('{"collections": {"x": {"vectors": 5}}, "aliases": {}}'),
-        lambda store: next(store.rglob("*.sqlite")).write_bytes(b"not a database" * 99),
-        lambda store: cut_in_half(next(store.rglob("*.sqlite"))),
-    ],
-)
-def test_a_damaged_folder_is_a_store_error(
-    pages: RetrieverConfig, tmp_path: Path, damage: Callable[[Path], object]
-) -> None:
-    store = shutil.copytree(pages.store.path or "", tmp_path / "store")
-    damage(store)
-    with pytest.raises(StoreError, match=r"cannot be read \(.*delete the folder and index again"):
-        described(settings(store={"path": str(store)}, collection="pages"))
+def test_a_folder_of_the_clients_local_mode_is_to_be_indexed_again(tmp_path: Path) -> None:
+    QdrantClient(path=str(tmp_path / "old")).close()
+    with pytest.raises(StoreError, match="index"):
+        open_client(settings(store={"path": str(tmp_path / "old")}).store, {})
 
 
 def test_a_database_that_fails_later_is_a_store_error() -> None:
@@ -370,32 +354,37 @@ def test_a_key_that_no_header_can_carry_is_not_shown(server: QdrantServer) -> No
 
 
 @pytest.mark.parametrize(
-    ("fault", "message"),
+    ("fault", "message", "requests"),
     [
-        ("401", "answered 401 Unauthorized: the API key was refused; expected it in QDRANT_API_KEY"),
-        ("403", "answered 403 Forbidden: the API key in QDRANT_API_KEY may not do this"),
-        ("404", "answered 404 Not Found: not found; is the address that of Qdrant itself?"),
-        ("429", "answered 429 Too Many Requests: requests come too fast; wait, and try again"),
-        ("429 with Retry-After", "answered that requests come too fast (Rate limit); wait, and try again"),
-        ("500", "answered 500 Internal Server Error: panicked; see the log of the server"),
-        ("502 HTML", "answered 502 Bad Gateway: see the log of the server"),
-        ("200 HTML", "answered something that is not Qdrant's; is the address right?"),
-        ("200 truncated", "answered something that is not Qdrant's; is the address right?"),
-        ("200 other", "answered something that is not Qdrant's; is the address right?"),
+        ("401", "answered 401 Unauthorized: the API key was refused; expected it in QDRANT_API_KEY", 1),
+        ("403", "answered 403 Forbidden: the API key in QDRANT_API_KEY may not do this", 1),
+        ("404", "answered 404 Not Found: not found; is the address that of Qdrant itself?", 1),
+        ("429", "answered 429 Too Many Requests: requests come too fast; wait, and try again", 4),
+        ("429 with Retry-After", "answered 429 Too Many Requests: requests come too fast; wait, and try again", 4),
+        ("500", "answered 500 Internal Server Error: panicked; see the log of the server", 4),
+        ("502 HTML", "answered 502 Bad Gateway: see the log of the server", 4),
+        ("200 HTML", "answered something that is not Qdrant's; is the address right?", 1),
+        ("200 truncated", "answered something that is not Qdrant's; is the address right?", 1),
+        ("200 other", "answered something that is not Qdrant's; is the address right?", 1),
     ],
 )
-def test_every_fault_of_a_server_is_a_store_error_with_a_remedy(server: QdrantServer, fault: str, message: str) -> None:
+def test_every_fault_of_a_server_is_a_store_error_with_a_remedy(
+    server: QdrantServer, fault: str, message: str, requests: int
+) -> None:
     with server.failing(FAULTS[fault]), pytest.raises(StoreError) as caught:
         described(at(server))
-    assert str(caught.value) == f"collection 'mine' at {server.url}: {message}"
-    assert len(server.requests) == 1
+    said, _, tried = str(caught.value).partition(" (")
+    assert said == f"collection 'mine' at {server.url}: {message}"
+    assert tried.startswith("4 attempts in ") == (requests == ATTEMPTS)
+    assert len(server.requests) == requests
 
 
 def test_a_server_that_does_not_answer_is_a_timeout(server: QdrantServer) -> None:
     config = at(server, store={"url": server.url, "timeout_s": 0.2})
     with server.failing(FAULTS["slow"]), pytest.raises(StoreTimeoutError) as caught:
         described(config)
-    assert "no answer within 1 s; raise store.timeout_s" in str(caught.value)  # the client waits whole seconds
+    assert "no answer within 0.2 s; raise store.timeout_s" in str(caught.value)
+    assert len(server.requests) == ATTEMPTS
 
 
 def test_nobody_listening_is_unreachable() -> None:
@@ -424,11 +413,11 @@ def test_an_embedded_folder_holds_what_a_plain_client_wrote(tmp_path: Path) -> N
         fill(client, "mine", list(TABLE.values()), texts(*TABLE), metadata={MANIFEST_KEY: {"any": 1}})
     info = described(settings(store={"path": str(tmp_path)}, collection="mine"))
     assert (info.points, info.manifest) == (4, {"any": 1})
-    assert json.loads((tmp_path / "meta.json").read_text())["collections"].keys() == {"mine"}
+    assert (tmp_path / "edge.json").is_file()
 
 
 def test_a_closed_client_is_closed(pages: RetrieverConfig) -> None:
     client: QdrantClient = open_client(pages.store, {})
     client.close()
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises((RuntimeError, StoreError), match="closed"):
         describe(client, pages)

@@ -13,6 +13,7 @@ from langchain_core.embeddings import Embeddings
 from retrievers.config import EmbeddingConfig
 from retrievers.embeddings import CheckedEmbeddings, checked, make_embeddings
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
+from retrievers.retry import ATTEMPTS
 from tests.support import cohere_server
 from tests.support.cohere_server import DIMENSION, FAULTS, KEY, CohereServer, refused, vector
 from tests.support.collections import TableEmbeddings
@@ -29,12 +30,6 @@ def config(**values: Any) -> EmbeddingConfig:
 def cohere() -> Iterator[CohereServer]:
     with CohereServer() as server:
         yield server
-
-
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The SDK waits 1 s and 2 s between its attempts."""
-    monkeypatch.setattr("cohere.core.http_client.INITIAL_RETRY_DELAY_SECONDS", 0.001)
 
 
 def of_cohere(server: CohereServer, key: str = KEY, **values: Any) -> Embeddings:
@@ -214,20 +209,21 @@ def test_no_texts_are_not_sent_to_cohere(cohere: CohereServer) -> None:
     [
         ("401", "UnauthorizedError, status 401, the API key was refused", 1),
         ("404", "NotFoundError, status 404, model 'nope' not found", 1),
-        ("429", "TooManyRequestsError, status 429, the rate limit was hit", 3),
-        ("500", "InternalServerError, status 500, internal error", 3),
-        ("slow", "ReadTimeout, no answer in time; embedding.timeout_s sets how long to wait", 1),
+        ("429", "TooManyRequestsError, status 429, the rate limit was hit", 4),
+        ("500", "InternalServerError, status 500, internal error", 4),
+        ("slow", "ReadTimeout, no answer in time; embedding.timeout_s sets how long to wait", 4),
         ("truncated", "ApiError, status 200, the answer is not the provider's; is embedding.base_url right?", 1),
         ("html", "ApiError, status 200, the answer is not the provider's; is embedding.base_url right?", 1),
     ],
 )
-@pytest.mark.usefixtures("at_once")
 def test_every_fault_is_told_after_a_bounded_number_of_requests(
     cohere: CohereServer, fault: str, message: str, requests: int
 ) -> None:
     with cohere.failing(FAULTS[fault]), pytest.raises(EmbeddingError) as caught:
         of_cohere(cohere, timeout_s=patience(fault)).embed_documents(["a", "b"])
-    assert str(caught.value) == f"cohere:embed-english-v3.0 failed to embed: {message}"
+    said, _, tried = str(caught.value).partition(" (")
+    assert said == f"cohere:embed-english-v3.0 failed to embed: {message}"
+    assert tried.startswith("4 attempts in ") == (requests == ATTEMPTS)
     assert len(cohere.requests) == requests
 
 
@@ -246,12 +242,11 @@ def test_vectors_that_cannot_be_used_are_refused(cohere: CohereServer, fault: st
     assert str(caught.value).startswith(f"cohere:embed-english-v3.0 {message}")
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_fault_that_passes_is_got_over(cohere: CohereServer) -> None:
     reply = refused(429).reply
-    with cohere.failing(Fault(reply=reply, times=2)):
+    with cohere.failing(Fault(reply=reply, times=3)):
         assert of_cohere(cohere).embed_query("a") == pytest.approx(vector("a"))
-    assert len(cohere.requests) == 3
+    assert len(cohere.requests) == 4
 
 
 def test_nobody_listening_is_an_embedding_error() -> None:
@@ -261,7 +256,6 @@ def test_nobody_listening_is_an_embedding_error() -> None:
 
 
 @pytest.mark.parametrize("fault", sorted(FAULTS))
-@pytest.mark.usefixtures("at_once")
 def test_the_key_is_in_no_message_and_no_log(
     cohere: CohereServer, fault: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -461,7 +461,9 @@ def test_a_server_gives_the_same_as_a_folder(
         assert opened.info == retriever.info
         assert opened.chunks() == retriever.chunks()
         for query in QUERIES:
-            assert outcome(opened.search(query)) == outcome(retriever.search(query))
+            one, other = opened.search(query), retriever.search(query)
+            assert [c.chunk for c in one.chunks] == [c.chunk for c in other.chunks]
+            assert [c.score for c in one.chunks] == pytest.approx([c.score for c in other.chunks], abs=1e-6)
 
 
 @pytest.mark.parametrize("fault", sorted(set(FAULTS) - {"slow"}))
@@ -473,7 +475,8 @@ def test_a_server_that_fails_is_an_error_session_and_recovers(
             session = opened.search("robot")
             with pytest.raises(StoreError) as caught:
                 opened.invoke("robot")
-        assert (session.status, session.error, session.chunks) == ("error", str(caught.value), ())
+        assert (session.status, session.chunks) == ("error", ())
+        assert (session.error or "").partition(" (")[0] == str(caught.value).partition(" (")[0]
         assert opened.search("robot").status == "success"
 
 
@@ -540,5 +543,5 @@ def test_a_provider_that_fails_is_an_error_session_without_the_key(
             session = opened.search("robot")
             with pytest.raises(EmbeddingError):
                 opened.invoke("robot")
-    assert session.status == "error"
+    assert session.status == ("timeout" if fault == "slow" else "error")
     assert COHERE_KEY not in f"{session}{caplog.text}"

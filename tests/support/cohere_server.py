@@ -11,7 +11,13 @@ from tests.support.loopback import Fault, LoopbackServer, Reply, Request
 
 DIMENSION = 32
 KEY = "co-SECRET-0123456789"
-MESSAGES = {401: "invalid api token", 404: "model 'nope' not found", 429: "rate limited", 500: "internal error"}
+MESSAGES = {
+    401: "invalid api token",
+    403: "not allowed",
+    404: "model 'nope' not found",
+    429: "rate limited",
+    500: "internal error",
+}
 
 
 def vector(text: str) -> list[float]:
@@ -60,9 +66,14 @@ def refused(status: int) -> Fault:
 FAULTS = MappingProxyType(
     {
         "401": refused(401),
+        "403": refused(403),
         "404": refused(404),
         "429": refused(429),
+        "429 with Retry-After": Fault(reply=Reply.json({"message": MESSAGES[429]}, 429, **{"Retry-After": "7"})),
         "500": refused(500),
+        "502 HTML": Fault(reply=Reply.html("<html>502 Bad Gateway</html>", 502)),
+        "reset": Fault(reset=True),
+        "torn": Fault(torn=True),
         "slow": Fault(slow=True),
         "too few": Fault(reply=embedded(["a"])),
         "none": Fault(reply=embedded([], [])),

@@ -10,7 +10,7 @@ from langchain_core.embeddings import Embeddings
 from qdrant_client import QdrantClient, models
 from qdrant_client.local.qdrant_local import QdrantLocal
 
-from retrievers.config import RetrieverConfig
+from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.connection import open_client
 from retrievers.embeddings import make_embeddings
 from retrievers.indexing.index import index_corpus, read_corpus
@@ -119,8 +119,9 @@ def widen(client: QdrantClient, name: str) -> None:
     The in-memory client holds them in float32 and normalises them anew at every search, which moves a score by a unit
     in the last place from one search to the next; a server computes on vectors that stay as they are.
     """
-    local = client._client
-    assert isinstance(local, QdrantLocal)
+    local = getattr(client, "_client", None)
+    if not isinstance(local, QdrantLocal):
+        return
     vectors = local.collections[name].vectors
     vectors |= {key: value.astype(np.float64) for key, value in vectors.items()}
 
@@ -128,7 +129,7 @@ def widen(client: QdrantClient, name: str) -> None:
 @contextmanager
 def embedded(folder: Path) -> Iterator[QdrantClient]:
     """A plain client of an embedded store; its data must be read by a client opened later."""
-    client = QdrantClient(path=str(folder))
+    client = open_client(StoreConfig(path=folder), {}, create=True)
     try:
         yield client
     finally:

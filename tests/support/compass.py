@@ -8,7 +8,8 @@ from pathlib import Path
 from langchain_core.embeddings import Embeddings
 from qdrant_client import QdrantClient, models
 
-from retrievers.config import RetrieverConfig
+from retrievers.config import RetrieverConfig, StoreConfig
+from retrievers.connection import open_client
 from retrievers.embeddings import CheckedEmbeddings
 from retrievers.indexing.chunking import point_id
 from retrievers.payload import to_metadata
@@ -78,7 +79,7 @@ def upsert(client: QdrantClient, collection: str, angles: Mapping[str, float]) -
 
 def make_store(folder: Path, angles: Mapping[str, float] = ANGLES) -> Path:
     """An embedded collection `circle` that holds these chunks."""
-    client = QdrantClient(path=str(folder))
+    client = open_client(StoreConfig(path=folder), {}, create=True)
     size = models.VectorParams(size=2, distance=models.Distance.COSINE)
     client.create_collection("circle", vectors_config=size)
     upsert(client, "circle", angles)

@@ -66,11 +66,12 @@ def _kill_at(call: str) -> None:
 
     Chunks are written two at a time, so that there is a midst to die in.
     """
+    from retrievers.edge import EdgeClient
     from retrievers.indexing import writing
 
     writing.WRITE_BATCH = 2
     method, _, at = call.partition(":")
-    original: Callable[..., Any] = getattr(QdrantClient, method)
+    original: Callable[..., Any] = getattr(EdgeClient, method)
     calls = 0
 
     def dying(*args: Any, **kwargs: Any) -> Any:
@@ -80,7 +81,7 @@ def _kill_at(call: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return original(*args, **kwargs)
 
-    setattr(QdrantClient, method, dying)
+    setattr(EdgeClient, method, dying)
 
 
 def write_pages(folder: Path, sources: Mapping[str, str]) -> Path:
@@ -109,7 +110,7 @@ def content(client: QdrantClient, name: str = "pages") -> dict[str, tuple[dict[s
 
 
 def _unit(vector: Any) -> list[float]:
-    values: list[float] = next(iter(vector.values())) if isinstance(vector, dict) else vector
+    values: list[float] = vector.get("") or next(iter(vector.values())) if isinstance(vector, dict) else vector
     length = math.sqrt(sum(value * value for value in values))
     return [round(value / length, 6) for value in values]
 

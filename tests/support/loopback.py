@@ -2,10 +2,12 @@
 
 import json
 import socket
+import ssl
+import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock, Thread
 from typing import Any, Self
@@ -30,6 +32,8 @@ class Reply:
     body: bytes = b""
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
+    sent: float = 1.0
+    """How much of the answer is sent before the connection is reset; less than 0: not even its head."""
 
     @classmethod
     def json(cls, value: Any, status: int = 200, **headers: str) -> "Reply":
@@ -44,30 +48,43 @@ class Reply:
 class Fault:
     """A reply to give in place of the right one, `times` times (None: always), where the path ends with `on`.
 
-    `slow` keeps the client waiting until the server stops.
+    `slow` keeps the client waiting until the server stops; `reset` breaks the connection before the answer, `torn` in
+    the middle of it. `meanwhile` is called when the request has come.
     """
 
     reply: Reply | None = None
     slow: bool = False
+    reset: bool = False
+    torn: bool = False
     on: str = ""
     times: int | None = None
+    meanwhile: Callable[[], object] = lambda: None
 
 
 class LoopbackServer(ABC):
-    """A server in a thread; a context manager. Requests are recorded before they are answered."""
+    """A server in a thread; a context manager. Requests are recorded before they are answered.
 
-    def __init__(self) -> None:
+    Args:
+        tls: Speak TLS, with the certificate of this context.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[Request] = []
         self.fault: Fault | None = None
         self._lock = Lock()
         self._released = Event()
         self._http = _Http(("127.0.0.1", 0), _Handler)
         self._http.owner = self
+        self._scheme = "https" if tls else "http"
+        if tls:
+            self._http.socket = tls.wrap_socket(
+                self._http.socket, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=True
+            )
         self._thread = Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
+        return f"{self._scheme}://127.0.0.1:{self._http.server_address[1]}"
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -96,8 +113,11 @@ class LoopbackServer(ABC):
             fault = self._due(request)
         if fault is None:
             return self.answer(request)
+        fault.meanwhile()
         if fault.slow:
             self._released.wait(30)
+        if fault.reset or fault.torn:
+            return replace(self.answer(request), sent=0.5 if fault.torn else -1.0)
         return fault.reply or Reply(status=503)
 
     @abstractmethod
@@ -110,7 +130,7 @@ class LoopbackServer(ABC):
             return None
         if fault.times is not None:
             left = fault.times - 1
-            self.fault = None if left == 0 else Fault(reply=fault.reply, slow=fault.slow, on=fault.on, times=left)
+            self.fault = None if left == 0 else replace(fault, times=left)
         return fault
 
 
@@ -144,6 +164,9 @@ class _Handler(BaseHTTPRequestHandler):
             body=json.loads(raw) if raw else None,
         )
         reply = self.server.owner.handle(request)
+        self.close_connection = True
+        if reply.sent < 0:
+            return self._reset()
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.content_type)
         self.send_header("Content-Length", str(len(reply.body)))
@@ -151,8 +174,15 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in reply.headers.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(reply.body)
-        self.close_connection = True
+        self.wfile.write(reply.body[: int(len(reply.body) * reply.sent)])
+        if reply.sent < 1:
+            self._reset()
+
+    def _reset(self) -> None:
+        """Close with a reset in place of the usual end."""
+        self.wfile.flush()
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
 

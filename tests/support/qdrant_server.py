@@ -3,6 +3,7 @@
 Only the network is doubled: the client under test is the real one, and so is the engine behind this server.
 """
 
+import ssl
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -25,10 +26,13 @@ class QdrantServer(LoopbackServer):
     Args:
         api_key: Requests without this key are refused; None: no key is needed.
         keeps_metadata: Whether collections keep their metadata, as servers do from 1.16 on.
+        tls: Speak TLS, with the certificate of this context.
     """
 
-    def __init__(self, *, api_key: str | None = None, keeps_metadata: bool = True) -> None:
-        super().__init__()
+    def __init__(
+        self, *, api_key: str | None = None, keeps_metadata: bool = True, tls: ssl.SSLContext | None = None
+    ) -> None:
+        super().__init__(tls)
         self.api_key = api_key
         self.keeps_metadata = keeps_metadata
         self.client = QdrantClient(":memory:")
@@ -63,7 +67,10 @@ class QdrantServer(LoopbackServer):
             "POST points/delete": self._delete,
             "POST points/scroll": self._scroll,
             "POST points/query": self._query,
+            "POST points/query/batch": self._query_batch,
+            "POST points": self._retrieve,
             "POST points/count": self._count,
+            "PUT index": lambda name, _: {"operation_id": 0, "status": "completed"},  # it filters without one
         }
         if action not in actions:
             return refused(404)
@@ -110,6 +117,14 @@ class QdrantServer(LoopbackServer):
         )
         return {"points": plain(points), "next_page_offset": offset}
 
+    def _query_batch(self, name: str, body: Mapping[str, Any]) -> Any:
+        return [self._query(name, search) for search in body["searches"]]
+
+    def _retrieve(self, name: str, body: Mapping[str, Any]) -> Any:
+        wanted = models.PointRequest.model_validate(body)
+        vectors = wanted.with_vector or False
+        return self.client.retrieve(name, wanted.ids, with_payload=wanted.with_payload or False, with_vectors=vectors)
+
     def _query(self, name: str, body: Mapping[str, Any]) -> Any:
         wanted = models.QueryRequest.model_validate(body)
         found = self.client.query_points(
@@ -151,6 +166,8 @@ FAULTS = MappingProxyType(
             reply=Reply.json({"status": {"error": "Rate limit"}, "time": 0.0}, 429, **{"Retry-After": "7"})
         ),
         "500": Fault(reply=refused(500)),
+        "reset": Fault(reset=True),
+        "torn": Fault(torn=True),
         "502 HTML": Fault(reply=Reply.html("<html>502 Bad Gateway</html>", 502)),
         "200 HTML": Fault(reply=Reply.html("<html>a proxy's greeting</html>", 200)),
         "200 truncated": Fault(reply=Reply(body=b'{"result": {"points": [')),

@@ -1,0 +1,81 @@
+"""What may pass by itself and what will not, told from the errors of HTTP libraries and of the SDKs built on them."""
+
+import math
+import socket
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+TRANSIENT_STATUSES = frozenset({429, 500, 502, 503, 504})
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same request may succeed a little later.
+
+    Args:
+        error: An error of httpx, or of an SDK that has a `status_code`.
+    """
+    import httpx
+
+    status = getattr(error, "status_code", None)
+    if isinstance(status, int):
+        return status in TRANSIENT_STATUSES
+    if isinstance(error, httpx.TimeoutException):
+        return True
+    passing = (httpx.ConnectError, httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
+    return isinstance(error, passing) and not any(_lasts(cause) for cause in _causes(error))
+
+
+def is_untrusted(error: BaseException) -> bool:
+    """Whether a server's certificate was refused."""
+    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _causes(error))
+
+
+def timed_out(error: BaseException) -> bool:
+    """Whether no answer came in time."""
+    import httpx
+
+    return isinstance(error, httpx.TimeoutException)
+
+
+def retry_after_s(headers: Any) -> float | None:
+    """What a Retry-After header asks for, in seconds from now; None when there is none, or none that can be read.
+
+    Args:
+        headers: A mapping of header names, in whatever case, to values; anything else holds none.
+    """
+    if not isinstance(headers, Mapping):
+        return None
+    value = next((str(v).strip() for k, v in headers.items() if str(k).lower() == "retry-after"), "")
+    try:
+        seconds = float(value)
+    except ValueError:
+        return _until(value)
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _until(date: str) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, moment.timestamp() - time.time())
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _lasts(error: BaseException) -> bool:
+    """A host that does not exist, and all that is wrong with TLS but a connection that ended in its handshake."""
+    if isinstance(error, socket.gaierror):
+        return error.errno != socket.EAI_AGAIN
+    return isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)

@@ -1,0 +1,83 @@
+"""A client of a Qdrant server: every REST request is bounded by the deadline, tried again, and typed when it fails.
+
+Reading is repeatable. So are the writes of indexing: chunks have fixed point ids, so putting, refreshing and deleting
+them twice comes to the same, as does writing the manifest. Only making a collection is sent once, since a second
+request would meet what the first one made. See `retrievers.retry` for what is tried again, how often and how long.
+"""
+
+import re
+import ssl
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from retrievers import faults, retry
+from retrievers.config import StoreConfig
+from retrievers.connection import asked_collection, store_errors, whole_seconds
+from retrievers.errors import ConfigError
+
+if TYPE_CHECKING:
+    from httpx import Request, Response
+    from qdrant_client import QdrantClient
+    from qdrant_client.http.api_client import Send
+
+MAKES_A_COLLECTION = re.compile(r"/collections/[^/]+$")
+
+
+def open_server(store: StoreConfig, key: str | None) -> "QdrantClient":
+    """A client of the server at `store.url`; nothing is sent yet.
+
+    Raises:
+        ConfigError: `store.ca_file` is not a file of certificates.
+    """
+    from qdrant_client import QdrantClient
+
+    tls: dict[str, Any] = {"verify": _authority(store.ca_file)} if store.ca_file else {}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+        client = QdrantClient(
+            url=store.url,
+            api_key=key,
+            timeout=whole_seconds(store),
+            check_compatibility=False,
+            port=None,
+            prefer_grpc=store.prefer_grpc,
+            **tls,
+        )
+    client.http.client.add_middleware(lambda request, send: _sent(store, request, send))
+    return client
+
+
+def _sent(store: StoreConfig, request: "Request", send: "Send") -> "Response":
+    """Send a request, again while its fault may pass; one that does not pass is left to the client."""
+    collection = asked_collection()
+    made = request.method == "PUT" and MAKES_A_COLLECTION.search(request.url.path) is not None
+    return retry.attempt(
+        lambda: _once(store, collection, request, send),
+        name="store",
+        timeout_s=store.timeout_s,
+        collection=collection,
+        retried=not made,
+    )
+
+
+def _once(store: StoreConfig, collection: str, request: "Request", send: "Send") -> "Response":
+    from httpx import Timeout
+    from qdrant_client.http.exceptions import UnexpectedResponse
+
+    request.extensions["timeout"] = Timeout(retry.time_left(store.timeout_s)).as_dict()
+    with store_errors(store, collection):
+        response = send(request)
+        if response.status_code in faults.TRANSIENT_STATUSES:
+            raise UnexpectedResponse.for_response(response)
+    return response
+
+
+def _authority(file: Path) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=str(file))
+    except (OSError, ssl.SSLError) as error:  # a missing file, or one that holds no certificate
+        raise ConfigError(
+            f"store.ca_file {str(file)!r}: expected a PEM file of certificates, but it cannot be read "
+            f"({type(error).__name__}: {error.strerror or error})"
+        ) from error
