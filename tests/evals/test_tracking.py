@@ -84,6 +84,19 @@ def test_parameters_are_the_flat_settings_that_are_set_but_not_where_runs_are_ke
     }
 
 
+def test_a_users_own_keys_are_no_names_of_parameters() -> None:
+    """MLflow would refuse `retriever.abbreviations.R&D`."""
+    tables = {"abbreviations": {"R&D": "research"}, "keyword": {"synonyms": {"C++": ["cpp"]}, "language": "english"}}
+    found = tracking._parameters({"retriever": {**tables, "filters": {"any": [{"a(b)": 1}]}, "top_k": 3}})
+    assert found == {
+        "retriever.abbreviations": {"R&D": "research"},
+        "retriever.keyword.synonyms": {"C++": ["cpp"]},
+        "retriever.keyword.language": "english",
+        "retriever.filters": {"any": [{"a(b)": 1}]},
+        "retriever.top_k": 3,
+    }
+
+
 def test_metrics_are_those_that_have_a_value(run: Run) -> None:
     assert run.data.metrics == tracking.metric_values(result().summaries)
 

@@ -34,6 +34,7 @@ from retrievers.errors import (
 from retrievers.retriever import QdrantRetriever
 from retrievers.retry import ATTEMPTS
 from tests.support.collections import TableEmbeddings, embedded, fill, index_pages, indexed, settings, write_pages
+from tests.support.hybrid import fill_sparse
 from tests.support.loopback import free_port
 from tests.support.qdrant_server import FAULTS, KEY, QdrantServer
 
@@ -421,3 +422,61 @@ def test_a_closed_client_is_closed(pages: RetrieverConfig) -> None:
     client.close()
     with pytest.raises((RuntimeError, StoreError), match="closed"):
         describe(client, pages)
+
+
+# What keyword and hybrid search need
+
+
+@pytest.fixture
+def sparse(server: QdrantServer) -> QdrantServer:
+    """A foreign collection with BM25 vectors, and one whose sparse vectors lack the modifier."""
+    rows: list[tuple[Any, str, dict[str, Any]]] = [(vector, text, {}) for text, vector in TABLE.items()]
+    fill_sparse(server.client, "mine", rows)
+    fill_sparse(server.client, "plain", rows, modifier=None)
+    return server
+
+
+@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
+def test_a_collection_with_term_weights_is_accepted_in_every_mode(sparse: QdrantServer, mode: str) -> None:
+    check(at(sparse, mode=mode), TableEmbeddings(TABLE))
+
+
+@pytest.mark.parametrize("mode", ["keyword", "hybrid"])
+def test_a_collection_without_sparse_vectors_is_told_how_to_index_it(server: QdrantServer, mode: str) -> None:
+    fill(server.client, "mine", list(TABLE.values()), texts(*TABLE))
+    with pytest.raises(CollectionStateError) as caught:
+        check(at(server, mode=mode), TableEmbeddings(TABLE))
+    assert str(caught.value) == (
+        f"collection 'mine' has no sparse vector 'bm25', which mode '{mode}' searches: it has none; "
+        "set keyword.vector_name, or index the pages again (python -m retrievers index DIR --replace)"
+    )
+    check(at(server), TableEmbeddings(TABLE))
+
+
+def test_another_name_of_the_sparse_vector_is_told(sparse: QdrantServer) -> None:
+    with pytest.raises(
+        CollectionStateError, match=r"no sparse vector 'terms', .* it has 'bm25'; set keyword.vector_name"
+    ):
+        check(at(sparse, mode="hybrid", keyword={"vector_name": "terms"}), TableEmbeddings(TABLE))
+
+
+def test_sparse_vectors_without_the_modifier_are_no_bm25(sparse: QdrantServer) -> None:
+    config = at(sparse, mode="keyword", collection="plain")
+    assert described(config).without_idf == ("bm25",)
+    assert described(at(sparse)).without_idf == ()
+    with pytest.raises(CollectionStateError, match="'bm25' of collection 'plain' has no IDF modifier"):
+        check(config, TableEmbeddings(TABLE))
+    check(at(sparse, collection="plain"), TableEmbeddings(TABLE))
+
+
+@pytest.mark.parametrize("mode", ["keyword", "hybrid"])
+def test_another_language_than_the_recorded_one_is_refused(pages: RetrieverConfig, mode: str) -> None:
+    german = settings(keyword={"language": "german"}).keyword
+    config = pages.model_copy(update={"mode": mode, "keyword": german})
+    with pytest.raises(CollectionStateError) as caught:
+        check(config, make_embeddings(pages.embedding, {}))
+    assert str(caught.value) == (
+        "collection 'pages' was tokenised as english, but the query would be as german; "
+        "set keyword.language to the former"
+    )
+    check(config.model_copy(update={"mode": "semantic"}), make_embeddings(pages.embedding, {}))

@@ -2,8 +2,10 @@
 
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -18,6 +20,8 @@ from tests.support.commands import own_logging
 from tests.support.loopback import free_port
 from tests.support.qdrant_server import FAULTS, QdrantServer
 from tests.support.qdrant_server import KEY as QDRANT_KEY
+from tests.support.rerank_server import FAULTS as RERANK_FAULTS
+from tests.support.rerank_server import RerankServer
 
 Captured = pytest.CaptureFixture[str]
 
@@ -121,6 +125,132 @@ def test_a_bad_query_is_refused_before_anything_is_opened(query: str, message: s
 )
 def test_a_bad_setting_is_refused(flags: list[str], message: str, capsys: Captured) -> None:
     assert refused(["search", "robot", *flags], capsys).startswith(f"error: {message}")
+
+
+# Modes, filters, reranking, groups
+
+
+def session_of(arguments: list[str], capsys: Captured) -> dict[str, Any]:
+    """The session that a search prints as JSON."""
+    assert main(["search", *arguments, "--json", "--threshold", "0"]) == 0
+    session: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return session
+
+
+def test_everything_at_once(store: list[str], capsys: Captured) -> None:
+    filters = 'module = ros2 and not (title = "See: also #1") and chunk_token_count >= 5'
+    ways = ["--mode", "hybrid", "--filters", filters, "--rerank", "mmr", "--group-by", "source_url"]
+    session = session_of(["how do nodes stream messages", *ways, *store], capsys)
+    assert session["parameters"]["mode"] == "hybrid"
+    assert sorted(chunk["metadata"]["source_url"] for chunk in session["chunks"]) == [
+        "/docs/ros2/services",
+        "/docs/ros2/topics",
+    ]
+    best = session["chunks"][0]
+    assert best["metadata"]["source_url"] == "/docs/ros2/topics"
+    assert (best["score_scale"], best["original_rank"]) == ("weighted", 1)
+    assert set(best["scores"]) == {"semantic", "keyword", "fused", "diversity"}
+    assert main(["search", "how do nodes stream messages", *ways, *store, "--threshold", "0"]) == 0
+    assert "(before reranking: 1, 0." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        ("tags contains [ros2, topics]", {"/docs/ros2/topics"}),
+        ("{tags: {contains: [ros2, topics]}}", {"/docs/ros2/topics"}),
+        ('{"sidebar_position": 2}', {"/docs/ros2/services"}),
+        ("sidebar_position <= 1 or url = /docs/motion/imu", {"/docs/ros2/topics", "/docs/motion/imu"}),
+        ("{any: [{sidebar_position: {lte: 1}}, {url: /docs/motion/imu}]}", {"/docs/ros2/topics", "/docs/motion/imu"}),
+        ("not module in [ros2, motion]", set()),
+    ],
+)
+@pytest.mark.parametrize("mode", ["semantic", "hybrid"])
+def test_filters_are_text_or_a_mapping(
+    store: list[str], mode: str, filters: str, found: set[str], capsys: Captured
+) -> None:
+    session = session_of(["robot", "--mode", mode, "--filters", filters, "--top-k", "20", *store], capsys)
+    assert {chunk["metadata"]["source_url"] for chunk in session["chunks"]} == found
+
+
+def test_a_file_holds_the_same(store: list[str], tmp_path: Path, capsys: Captured) -> None:
+    ways = {
+        "mode": "keyword",
+        "filters": {"metadata.module": "ros2", "chunk_token_count": {"gte": 5}},
+        "keyword": {"synonyms": {"bus": ["stream"]}},
+    }
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump(ways))
+    session = session_of(["a bus", "--config", "r.yaml", *store], capsys)
+    assert [chunk["metadata"]["heading"] for chunk in session["chunks"]] == ["Topics"]
+    assert session["chunks"][0]["score_scale"] == "bm25"
+
+
+def test_stop_words_alone_find_nothing_by_keywords(store: list[str], capsys: Captured) -> None:
+    assert main(["search", "the and of", "--mode", "keyword", *store]) == 0
+    assert capsys.readouterr().out.startswith("No result.")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (
+            ["--filters", "modul = ros2"],
+            "filters: the collection's payload has no field 'modul'; did you mean 'module'",
+        ),
+        (["--filters", "title > 5"], "filters: title: a range needs a number, but the payload holds text there"),
+        (["--filters", "tags in []"], "filters: tags: the list of values is empty, so nothing could match"),
+        (["--filters", "module ="], "filters: 'module =': expected a value, got the end"),
+        (["--filters", "{module: {near: x}}"], "filters: filters.module: unknown operator 'near'"),
+        (["--filters", "{module"], "--filters: '{module' is not valid YAML"),
+        (["--filters", ""], "filters: '': expected a field name, got the end"),
+        (["--mmr-lambda", "2"], "mmr_lambda: Input should be less than or equal to 1, got '2'"),
+        (
+            ["--semantic-weight", "0.7", "--keyword-weight", "0.4"],
+            "settings: semantic_weight 0.7 and keyword_weight 0.4 must sum to 1",
+        ),
+        (["--rerank", "cross-encoder"], "Cohere Rerank needs an API key: expected it in COHERE_API_KEY"),
+        (
+            ["--rerank", "cross-encoder", "--cross-encoder.provider", "sentence-transformers"],
+            "cross_encoder.provider sentence-transformers needs an extra: pip install 'retrieval-evals[rerank]'",
+        ),
+        (["--rerank", "rrf"], "settings: rerank 'rrf' fuses two searches and needs mode 'hybrid', got mode 'semantic'"),
+        (
+            ["--mode", "hybrid", "--fusion", "rrf", "--threshold-on", "final"],
+            "settings: threshold_on 'final' would compare the threshold with rrf scores",
+        ),
+        (["--mode", "hybrid", "--keyword.language", "klingon"], "keyword.language: no stop words and stemmer for"),
+        (["--mode", "hybrid", "--keyword.language", "german"], "collection 'pages' was tokenised as english, but"),
+        (["--mode", "hybrid", "--keyword.vector-name", "terms"], "collection 'pages' has no sparse vector 'terms'"),
+        (["--group-by", "page"], "group_by: 'page' is not a field of a chunk"),
+    ],
+)
+def test_what_a_mode_or_a_filter_cannot_do_is_told(
+    store: list[str], flags: list[str], said: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    assert refused(["search", "robot", *flags, *store], capsys).startswith(f"error: {said}")
+
+
+def test_hybrid_on_a_collection_without_term_weights_says_how_to_index(server: QdrantServer, capsys: Captured) -> None:
+    fill(server.client, "theirs", [[1.0] * 256], [{"page_content": "a robot"}])
+    flags = ["--store.url", server.url, "--collection", "theirs", "--trust-embedding", "true", "--mode", "hybrid"]
+    shown = refused(["search", "robot", *flags], capsys)
+    assert "has no sparse vector 'bm25', which mode 'hybrid' searches: it has none; " in shown
+    assert "index the pages again (python -m retrievers index DIR --replace)" in shown
+
+
+def test_a_cross_encoder_over_http_reranks(store: list[str], capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COHERE_API_KEY", COHERE_KEY)
+    with RerankServer() as cohere:
+        flags = ["--rerank", "cross-encoder", "--cross-encoder.base-url", cohere.url]
+        session = session_of(["A client waits for the answer", *flags, *store], capsys)
+        assert session["chunks"][0]["metadata"]["heading"] == "Calling"
+        assert session["chunks"][0]["score_scale"] == "rerank"
+        assert session["timings"]["rerank_ms"] > 0
+        with cohere.failing(RERANK_FAULTS["401"]):
+            shown = refused(["search", "robot", *flags, *store], capsys)
+        assert "error: cohere:rerank-v3.5 failed to rerank 9 texts: UnauthorizedError, status 401, the API key" in shown
+        assert COHERE_KEY not in shown
 
 
 def test_every_bad_setting_is_named_at_once(capsys: Captured) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ from langchain_qdrant import QdrantVectorStore
 
 from retrievers.config import RetrieverConfig, dump
 from retrievers.errors import (
+    CollectionStateError,
     ConfigError,
     EmbeddingError,
     EmbeddingMismatchError,
@@ -187,9 +189,11 @@ def test_any_other_query_is_searched_for(retriever: QdrantRetriever, query: str)
     assert retriever.search(query).status == "success"
 
 
-def test_half_a_character_is_an_error_session(retriever: QdrantRetriever) -> None:
-    session = retriever.search("\ud800")
+@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
+def test_half_a_character_is_an_error_session(retriever: QdrantRetriever, mode: str) -> None:
+    session = with_settings(retriever, mode=mode).search("robot \ud800")
     assert (session.status, session.chunks) == ("error", ())
+    assert session.error == "the query holds half a character at place 6 (a lone surrogate)"
 
 
 def test_a_batch_keeps_its_order_and_one_bad_query_spoils_no_other(retriever: QdrantRetriever) -> None:
@@ -401,6 +405,48 @@ def test_no_key_is_told_before_the_store_is_asked() -> None:
     config = settings(store={"path": "/nowhere"}, embedding={"provider": "cohere"})
     with pytest.raises(MissingKeyError, match="COHERE_API_KEY"):
         QdrantRetriever.open(config, env={})
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "said"),
+    [
+        ({"filters": "modul = ros2"}, ConfigError, "no field 'modul'; did you mean 'module'"),
+        ({"filters": "module > 5"}, ConfigError, "module: a range needs a number"),
+        ({"mode": "hybrid", "keyword": {"vector_name": "terms"}}, CollectionStateError, "no sparse vector 'terms'"),
+        ({"rerank": "cross-encoder"}, MissingKeyError, "Cohere Rerank needs an API key"),
+        (
+            {"rerank": "cross-encoder", "cross_encoder": {"provider": "python", "model": "none:make"}},
+            ConfigError,
+            "cross_encoder.model 'none:make' cannot be loaded",
+        ),
+    ],
+)
+def test_what_cannot_be_opened_leaves_the_folder_free(
+    folder: RetrieverConfig, tmp_path: Path, values: dict[str, Any], kind: type[Exception], said: str
+) -> None:
+    shutil.copytree(folder.store.path or "", tmp_path / "copy")
+    config = settings(store={"path": str(tmp_path / "copy")}, collection="pages", **values)
+    with pytest.raises(kind, match=re.escape(said)):
+        QdrantRetriever.open(config, env={})
+    QdrantRetriever.open(settings(store=config.store, collection="pages"), env={}).close()
+
+
+def test_an_opened_retriever_filters_and_reranks(folder: RetrieverConfig, tmp_path: Path) -> None:
+    shutil.copytree(folder.store.path or "", tmp_path / "copy")
+    config = settings(
+        store={"path": str(tmp_path / "copy")},
+        collection="pages",
+        threshold=0,
+        mode="hybrid",
+        filters={"module": "ros2"},
+        rerank="cross-encoder",
+        cross_encoder={"provider": "python", "model": "tests.support.rerankers:Scorer"},
+    )
+    with QdrantRetriever.open(config, env={}) as opened:
+        (found,) = opened.candidates(["client answer"])
+    assert {c.chunk.module for c in found.chunks} == {"ros2"}
+    assert [c.score for c in found.chunks[:3]] == [1.0, 1.0, 0.0], "two chunks hold both words"
+    assert found.timings.rerank_ms is not None
 
 
 def test_a_refused_collection_leaves_the_folder_free(folder: RetrieverConfig, tmp_path: Path) -> None:

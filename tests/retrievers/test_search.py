@@ -18,8 +18,10 @@ from qdrant_client import QdrantClient, models
 from retrievers import search
 from retrievers.config import RetrieverConfig
 from retrievers.errors import StoreError
+from retrievers.keyword import Bm25Encoder
 from retrievers.records import Chunk, RetrievedChunk
-from tests.support.collections import TableEmbeddings, fill, settings
+from tests.support.collections import TableEmbeddings, fill, settings, widen
+from tests.support.hybrid import fill_sparse
 from tests.support.loopback import Fault, Reply
 from tests.support.qdrant_server import QdrantServer
 
@@ -245,3 +247,131 @@ def test_a_mapped_field_is_found_by_its_key(foreign: tuple[QdrantClient, Retriev
     assert len(search.scroll(client, config, {"module": ["en"]})) == 2_500
     assert search.scroll(client, config, {"module": ["de"]}) == []
     assert len(search.scroll(client, config, {"module": ["en"], "source_url": ["/docs/1"]})) == 833
+
+
+# Keyword and hybrid
+
+
+TWINS = (
+    ([1.0, 0.0], "red robot arm", {"chunk_id": "0", "source_url": "/a"}),
+    ([0.9, 0.1], "blue robot", {"chunk_id": "1", "source_url": "/a"}),
+    ([0.8, 0.6], "green sea", {"chunk_id": "0", "source_url": "/b"}),
+    ([0.0, 1.0], "red sea", {"chunk_id": "1", "source_url": "/b"}),
+    ([0.6, 0.8], "the and of", {"chunk_id": "2", "source_url": "/b"}),
+)
+"""Chunks numbered anew on every page, so that their ids repeat."""
+
+
+@pytest.fixture(scope="module")
+def twins() -> Iterator[QdrantClient]:
+    client = QdrantClient(":memory:")
+    fill_sparse(client, "c", TWINS)
+    widen(client, "c")
+    yield client
+    client.close()
+
+
+def encoded(text: str, *vector: float) -> search.EncodedQuery:
+    return search.EncodedQuery(vector=vector, terms=Bm25Encoder().query(text))
+
+
+def found_in(client: QdrantClient, query: search.EncodedQuery, depth: int, **values: Any) -> list[RetrievedChunk]:
+    (candidates,) = search.candidates(client, settings(collection="c", **values), [query], depth)
+    assert [c.rank for c in candidates] == list(range(1, len(candidates) + 1))
+    return list(candidates)
+
+
+@pytest.mark.parametrize("fusion", ["weighted", "rrf", "dbsf"])
+def test_chunks_that_share_an_id_are_not_merged(twins: QdrantClient, fusion: str) -> None:
+    found = found_in(twins, encoded("red robot", 1.0, 0.0), 5, mode="hybrid", fusion=fusion)
+    assert sorted(c.chunk.point_id for c in found) == ["0", "1", "2", "3", "4"]
+    texts = {c.chunk.point_id: c.chunk.text for c in found}
+    assert texts == {str(number): text for number, (_, text, _) in enumerate(TWINS)}
+    cosines = {c.chunk.point_id: c.scores["semantic"] for c in found}
+    assert cosines == pytest.approx({"0": 1.0, "1": 0.9 / 0.82**0.5, "2": 0.8, "3": 0.0, "4": 0.6}, abs=1e-6)
+
+
+def test_hybrid_by_hand(twins: QdrantClient) -> None:
+    """ "red" is in two of five texts, idf ln(3.5/2.5 + 1); of length 3 and 2 at an average of 256."""
+    idf = math.log(3.5 / 2.5 + 1)
+    long, short = (idf * 2.2 / (1 + 1.2 * (0.25 + 0.75 * length / 256)) for length in (3, 2))
+    found = found_in(twins, encoded("red", 0.0, 1.0), 5, mode="hybrid")
+    expected = {
+        "red sea": 0.7 + 0.3,
+        "the and of": 0.7 * 0.8,
+        "green sea": 0.7 * 0.6,
+        "red robot arm": 0.3 * long / short,
+        "blue robot": 0.7 * 0.1 / 0.82**0.5,
+    }
+    assert [c.chunk.text for c in found] == list(expected)
+    assert [c.score for c in found] == pytest.approx(list(expected.values()), abs=1e-6)
+    assert found[0].scores == pytest.approx({"semantic": 1.0, "keyword": short, "fused": 1.0}, abs=1e-5)
+    assert found[1].scores == pytest.approx({"semantic": 0.8, "fused": 0.56}, abs=1e-6), "no term, no keyword score"
+
+
+def test_keyword_by_hand(twins: QdrantClient) -> None:
+    found = found_in(twins, encoded("red robots", 0.6, 0.8), 5, mode="keyword")
+    assert [c.chunk.text for c in found] == ["red robot arm", "blue robot", "red sea"], "equal scores by chunk id"
+    assert [(c.score, c.score_scale) for c in found] == [(c.scores["keyword"], "bm25") for c in found]
+    assert [c.scores["semantic"] for c in found] == pytest.approx([0.6, (0.54 + 0.08) / 0.82**0.5, 0.8], abs=1e-6)
+
+
+def test_a_query_without_terms_finds_nothing_by_keywords(twins: QdrantClient) -> None:
+    assert found_in(twins, encoded("the and of", 1.0, 0.0), 5, mode="keyword") == []
+    batch = [encoded("the", 1.0, 0.0), encoded("red", 1.0, 0.0), encoded("🤖", 1.0, 0.0)]
+    counts = [len(found) for found in search.candidates(twins, settings(collection="c", mode="keyword"), batch, 5)]
+    assert counts == [0, 2, 0]
+    assert search.candidates(twins, settings(collection="c", mode="hybrid"), [], 5) == []
+
+
+def test_keyword_ties_at_the_edge_are_cut_by_chunk_id() -> None:
+    client = QdrantClient(":memory:")
+    names = [f"{number:03d}" for number in np.random.default_rng(3).permutation(60)]
+    fill_sparse(client, "c", [([1.0, 0.0], "red robot", {"chunk_id": name}) for name in names])
+    for depth in (1, 7, 59, 60, 61):
+        found = found_in(client, encoded("red", 1.0, 0.0), depth, mode="keyword")
+        assert [c.chunk.chunk_id for c in found] == sorted(names)[:depth]
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("mode", "fusion", "paths"),
+    [
+        ("semantic", "weighted", ["query"]),
+        ("keyword", "weighted", ["query", "query"]),
+        ("hybrid", "rrf", ["query", "query", "query"]),
+        ("hybrid", "weighted", ["query", "query", "query", "query"]),
+    ],
+)
+def test_a_search_is_a_bounded_number_of_requests(mode: str, fusion: str, paths: list[str]) -> None:
+    """Depth 1: each side finds another chunk, so each has to be asked for the other's score."""
+    with QdrantServer() as server:
+        fill_sparse(server.client, "c", TWINS)
+        client = QdrantClient(url=server.url, check_compatibility=False)
+        values: dict[str, Any] = {"store": {"url": server.url}, "collection": "c", "mode": mode, "fusion": fusion}
+        for batch, kind in ((1, "query"), (3, "query/batch")):
+            server.requests.clear()
+            search.candidates(client, settings(**values), [encoded("red sea", 1.0, 0.0)] * batch, 1)
+            assert [r.path.partition("/points/")[2] for r in server.requests] == [kind for _ in paths]
+        client.close()
+
+
+def test_vectors_of_chunks_are_in_their_order_by_name_or_without() -> None:
+    client = QdrantClient(":memory:")
+    fill_sparse(client, "c", TWINS)
+    found = found_in(client, encoded("red sea", 0.0, 1.0), 5, mode="hybrid")
+    vectors = search.vectors_of(client, settings(collection="c"), found)
+    expected = np.asarray([TWINS[int(c.chunk.point_id)][0] for c in found])
+    assert vectors == pytest.approx(expected / np.linalg.norm(expected, axis=1, keepdims=True), abs=1e-6)
+    client.delete("c", [0])
+    with pytest.raises(StoreError, match="collection 'c' changed during the search: a chunk found is gone; try again"):
+        search.vectors_of(client, settings(collection="c"), found)
+    client.close()
+
+
+def test_a_mapped_key_of_any_characters_is_found() -> None:
+    client = QdrantClient(":memory:")
+    fill(client, "c", [[1.0, 0.0]] * 2, [{"metadata": {"page title": "x"}}, {"metadata": {"page title": "y"}}])
+    config = settings(collection="c", metadata={"map": {"title": "page title"}})
+    assert [c.title for c in search.scroll(client, config, {"title": ["y"]})] == ["y"]
+    client.close()

@@ -4,7 +4,7 @@ import hashlib
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,10 @@ from retrievers.errors import (
 )
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.index import EMBED_BATCH, Corpus, IndexReport, index_corpus, read_corpus
+from retrievers.keyword import Bm25Encoder
 from retrievers.retriever import QdrantRetriever
 from retrievers.tokens import count_tokens
+from tests.support.bm25 import BruteForceBm25
 from tests.support.indexing import KILL_AT, HashEmbeddings, content, manifest, settings, write_pages
 
 ROOT = Path(__file__).parents[3]
@@ -384,6 +386,105 @@ class TestSecondRun:
             assert index.state == (content(fresh), manifest(fresh))
         finally:
             fresh.close()
+
+
+class TestKeywordSide:
+    @staticmethod
+    def terms(client: QdrantClient, name: str = "bm25") -> dict[str, dict[int, float]]:
+        """Text to the term weights that are stored for it."""
+        records, _ = client.scroll("pages", limit=1000, with_payload=True, with_vectors=True)
+        found: dict[str, dict[int, float]] = {}
+        for record in records:
+            vectors: Any = record.vector
+            sparse = vectors.get(name) if isinstance(vectors, dict) else None
+            pairs = zip(sparse.indices, sparse.values, strict=True) if sparse else ()
+            found[(record.payload or {})["page_content"]] = {index: round(value, 5) for index, value in pairs}
+        return found
+
+    @staticmethod
+    def expected(texts: Iterable[str], average: float, language: str = "english") -> dict[str, dict[int, float]]:
+        encoder = Bm25Encoder(language, average)
+        weights = {text: encoder.document(text) for text in texts}
+        return {t: {i: round(v, 5) for i, v in zip(w.indices, w.values, strict=True)} for t, w in weights.items()}
+
+    def test_every_chunk_has_its_term_weights(self, index: Indexer) -> None:
+        index()
+        found = self.terms(index.client)
+        assert len(found) == CHUNKS
+        assert found == self.expected(found, 2.4)
+        params = (index.client.get_collection("pages").config.params.sparse_vectors or {})["bm25"]
+        assert params.modifier == models.Modifier.IDF
+
+    def test_the_average_length_is_measured_when_the_collection_is_made_and_kept(self, index: Indexer) -> None:
+        index(changes={"keyword": {}})
+        first = self.terms(index.client)
+        counter = BruteForceBm25({}, 1)
+        average = round(sum(len(counter.terms(text)) for text in first) / CHUNKS, 3)
+        assert manifest(index.client)["bm25"] == {"language": "english", "average_length": average}
+        index.edit("two.md", "More text.", "More text about robots, sensors, joints, links and frames.")
+        assert index(changes={"keyword": {"average_length": 99}}).added == 1
+        assert manifest(index.client)["bm25"]["average_length"] == average
+        found = self.terms(index.client)
+        assert found == self.expected(found, average)
+
+    def test_a_chunk_without_terms_has_none(self, index: Indexer) -> None:
+        write_pages(index.docs, {"stop.md": "the and of 🤖\n"})
+        assert index(changes={"keyword": {}}).added == CHUNKS + 1
+        assert self.terms(index.client)["the and of 🤖"] == {}
+
+    def test_pages_without_terms_at_all_are_indexed(self, tmp_path: Path, client: QdrantClient) -> None:
+        index = Indexer(client, write_pages(tmp_path / "docs", {"stop.md": "the and of 🤖\n"}))
+        index(changes={"keyword": {}})
+        assert manifest(client)["bm25"]["average_length"] == 1.0
+
+    def test_a_refreshed_chunk_keeps_its_term_weights(self, index: Indexer) -> None:
+        index()
+        before = self.terms(index.client)
+        index.edit("one/alpha.md", "title: Alpha", "title: Omega")
+        assert index().refreshed == 2
+        assert self.terms(index.client) == before
+
+    def test_another_language_has_its_own_terms(self, index: Indexer) -> None:
+        changes = {"keyword": {"language": "german", "average_length": 2.4}}
+        index(changes=changes)
+        found = self.terms(index.client)
+        assert found == self.expected(found, 2.4, "german")
+        assert manifest(index.client)["bm25"]["language"] == "german"
+        assert index(changes=changes).unchanged == CHUNKS
+
+    @pytest.mark.parametrize(
+        ("changes", "said"),
+        [
+            ({"keyword": {"language": "german"}}, "was tokenised as english, not german; index it anew with --replace"),
+            (
+                {"keyword": {"vector_name": "terms"}},
+                "has no sparse vector 'terms': it was made by an earlier version, or under another "
+                "keyword.vector_name; index it anew with --replace",
+            ),
+        ],
+    )
+    def test_what_cannot_be_brought_up_to_date_is_refused_and_replaced_on_request(
+        self, index: Indexer, changes: dict[str, Any], said: str
+    ) -> None:
+        index()
+        state = index.state
+        with pytest.raises(CollectionStateError) as caught:
+            index(changes=changes)
+        assert str(caught.value) == f"collection 'pages' {said}"
+        assert index.state == state
+        assert index.embeddings.embedded == []
+        assert index(changes=changes, replace=True).added == CHUNKS
+        assert index(changes=changes).unchanged == CHUNKS
+        found = self.terms(index.client, changes["keyword"].get("vector_name", "bm25"))
+        bm25 = manifest(index.client)["bm25"]
+        assert found == self.expected(found, bm25["average_length"], bm25["language"])
+
+    def test_a_replacement_that_cannot_be_embedded_leaves_the_collection(self, index: Indexer) -> None:
+        index()
+        state = index.state
+        with pytest.raises(ConnectionError):
+            index(changes={"keyword": {"language": "german"}}, replace=True, embeddings=HashEmbeddings(poison="Beta"))
+        assert index.state == state
 
 
 class TestMassRemoval:
