@@ -259,6 +259,7 @@ class RetrieverConfig(Settings):
         None, description="what every candidate must meet", json_schema_extra=TABLE
     )
     group_by: str | None = Field(None, description="field of which each value is returned once")
+    include_metadata: bool = Field(True, description="false: results hold text and score alone")
     trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
 
     @field_validator("collection")

@@ -125,7 +125,9 @@ class QdrantRetriever(BaseRetriever):
         """
         try:
             found = self._remembered(queries, use_cache)
-        except RetrievalError:
+        except RetrievalError as error:
+            if error.transient or error.timed_out:  # asking for each alone would only multiply the requests
+                return [self._failed(query, error) for query in queries]
             return [self.search(query, use_cache=use_cache) for query in queries]
         return [self._session(candidates, False) for candidates in found]
 
@@ -188,7 +190,8 @@ class QdrantRetriever(BaseRetriever):
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         found = self._remembered([query], True)[0]
-        return [_document(chunk) for chunk in self.select(found.chunks).chunks]
+        kept = self.select(found.chunks).chunks
+        return [_document(chunk, self.settings.include_metadata) for chunk in kept]
 
     @property
     def cache_stats(self) -> Mapping[str, CacheStats]:
@@ -324,7 +327,7 @@ class QdrantRetriever(BaseRetriever):
             cache=found.cache,
             confidence=confidence.confidence(selection.chunks, top_k, threshold),
             warnings=confidence.warnings(selection, threshold),
-            suggestions=confidence.suggestions(selection),
+            suggestions=confidence.suggestions(selection, keyword_side=self._could_be_hybrid),
         )
 
     def _failed(self, query: str, error: RetrievalError) -> RetrievalSession:
@@ -342,9 +345,19 @@ class QdrantRetriever(BaseRetriever):
             embedding=self._embedding(None),
         )
 
+    @property
+    def _could_be_hybrid(self) -> bool:
+        return self.settings.mode == "semantic" and self.settings.keyword.vector_name in self._info.sparse_vectors
+
     def _parameters(self) -> dict[str, Any]:
-        keys = ("collection", "mode", "top_k", "threshold", "candidates")
-        return {key: getattr(self.settings, key) for key in keys}
+        settings = self.settings
+        always = ("collection", "mode", "top_k", "threshold", "candidates")
+        known = {key: getattr(settings, key) for key in always}
+        if settings.mode == "hybrid":
+            known["fusion"] = settings.used_fusion
+        chosen = {"rerank": settings.rerank, "threshold_on": settings.threshold_on}
+        known |= {key: value for key, value in chosen.items() if value not in ("none", "semantic")}
+        return known | {k: getattr(settings, k) for k in ("filters", "group_by") if getattr(settings, k) is not None}
 
     def _embedding(self, vector: tuple[float, ...] | None) -> dict[str, Any]:
         config = self.settings.embedding
@@ -372,9 +385,7 @@ def check_query(query: str) -> None:
         )
 
 
-def _document(found: RetrievedChunk) -> Document:
-    metadata = {**to_metadata(found.chunk), "score": found.score, "score_scale": found.score_scale, "rank": found.rank}
-    metadata["scores"] = dict(found.scores)
-    if found.original_rank is not None:
-        metadata |= {"original_rank": found.original_rank, "original_score": found.original_score}
+def _document(found: RetrievedChunk, include_metadata: bool) -> Document:
+    scores = {"score": found.score, "score_scale": found.score_scale, "rank": found.rank}
+    metadata = {**to_metadata(found.chunk), **scores} if include_metadata else scores
     return Document(id=found.chunk.point_id, page_content=found.chunk.text, metadata=metadata)
