@@ -223,11 +223,16 @@ def _from_python(target: str) -> Embeddings:
     return built
 
 
-def cause(error: BaseException) -> str:
-    """What a provider's error comes to in one line: its type, status and remedy or message."""
+def cause(error: BaseException, settings: str = "embedding") -> str:
+    """What a provider's error comes to in one line: its type, status and remedy or message.
+
+    Args:
+        error: What the provider's library raised.
+        settings: The group of settings that the provider is configured by.
+    """
     status = getattr(error, "status_code", None)
     hint = {
-        200: "the answer is not the provider's; is embedding.base_url right?",
+        200: f"the answer is not the provider's; is {settings}.base_url right?",
         401: "the API key was refused",
         403: "the API key may not do this",
         429: "the rate limit was hit",
@@ -236,7 +241,7 @@ def cause(error: BaseException) -> str:
         body = getattr(error, "body", None)
         detail = hint.get(status) or _one_line(body.get("message", "") if isinstance(body, Mapping) else "")
     elif "timeout" in type(error).__name__.lower():
-        detail = "no answer in time; embedding.timeout_s sets how long to wait"
+        detail = f"no answer in time; {settings}.timeout_s sets how long to wait"
     else:
         detail = _one_line(error)
     parts = [type(error).__name__, f"status {status}" if status else "", detail]

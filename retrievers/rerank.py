@@ -35,12 +35,13 @@ def make_reranker(config: CrossEncoderConfig, env: Mapping[str, str]) -> Reranke
     }
     built = builders[config.provider]()
     name = f"{config.provider}:{config.resolved_model}"
-    inner = _by_compressor(built) if isinstance(built, BaseDocumentCompressor) else _by_scores(built, name)
-    retried = config.provider == "cohere"
+    hosted = config.provider == "cohere"
+    compresses = isinstance(built, BaseDocumentCompressor)
+    inner = _by_compressor(built, name, whole=hosted) if compresses else _by_scores(built, name)
 
     def order(query: str, texts: Sequence[str]) -> list[tuple[int, float | None]]:
         return retry.attempt(
-            lambda: _checked(inner, name, query, texts), name="rerank", timeout_s=config.timeout_s, retried=retried
+            lambda: _checked(inner, name, query, texts), name="rerank", timeout_s=config.timeout_s, retried=hosted
         )
 
     return order
@@ -77,7 +78,8 @@ def _checked(inner: Reranker, name: str, query: str, texts: Sequence[str]) -> li
     except RerankError:
         raise
     except Exception as error:  # every provider has its own tree; the type and status are kept in the message
-        raise marked(RerankError(f"{name} failed to rerank {len(texts)} texts: {cause(error)}"), error) from error
+        said = cause(error, "cross_encoder")
+        raise marked(RerankError(f"{name} failed to rerank {len(texts)} texts: {said}"), error) from error
     indices = [index for index, _ in order]
     if len(set(indices)) != len(indices) or not all(0 <= index < len(texts) for index in indices):
         raise RerankError(f"{name} returned an order that is not one of the {len(texts)} texts it was given")
@@ -86,12 +88,17 @@ def _checked(inner: Reranker, name: str, query: str, texts: Sequence[str]) -> li
     return order
 
 
-def _by_compressor(compressor: BaseDocumentCompressor) -> Reranker:
-    """A LangChain document compressor; its order counts, and its `relevance_score` where it sets one."""
+def _by_compressor(compressor: BaseDocumentCompressor, name: str, *, whole: bool) -> Reranker:
+    """A LangChain document compressor; its order counts, and its `relevance_score` where it sets one.
+
+    A user's own may leave texts out; of a provider that is asked for all of them (`whole`) it is a fault.
+    """
 
     def order(query: str, texts: Sequence[str]) -> list[tuple[int, float | None]]:
         documents = [Document(page_content=text, metadata={PLACE: place}) for place, text in enumerate(texts)]
         kept = compressor.compress_documents(documents, query)
+        if whole and len(kept) != len(texts):
+            raise RerankError(f"{name} returned {len(kept)} scores for {len(texts)} texts")
         return [(int(d.metadata[PLACE]), _score(d.metadata.get("relevance_score"))) for d in kept]
 
     return order
@@ -139,7 +146,10 @@ def _sentence_transformers(model: str) -> Any:
         raise ConfigError(
             "cross_encoder.provider sentence-transformers needs an extra: pip install 'retrieval-evals[rerank]'"
         ) from error
-    return CrossEncoder(model)
+    try:
+        return CrossEncoder(model)
+    except Exception as error:  # a hub that cannot be reached, a name it does not know, weights that do not fit
+        raise ConfigError(f"cross_encoder.model {model!r} cannot be loaded: {cause(error)}") from error
 
 
 def _from_python(target: str) -> Any:

@@ -21,7 +21,7 @@ from retrievers.cache import CacheStats, EmbeddingCache, ResultCache, open_embed
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, RetrieverConfig
 from retrievers.connection import CollectionInfo, check_collection, describe, open_client, store_errors
 from retrievers.embeddings import checked, make_embeddings
-from retrievers.errors import EmbeddingMismatchError, QueryError, RetrievalError
+from retrievers.errors import EmbeddingMismatchError, QueryError, RerankError, RetrievalError
 from retrievers.keyword import Bm25Encoder, expand, spell_out
 from retrievers.mmr import diversify
 from retrievers.payload import to_metadata
@@ -294,7 +294,10 @@ class QdrantRetriever(BaseRetriever):
             return candidates
         if self._reranker:
             with stage("rerank"):
-                return rerank(self._reranker, query, candidates)
+                moved = rerank(self._reranker, query, candidates)
+            if self.settings.threshold_on == "final" and any(found.score_scale != "rerank" for found in moved):
+                raise RerankError("the cross-encoder gives no scores, which threshold_on: final would read")
+            return moved
         if self.settings.rerank == "mmr":
             with stage("rerank"):
                 vectors = search.vectors_of(self.client, self.settings, candidates)
