@@ -145,6 +145,120 @@ def test_a_name_that_is_no_field_is_refused_with_the_nearest(values: dict[str, A
         MetadataConfig.model_validate(values)
 
 
+# Modes, fusion, reranking
+
+
+def faults(**values: Any) -> dict[str, str]:
+    """Setting to what is said of it."""
+    with pytest.raises(ValidationError) as caught:
+        settings(**values)
+    return {".".join(map(str, fault["loc"])): fault["msg"] for fault in caught.value.errors()}
+
+
+def test_the_defaults_of_modes_and_reranking_are_the_documented_ones() -> None:
+    config = settings()
+    assert (config.fusion, config.semantic_weight, config.keyword_weight, config.rrf_constant) == (
+        "weighted",
+        0.7,
+        None,
+        60,
+    )
+    assert (config.rerank, config.mmr_lambda, config.threshold_on) == ("none", 0.7, "semantic")
+    assert (config.keyword.language, config.keyword.vector_name, config.keyword.synonym_weight) == (
+        "english",
+        "bm25",
+        0.5,
+    )
+    assert (config.cross_encoder.provider, config.cross_encoder.resolved_model) == ("cohere", "rerank-v3.5")
+    assert (config.filters, config.group_by, config.abbreviations) == (None, None, {})
+
+
+@pytest.mark.parametrize(
+    ("values", "setting", "said"),
+    [
+        ({"mmr_lambda": 2}, "mmr_lambda", "less than or equal to 1"),
+        ({"mmr_lambda": -0.1}, "mmr_lambda", "greater than or equal to 0"),
+        ({"semantic_weight": 1.1}, "semantic_weight", "less than or equal to 1"),
+        ({"rrf_constant": 0}, "rrf_constant", "greater than 0"),
+        ({"fusion": "sum"}, "fusion", "'weighted', 'rrf' or 'dbsf'"),
+        ({"rerank": "cohere"}, "rerank", "'none', 'cross-encoder', 'mmr' or 'rrf'"),
+        ({"threshold_on": "rerank"}, "threshold_on", "'semantic' or 'final'"),
+        ({"keyword": {"synonym_weight": 1}}, "keyword.synonym_weight", "less than 1"),
+        ({"keyword": {"synonym_weight": 0}}, "keyword.synonym_weight", "greater than 0"),
+        ({"keyword": {"average_length": 0}}, "keyword.average_length", "greater than 0"),
+        ({"keyword": {"vector_name": ""}}, "keyword.vector_name", "at least 1 character"),
+        ({"keyword": {"language": "klingon"}}, "keyword.language", "no stop words and stemmer for 'klingon'"),
+        ({"keyword": {"language": "germany"}}, "keyword.language", "did you mean 'german'"),
+        ({"keyword": {"synonyms": {"🤖": ["robot"]}}}, "keyword.synonyms", "'🤖' holds no word to be found by"),
+        ({"keyword": {"synonyms": {"imu": "sensor"}}}, "keyword.synonyms.imu", "valid tuple"),
+        ({"abbreviations": {" ": "x"}}, "abbreviations", "a blank is no abbreviation"),
+        ({"cross_encoder": {"provider": "python"}}, "cross_encoder", "needs model: 'module:factory', got None"),
+        ({"cross_encoder": {"base_url": "cohere"}}, "cross_encoder.base_url", "expected an http:// or https://"),
+        ({"cross_encoder": {"timeout_s": 0}}, "cross_encoder.timeout_s", "greater than 0"),
+        ({"group_by": "sorce_url"}, "group_by", "'sorce_url' is not a field of a chunk; did you mean 'source_url'"),
+        ({"group_by": "text"}, "group_by", "'text' is not a field of a chunk"),
+        ({"filters": "module ="}, "filters", "'module =': expected a value, got the end"),
+        ({"filters": {"tags": []}}, "filters", "tags: the list of values is empty"),
+        ({"filters": {}}, "filters", "expected a mapping of conditions, got {}"),
+    ],
+)
+def test_what_a_mode_cannot_work_with_is_refused(values: dict[str, Any], setting: str, said: str) -> None:
+    (found,) = faults(**values).items()
+    assert found[0] == setting
+    assert said in found[1]
+
+
+@pytest.mark.parametrize(("semantic", "keyword"), [(0.7, 0.3), (0.1, 0.9), (1, 0), (0, 1), (0.35, 0.65)])
+def test_weights_that_sum_to_1_are_taken(semantic: float, keyword: float) -> None:
+    assert settings(semantic_weight=semantic, keyword_weight=keyword).keyword_weight == keyword
+
+
+@pytest.mark.parametrize(("semantic", "keyword"), [(0.7, 0.4), (0.7, 0.2), (0, 0), (1, 1)])
+def test_weights_that_do_not_sum_to_1_are_refused(semantic: float, keyword: float) -> None:
+    said = faults(semantic_weight=semantic, keyword_weight=keyword)[""]
+    assert f"semantic_weight {semantic:g} and keyword_weight {keyword:g} must sum to 1" in said
+
+
+@pytest.mark.parametrize("mode", ["semantic", "keyword"])
+def test_reranking_by_rrf_needs_two_searches(mode: str) -> None:
+    assert f"needs mode 'hybrid', got mode '{mode}'" in faults(mode=mode, rerank="rrf")[""]
+
+
+@pytest.mark.parametrize(
+    ("mode", "fusion", "rerank", "scale"),
+    [
+        ("semantic", "weighted", "none", "cosine"),
+        ("semantic", "rrf", "mmr", "cosine"),
+        ("keyword", "weighted", "none", "bm25"),
+        ("keyword", "weighted", "mmr", "bm25"),
+        ("hybrid", "weighted", "none", "weighted"),
+        ("hybrid", "rrf", "none", "rrf"),
+        ("hybrid", "dbsf", "mmr", "dbsf"),
+        ("hybrid", "weighted", "rrf", "rrf"),
+        ("hybrid", "dbsf", "cross-encoder", "rerank"),
+        ("keyword", "weighted", "cross-encoder", "rerank"),
+    ],
+)
+def test_final_scores_have_a_scale_and_the_threshold_reads_them_only_where_it_is_fixed(
+    mode: str, fusion: str, rerank: str, scale: str
+) -> None:
+    chosen = {"mode": mode, "fusion": fusion, "rerank": rerank}
+    assert settings(**chosen).score_scale == scale
+    if scale in ("cosine", "weighted", "rerank"):
+        assert settings(**chosen, threshold_on="final").threshold_on == "final"
+    else:
+        said = faults(**chosen, threshold_on="final")[""]
+        assert f"would compare the threshold with {scale} scores, which have no fixed scale" in said
+        assert "use threshold_on: semantic, or fusion: weighted, or rerank: cross-encoder" in said
+
+
+def test_grouping_takes_an_alias() -> None:
+    assert (settings(group_by="url").group_by, settings(group_by="document_id").group_by) == (
+        "source_url",
+        "source_document_id",
+    )
+
+
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         settings().top_k = 7  # type: ignore[misc]
@@ -162,6 +276,9 @@ def test_settings_do_not_change() -> None:
                 {}, optional={"map": st.just({"url": "href"}), "required": st.just(["title"])}
             ),
             "vector_name": st.text(max_size=5),
+            "filters": st.sampled_from(["module = a", {"any": [{"tags": ["a"]}, {"n": {"gte": 2.5}}]}, {"a.b": True}]),
+            "abbreviations": st.just({"e.g.": "for example"}),
+            "keyword": st.just({"synonyms": {"node.js": ["javascript"]}}),
         },
     )
 )

@@ -1,6 +1,7 @@
 """Settings out of layers: which layer wins, what a file may say, how faults are told."""
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,68 @@ def test_a_value_above_a_mapping_replaces_it_as_a_whole() -> None:
         Layer(label="low", values={"store": {"path": "p"}}), Layer(label="high", values={"store": "somewhere"})
     )
     assert fault.startswith("store: Input should be a valid dictionary") and fault.endswith("(set by high)")
+
+
+TABLES: dict[str, Any] = {
+    "filters": {"metadata.source_url": "/a", "tags": {"contains": "b"}, "n": {"gte": 5}},
+    "abbreviations": {"e.g.": "for example", "R&D": "research"},
+    "keyword": {"synonyms": {"node.js": ["javascript"], "C++": ["cpp"]}},
+}
+
+
+def tables_of(layers: list[Layer]) -> dict[str, Any]:
+    config = build(RetrieverConfig, layers).model_dump(mode="json")
+    return {**{name: config[name] for name in ("filters", "abbreviations")}, "keyword": config["keyword"]["synonyms"]}
+
+
+def test_a_users_own_keys_may_hold_dots(tmp_path: Path) -> None:
+    file = yaml(tmp_path, json.dumps(TABLES))
+    as_flags = flags(
+        *("--filters", json.dumps(TABLES["filters"]), "--abbreviations", json.dumps(TABLES["abbreviations"])),
+        *("--keyword.synonyms", json.dumps(TABLES["keyword"]["synonyms"])),
+    )
+    expected = {**TABLES, "keyword": TABLES["keyword"]["synonyms"]}
+    assert tables_of([file_layer(file, RetrieverConfig)]) == expected
+    assert tables_of([as_flags]) == expected
+
+
+@pytest.mark.parametrize("higher", [{"tags": "a"}, "tags = a", {"n": {"lt": 9}}])
+def test_a_filter_set_higher_up_replaces_the_lower_one_as_a_whole(higher: Any) -> None:
+    layers = [Layer(label="low", values=TABLES), Layer(label="high", values={"filters": higher})]
+    assert tables_of(layers)["filters"] == higher
+    assert tables_of(layers[::-1])["filters"] == TABLES["filters"]
+
+
+def test_a_table_of_words_set_higher_up_replaces_the_lower_one_as_a_whole() -> None:
+    high = {"abbreviations": {"IMU": "sensor"}, "keyword": {"synonyms": {}, "language": "german"}}
+    found = tables_of([Layer(label="low", values=TABLES), Layer(label="high", values=high)])
+    assert (found["abbreviations"], found["keyword"]) == ({"IMU": "sensor"}, {})
+
+
+def test_a_fault_in_a_table_names_where_it_was_set() -> None:
+    (fault,) = faults(Layer(label="f", values={"filters": {"a.b": {"near": 1}}}))
+    assert fault.startswith("filters: filters.a.b: unknown operator 'near'") and fault.endswith("(set by f)")
+
+
+@pytest.mark.parametrize(
+    ("raw", "filters"),
+    [
+        ("module = a", "module = a"),
+        ('title = "ROS 2: topics #1"', 'title = "ROS 2: topics #1"'),
+        ("[module]", "[module]"),
+        ("5", "5"),
+        ("", ""),
+        ("{module: a, n: {gte: 5}, draft: true, v: '5'}", {"module": "a", "n": {"gte": 5}, "draft": True, "v": "5"}),
+        (' {"n": [1, 2.5]}', {"n": [1, 2.5]}),
+    ],
+)
+def test_a_filter_on_the_command_line_is_text_or_a_mapping_in_braces(raw: str, filters: Any) -> None:
+    assert flags("--filters", raw).values == {"filters": filters}
+
+
+def test_a_filter_in_braces_that_is_not_yaml_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"--filters: '\{a' is not valid YAML"):
+        flags("--filters", "{a")
 
 
 @pytest.mark.parametrize(

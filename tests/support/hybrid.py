@@ -1,0 +1,87 @@
+"""Keyword and hybrid search by brute force: cosines out of the stored vectors, BM25 counted anew."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from qdrant_client import QdrantClient, models
+
+from retrievers.config import RetrieverConfig
+from retrievers.keyword import Bm25Encoder
+from retrievers.records import RetrievedChunk
+from retrievers.retriever import QdrantRetriever
+from tests.support.bm25 import BruteForceBm25
+
+Scores = dict[str, float]
+
+
+def variant(retriever: QdrantRetriever, **values: Any) -> QdrantRetriever:
+    """The same open retriever with other settings; its filters and reranker stay."""
+    return retriever.model_copy(update={"settings": retriever.settings.model_copy(update=values)})
+
+
+def ids(chunks: Sequence[RetrievedChunk]) -> list[str]:
+    return [found.chunk.chunk_id for found in chunks]
+
+
+def scores(chunks: Sequence[RetrievedChunk]) -> Scores:
+    return {found.chunk.chunk_id: found.score for found in chunks}
+
+
+class BruteForce:
+    """All chunks of an open retriever's collection, by chunk id."""
+
+    def __init__(self, retriever: QdrantRetriever) -> None:
+        records, _ = retriever.client.scroll(
+            retriever.settings.collection, limit=10_000, with_payload=True, with_vectors=True
+        )
+        self.payloads: dict[str, Mapping[str, Any]] = {r.payload["metadata"]["chunk_id"]: r.payload for r in records}
+        dense = [r.vector[""] if isinstance(r.vector, dict) else r.vector for r in records]
+        self.vectors = dict(zip(self.payloads, np.asarray(dense, dtype=float), strict=True))
+        texts = {name: payload["page_content"] for name, payload in self.payloads.items()}
+        average = retriever.info.manifest["bm25"]["average_length"]
+        self.bm25 = BruteForceBm25(texts, average)
+        self.embed: Callable[[str], list[float]] = retriever.embeddings.embed_query
+
+    def cosines(self, query: str) -> Scores:
+        """Every chunk's cosine, clipped to 0."""
+        vector = np.asarray(self.embed(query))
+        vector /= np.linalg.norm(vector)
+        return {name: max(0.0, float(v @ vector / np.linalg.norm(v))) for name, v in self.vectors.items()}
+
+    def weighted(self, query: str, depth: int, weight: float, among: Collection[str] | None = None) -> Scores:
+        """The `depth` best of 0.7 cosine + 0.3 BM25 (for a weight of 0.7) over what either side found."""
+        cosines, bm25 = (
+            {name: score for name, score in side.items() if among is None or name in among}
+            for side in (self.cosines(query), self.bm25.scores(query))
+        )
+        found = {*top(cosines, depth), *top(bm25, depth)}
+        unit = max((bm25.get(name, 0.0) for name in found), default=0.0) or 1.0
+        return top({n: weight * cosines[n] + (1 - weight) * bm25.get(n, 0.0) / unit for n in found}, depth)
+
+
+def top(side: Scores, depth: int) -> Scores:
+    """The best of them, in the total order."""
+    return dict(sorted(side.items(), key=lambda item: (-item[1], item[0]))[:depth])
+
+
+def fill_sparse(
+    client: QdrantClient, name: str, rows: Sequence[tuple[Sequence[float], str, Mapping[str, Any]]], **params: Any
+) -> None:
+    """Make a collection with BM25 vectors as somebody else's program would: vector, text, metadata; ids from 0."""
+    sparse = models.SparseVectorParams(**{"modifier": models.Modifier.IDF, **params})
+    size = models.VectorParams(size=len(rows[0][0]), distance=models.Distance.COSINE)
+    client.create_collection(name, vectors_config=size, sparse_vectors_config={"bm25": sparse})
+    encoder = Bm25Encoder()
+    points = []
+    for number, (vector, text, metadata) in enumerate(rows):
+        terms = encoder.document(text)
+        bm25 = models.SparseVector(indices=list(terms.indices), values=list(terms.values))
+        payload = {"page_content": text, "metadata": dict(metadata)}
+        points.append(models.PointStruct(id=number, vector={"": list(vector), "bm25": bm25}, payload=payload))
+    client.upsert(name, points)
+
+
+def of_mode(config: RetrieverConfig, **values: Any) -> RetrieverConfig:
+    """The settings with others, checked."""
+    return RetrieverConfig.model_validate({**config.model_dump(), **values})
