@@ -77,14 +77,19 @@ class QdrantRetriever(BaseRetriever):
             info = describe(client, settings)
             check_collection(client, settings, embeddings, info)
             among = compile_filters(client, settings)
+            vectors = open_embedding_cache(settings.cache, settings.embedding.provider, env)
         except BaseException:
             client.close()
             raise
         retriever = cls(settings=settings, embeddings=embeddings, client=client)
         retriever._info, retriever._among, retriever._reranker = info, among, reranker
         retriever._encoder = Bm25Encoder(settings.keyword.language)
-        retriever._vectors = open_embedding_cache(settings.cache, settings.embedding.provider, env)
-        retriever._results = ResultCache(settings.cache.results, retriever._version())
+        retriever._vectors = vectors
+        try:
+            retriever._results = ResultCache(settings.cache.results, retriever._version())
+        except BaseException:
+            retriever.close()
+            raise
         return retriever
 
     @classmethod
