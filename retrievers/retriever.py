@@ -77,14 +77,19 @@ class QdrantRetriever(BaseRetriever):
             info = describe(client, settings)
             check_collection(client, settings, embeddings, info)
             among = compile_filters(client, settings)
+            vectors = open_embedding_cache(settings.cache, settings.embedding.provider, env)
         except BaseException:
             client.close()
             raise
         retriever = cls(settings=settings, embeddings=embeddings, client=client)
         retriever._info, retriever._among, retriever._reranker = info, among, reranker
         retriever._encoder = Bm25Encoder(settings.keyword.language)
-        retriever._vectors = open_embedding_cache(settings.cache, settings.embedding.provider, env)
-        retriever._results = ResultCache(settings.cache.results, retriever._version())
+        retriever._vectors = vectors
+        try:
+            retriever._results = ResultCache(settings.cache.results, retriever._version())
+        except BaseException:
+            retriever.close()
+            raise
         return retriever
 
     @classmethod
@@ -205,12 +210,13 @@ class QdrantRetriever(BaseRetriever):
         keeps = use_cache and self.settings.cache.results > 0
         start = time.perf_counter()
         kept = {query: hit for query in queries if keeps and (hit := self._results.get(query, self._version))}
+        version = self._results.version
         waited = StageTimings(total_ms=(time.perf_counter() - start) * 1000 / max(1, len(queries)))
         missing = [query for query in dict.fromkeys(queries) if query not in kept]
         found = self._candidates(missing, self._depth_in_use, use_cache) if missing else []
         if keeps:
             for candidates in found:
-                self._results.put(candidates.query, candidates)
+                self._results.put(candidates.query, candidates, version)
         state = "miss" if keeps else "off"
         ready = {c.query: replace(c, cache={**c.cache, "result": state}) for c in found}
         ready |= {q: replace(c, timings=waited, cache={"embedding": "off", "result": "hit"}) for q, c in kept.items()}
