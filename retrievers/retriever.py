@@ -395,6 +395,9 @@ def check_query(query: str) -> None:
 
 
 def _document(found: RetrievedChunk, include_metadata: bool) -> Document:
-    scores = {"score": found.score, "score_scale": found.score_scale, "rank": found.rank}
-    metadata = {**to_metadata(found.chunk), **scores} if include_metadata else scores
+    metadata: dict[str, Any] = {"score": found.score, "score_scale": found.score_scale, "rank": found.rank}
+    if include_metadata:
+        metadata = {**to_metadata(found.chunk), **metadata, "scores": dict(found.scores)}
+        if found.original_rank is not None:
+            metadata |= {"original_rank": found.original_rank, "original_score": found.original_score}
     return Document(id=found.chunk.point_id, page_content=found.chunk.text, metadata=metadata)
