@@ -14,6 +14,7 @@ from evals.errors import TrackingError
 from evals.files import probe
 from evals.records import RunResult, Summary
 from evals.report.document import rows
+from evals.report.terminal import description
 from retrievers.errors import ConfigError, redacted
 from retrievers.settings import flatten, tables
 
@@ -192,6 +193,7 @@ def _tags(result: RunResult) -> dict[str, str]:
         "passed": all(gate.passed for gate in result.gates),
         "criteria.failed": ", ".join(gate.metric for gate in result.gates if not gate.passed) or "none",
     }
+    tags["mlflow.note.content"] = description(result)
     tags |= {f"version.{name}": value for name, value in facts["versions"].items()}
     return {key: str(value) for key, value in tags.items()}
 

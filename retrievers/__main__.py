@@ -91,9 +91,11 @@ def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
     if session.status != "success":
         print_error(f"error: {session.error}")
         return 2
-    print_out(
-        json.dumps(session_json(session), indent=2, ensure_ascii=False) if namespace.json else session_text(session)
-    )
+    if namespace.json:
+        shown = session_json(session, include_metadata=config.include_metadata)
+        print_out(json.dumps(shown, indent=2, ensure_ascii=False))
+    else:
+        print_out(session_text(session, verbose=namespace.verbose))
     return 0
 
 

@@ -1,6 +1,8 @@
 """Query vectors on disk and results in memory. A cached vector is bytes of floats: loading it executes nothing."""
 
 import hashlib
+import json
+import logging
 import sqlite3
 import threading
 import time
@@ -8,13 +10,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from retrievers.config import CacheConfig
 from retrievers.errors import ConfigError
 
+log = logging.getLogger(__name__)
 Value = TypeVar("Value")
 SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL, created REAL NOT NULL)"
 
@@ -47,10 +50,11 @@ class EmbeddingCache:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(file, timeout=10, check_same_thread=False, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=NORMAL")
-            self._db.execute(SCHEMA)
-            self._db.execute("DELETE FROM vectors WHERE created < ?", (clock() - ttl_s,))
+            try:
+                self._prepare(clock() - ttl_s)
+            except BaseException:
+                self._db.close()
+                raise
         except (OSError, sqlite3.Error) as error:
             raise ConfigError(
                 f"the cache of query vectors {file} cannot be used ({error}); set cache.path, or cache.embeddings: off"
@@ -63,23 +67,39 @@ class EmbeddingCache:
 
     def get(self, *key: str) -> list[float] | None:
         """The vector of a key, None when it is not there or too old."""
+        query, oldest = "SELECT vector FROM vectors WHERE key = ? AND created >= ?", self._clock() - self._ttl_s
         with self._lock:
-            row = self._db.execute("SELECT vector, created FROM vectors WHERE key = ?", (_digest(key),)).fetchone()
-            known = row is not None and row[1] >= self._clock() - self._ttl_s
-            self._hits += known
-            self._misses += not known
-        return np.frombuffer(row[0], dtype="<f8").tolist() if known else None
+            rows = self._done(query, (_digest(key), oldest))
+            vector = _floats(rows[0][0]) if rows else None
+            self._hits += vector is not None
+            self._misses += vector is None
+        return vector
 
     def put(self, vector: list[float], *key: str) -> None:
         """Keep a vector under a key."""
         entry = (_digest(key), np.asarray(vector, dtype="<f8").tobytes(), self._clock())
         with self._lock:
-            self._db.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", entry)
+            self._done("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", entry)
 
     def close(self) -> None:
         """Close the file."""
         with self._lock:
             self._db.close()
+
+    def _prepare(self, oldest: float) -> None:
+        self._db.execute(SCHEMA)
+        self._db.execute("SELECT key, vector, created FROM vectors LIMIT 1")  # a file of another program stays as it is
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.execute("DELETE FROM vectors WHERE created < ?", (oldest,))
+
+    def _done(self, statement: str, values: tuple[Any, ...]) -> list[Any]:
+        """Rows of a statement; none if the file fails, which costs the vectors kept in it but not the search."""
+        try:
+            return self._db.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            log.warning("the cache of query vectors failed and is passed by: %s", error)
+            return []
 
 
 class ResultCache(Generic[Value]):
@@ -110,9 +130,19 @@ class ResultCache(Generic[Value]):
                 self._entries.move_to_end(key)
             return found
 
-    def put(self, key: Hashable, value: Value) -> None:
-        """Keep a result, as of the version last seen: should the collection have changed since, `get` will find out."""
+    @property
+    def version(self) -> Hashable:
+        """The version last seen."""
+        return self._version
+
+    def put(self, key: Hashable, value: Value, version: Hashable) -> None:
+        """Keep a result, as of the version last seen before it was searched for.
+
+        Should the collection have changed since, `get` will find out; if it has found out already, nothing is kept.
+        """
         with self._lock:
+            if version != self._version:
+                return
             self._entries[key] = value
             self._entries.move_to_end(key)
             while len(self._entries) > self._size:
@@ -132,4 +162,12 @@ def open_embedding_cache(config: CacheConfig, provider: str, env: Mapping[str, s
 
 
 def _digest(key: tuple[str, ...]) -> str:
-    return hashlib.sha256("\x1f".join(key).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(json.dumps(key).encode()).hexdigest()
+
+
+def _floats(stored: Any) -> list[float] | None:
+    """The vector stored as bytes, None if it is something else."""
+    if not isinstance(stored, bytes) or len(stored) % 8:
+        return None
+    vector: list[float] = np.frombuffer(stored, dtype="<f8").tolist()
+    return vector

@@ -54,17 +54,20 @@ def warnings(selection: Selection, threshold: float) -> tuple[str, ...]:
         found.append(
             f"all {selection.filtered_out} candidates are below the threshold {threshold:g}; the best has {best:.3f}"
         )
+        if best < threshold / 2:
+            found.append(f"the best score is under half of {threshold:g}: was that chosen for another scale or model?")
     pages = {chunk.chunk.source_url or chunk.chunk.file_path for chunk in selection.chunks}
     if len(selection.chunks) >= 3 and len(pages) == 1 and None not in pages:
-        found.append(f"all {len(selection.chunks)} results are from one page ({pages.pop()})")
+        found.append(f"all {len(selection.chunks)} results are from one page ({pages.pop()}); rerank: mmr spreads them")
     return tuple(found)
 
 
-def suggestions(selection: Selection) -> tuple[str, ...]:
-    """What to try when nothing was found."""
+def suggestions(selection: Selection, *, keyword_side: bool = False) -> tuple[str, ...]:
+    """What to try when nothing was found; `keyword_side` says that a hybrid search would be possible."""
     if selection.chunks:
         return ()
     if not selection.below_threshold:
         return ("the collection returned no candidate at all: is it empty?",)
     best = selection.below_threshold[0].scores["semantic"]
-    return (f"lower the threshold to {int(best * 100) / 100:g} to see the best match", "ask in other or fewer words")
+    ways = [f"lower the threshold to {int(best * 100) / 100:g} to see the best match", "ask in other or fewer words"]
+    return (*ways, *(["search by keywords as well (mode: hybrid)"] if keyword_side else []))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -77,18 +77,15 @@ class StoreConfig(Settings):
         return self
 
 
-class EmbeddingConfig(Settings):
-    """Which model turns text into vectors.
+class ModelConfig(Settings):
+    """A model of some provider; `python` loads one of the user's from `module:factory` given as `model`."""
 
-    `wordllama` is packaged and needs no key or network; `cohere` calls Cohere through langchain-cohere;
-    `python` loads any LangChain `Embeddings` from `module:factory` given as `model`.
-    """
-
-    provider: Literal["wordllama", "cohere", "python"] = Field("wordllama", description="who embeds")
+    default_models: ClassVar[Mapping[str, str]] = {}
+    provider: str = Field("python", description="whose model")
     model: str | None = Field(None, description="model name; for python `module:factory`")
     base_url: str | None = Field(None, description="address of the provider's API, if not its own")
     api_key_env: str = Field("COHERE_API_KEY", description="environment variable that holds the provider's API key")
-    timeout_s: float = Field(30.0, gt=0, le=3600, description="seconds one embedding request may take")
+    timeout_s: float = Field(30.0, gt=0, le=3600, description="seconds one request to the model may take")
 
     @field_validator("base_url")
     @classmethod
@@ -104,7 +101,18 @@ class EmbeddingConfig(Settings):
     @property
     def resolved_model(self) -> str:
         """The model's name, with the provider's default filled in."""
-        return self.model or {"wordllama": "l2_supercat_256", "cohere": "embed-english-v3.0"}[self.provider]
+        return self.model or self.default_models[self.provider]
+
+
+class EmbeddingConfig(ModelConfig):
+    """Which model turns text into vectors.
+
+    `wordllama` is packaged and needs no key or network; `cohere` calls Cohere through langchain-cohere;
+    `python` loads any LangChain `Embeddings`.
+    """
+
+    default_models = {"wordllama": "l2_supercat_256", "cohere": "embed-english-v3.0"}
+    provider: Literal["wordllama", "cohere", "python"] = Field("wordllama", description="who embeds")
 
 
 class MetadataConfig(Settings):
@@ -180,34 +188,14 @@ class CacheConfig(Settings):
     results: int = Field(256, ge=0, le=100_000, description="how many results are kept in memory; 0 for none")
 
 
-class CrossEncoderConfig(Settings):
+class CrossEncoderConfig(ModelConfig):
     """Which cross-encoder reranks: Cohere Rerank, a local sentence-transformers model, or any of the user's.
 
-    `python` loads a LangChain document compressor, or an object with `score(pairs)`, from `module:factory`.
+    `python` loads a LangChain document compressor, or an object with `score(pairs)`.
     """
 
+    default_models = {"cohere": "rerank-v3.5", "sentence-transformers": "cross-encoder/ms-marco-MiniLM-L6-v2"}
     provider: Literal["cohere", "sentence-transformers", "python"] = Field("cohere", description="who reranks")
-    model: str | None = Field(None, description="model name; for python `module:factory`")
-    base_url: str | None = Field(None, description="address of the provider's API, if not its own")
-    api_key_env: str = Field("COHERE_API_KEY", description="environment variable that holds the provider's API key")
-    timeout_s: float = Field(30.0, gt=0, le=3600, description="seconds one rerank request may take")
-
-    @field_validator("base_url")
-    @classmethod
-    def _url_without_secrets(cls, url: str | None) -> str | None:
-        return None if url is None else _address(url, "https://api.cohere.com", "COHERE_API_KEY")
-
-    @model_validator(mode="after")
-    def _model_for_python(self) -> Self:
-        if self.provider == "python" and ":" not in (self.model or ""):
-            raise ValueError(f"provider 'python' needs model: 'module:factory', got {self.model!r}")
-        return self
-
-    @property
-    def resolved_model(self) -> str:
-        """The model's name, with the provider's default filled in."""
-        defaults = {"cohere": "rerank-v3.5", "sentence-transformers": "cross-encoder/ms-marco-MiniLM-L6-v2"}
-        return self.model or defaults[self.provider]
 
 
 class RetrieverConfig(Settings):
@@ -259,6 +247,7 @@ class RetrieverConfig(Settings):
         None, description="what every candidate must meet", json_schema_extra=TABLE
     )
     group_by: str | None = Field(None, description="field of which each value is returned once")
+    include_metadata: bool = Field(True, description="false: results hold text and score alone")
     trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
 
     @field_validator("collection")

@@ -1,6 +1,6 @@
 """A session and a collection as a person reads them, and as JSON. Pure: text and plain values out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -15,8 +15,9 @@ from retrievers.records import RetrievalSession, RetrievedChunk
 WIDTH = 100
 
 
-def session_json(session: RetrievalSession) -> dict[str, Any]:
-    """A session as plain JSON values: every field, chunks with their whole metadata."""
+def session_json(session: RetrievalSession, *, include_metadata: bool = True) -> dict[str, Any]:
+    """A session as plain JSON values: every field, chunks with their whole metadata or with text and score alone."""
+    chunk = chunk_json if include_metadata else text_json
     return {
         "session_id": session.session_id,
         "query": session.query,
@@ -31,9 +32,15 @@ def session_json(session: RetrievalSession) -> dict[str, Any]:
         "confidence": asdict(session.confidence) if session.confidence else None,
         "warnings": list(session.warnings),
         "suggestions": list(session.suggestions),
-        "chunks": [chunk_json(chunk) for chunk in session.chunks],
-        "below_threshold": [chunk_json(chunk) for chunk in session.below_threshold],
+        "sources": dict(session.sources),
+        "chunks": [chunk(found) for found in session.chunks],
+        "below_threshold": [chunk(found) for found in session.below_threshold],
     }
+
+
+def text_json(found: RetrievedChunk) -> dict[str, Any]:
+    """A retrieved chunk's text and score."""
+    return {"rank": found.rank, "score": found.score, "score_scale": found.score_scale, "text": found.chunk.text}
 
 
 def chunk_json(found: RetrievedChunk) -> dict[str, Any]:
@@ -55,16 +62,16 @@ def chunk_json(found: RetrievedChunk) -> dict[str, Any]:
     }
 
 
-def session_text(session: RetrievalSession) -> str:
-    """A session for the terminal: ranked results, then the summary."""
+def session_text(session: RetrievalSession, *, verbose: bool = False) -> str:
+    """A session for the terminal: ranked results, then the summary; `verbose` shows all scores and whole texts."""
     if session.error:
         return f"{session.status}: {session.error}"
-    lines = [line for chunk in session.chunks for line in _result(chunk)]
+    lines = [line for chunk in session.chunks for line in _result(chunk, verbose)]
     if not session.chunks:
         lines += ["No result.", ""]
         if session.below_threshold:
             lines.append("Best matches below the threshold (not part of the result):")
-            lines += [line for chunk in session.below_threshold for line in _result(chunk)]
+            lines += [line for chunk in session.below_threshold for line in _result(chunk, verbose)]
     return "\n".join([*lines, *_summary(session)])
 
 
@@ -101,21 +108,25 @@ def collection_text(info: CollectionInfo, keys: Sequence[PayloadKey], proposal: 
     return "\n".join(lines)
 
 
-def _result(found: RetrievedChunk) -> list[str]:
+def _result(found: RetrievedChunk, verbose: bool) -> list[str]:
+    indent = " " * 11
+    lines = [f"{found.rank:>2}  {found.score:.3f}  {found.source}", f"{indent}{found.breadcrumb}"]
+    if verbose:
+        before = (
+            ""
+            if found.original_rank is None
+            else f", before reranking {found.original_rank}. with {found.original_score:.3f}"
+        )
+        scores = ", ".join(f"{name} {score:.3f}" for name, score in found.scores.items())
+        return [*lines, f"{indent}{scores}{before}", *(f"{indent}{line}" for line in found.chunk.text.split("\n")), ""]
     preview = found.chunk.chunk_text_preview
-    return [
-        f"{found.rank:>2}  {found.score:.3f}  {found.source}{_before(found)}",
-        f"           {found.breadcrumb}",
-        f"           {preview[: WIDTH - 14]}{'…' if len(preview) > WIDTH - 14 else ''}",
-        "",
-    ]
+    return [*lines, f"{indent}{preview[: WIDTH - 14]}{'…' if len(preview) > WIDTH - 14 else ''}", ""]
 
 
-def _before(found: RetrievedChunk) -> str:
-    """Where the chunk stood before it was reranked."""
-    if found.original_rank is None or found.original_score is None:
-        return ""
-    return f"  (before reranking: {found.original_rank}, {found.original_score:.3f})"
+def _how(parameters: Mapping[str, Any]) -> str:
+    known = (parameters.get(name) for name in ("mode", "fusion", "rerank"))
+    filters = f"where {parameters['filters']}" if parameters.get("filters") else None
+    return ", ".join(str(part) for part in (*known, filters) if part)
 
 
 def _summary(session: RetrievalSession) -> list[str]:
@@ -125,12 +136,14 @@ def _summary(session: RetrievalSession) -> list[str]:
     lines = [
         f"{len(session.chunks)} returned of {session.candidates_found} found, "
         f"{session.filtered_out} below the threshold"
-        f" · {parameters.get('mode')} · top_k {parameters.get('top_k')} · threshold {parameters.get('threshold'):g}"
+        f" · {_how(parameters)} · top_k {parameters.get('top_k')} · threshold {parameters.get('threshold'):g}"
         f" · {parameters.get('collection')}",
         f"{timings.total_ms:.1f} ms ({spent})",
     ]
     if confidence and confidence.average is not None:
         lines.append(f"Confidence {confidence.level}: {confidence.reason}; average score {confidence.average:.2f}")
+    if len(session.sources) > 1:
+        lines.append("From " + ", ".join(f"{page} ({count})" for page, count in session.sources.items()))
     lines += [f"Warning: {text}" for text in session.warnings]
     lines += [f"Try: {text}" for text in session.suggestions]
     return lines

@@ -1,5 +1,6 @@
 """What retrieval deals in: chunks, ranked results, candidates, sessions. All frozen."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -185,3 +186,8 @@ class RetrievalSession:
     cache: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> Mapping[str, int]:
+        """The pages the result is from, each with how many of its chunks, in the order they come."""
+        return Counter(c.chunk.source_url or c.chunk.file_path or c.chunk.chunk_id for c in self.chunks)

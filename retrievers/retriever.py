@@ -77,14 +77,19 @@ class QdrantRetriever(BaseRetriever):
             info = describe(client, settings)
             check_collection(client, settings, embeddings, info)
             among = compile_filters(client, settings)
+            vectors = open_embedding_cache(settings.cache, settings.embedding.provider, env)
         except BaseException:
             client.close()
             raise
         retriever = cls(settings=settings, embeddings=embeddings, client=client)
         retriever._info, retriever._among, retriever._reranker = info, among, reranker
         retriever._encoder = Bm25Encoder(settings.keyword.language)
-        retriever._vectors = open_embedding_cache(settings.cache, settings.embedding.provider, env)
-        retriever._results = ResultCache(settings.cache.results, retriever._version())
+        retriever._vectors = vectors
+        try:
+            retriever._results = ResultCache(settings.cache.results, retriever._version())
+        except BaseException:
+            retriever.close()
+            raise
         return retriever
 
     @classmethod
@@ -125,7 +130,9 @@ class QdrantRetriever(BaseRetriever):
         """
         try:
             found = self._remembered(queries, use_cache)
-        except RetrievalError:
+        except RetrievalError as error:
+            if error.transient or error.timed_out:  # asking for each alone would only multiply the requests
+                return [self._failed(query, error) for query in queries]
             return [self.search(query, use_cache=use_cache) for query in queries]
         return [self._session(candidates, False) for candidates in found]
 
@@ -188,7 +195,8 @@ class QdrantRetriever(BaseRetriever):
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         found = self._remembered([query], True)[0]
-        return [_document(chunk) for chunk in self.select(found.chunks).chunks]
+        kept = self.select(found.chunks).chunks
+        return [_document(chunk, self.settings.include_metadata) for chunk in kept]
 
     @property
     def cache_stats(self) -> Mapping[str, CacheStats]:
@@ -202,12 +210,13 @@ class QdrantRetriever(BaseRetriever):
         keeps = use_cache and self.settings.cache.results > 0
         start = time.perf_counter()
         kept = {query: hit for query in queries if keeps and (hit := self._results.get(query, self._version))}
+        version = self._results.version
         waited = StageTimings(total_ms=(time.perf_counter() - start) * 1000 / max(1, len(queries)))
         missing = [query for query in dict.fromkeys(queries) if query not in kept]
         found = self._candidates(missing, self._depth_in_use, use_cache) if missing else []
         if keeps:
             for candidates in found:
-                self._results.put(candidates.query, candidates)
+                self._results.put(candidates.query, candidates, version)
         state = "miss" if keeps else "off"
         ready = {c.query: replace(c, cache={**c.cache, "result": state}) for c in found}
         ready |= {q: replace(c, timings=waited, cache={"embedding": "off", "result": "hit"}) for q, c in kept.items()}
@@ -327,7 +336,7 @@ class QdrantRetriever(BaseRetriever):
             cache=found.cache,
             confidence=confidence.confidence(selection.chunks, top_k, threshold),
             warnings=confidence.warnings(selection, threshold),
-            suggestions=confidence.suggestions(selection),
+            suggestions=confidence.suggestions(selection, keyword_side=self._could_be_hybrid),
         )
 
     def _failed(self, query: str, error: RetrievalError) -> RetrievalSession:
@@ -345,9 +354,19 @@ class QdrantRetriever(BaseRetriever):
             embedding=self._embedding(None),
         )
 
+    @property
+    def _could_be_hybrid(self) -> bool:
+        return self.settings.mode == "semantic" and self.settings.keyword.vector_name in self._info.sparse_vectors
+
     def _parameters(self) -> dict[str, Any]:
-        keys = ("collection", "mode", "top_k", "threshold", "candidates")
-        return {key: getattr(self.settings, key) for key in keys}
+        settings = self.settings
+        always = ("collection", "mode", "top_k", "threshold", "candidates")
+        known = {key: getattr(settings, key) for key in always}
+        if settings.mode == "hybrid":
+            known["fusion"] = settings.used_fusion
+        chosen = {"rerank": settings.rerank, "threshold_on": settings.threshold_on}
+        known |= {key: value for key, value in chosen.items() if value not in ("none", "semantic")}
+        return known | {k: getattr(settings, k) for k in ("filters", "group_by") if getattr(settings, k) is not None}
 
     def _embedding(self, vector: tuple[float, ...] | None) -> dict[str, Any]:
         config = self.settings.embedding
@@ -375,9 +394,10 @@ def check_query(query: str) -> None:
         )
 
 
-def _document(found: RetrievedChunk) -> Document:
-    metadata = {**to_metadata(found.chunk), "score": found.score, "score_scale": found.score_scale, "rank": found.rank}
-    metadata["scores"] = dict(found.scores)
-    if found.original_rank is not None:
-        metadata |= {"original_rank": found.original_rank, "original_score": found.original_score}
+def _document(found: RetrievedChunk, include_metadata: bool) -> Document:
+    metadata: dict[str, Any] = {"score": found.score, "score_scale": found.score_scale, "rank": found.rank}
+    if include_metadata:
+        metadata = {**to_metadata(found.chunk), **metadata, "scores": dict(found.scores)}
+        if found.original_rank is not None:
+            metadata |= {"original_rank": found.original_rank, "original_score": found.original_score}
     return Document(id=found.chunk.point_id, page_content=found.chunk.text, metadata=metadata)

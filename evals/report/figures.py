@@ -39,7 +39,11 @@ def score_distribution(result: RunResult) -> "Figure":
             axes.hist(scores, bins=list(bins), alpha=0.6, color=color, label=f"{label} (n = {len(scores)})")
     threshold = result.config["retriever"]["threshold"]
     axes.axvline(threshold, color=GREY, linestyle="--", label=f"threshold {threshold:g}")
-    axes.set(xlabel="best cosine similarity of a query", ylabel="queries", title="Does the score tell the two apart?")
+    axes.set(
+        xlabel="best cosine similarity of a query",
+        ylabel="queries",
+        title="Best score of every query, before the threshold",
+    )
     axes.set_xlim(0, 1)
     axes.legend(frameon=False)
     return figure

@@ -55,6 +55,22 @@ def render(result: RunResult, *, width: int, color: bool, everything: bool = Fal
     return out.getvalue()
 
 
+def description(result: RunResult) -> str:
+    """What a run came to, in a few lines of Markdown: the description that the MLflow UI shows on its page."""
+    facts = result.facts
+    lines = [
+        f"{facts['cases']} queries ({facts['in_scope']} in scope), {_settings(result)}",
+        "",
+        f"{result.validation.passed} of {result.validation.total} queries answered as they should be.",
+    ]
+    if result.gates:
+        lines += ["", "| criterion | figure | |", "|---|---|---|"]
+    for gate in result.gates:
+        shown = figure(gate.metric, gate.figure)
+        lines.append(f"| {gate.metric} {gate.condition} | {shown} | {'pass' if gate.passed else '**FAIL**'} |")
+    return "\n".join(lines)
+
+
 def figure(metric: str, value: float | None) -> str:
     """A value rounded for reading: milliseconds and tokens to one place, the rest to three."""
     if value is None:

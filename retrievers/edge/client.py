@@ -177,7 +177,8 @@ class EdgeClient(EdgeReader):
     def optimize(self, collection_name: str) -> bool:
         """Build an index (HNSW) for the dense vectors; from then on searches are approximate, unless exact is asked.
 
-        Takes minutes at 100,000 points, and pays from there on; a small collection is left as it is.
+        Takes minutes at 100,000 points, and pays from there on; a small collection is left as it is. Optimise again
+        after removing many points: an index of points that are gone finds fewer than it was asked for.
 
         Returns:
             Whether there was anything to do.

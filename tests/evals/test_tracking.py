@@ -129,6 +129,13 @@ def test_tags_are_what_makes_runs_comparable(run: Run) -> None:
     assert {name: run.data.tags.get(name) for name in expected} == expected
 
 
+def test_the_runs_page_says_what_it_came_to(run: Run) -> None:
+    shown = run.data.tags["mlflow.note.content"]
+    assert "queries answered as they should be" in shown
+    assert "| content/topic_match" in shown
+    assert "**FAIL**" in shown
+
+
 def test_the_golden_data_is_the_runs_input(run: Run) -> None:
     [found] = run.inputs.dataset_inputs
     assert (found.dataset.name, found.dataset.digest) == ("golden", golden().fingerprint[:36])

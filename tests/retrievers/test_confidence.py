@@ -69,11 +69,21 @@ def test_everything_below_the_threshold_is_warned_of() -> None:
     )
 
 
+def one_page(page: str) -> tuple[str, ...]:
+    return (f"all 3 results are from one page ({page}); rerank: mmr spreads them",)
+
+
 @pytest.mark.parametrize(
     ("selection", "warned"),
     [
-        (selected(0.9, 0.8, 0.7, source_url="/docs/a"), ("all 3 results are from one page (/docs/a)",)),
-        (selected(0.9, 0.8, 0.7, file_path="a.md"), ("all 3 results are from one page (a.md)",)),
+        (
+            selected(0.9, 0.8, 0.7, source_url="/docs/a"),
+            one_page("/docs/a"),
+        ),
+        (
+            selected(0.9, 0.8, 0.7, file_path="a.md"),
+            one_page("a.md"),
+        ),
         (selected(0.9, 0.8, source_url="/docs/a"), ()),
         (selected(0.9, 0.8, 0.7), ()),  # no page is known
         (selected(), ()),

