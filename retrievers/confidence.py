@@ -49,8 +49,8 @@ def confidence(chunks: Sequence[RetrievedChunk], top_k: int, threshold: float) -
 def warnings(selection: Selection, threshold: float) -> tuple[str, ...]:
     """What a reader of the result should know: everything below the threshold, or all of it from one page."""
     found = []
-    if not selection.chunks and selection.below_threshold:
-        best = selection.below_threshold[0].scores["semantic"]
+    best = selection.highest_below
+    if not selection.chunks and best is not None:
         found.append(
             f"all {selection.filtered_out} candidates are below the threshold {threshold:g}; the best has {best:.3f}"
         )
@@ -66,8 +66,11 @@ def suggestions(selection: Selection, *, keyword_side: bool = False) -> tuple[st
     """What to try when nothing was found; `keyword_side` says that a hybrid search would be possible."""
     if selection.chunks:
         return ()
-    if not selection.below_threshold:
-        return ("the collection returned no candidate at all: is it empty?",)
-    best = selection.below_threshold[0].scores["semantic"]
+    best = selection.highest_below
+    if best is None:
+        return (
+            "no candidate was found at all: is the collection empty, does a filter let nothing through, "
+            "or has the query no word to search for?",
+        )
     ways = [f"lower the threshold to {int(best * 100) / 100:g} to see the best match", "ask in other or fewer words"]
     return (*ways, *(["search by keywords as well (mode: hybrid)"] if keyword_side else []))

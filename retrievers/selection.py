@@ -11,11 +11,17 @@ BELOW_SHOWN = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
-    """The chunks that are returned, and the best of those that the threshold removed."""
+    """The chunks that are returned, and the best of those that the threshold removed.
+
+    Attributes:
+        highest_below: The highest of the scores that the threshold read and found too low; candidates that are not in
+            the order of that score may have it in any place. None when it removed none.
+    """
 
     chunks: tuple[RetrievedChunk, ...]
     below_threshold: tuple[RetrievedChunk, ...]
     filtered_out: int
+    highest_below: float | None = None
 
 
 def select(
@@ -39,7 +45,12 @@ def select(
     below = [c for c in candidates if _score(c, on) < threshold]
     kept = _first_of_each(reached, group_by) if group_by else reached
     chunks = tuple(replace(found, rank=place) for place, found in enumerate(kept[:top_k], 1))
-    return Selection(chunks=chunks, below_threshold=tuple(below[:BELOW_SHOWN]), filtered_out=len(below))
+    return Selection(
+        chunks=chunks,
+        below_threshold=tuple(below[:BELOW_SHOWN]),
+        filtered_out=len(below),
+        highest_below=max((_score(c, on) for c in below), default=None),
+    )
 
 
 def _score(found: RetrievedChunk, on: Literal["semantic", "final"]) -> float:

@@ -1,11 +1,12 @@
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from retrievers.confidence import confidence, suggestions, warnings
 from retrievers.records import Chunk, RetrievedChunk
-from retrievers.selection import Selection
+from retrievers.selection import Selection, select
 
 
 def found(*cosines: float, **known: Any) -> tuple[RetrievedChunk, ...]:
@@ -22,7 +23,12 @@ def found(*cosines: float, **known: Any) -> tuple[RetrievedChunk, ...]:
 
 
 def selected(*cosines: float, below: tuple[float, ...] = (), filtered: int = 0, **known: Any) -> Selection:
-    return Selection(chunks=found(*cosines, **known), below_threshold=found(*below), filtered_out=filtered)
+    return Selection(
+        chunks=found(*cosines, **known),
+        below_threshold=found(*below),
+        filtered_out=filtered,
+        highest_below=max(below, default=None),
+    )
 
 
 def test_the_figures_are_those_of_the_scores() -> None:
@@ -69,6 +75,21 @@ def test_everything_below_the_threshold_is_warned_of() -> None:
     )
 
 
+def test_the_best_below_is_the_highest_in_whatever_place() -> None:
+    """Ordered by another score, the one with the highest cosine need not come first, nor be shown."""
+    selection = select(found(0.1, 0.2, 0.15, 0.25, 0.05), 5, 0.3)
+    assert selection.highest_below == 0.25
+    assert warnings(selection, 0.3) == ("all 5 candidates are below the threshold 0.3; the best has 0.250",)
+    assert suggestions(selection)[0] == "lower the threshold to 0.25 to see the best match"
+
+
+def test_the_best_below_is_read_from_the_score_that_the_threshold_reads() -> None:
+    reranked = [replace(chunk, score=0.4, score_scale="rerank") for chunk in found(0.9, 0.8)]
+    selection = select(reranked, 5, 0.5, on="final")
+    assert warnings(selection, 0.5) == ("all 2 candidates are below the threshold 0.5; the best has 0.400",)
+    assert suggestions(selection)[0] == "lower the threshold to 0.4 to see the best match"
+
+
 def one_page(page: str) -> tuple[str, ...]:
     return (f"all 3 results are from one page ({page}); rerank: mmr spreads them",)
 
@@ -105,7 +126,13 @@ def test_three_or_more_results_of_one_page_are_warned_of(selection: Selection, w
     ("selection", "tips"),
     [
         (selected(0.9), ()),
-        (selected(), ("the collection returned no candidate at all: is it empty?",)),
+        (
+            selected(),
+            (
+                "no candidate was found at all: is the collection empty, does a filter let nothing through, "
+                "or has the query no word to search for?",
+            ),
+        ),
         (
             selected(below=(0.2999,)),
             ("lower the threshold to 0.29 to see the best match", "ask in other or fewer words"),
