@@ -43,6 +43,13 @@ def test_latency_is_always_measured_serially_too(given: tuple[int, ...], used: t
     assert LatencyConfig.model_validate({"concurrency": given}).concurrency == used
 
 
+def test_an_experiments_filter_keeps_the_users_own_keys(tmp_path: Path) -> None:
+    file = tmp_path / "e.yaml"
+    file.write_text("retriever: {filters: {metadata.lang: en}, abbreviations: {e.g.: for example}}\n")
+    retriever = build(ExperimentConfig, [file_layer(file, ExperimentConfig)]).retriever
+    assert (retriever.filters, retriever.abbreviations) == ({"metadata.lang": "en"}, {"e.g.": "for example"})
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

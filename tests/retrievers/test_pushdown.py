@@ -14,7 +14,7 @@ from retrievers.filters import Expression, parse
 from retrievers.inspection import SAMPLE
 from retrievers.payload import filter_path
 from retrievers.pushdown import PayloadSchema, check, compile_filters, resolve_key
-from tests.support.collections import fill, settings
+from tests.support.collections import embedded, fill, settings
 from tests.support.expressions import as_mapping, conditions, holds, trees
 from tests.support.qdrant_server import FAULTS, QdrantServer
 
@@ -41,8 +41,8 @@ FLAT = {"nested_under": "", "text_key": "body"}
 class Collection:
     """The payloads in a collection, nested as LangChain writes them, or flat."""
 
-    def __init__(self, *, nested: bool) -> None:
-        self.client = QdrantClient(":memory:")
+    def __init__(self, client: QdrantClient, *, nested: bool) -> None:
+        self.client = client
         payloads = [{"page_content": "t", "metadata": m} if nested else {"body": "t", **m} for m in METADATA]
         fill(self.client, "c", [[1.0, 0.0]] * len(payloads), payloads)
         self.values: dict[str, Any] = {"collection": "c", "metadata": {} if nested else FLAT}
@@ -54,11 +54,15 @@ class Collection:
         return sorted(int(point.id) for point in found)
 
 
-@pytest.fixture(scope="module", params=["nested", "flat"])
-def collection(request: pytest.FixtureRequest) -> Iterator[Collection]:
-    made = Collection(nested=request.param == "nested")
-    yield made
-    made.client.close()
+@pytest.fixture(scope="module", params=["nested", "flat", "embedded"])
+def collection(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
+    if request.param == "embedded":
+        with embedded(tmp_path_factory.mktemp("pushdown")) as client:
+            yield Collection(client, nested=True)
+        return
+    client = QdrantClient(":memory:")
+    yield Collection(client, nested=request.param == "nested")
+    client.close()
 
 
 @examples(max_examples=100, deadline=None)
