@@ -110,15 +110,13 @@ def collection_text(info: CollectionInfo, keys: Sequence[PayloadKey], proposal: 
 
 def _result(found: RetrievedChunk, verbose: bool) -> list[str]:
     indent = " " * 11
-    lines = [f"{found.rank:>2}  {found.score:.3f}  {found.source}", f"{indent}{found.breadcrumb}"]
+    before = ""
+    if found.original_rank is not None and found.original_score is not None:
+        before = f"  (before reranking: {found.original_rank}, {found.original_score:.3f})"
+    lines = [f"{found.rank:>2}  {found.score:.3f}  {found.source}{before}", f"{indent}{found.breadcrumb}"]
     if verbose:
-        before = (
-            ""
-            if found.original_rank is None
-            else f", before reranking {found.original_rank}. with {found.original_score:.3f}"
-        )
         scores = ", ".join(f"{name} {score:.3f}" for name, score in found.scores.items())
-        return [*lines, f"{indent}{scores}{before}", *(f"{indent}{line}" for line in found.chunk.text.split("\n")), ""]
+        return [*lines, f"{indent}{scores}", *(f"{indent}{line}" for line in found.chunk.text.split("\n")), ""]
     preview = found.chunk.chunk_text_preview
     return [*lines, f"{indent}{preview[: WIDTH - 14]}{'…' if len(preview) > WIDTH - 14 else ''}", ""]
 
