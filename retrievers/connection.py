@@ -181,7 +181,7 @@ def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
             have = f"it has {', '.join(map(repr, sorted(names)[:10]))}" if names else "it has none"
             raise CollectionNotFoundError(
                 f"no collection {name!r} at {location(config.store)}: {have}{nearest(name, names)} "
-                "(choose one with --collection, or make one with: python -m retrievers index DIR)"
+                "(set collection to another name, or make it with: python -m retrievers index DIR)"
             )
         found = client.get_collection(name)
         count = client.count(name, exact=True).count

@@ -178,8 +178,8 @@ def test_named_and_sparse_vectors_are_told(server: QdrantServer) -> None:
     ("names", "said"),
     [
         (["pages", "papers"], "it has 'pages', 'papers'; did you mean 'pages'"),
-        (["unlike"], "it has 'unlike' (choose"),
-        ([], "it has none (choose"),
+        (["unlike"], "it has 'unlike' (set"),
+        ([], "it has none (set"),
     ],
 )
 def test_a_missing_collection_names_the_nearest(server: QdrantServer, names: list[str], said: str) -> None:
