@@ -2,28 +2,15 @@
 
 import re
 from collections.abc import Mapping
-from math import isfinite
 from pathlib import Path
 from typing import Self
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
-from retrievers.config import TABLE, RetrieverConfig, Settings
+from retrievers.config import RetrieverConfig, Settings
 from retrievers.errors import redacted
 
 CRITERION = re.compile(r"\s*(<=|>=|==|<|>)\s*([-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*")
-
-
-def check_conditions(conditions: Mapping[str, str]) -> Mapping[str, str]:
-    """The same conditions, if all of them are a comparison and a number.
-
-    Raises:
-        ValueError: One is not.
-    """
-    for metric, condition in conditions.items():
-        if not CRITERION.fullmatch(condition):
-            raise ValueError(f"{metric}: expected a condition such as '>= 0.8', got {condition!r}")
-    return conditions
 
 
 class DatasetConfig(Settings):
@@ -101,43 +88,7 @@ class TrackingConfig(Settings):
         return redacted(uri) if uri else uri
 
 
-class ChoiceConfig(Settings):
-    """What the cells of a grid are chosen by."""
-
-    objective: str | Mapping[str, float] = Field(
-        "ranking/ndcg_at_10",
-        description="metric to be best at, or a weighted sum {metric: weight}",
-        json_schema_extra=TABLE,
-    )
-    constraints: Mapping[str, str] = Field(
-        default_factory=dict, description="metric: condition that a cell must meet, e.g. '<= 0.1'"
-    )
-    margin: float = Field(
-        0.02, ge=0, allow_inf_nan=False, description="how much worse than the best a cheaper cell may be"
-    )
-
-    @property
-    def weights(self) -> Mapping[str, float]:
-        """The objective as metric to weight."""
-        return {self.objective: 1.0} if isinstance(self.objective, str) else self.objective
-
-    @field_validator("objective")
-    @classmethod
-    def _weighs(cls, objective: str | Mapping[str, float]) -> str | Mapping[str, float]:
-        if not objective:
-            raise ValueError("expected a metric, or {metric: weight, ...}")
-        for metric, weight in {} if isinstance(objective, str) else objective.items():
-            if not (isfinite(weight) and weight > 0):
-                raise ValueError(f"{metric}: expected a weight above 0, got {weight!r}")
-        return objective
-
-    @field_validator("constraints")
-    @classmethod
-    def _conditions(cls, constraints: Mapping[str, str]) -> Mapping[str, str]:
-        return check_conditions(constraints)
-
-
-class ExperimentConfig(ChoiceConfig):
+class ExperimentConfig(Settings):
     """A whole experiment."""
 
     name: str = Field("experiment", min_length=1, description="what the experiment is called")
@@ -158,5 +109,8 @@ class ExperimentConfig(ChoiceConfig):
 
     @field_validator("criteria")
     @classmethod
-    def _criteria(cls, criteria: Mapping[str, str]) -> Mapping[str, str]:
-        return check_conditions(criteria)
+    def _conditions(cls, criteria: Mapping[str, str]) -> Mapping[str, str]:
+        for metric, condition in criteria.items():
+            if not CRITERION.fullmatch(condition):
+                raise ValueError(f"{metric}: expected a condition such as '>= 0.8', got {condition!r}")
+        return criteria
