@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("evals.run")  # not __main__, which no handler listens to
 EXPERIMENTS = Path(__file__).parent / "experiments"
 EXIT_FAILED = 1
-MAX_FAILED_SHARE = 0.05
 
 
 @dataclass
@@ -283,7 +282,7 @@ def _save(result: "RunResult", golden: "GoldenSet", tracker: "Tracker | None", o
 
 def _too_many_failures(result: "RunResult") -> str:
     for summary in result.summaries:
-        if summary.n_failed > MAX_FAILED_SHARE * (summary.n + summary.n_failed):
+        if not summary.usable:
             return f"{summary.metric}: {summary.n_failed} of {summary.n + summary.n_failed} failed ({summary.note})"
     return ""
 
