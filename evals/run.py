@@ -9,9 +9,11 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,7 @@ from evals.quiet import silence
 from retrievers.command import (
     EXIT_INCOMPLETE,
     Parser,
+    Progress,
     add_logging_flags,
     print_error,
     print_out,
@@ -43,7 +46,7 @@ from retrievers.settings import (
 
 if TYPE_CHECKING:
     from evals.dataset.load import GoldenSet
-    from evals.pipeline import Grounds
+    from evals.judge.judge import Judge
     from evals.records import RunResult
     from evals.tracking import Tracker
     from retrievers.retriever import QdrantRetriever
@@ -52,7 +55,6 @@ log = logging.getLogger("evals.run")  # not __main__, which no handler listens t
 EXPERIMENTS = Path(__file__).parent / "experiments"
 EXIT_FAILED = 1
 MAX_FAILED_SHARE = 0.05
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass
@@ -129,14 +131,16 @@ def _main(namespace: argparse.Namespace) -> int:
 def _run(
     config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[str, str]
 ) -> tuple["RunResult", Outcome]:
-    from evals import gates, tracking
+    from evals import facts, gates, tracking
     from evals.dataset.load import load_golden
     from evals.errors import TrackingError
     from evals.metrics import VERDICT_METRIC, choose
-    from evals.pipeline import ground
+    from evals.pipeline import evaluate, ground
 
-    gates.check_names(config.criteria, [*choose(["*"], config.latency.concurrency), VERDICT_METRIC])
-    choose(config.metrics, config.latency.concurrency)
+    judged = config.judge.model is not None
+    choose(config.metrics, config.latency.concurrency, judged=judged)
+    gates.check_names(config.criteria, [*choose(["*"], config.latency.concurrency, judged=True), VERDICT_METRIC])
+    choose([*config.criteria], config.latency.concurrency, judged=judged)
     golden = load_golden(config.dataset)
     name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     outcome = Outcome(report=namespace.output)
@@ -146,7 +150,7 @@ def _run(
         outcome.report = outcome.report or _report_file(tracking.FOLDER / "reports", name)
     for file in (outcome.report, namespace.export):
         check_writable(file)
-    with progress_bar(shown=not namespace.quiet) as progress:
+    with progress_bar(shown=not namespace.quiet) as progress, _judge(config, env, progress) as judge:
         retriever, sources = _open(config, env, progress)
         with retriever:
             grounds = ground(golden, retriever)
@@ -157,7 +161,9 @@ def _run(
                 except TrackingError as error:
                     log.debug("MLflow failed", exc_info=True)
                     outcome.incomplete = str(error)
-            result = _evaluate(config, golden, grounds, retriever, sources, progress, tracker, outcome)
+            known = facts.gather(config, golden, retriever)
+            work = partial(evaluate, config, golden, grounds, retriever, sources, known, progress, judge)
+            result = _evaluate(work, golden, tracker, outcome)
     if namespace.export:
         write(namespace.export, yaml.safe_dump(_portable(config), sort_keys=False))
     return result, outcome
@@ -193,26 +199,33 @@ def _open(config: ExperimentConfig, env: Mapping[str, str], progress: Progress) 
     return QdrantRetriever.open(config.retriever, env=env, embeddings=embeddings), sources
 
 
+@contextmanager
+def _judge(config: ExperimentConfig, env: Mapping[str, str], progress: Progress) -> Iterator["Judge | None"]:
+    """The judge that the experiment names, closed at the end; None when it names none."""
+    if config.judge.model is None:
+        yield None
+        return
+    from evals.judge.judge import Judge
+    from evals.report.judging import spent
+
+    judge = Judge.open(config.judge, env, lambda done, total, usage: progress("judging", done, total, spent(usage)))
+    try:
+        yield judge
+    finally:
+        judge.close()
+
+
 def _evaluate(
-    config: ExperimentConfig,
-    golden: "GoldenSet",
-    grounds: "Grounds",
-    retriever: "QdrantRetriever",
-    sources: Any,
-    progress: Progress,
-    tracker: "Tracker | None",
-    outcome: Outcome,
+    work: Callable[[], "RunResult"], golden: "GoldenSet", tracker: "Tracker | None", outcome: Outcome
 ) -> "RunResult":
+    """Do the work, save what it came to, and end the MLflow run as it deserves."""
     from evals import facts
     from evals.errors import TrackingError
-    from evals.pipeline import evaluate
 
     status = "FAILED"
     started = time.time()
     try:
-        known = facts.gather(config, golden, retriever)
-        result = evaluate(config, golden, grounds, retriever, sources, known, progress)
-        result = facts.with_duration(result, started)
+        result = facts.with_duration(work(), started)
         _save(result, golden, tracker, outcome)
         status = "FINISHED"
     except TrackingError as error:
@@ -224,7 +237,8 @@ def _evaluate(
     finally:
         if tracker:
             tracker.end(status)
-    outcome.incomplete = outcome.incomplete or _too_many_failures(result)
+    judged = result.judging.incomplete if result.judging else ""
+    outcome.incomplete = outcome.incomplete or judged or _too_many_failures(result)
     return result
 
 
