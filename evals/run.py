@@ -85,6 +85,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--ids", dest="dataset.ids", default=argparse.SUPPRESS, metavar="A,B", help="only these cases")
     made.add_argument("--output", type=Path, metavar="FILE", help="where to write the JSON report")
     made.add_argument("--export", type=Path, metavar="FILE", help="write the retriever's settings for an application")
+    made.add_argument("--plan", action="store_true", help="say what the run would call and cost, and stop")
     made.add_argument("--no-gate", action="store_true", help="exit with 0 although a criterion failed")
     made.add_argument("--list-metrics", action="store_true", help="list all metrics and stop")
     made.add_argument("--print-config", action="store_true", help="print the resolved configuration and stop")
@@ -117,6 +118,8 @@ def _main(namespace: argparse.Namespace) -> int:
         print_out(yaml.safe_dump(dump(config), sort_keys=False).rstrip())
         return 0
     silence(hub=bool(config.dataset.hub))
+    if namespace.plan:
+        return _plan(config, namespace, env)
     result, outcome = _run(config, namespace, env)
     if not namespace.quiet:
         _show(result, outcome, everything=namespace.verbose)
@@ -131,16 +134,12 @@ def _main(namespace: argparse.Namespace) -> int:
 def _run(
     config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[str, str]
 ) -> tuple["RunResult", Outcome]:
-    from evals import facts, gates, tracking
+    from evals import facts, tracking
     from evals.dataset.load import load_golden
     from evals.errors import TrackingError
-    from evals.metrics import VERDICT_METRIC, choose
     from evals.pipeline import evaluate, ground
 
-    judged = config.judge.model is not None
-    choose(config.metrics, config.latency.concurrency, judged=judged)
-    gates.check_names(config.criteria, [*choose(["*"], config.latency.concurrency, judged=True), VERDICT_METRIC])
-    choose([*config.criteria], config.latency.concurrency, judged=judged)
+    _check_metrics(config)
     golden = load_golden(config.dataset)
     name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     outcome = Outcome(report=namespace.output)
@@ -167,6 +166,34 @@ def _run(
     if namespace.export:
         write(namespace.export, yaml.safe_dump(_portable(config), sort_keys=False))
     return result, outcome
+
+
+def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[str, str]) -> int:
+    from evals.dataset.load import load_golden
+    from evals.planning import describe_plan
+
+    _check_metrics(config)
+    golden = load_golden(config.dataset)
+    with progress_bar(shown=not namespace.quiet) as progress, _judge(config, env, progress) as judge:
+        retriever, _ = _open(config, env, progress)
+        with retriever:
+            text = describe_plan(config, golden, retriever, judge, progress, width=_width())
+    print_out(text.rstrip())
+    return 0
+
+
+def _check_metrics(config: ExperimentConfig) -> None:
+    from evals import gates
+    from evals.metrics import VERDICT_METRIC, choose
+
+    judged = config.judge.model is not None
+    choose(config.metrics, config.latency.concurrency, judged=judged)
+    gates.check_names(config.criteria, [*choose(["*"], config.latency.concurrency, judged=True), VERDICT_METRIC])
+    choose([*config.criteria], config.latency.concurrency, judged=judged)
+
+
+def _width() -> int:
+    return max(100, shutil.get_terminal_size((120, 40)).columns)
 
 
 def _report_file(folder: Path, name: str) -> Path:
@@ -264,9 +291,8 @@ def _too_many_failures(result: "RunResult") -> str:
 def _show(result: "RunResult", outcome: Outcome, *, everything: bool) -> None:
     from evals.report.terminal import render
 
-    width = max(100, shutil.get_terminal_size((120, 40)).columns)
     color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    print_out(render(result, width=width, color=color, everything=everything).rstrip())
+    print_out(render(result, width=_width(), color=color, everything=everything).rstrip())
     if outcome.report:
         print_out(f"Report: {outcome.report}")
 
