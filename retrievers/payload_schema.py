@@ -122,7 +122,8 @@ def _reads_as_number(text: str) -> bool:
 
 def _names(types: frozenset[str]) -> str:
     words = {"str": "text", "int": "whole numbers", "float": "numbers", "bool": "true/false", "dict": "objects"}
-    return " and ".join(sorted(words.get(name, name) for name in types))
+    named = types - {"int"} if "float" in types else types
+    return " and ".join(sorted(words.get(name, name) for name in named))
 
 
 def _flat(payload: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

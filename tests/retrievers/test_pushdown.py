@@ -180,7 +180,7 @@ def test_an_unknown_field_is_an_error_with_the_nearest_name(metadata: Any, field
         ),
         (
             "x = false",
-            "x: nothing can equal the value false: the payload holds numbers and whole numbers there; expected a number",
+            "x: nothing can equal the value false: the payload holds numbers there; expected a number",
         ),
     ],
 )
