@@ -32,6 +32,7 @@ from retrievers.command import (
     progress_bar,
     run,
     set_up_logging,
+    user_path,
 )
 from retrievers.config import dump
 from retrievers.settings import (
@@ -78,12 +79,14 @@ def parser() -> argparse.ArgumentParser:
         epilog="Exit codes: 0 passed, 1 a criterion failed, 2 user error, 3 incomplete, 130 interrupted.",
     )
     made.add_argument(
-        "--config", type=Path, metavar="FILE", help="experiment file (default: the packaged default.yaml)"
+        "--config", type=user_path, metavar="FILE", help="experiment file (default: the packaged default.yaml)"
     )
     made.add_argument("--limit", dest="dataset.limit", default=argparse.SUPPRESS, metavar="N", help="at most N cases")
     made.add_argument("--ids", dest="dataset.ids", default=argparse.SUPPRESS, metavar="A,B", help="only these cases")
-    made.add_argument("--output", type=Path, metavar="FILE", help="where to write the JSON report")
-    made.add_argument("--export", type=Path, metavar="FILE", help="write the retriever's settings for an application")
+    made.add_argument("--output", type=user_path, metavar="FILE", help="where to write the JSON report")
+    made.add_argument(
+        "--export", type=user_path, metavar="FILE", help="write the retriever's settings for an application"
+    )
     made.add_argument("--plan", action="store_true", help="say what the run would call and cost, and stop")
     made.add_argument("--no-gate", action="store_true", help="exit with 0 although a criterion failed")
     made.add_argument("--list-metrics", action="store_true", help="list all metrics and stop")
@@ -108,7 +111,7 @@ def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> Experi
 
 
 def _main(namespace: argparse.Namespace) -> int:
-    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file)
+    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
     if namespace.list_metrics:
         return _list_metrics()
     env = environment(os.environ)
