@@ -74,7 +74,9 @@ def evaluate(
     gates.check_names(config.criteria, [*metrics, VERDICT_METRIC])
     observed = observe(config, metrics, golden, retriever, grounds.relevance, progress)
     judging = (
-        judge.judge(metrics, observed.observations) if judge and not llm_metrics.NAMES.isdisjoint(metrics) else None
+        judge.judge(metrics, observed.observations, config.seed)
+        if judge and not llm_metrics.NAMES.isdisjoint(metrics)
+        else None
     )
     context = Context(
         required=config.retriever.metadata.required,

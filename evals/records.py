@@ -29,6 +29,7 @@ class Failure:
 
 Score = float | Unscored | Failure
 """A finite number, or why there is none. Never NaN, never a silent 0."""
+MAX_FAILED_SHARE = 0.05
 Outcome = Literal["SUCCESS", "PARTIAL_SUCCESS", "FAILURE"]
 
 
@@ -120,6 +121,11 @@ class Summary:
     bound_low: float | None = None
     bound_high: float | None = None
     note: str = ""
+
+    @property
+    def usable(self) -> bool:
+        """Whether few enough failed, at most 5%, for the value to stand for the run."""
+        return self.n_failed <= MAX_FAILED_SHARE * (self.n + self.n_failed)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

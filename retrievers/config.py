@@ -28,9 +28,19 @@ Rerank = Literal["none", "cross-encoder", "mmr", "rrf"]
 
 
 class Settings(BaseModel):
-    """Base of all settings: frozen, unknown names refused, defaults checked."""
+    """Base of all settings: frozen, unknown names refused, defaults checked, `~` in a path the user's home."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    @field_validator("*")
+    @classmethod
+    def _at_home(cls, value: Any) -> Any:
+        if not isinstance(value, Path):
+            return value
+        try:
+            return value.expanduser()
+        except RuntimeError:
+            raise ValueError(f"there is no home folder for {value.parts[0]!r}; write the path out") from None
 
 
 def address(url: str, example: str, key: str) -> str:

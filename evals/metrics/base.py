@@ -103,4 +103,6 @@ def summarise(name: str, scores: Sequence[Score], interval: Kind, seed: int) -> 
         if interval == "proportion"
         else stats.mean_interval(values, seed, shares=interval == "mean")
     )
-    return replace(empty, value=sum(values) / len(values), ci_low=found.low, ci_high=found.high, note=found.note)
+    note = found.note or (unscored[0].reason if unscored else failed[0].message if failed else "")
+    note = note if empty.usable else f"unusable, as more than 5% failed: {note}"
+    return replace(empty, value=sum(values) / len(values), ci_low=found.low, ci_high=found.high, note=note)
