@@ -1,3 +1,5 @@
+from typing import Any
+
 import httpx
 import pytest
 from cohere.core.api_error import ApiError
@@ -6,11 +8,11 @@ from openai import APIConnectionError, APIStatusError, APITimeoutError, RateLimi
 
 from evals.judge.faults import read_fault, rejects_structure, status_of
 
-REQUEST = httpx.Request("POST", "http://localhost/v1")
+REQUEST: Any = httpx.Request("POST", "http://localhost/v1")
 
 
 def openai_error(status: int, kind: type[APIStatusError] = APIStatusError, **headers: str) -> APIStatusError:
-    response = httpx.Response(status, request=REQUEST, headers=headers)
+    response: Any = httpx.Response(status, request=REQUEST, headers=headers)
     return kind("said", response=response, body=None)
 
 
@@ -95,5 +97,5 @@ def test_a_status_is_found_in_what_an_error_came_from() -> None:
     ],
 )
 def test_a_refused_request_for_json_is_told_from_other_refusals(said: str, status: int, rejected: bool) -> None:
-    response = httpx.Response(status, request=REQUEST)
+    response: Any = httpx.Response(status, request=REQUEST)
     assert rejects_structure(APIStatusError(said, response=response, body=None)) is rejected
