@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from evals.dataset.relevance import Relevance
 from evals.dataset.schema import Case
 from retrievers.records import Candidates, RetrievedChunk
+
+if TYPE_CHECKING:
+    from evals.judge.records import Judging
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,6 +29,7 @@ class Failure:
 
 Score = float | Unscored | Failure
 """A finite number, or why there is none. Never NaN, never a silent 0."""
+MAX_FAILED_SHARE = 0.05
 Outcome = Literal["SUCCESS", "PARTIAL_SUCCESS", "FAILURE"]
 
 
@@ -118,6 +122,11 @@ class Summary:
     bound_high: float | None = None
     note: str = ""
 
+    @property
+    def usable(self) -> bool:
+        """Whether few enough failed, at most 5%, for the value to stand for the run."""
+        return self.n_failed <= MAX_FAILED_SHARE * (self.n + self.n_failed)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gate:
@@ -171,6 +180,7 @@ class RunResult:
         scores: Metric to case id to score, for the metrics that score queries.
         facts: Fingerprints, versions, commit, seed, times: what makes runs comparable.
         notes: What a reader must know beside the figures.
+        judging: What the judge said, None without a judge.
     """
 
     name: str
@@ -182,3 +192,4 @@ class RunResult:
     gates: Sequence[Gate]
     validation: ValidationReport
     notes: Sequence[str] = ()
+    judging: "Judging | None" = None

@@ -9,9 +9,11 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +25,14 @@ from evals.quiet import silence
 from retrievers.command import (
     EXIT_INCOMPLETE,
     Parser,
+    Progress,
     add_logging_flags,
     print_error,
     print_out,
     progress_bar,
     run,
     set_up_logging,
+    user_path,
 )
 from retrievers.config import dump
 from retrievers.settings import (
@@ -43,7 +47,7 @@ from retrievers.settings import (
 
 if TYPE_CHECKING:
     from evals.dataset.load import GoldenSet
-    from evals.pipeline import Grounds
+    from evals.judge.judge import Judge
     from evals.records import RunResult
     from evals.tracking import Tracker
     from retrievers.retriever import QdrantRetriever
@@ -51,8 +55,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("evals.run")  # not __main__, which no handler listens to
 EXPERIMENTS = Path(__file__).parent / "experiments"
 EXIT_FAILED = 1
-MAX_FAILED_SHARE = 0.05
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass
@@ -77,12 +79,15 @@ def parser() -> argparse.ArgumentParser:
         epilog="Exit codes: 0 passed, 1 a criterion failed, 2 user error, 3 incomplete, 130 interrupted.",
     )
     made.add_argument(
-        "--config", type=Path, metavar="FILE", help="experiment file (default: the packaged default.yaml)"
+        "--config", type=user_path, metavar="FILE", help="experiment file (default: the packaged default.yaml)"
     )
     made.add_argument("--limit", dest="dataset.limit", default=argparse.SUPPRESS, metavar="N", help="at most N cases")
     made.add_argument("--ids", dest="dataset.ids", default=argparse.SUPPRESS, metavar="A,B", help="only these cases")
-    made.add_argument("--output", type=Path, metavar="FILE", help="where to write the JSON report")
-    made.add_argument("--export", type=Path, metavar="FILE", help="write the retriever's settings for an application")
+    made.add_argument("--output", type=user_path, metavar="FILE", help="where to write the JSON report")
+    made.add_argument(
+        "--export", type=user_path, metavar="FILE", help="write the retriever's settings for an application"
+    )
+    made.add_argument("--plan", action="store_true", help="say what the run would call and cost, and stop")
     made.add_argument("--no-gate", action="store_true", help="exit with 0 although a criterion failed")
     made.add_argument("--list-metrics", action="store_true", help="list all metrics and stop")
     made.add_argument("--print-config", action="store_true", help="print the resolved configuration and stop")
@@ -106,7 +111,7 @@ def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> Experi
 
 
 def _main(namespace: argparse.Namespace) -> int:
-    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file)
+    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
     if namespace.list_metrics:
         return _list_metrics()
     env = environment(os.environ)
@@ -115,6 +120,8 @@ def _main(namespace: argparse.Namespace) -> int:
         print_out(yaml.safe_dump(dump(config), sort_keys=False).rstrip())
         return 0
     silence(hub=bool(config.dataset.hub))
+    if namespace.plan:
+        return _plan(config, namespace, env)
     result, outcome = _run(config, namespace, env)
     if not namespace.quiet:
         _show(result, outcome, everything=namespace.verbose)
@@ -129,14 +136,12 @@ def _main(namespace: argparse.Namespace) -> int:
 def _run(
     config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[str, str]
 ) -> tuple["RunResult", Outcome]:
-    from evals import gates, tracking
+    from evals import facts, tracking
     from evals.dataset.load import load_golden
     from evals.errors import TrackingError
-    from evals.metrics import VERDICT_METRIC, choose
-    from evals.pipeline import ground
+    from evals.pipeline import evaluate, ground
 
-    gates.check_names(config.criteria, [*choose(["*"], config.latency.concurrency), VERDICT_METRIC])
-    choose(config.metrics, config.latency.concurrency)
+    _check_metrics(config)
     golden = load_golden(config.dataset)
     name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     outcome = Outcome(report=namespace.output)
@@ -146,7 +151,7 @@ def _run(
         outcome.report = outcome.report or _report_file(tracking.FOLDER / "reports", name)
     for file in (outcome.report, namespace.export):
         check_writable(file)
-    with progress_bar(shown=not namespace.quiet) as progress:
+    with progress_bar(shown=not namespace.quiet) as progress, _judge(config, env, progress) as judge:
         retriever, sources = _open(config, env, progress)
         with retriever:
             grounds = ground(golden, retriever)
@@ -157,10 +162,40 @@ def _run(
                 except TrackingError as error:
                     log.debug("MLflow failed", exc_info=True)
                     outcome.incomplete = str(error)
-            result = _evaluate(config, golden, grounds, retriever, sources, progress, tracker, outcome)
+            known = facts.gather(config, golden, retriever)
+            work = partial(evaluate, config, golden, grounds, retriever, sources, known, progress, judge)
+            result = _evaluate(work, golden, tracker, outcome)
     if namespace.export:
         write(namespace.export, yaml.safe_dump(_portable(config), sort_keys=False))
     return result, outcome
+
+
+def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[str, str]) -> int:
+    from evals.dataset.load import load_golden
+    from evals.planning import describe_plan
+
+    _check_metrics(config)
+    golden = load_golden(config.dataset)
+    with progress_bar(shown=not namespace.quiet) as progress, _judge(config, env, progress) as judge:
+        retriever, _ = _open(config, env, progress)
+        with retriever:
+            text = describe_plan(config, golden, retriever, judge, progress, width=_width())
+    print_out(text.rstrip())
+    return 0
+
+
+def _check_metrics(config: ExperimentConfig) -> None:
+    from evals import gates
+    from evals.metrics import VERDICT_METRIC, choose
+
+    judged = config.judge.model is not None
+    choose(config.metrics, config.latency.concurrency, judged=judged)
+    gates.check_names(config.criteria, [*choose(["*"], config.latency.concurrency, judged=True), VERDICT_METRIC])
+    choose([*config.criteria], config.latency.concurrency, judged=judged)
+
+
+def _width() -> int:
+    return max(100, shutil.get_terminal_size((120, 40)).columns)
 
 
 def _report_file(folder: Path, name: str) -> Path:
@@ -193,26 +228,33 @@ def _open(config: ExperimentConfig, env: Mapping[str, str], progress: Progress) 
     return QdrantRetriever.open(config.retriever, env=env, embeddings=embeddings), sources
 
 
+@contextmanager
+def _judge(config: ExperimentConfig, env: Mapping[str, str], progress: Progress) -> Iterator["Judge | None"]:
+    """The judge that the experiment names, closed at the end; None when it names none."""
+    if config.judge.model is None:
+        yield None
+        return
+    from evals.judge.judge import Judge
+    from evals.report.judging import spent
+
+    judge = Judge.open(config.judge, env, lambda done, total, usage: progress("judging", done, total, spent(usage)))
+    try:
+        yield judge
+    finally:
+        judge.close()
+
+
 def _evaluate(
-    config: ExperimentConfig,
-    golden: "GoldenSet",
-    grounds: "Grounds",
-    retriever: "QdrantRetriever",
-    sources: Any,
-    progress: Progress,
-    tracker: "Tracker | None",
-    outcome: Outcome,
+    work: Callable[[], "RunResult"], golden: "GoldenSet", tracker: "Tracker | None", outcome: Outcome
 ) -> "RunResult":
+    """Do the work, save what it came to, and end the MLflow run as it deserves."""
     from evals import facts
     from evals.errors import TrackingError
-    from evals.pipeline import evaluate
 
     status = "FAILED"
     started = time.time()
     try:
-        known = facts.gather(config, golden, retriever)
-        result = evaluate(config, golden, grounds, retriever, sources, known, progress)
-        result = facts.with_duration(result, started)
+        result = facts.with_duration(work(), started)
         _save(result, golden, tracker, outcome)
         status = "FINISHED"
     except TrackingError as error:
@@ -224,7 +266,8 @@ def _evaluate(
     finally:
         if tracker:
             tracker.end(status)
-    outcome.incomplete = outcome.incomplete or _too_many_failures(result)
+    judged = result.judging.incomplete if result.judging else ""
+    outcome.incomplete = outcome.incomplete or judged or _too_many_failures(result)
     return result
 
 
@@ -242,7 +285,7 @@ def _save(result: "RunResult", golden: "GoldenSet", tracker: "Tracker | None", o
 
 def _too_many_failures(result: "RunResult") -> str:
     for summary in result.summaries:
-        if summary.n_failed > MAX_FAILED_SHARE * (summary.n + summary.n_failed):
+        if not summary.usable:
             return f"{summary.metric}: {summary.n_failed} of {summary.n + summary.n_failed} failed ({summary.note})"
     return ""
 
@@ -250,9 +293,8 @@ def _too_many_failures(result: "RunResult") -> str:
 def _show(result: "RunResult", outcome: Outcome, *, everything: bool) -> None:
     from evals.report.terminal import render
 
-    width = max(100, shutil.get_terminal_size((120, 40)).columns)
     color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    print_out(render(result, width=width, color=color, everything=everything).rstrip())
+    print_out(render(result, width=_width(), color=color, everything=everything).rstrip())
     if outcome.report:
         print_out(f"Report: {outcome.report}")
 

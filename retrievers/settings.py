@@ -67,7 +67,7 @@ def environment_layer(env: Mapping[str, str], prefix: str = "") -> Layer:
 
 
 def file_layer(path: Path, model: type[BaseModel]) -> Layer:
-    """The settings of a YAML file; relative paths in it are taken from the file's own folder.
+    """The settings of a YAML file; relative paths in it are taken from the file's own folder, `~` is left standing.
 
     Raises:
         ConfigError: The file cannot be read, is not YAML, or is not a mapping.
@@ -85,7 +85,7 @@ def file_layer(path: Path, model: type[BaseModel]) -> Layer:
     if clash:
         raise ConfigError(f"{path}: {clash[0]} is given a value and {clash[1]} as well; expected one of them")
     for name, info in leaves(model).items():
-        if _is_path(info) and isinstance(flat.get(name), str):
+        if _is_path(info) and isinstance(flat.get(name), str) and not flat[name].startswith("~"):
             flat[name] = str((path.parent / flat[name]).resolve())
     return Layer(label=str(path), values=nest(flat))
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from evals import stats
+from evals.judge.records import Judging
 from evals.records import Failure, Observation, Observed, Score, Summary, Unscored
 from evals.sources import Sources
 
@@ -24,12 +25,14 @@ class Context:
         sources: The source pages, None when it is not known where they are.
         relevant_texts: Chunk id to text of every chunk that is relevant to some query.
         seed: Of all resampling.
+        judging: What the judge said, None without a judge.
     """
 
     required: tuple[str, ...]
     sources: Sources | None
     relevant_texts: Mapping[str, str]
     seed: int
+    judging: Judging | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,4 +103,6 @@ def summarise(name: str, scores: Sequence[Score], interval: Kind, seed: int) -> 
         if interval == "proportion"
         else stats.mean_interval(values, seed, shares=interval == "mean")
     )
-    return replace(empty, value=sum(values) / len(values), ci_low=found.low, ci_high=found.high, note=found.note)
+    note = found.note or (unscored[0].reason if unscored else failed[0].message if failed else "")
+    note = note if empty.usable else f"unusable, as more than 5% failed: {note}"
+    return replace(empty, value=sum(values) / len(values), ci_low=found.low, ci_high=found.high, note=note)

@@ -140,13 +140,13 @@ def _cells(summary: Summary, gates: Mapping[str, Gate]) -> list[str]:
 
 
 def _remark(summary: Summary) -> str:
-    parts = [summary.note] if summary.note else []
+    parts = []
     if summary.n_unscored and summary.value is not None:
         parts.append(f"{summary.n_unscored} unscored")
     if summary.n_failed:
         bounds = f", {summary.bound_low:.3f} … {summary.bound_high:.3f}" if summary.bound_low is not None else ""
         parts.append(f"{summary.n_failed} failed{bounds}")
-    return "; ".join(parts)
+    return ": ".join(part for part in ("; ".join(parts), summary.note) if part)
 
 
 def _print_worst(console: Console, result: RunResult) -> None:
