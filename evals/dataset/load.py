@@ -17,6 +17,7 @@ from retrievers.errors import nearest
 if TYPE_CHECKING:
     from datasets import Dataset
 
+LABELS = {"query_type", "tags", "split"}
 MAX_FAULTS_SHOWN = 50
 SHOWN = 80
 """Characters of a wrong value that a message shows."""
@@ -119,6 +120,12 @@ def choose(cases: Sequence[Case], config: DatasetConfig) -> tuple[Case, ...]:
         if (case.id in config.ids if config.ids else config.split is None or case.split == config.split)
     ]
     return tuple(chosen[: config.limit])
+
+
+def case_fingerprint(case: Case) -> str:
+    """SHA-256 over all of a case that a score can depend on: not over what only sorts it (`LABELS`)."""
+    row = case.model_dump(mode="json", exclude=LABELS)
+    return hashlib.sha256(json.dumps(row, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 def fingerprint(cases: Sequence[Case]) -> str:
