@@ -66,7 +66,9 @@ def compare(baseline: Sequence[float], other: Sequence[float], seed: int) -> Pai
     else:
         interval = mean_interval(differences.tolist(), seed, shares=False)
         p, test = sign_flip(differences, seed)
-    if not rises + falls and interval.low is None:
+    if n < 2:
+        interval = Interval(note="not computable: fewer than two queries")
+    elif not rises + falls and interval.low is None:
         interval = Interval(note="not computable: no query differs")
     return Paired(
         n=n,

@@ -26,6 +26,8 @@ class Failure:
 
 Score = float | Unscored | Failure
 """A finite number, or why there is none. Never NaN, never a silent 0."""
+VERDICT_METRIC = "queries/pass_rate"
+"""The share of the queries whose outcome is SUCCESS."""
 Outcome = Literal["SUCCESS", "PARTIAL_SUCCESS", "FAILURE"]
 
 

@@ -6,9 +6,9 @@ from fnmatch import fnmatchcase
 from evals.errors import ExperimentError
 from evals.metrics import content, cost, determinism, latency, metadata, ragas_metrics, ranking, scope
 from evals.metrics.base import Metric, RunMetric
+from evals.records import VERDICT_METRIC
 from retrievers.errors import nearest
 
-VERDICT_METRIC = "queries/pass_rate"
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (

@@ -290,6 +290,6 @@ def test_a_case_has_a_fingerprint_of_what_its_scores_depend_on() -> None:
     case = Case.model_validate({"id": "a", "query": "q", "in_scope": False})
     labelled = case.model_copy(update={"tags": ["x"], "split": "dev", "query_type": "factual"})
     assert case_fingerprint(labelled) == case_fingerprint(case)
-    others = [case.model_copy(update={name: value}) for name, value in
-              {"id": "b", "query": "r", "reference_answer": "r", "min_results": 2, "expected_topics": ["t"]}.items()]  # fmt: skip
+    changes = {"id": "b", "query": "r", "reference_answer": "r", "min_results": 2, "expected_topics": ["t"]}
+    others = [case.model_copy(update={name: value}) for name, value in changes.items()]
     assert len({case_fingerprint(one) for one in (case, *others)}) == 6
