@@ -57,9 +57,10 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass
 class Outcome:
-    """What is left to say after a run: where its report is, and why it is incomplete."""
+    """What is left to write and to say after a run: where its reports go, and why it is incomplete."""
 
     report: Path | None = None
+    junit: Path | None = None
     incomplete: str = ""
 
 
@@ -82,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--limit", dest="dataset.limit", default=argparse.SUPPRESS, metavar="N", help="at most N cases")
     made.add_argument("--ids", dest="dataset.ids", default=argparse.SUPPRESS, metavar="A,B", help="only these cases")
     made.add_argument("--output", type=Path, metavar="FILE", help="where to write the JSON report")
+    made.add_argument("--junit", type=Path, metavar="FILE", help="where to write criteria and queries as JUnit XML")
     made.add_argument("--export", type=Path, metavar="FILE", help="write the retriever's settings for an application")
     made.add_argument("--no-gate", action="store_true", help="exit with 0 although a criterion failed")
     made.add_argument("--list-metrics", action="store_true", help="list all metrics and stop")
@@ -139,12 +141,12 @@ def _run(
     choose(config.metrics, config.latency.concurrency)
     golden = load_golden(config.dataset)
     name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    outcome = Outcome(report=namespace.output)
+    outcome = Outcome(report=namespace.output, junit=namespace.junit)
     if config.tracking.enabled:
         if not config.tracking.uri:
             tracking.check_folder(tracking.FOLDER)
         outcome.report = outcome.report or _report_file(tracking.FOLDER / "reports", name)
-    for file in (outcome.report, namespace.export):
+    for file in (outcome.report, outcome.junit, namespace.export):
         check_writable(file)
     with progress_bar(shown=not namespace.quiet) as progress:
         retriever, sources = _open(config, env, progress)
@@ -231,10 +233,13 @@ def _evaluate(
 def _save(result: "RunResult", golden: "GoldenSet", tracker: "Tracker | None", outcome: Outcome) -> None:
     from evals.report.document import document
     from evals.report.figures import draw
+    from evals.report.junit import junit
 
     text = json.dumps(document(result), indent=2, ensure_ascii=False, allow_nan=False)
     if outcome.report:
         write(outcome.report, text)
+    if outcome.junit:
+        write(outcome.junit, junit(result, _too_many_failures(result)))
     if tracker:
         settings = yaml.safe_dump(dict(result.config), sort_keys=False)
         tracker.log(result, golden, {"report.json": text, "experiment.yaml": settings}, draw(result))
