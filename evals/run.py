@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from evals.pipeline import Grounds
     from evals.records import RunResult
     from evals.tracking import Tracker
-    from retrievers.retriever import QdrantRetriever
+    from retrievers.protocol import Retriever
 
 log = logging.getLogger("evals.run")  # not __main__, which no handler listens to
 EXPERIMENTS = Path(__file__).parent / "experiments"
@@ -149,11 +149,11 @@ def _run(
     with progress_bar(shown=not namespace.quiet) as progress:
         retriever, sources = _open(config, env, progress)
         with retriever:
-            grounds = ground(golden, retriever)
+            grounds = ground(golden, retriever, sources)
             tracker = None
             if config.tracking.enabled:
                 try:
-                    tracker = tracking.start(config.tracking, name, dump(config))
+                    tracker = tracking.start(config.tracking, name, _parameters(config, retriever))
                 except TrackingError as error:
                     log.debug("MLflow failed", exc_info=True)
                     outcome.incomplete = str(error)
@@ -176,28 +176,39 @@ def _portable(config: ExperimentConfig) -> dict[str, Any]:
 
     settings = dump(config.retriever)
     store = config.retriever.store
-    if not store.url and not store.path:
+    if "store" in settings and not store.url and not store.path:
         settings["store"]["path"] = str(DEFAULT_PATH.absolute())
     return settings
 
 
-def _open(config: ExperimentConfig, env: Mapping[str, str], progress: Progress) -> tuple["QdrantRetriever", Any]:
+def _parameters(config: ExperimentConfig, retriever: "Retriever") -> dict[str, Any]:
+    """The settings, with the class that retrieves."""
+    settings = dump(config)
+    return {**settings, "retriever": {**settings["retriever"], "class": retriever.label}}
+
+
+def _open(config: ExperimentConfig, env: Mapping[str, str], progress: Progress) -> tuple["Retriever", Any]:
     from evals.prepare import index_if_stale
     from evals.web_sources import open_sources
+    from retrievers import factory
     from retrievers.embeddings import make_embeddings
-    from retrievers.retriever import QdrantRetriever
+    from retrievers.opening import open_retriever
 
-    embeddings = make_embeddings(config.retriever.embedding, env)  # first, so that a missing key leaves nothing behind
+    embeddings = None  # before anything is indexed, so that a missing key or factory leaves nothing behind
+    if config.retriever.python is None:
+        embeddings = make_embeddings(config.retriever.embedding, env)
+    else:
+        factory.find(config.retriever.python, "python")
     index_if_stale(config, env, progress)
     sources = open_sources(config.sources)
-    return QdrantRetriever.open(config.retriever, env=env, embeddings=embeddings), sources
+    return open_retriever(config.retriever, env=env, embeddings=embeddings), sources
 
 
 def _evaluate(
     config: ExperimentConfig,
     golden: "GoldenSet",
     grounds: "Grounds",
-    retriever: "QdrantRetriever",
+    retriever: "Retriever",
     sources: Any,
     progress: Progress,
     tracker: "Tracker | None",
