@@ -154,6 +154,11 @@ def _init(namespace: argparse.Namespace) -> list[str]:
     env = environment(os.environ)
     layers = [environment_layer(env), *([file_layer(namespace.config, RetrieverConfig)] if namespace.config else [])]
     config = build(RetrieverConfig, [*layers, flag_layer(namespace, RetrieverConfig)])
+    if config.python is not None:
+        raise DatasetError(
+            f"python: init reads chunks from a collection, not from {config.python!r}; leave python out, and name the "
+            "store and collection"
+        )
     client = open_client(config.store, env)
     try:
         describe(client, config)

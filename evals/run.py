@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from evals.judge.judge import Judge
     from evals.records import RunResult
     from evals.tracking import Tracker
-    from retrievers.retriever import QdrantRetriever
+    from retrievers.protocol import Retriever
 
 log = logging.getLogger("evals.run")  # not __main__, which no handler listens to
 EXPERIMENTS = Path(__file__).parent / "experiments"
@@ -154,16 +153,19 @@ def _run(
     with progress_bar(shown=not namespace.quiet) as progress, _judge(config, env, progress) as judge:
         retriever, sources = _open(config, env, progress)
         with retriever:
-            grounds = ground(golden, retriever)
+            grounds = ground(golden, retriever, sources)
             tracker = None
             if config.tracking.enabled:
                 try:
-                    tracker = tracking.start(config.tracking, name, dump(config))
+                    tracker = tracking.start(config.tracking, name, _parameters(config, retriever))
                 except TrackingError as error:
                     log.debug("MLflow failed", exc_info=True)
                     outcome.incomplete = str(error)
-            known = facts.gather(config, golden, retriever)
-            work = partial(evaluate, config, golden, grounds, retriever, sources, known, progress, judge)
+
+            def work() -> "RunResult":
+                known = facts.gather(config, golden, retriever)
+                return evaluate(config, golden, grounds, retriever, sources, known, progress, judge)
+
             result = _evaluate(work, golden, tracker, outcome)
     if namespace.export:
         write(namespace.export, yaml.safe_dump(_portable(config), sort_keys=False))
@@ -211,21 +213,32 @@ def _portable(config: ExperimentConfig) -> dict[str, Any]:
 
     settings = dump(config.retriever)
     store = config.retriever.store
-    if not store.url and not store.path:
+    if "store" in settings and not store.url and not store.path:
         settings["store"]["path"] = str(DEFAULT_PATH.absolute())
     return settings
 
 
-def _open(config: ExperimentConfig, env: Mapping[str, str], progress: Progress) -> tuple["QdrantRetriever", Any]:
+def _parameters(config: ExperimentConfig, retriever: "Retriever") -> dict[str, Any]:
+    """The settings, with the class that retrieves."""
+    settings = dump(config)
+    return {**settings, "retriever": {**settings["retriever"], "class": retriever.label}}
+
+
+def _open(config: ExperimentConfig, env: Mapping[str, str], progress: Progress) -> tuple["Retriever", Any]:
     from evals.prepare import index_if_stale
     from evals.web_sources import open_sources
+    from retrievers import factory
     from retrievers.embeddings import make_embeddings
-    from retrievers.retriever import QdrantRetriever
+    from retrievers.opening import open_retriever
 
-    embeddings = make_embeddings(config.retriever.embedding, env)  # first, so that a missing key leaves nothing behind
+    embeddings = None  # before anything is indexed, so that a missing key or factory leaves nothing behind
+    if config.retriever.python is None:
+        embeddings = make_embeddings(config.retriever.embedding, env)
+    else:
+        factory.find(config.retriever.python, "python")
     index_if_stale(config, env, progress)
     sources = open_sources(config.sources)
-    return QdrantRetriever.open(config.retriever, env=env, embeddings=embeddings), sources
+    return open_retriever(config.retriever, env=env, embeddings=embeddings), sources
 
 
 @contextmanager

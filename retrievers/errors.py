@@ -6,6 +6,7 @@ RetrievalError
 ├── EmbeddingError               the embedding model failed
 │   └── MissingKeyError          its API key is not in the environment
 ├── RerankError                  the reranker failed
+├── ForeignRetrieverError        the user's own retriever failed, or returned what is no document
 ├── SearchTimeoutError           a search did not end before its deadline
 ├── StoreError                   the vector store failed
 │   ├── StoreUnreachableError    nothing answers at the URL, or the folder does not exist
@@ -71,6 +72,10 @@ class MissingKeyError(EmbeddingError):
 
 class RerankError(RetrievalError):
     """The reranker failed or returned something unusable."""
+
+
+class ForeignRetrieverError(RetrievalError):
+    """The user's own retriever failed, or returned something that is no usable document."""
 
 
 class SearchTimeoutError(RetrievalError):

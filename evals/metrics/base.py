@@ -23,14 +23,15 @@ class Context:
     Attributes:
         required: Metadata fields that every chunk must have.
         sources: The source pages, None when it is not known where they are.
-        relevant_texts: Chunk id to text of every chunk that is relevant to some query.
+        relevant_texts: Chunk id to text of every chunk that is relevant to some query; None where the retriever's
+            chunks cannot be listed.
         seed: Of all resampling.
         judging: What the judge said, None without a judge.
     """
 
     required: tuple[str, ...]
     sources: Sources | None
-    relevant_texts: Mapping[str, str]
+    relevant_texts: Mapping[str, str] | None
     seed: int
     judging: Judging | None = None
 

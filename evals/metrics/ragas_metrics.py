@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +19,19 @@ if TYPE_CHECKING:
     from ragas.dataset_schema import SingleTurnSample
 
 log = logging.getLogger(__name__)
+OF_THE_RETURNED = "IDBasedContextPrecision"
+"""The one metric that asks of each returned chunk whether it is relevant, and of no other."""
 
 
-def score_with_ragas(class_name: str, observations: Sequence[Observation], texts: "ReferenceTexts") -> list[Score]:
+def score_with_ragas(
+    class_name: str, observations: Sequence[Observation], texts: Mapping[str, str] | None
+) -> list[Score]:
     """Score observations with a class of `ragas.metrics`, empty results as 0.
 
     Args:
         class_name: Such as `IDBasedContextPrecision`.
         observations: In-scope queries.
-        texts: Chunk id to text of every relevant chunk; reference contexts are these texts.
+        texts: Chunk id to text of every relevant chunk; reference contexts are these texts. None if they are not known.
     """
     metric = _ragas_metric(class_name)
     with warnings.catch_warnings():
@@ -35,17 +39,19 @@ def score_with_ragas(class_name: str, observations: Sequence[Observation], texts
         return asyncio.run(_score_all(metric, observations, texts))
 
 
-ReferenceTexts = dict[str, str]
-
-
-async def _score_all(metric: Any, observations: Sequence[Observation], texts: ReferenceTexts) -> list[Score]:
+async def _score_all(metric: Any, observations: Sequence[Observation], texts: Mapping[str, str] | None) -> list[Score]:
     return [await _score(metric, observation, texts) for observation in observations]
 
 
-async def _score(metric: Any, observation: Observation, texts: ReferenceTexts) -> Score:
+async def _score(metric: Any, observation: Observation, texts: Mapping[str, str] | None) -> Score:
+    needs_texts = "reference_contexts" in metric.required_columns["SINGLE_TURN"]
+    if needs_texts and texts is None:
+        return Unscored(reason="the texts of the relevant chunks are not known")
+    if observation.relevance.incomplete and type(metric).__name__ != OF_THE_RETURNED:
+        return Unscored(reason=observation.relevance.incomplete)
     if not observation.selection:
         return 0.0
-    needs_texts = "reference_contexts" in metric.required_columns["SINGLE_TURN"]
+    texts = texts or {}
     missing = [chunk_id for chunk_id in observation.relevance.grades if chunk_id not in texts]
     if needs_texts and missing:
         return Unscored(reason=f"the text of relevant chunk {missing[0]!r} is not in the collection")
@@ -57,7 +63,7 @@ async def _score(metric: Any, observation: Observation, texts: ReferenceTexts) -
     return score if isfinite(score) else Failure(type="NotFinite", message=f"ragas returned {score}")
 
 
-def _sample(observation: Observation, texts: ReferenceTexts) -> "SingleTurnSample":
+def _sample(observation: Observation, texts: Mapping[str, str]) -> "SingleTurnSample":
     from ragas.dataset_schema import SingleTurnSample
 
     relevant = sorted(observation.relevance.grades)
@@ -80,7 +86,7 @@ def _ragas_metric(class_name: str) -> Any:
 
 
 def _scorer(class_name: str) -> Callable[[Sequence[Observation], Context], list[Score]]:
-    return lambda observations, context: score_with_ragas(class_name, observations, dict(context.relevant_texts))
+    return lambda observations, context: score_with_ragas(class_name, observations, context.relevant_texts)
 
 
 METRICS: tuple[QueryMetric, ...] = tuple(
