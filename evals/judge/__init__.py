@@ -1,0 +1,1 @@
+"""Graded by a language model: what its verdicts are worth."""
