@@ -4,14 +4,14 @@ Sources: Angelopoulos, Bates, Fannjiang, Jordan & Zrnic (2023), prediction-power
 Duchi & Zrnic (2023), PPI++, arXiv:2311.01453, for the tuning; Zrnic (2024), arXiv:2405.18379, for the bootstrap.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from evals import stats
 from evals.judge.estimate import Estimate, Floats
-from evals.records import Failure, Score, Unscored
+from evals.records import Failure, Observation, Score, Unscored
 from evals.stats import SAME, Interval
 
 FEWEST_LABELLED = 100
@@ -38,16 +38,27 @@ class Correction:
     tuning: float | None
 
 
-def human_verdicts(verdicts: Mapping[str, int], selection: Sequence[str]) -> tuple[int, ...] | None:
-    """Human verdicts on what was returned, in rank order; None when there are none or one is missing.
+def human_scores(
+    observations: Sequence[Observation], formula: Callable[[Sequence[int]], float]
+) -> dict[str, float | Unscored]:
+    """A judged metric by human verdicts, for every query that has any; 0 where nothing was returned.
 
     Args:
-        verdicts: The case's `human_verdicts`.
-        selection: The ids of the returned chunks.
+        observations: What was returned.
+        formula: Verdicts in rank order to the metric, the same that the judge's verdicts go through.
+
+    Returns:
+        Unscored where a returned chunk has no human verdict.
     """
-    if not verdicts or any(chunk_id not in verdicts for chunk_id in selection):
-        return None
-    return tuple(verdicts[chunk_id] for chunk_id in selection)
+    found: dict[str, float | Unscored] = {}
+    for observation in observations:
+        verdicts, returned = observation.case.human_verdicts, observation.ranked_ids
+        missing = [chunk_id for chunk_id in returned if chunk_id not in verdicts]
+        if verdicts and missing:
+            found[observation.case.id] = Unscored(reason=f"no human verdict on the returned chunk {missing[0]!r}")
+        elif verdicts:
+            found[observation.case.id] = formula([verdicts[chunk_id] for chunk_id in returned]) if returned else 0.0
+    return found
 
 
 def correct(metric: str, judged: Mapping[str, Score], human: Mapping[str, Score], seed: int) -> Correction:
