@@ -110,9 +110,9 @@ def share_interval(right: Floats, trials: Floats, seed: int) -> Interval:
     That number is p(1−p) / v, with v the variance of p over 9,999 samples of queries; it is at most n, and multiplied
     by (1.96 / t)², t the 97.5% quantile of Student's t with queries − 1 degrees of freedom (Korn & Graubard 1998, there
     with Clopper and Pearson's interval; Franco et al. 2019 with Wilson's). In simulations (10 to 225 queries, errors of
-    2% to 30%) it covers 93% to 98%, BCa bootstrap 89% to 99%, percentile bootstrap 86% to 99%. When all verdicts count
-    or none does, resamples do not vary: then n² / Σ mᵢ² of the verdicts mᵢ on each query, Kish's number of independent
-    trials when the verdicts on a query are all one.
+    2% to 30%) it covers 92% to 98%, BCa bootstrap 89% to 99%, percentile bootstrap 86% to 99%, and Wilson's interval of
+    verdicts taken for independent as little as 75%. When all verdicts count or none does, resamples do not vary: then
+    n² / Σ mᵢ² of the mᵢ verdicts on each query, Kish's number of trials when the verdicts on a query are all one.
 
     Args:
         right: For each query how many verdicts count, (queries,).

@@ -23,6 +23,9 @@ from evals.stats import SAME, Interval
 FEWEST_CHANGED = 5
 """With fewer changed queries a bootstrap cannot tell how large changes are: what it gave then covered 70%."""
 
+ROUNDED = 9
+"""To how many places scores are rounded to see which are the same."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rejudged:
@@ -121,8 +124,7 @@ def _uncomputable(scored: Floats) -> str:
 def _interval(scored: Floats, seed: int) -> Interval:
     n = len(scored)
     changed = int((np.abs(scored[:, 0] - scored[:, 1]) > SAME).sum())
-    means = scored.mean(axis=1)
-    apart = n - int(max((np.abs(means - mean) <= SAME).sum() for mean in means))
+    apart = n - int(np.unique(scored.mean(axis=1).round(ROUNDED), return_counts=True)[1].max())
     if n < stats.FEWEST:
         return Interval(note=too_few_queries(n))
     if changed < FEWEST_CHANGED:

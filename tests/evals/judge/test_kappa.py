@@ -141,15 +141,15 @@ def test_failures_leave_bounds_open() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("queries", "least"), [(30, 0.91), (66, 0.92), (225, 0.93)])
+@pytest.mark.parametrize(("queries", "least"), [(30, 0.91), (66, 0.915), (225, 0.92)])
 @pytest.mark.parametrize("correlation", [0.1, 0.3])
 def test_covers_the_true_kappa_of_correlated_verdicts(
     queries: int, least: float, correlation: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 500 samples (999 resamples each) 92% to 95% were measured to hold it."""
+    """Of 600 samples (999 resamples each) 93.2% to 95.2% were measured to hold it."""
     monkeypatch.setattr(stats, "RESAMPLES", 999)
     rng = np.random.default_rng(queries)
     true = float(cohens_kappa(table(rng, 400_000, 0.3, 0.85, 0.1, correlation).sum(axis=0)))
-    found = [kappa_interval(table(rng, queries, 0.3, 0.85, 0.1, correlation), seed) for seed in range(500)]
+    found = [kappa_interval(table(rng, queries, 0.3, 0.85, 0.1, correlation), seed) for seed in range(600)]
     covered = np.mean([i.low <= true <= i.high for i in found])  # type: ignore[operator]
     assert least <= covered <= 0.98
