@@ -28,14 +28,14 @@ class Interval:
     note: str = ""
 
 
-def wilson(successes: float, n: int) -> Interval:
+def wilson(successes: float, n: float) -> Interval:
     """Wilson score interval of a proportion, within [0, 1].
 
     (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n), without continuity correction.
 
     Args:
         successes: How many of the `n` succeeded.
-        n: Trials; 0 has no interval.
+        n: Trials, or as many as they are worth; 0 has no interval.
     """
     if n == 0:
         return Interval(note="not computable: nothing was scored")
