@@ -67,26 +67,43 @@ def evaluate(
     metrics = choose([*config.metrics, *config.criteria], config.latency.concurrency)
     gates.check_names(config.criteria, [*metrics, VERDICT_METRIC])
     observed = observe(config, metrics, golden, retriever, grounds.relevance, progress)
-    context = Context(
+    context = context_of(config, grounds, sources)
+    scores, summaries = score(metrics, observed, context)
+    return finish(config, observed, scores, summaries, context, facts)
+
+
+def context_of(config: ExperimentConfig, grounds: Grounds, sources: Sources | None) -> Context:
+    """What metrics need besides what was observed."""
+    return Context(
         required=config.retriever.metadata.required,
         sources=sources,
         relevant_texts=grounds.texts,
         seed=config.seed,
     )
-    scores, summaries = score(metrics, observed, context)
+
+
+def finish(
+    config: ExperimentConfig,
+    observed: Observed,
+    scores: Mapping[str, Mapping[str, Score]],
+    summaries: Sequence[Summary],
+    context: Context,
+    facts: Mapping[str, Any],
+) -> RunResult:
+    """A run out of its scores: the verdicts of its queries, and whether it meets its criteria."""
     serial = next((p for p in observed.latency if p.concurrency == 1), None)
     validation = validate(observed.observations, serial, context)
-    summaries.append(_pass_rate(validation))
+    whole = [*summaries, _pass_rate(validation)]
     return RunResult(
         name=config.name,
         config=dump(config),
         facts=facts,
         observed=observed,
         scores=scores,
-        summaries=summaries,
-        gates=gates.judge(config.criteria, summaries),
+        summaries=whole,
+        gates=gates.judge(config.criteria, whole),
         validation=validation,
-        notes=_notes(golden, observed),
+        notes=_notes(observed),
     )
 
 
@@ -157,10 +174,10 @@ def _pass_rate(validation: ValidationReport) -> Summary:
     )
 
 
-def _notes(golden: GoldenSet, observed: Observed) -> list[str]:
+def _notes(observed: Observed) -> list[str]:
     notes = []
     for kind, wanted in (("in-scope", True), ("out-of-scope", False)):
-        count = sum(case.in_scope == wanted for case in golden.cases)
+        count = sum(o.case.in_scope == wanted for o in observed.observations)
         if count == 0:
             notes.append(f"the golden data holds no {kind} query: metrics over them have no value")
     for timed in observed.latency:
