@@ -106,7 +106,10 @@ class SweepConfig(Settings):
     @field_validator("top_k", "candidates", mode="before")
     @classmethod
     def _whole_numbers(cls, written: Any) -> tuple[int, ...]:
-        return integers(written) if written not in ((), []) else ()
+        found = integers(written) if written not in ((), []) else ()
+        if any(value < 1 for value in found):
+            raise ValueError("expected whole numbers from 1")
+        return found
 
     @field_validator("semantic_weight", "rrf_constant", "mmr_lambda", mode="before")
     @classmethod

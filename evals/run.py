@@ -43,6 +43,8 @@ from retrievers.settings import (
 
 if TYPE_CHECKING:
     from evals.dataset.load import GoldenSet
+    from evals.grid.axes import Plan
+    from evals.grid.pipeline import GridResult
     from evals.pipeline import Grounds
     from evals.records import RunResult
     from evals.tracking import Tracker
@@ -57,10 +59,11 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass
 class Outcome:
-    """What is left to say after a run: where its report is, and why it is incomplete."""
+    """What is left to say after a run: where its report is, why it is incomplete, and the grid if it is one of its cells."""
 
     report: Path | None = None
     incomplete: str = ""
+    grid: "GridResult | None" = None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,7 +5,7 @@ what was found. `MetricScores.matrix` gives them as scores[query, cell], on whic
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from evals.grid.selections import Selections
 from evals.metrics.base import Kind, Scope
 from evals.records import Failure, Observed, Score, Summary, Unscored
 from retrievers.config import RetrieverConfig
+from retrievers.records import RetrievedChunk
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -113,6 +114,12 @@ class MetricScores:
     summaries: CellSummaries
 
 
+def ranked(chunks: Sequence[RetrievedChunk], places: Sequence[int]) -> tuple[RetrievedChunk, ...]:
+    """The chunks at some places (from 0), ranked anew from 1."""
+    kept = [chunks[place] for place in places]
+    return tuple(found if found.rank == rank else replace(found, rank=rank) for rank, found in enumerate(kept, 1))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Grid:
     """A finished grid.
@@ -170,6 +177,22 @@ class Grid:
         cell = self.cell(index)
         settings = self.configurations[cell.configuration].settings
         return settings.model_copy(update={"top_k": cell.top_k, "threshold": cell.threshold})
+
+    def observed(self, index: int) -> Observed:
+        """What a run of that cell alone observes: what was found, and the cell's selection of it."""
+        cell = self.cell(index)
+        configuration = self.configurations[cell.configuration]
+        selections = configuration.selections
+        numbers = selections.of_cell(index - int(self._starts[cell.configuration]))
+        kept = [selections.places(number) for number in numbers.tolist()]
+        observations = configuration.observed.observations
+        return replace(
+            configuration.observed,
+            observations=tuple(
+                replace(o, selection=ranked(o.candidates.chunks, places))
+                for o, places in zip(observations, kept, strict=True)
+            ),
+        )
 
     def matrix(self, metric: str) -> Floats:
         """scores[query, cell] of a metric, over the queries of its scope; NaN where a query has none.

@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 
 from evals.grid.judgements import Judged, judged, repeats_ids, with_items, with_tokens
 from evals.grid.prefixes import ON_ITEMS, ON_TOKENS, PREFIXES
-from evals.grid.records import SelectionScores
+from evals.grid.records import SelectionScores, ranked
 from evals.grid.selections import Selections
 from evals.metrics.base import Context, QueryMetric, within
 from evals.records import Failure, Observation, Score, Unscored
-from retrievers.records import RetrievedChunk
 
 TOO_FEW = Unscored(reason="fewer than three relevant chunks")
 
@@ -67,26 +66,18 @@ def distinct(kept: Kept) -> Distinct:
     """The distinct selections that some cell keeps: lists may begin alike, and a query's empty ones are the same."""
     selections = kept.selections
     numbers = selections.used()
-    lists, lengths = np.divmod(numbers, selections.width)
-    places: dict[tuple[int, bytes], int] = {}
+    places: dict[tuple[int, tuple[int, ...]], int] = {}
     which = np.empty(len(numbers), dtype=np.int64)
     observations: list[Observation] = []
-    ranked: dict[int, tuple[RetrievedChunk, ...]] = {}
-    for at, (row, length) in enumerate(zip(lists.tolist(), lengths.tolist(), strict=True)):
-        query = int(selections.query[row])
-        key = (query, selections.members[row, :length].tobytes())
-        if key not in places:
-            places[key] = len(observations)
-            if row not in ranked:
-                ranked[row] = _ranked(kept.observations[query].candidates.chunks, selections.members[row])
-            observations.append(replace(kept.observations[query], selection=ranked[row][:length]))
-        which[at] = places[key]
+    for at, number in enumerate(numbers.tolist()):
+        query = int(selections.query[number // selections.width])
+        members = tuple(selections.places(number))
+        if (query, members) not in places:
+            places[query, members] = len(observations)
+            found = kept.observations[query]
+            observations.append(replace(found, selection=ranked(found.candidates.chunks, members)))
+        which[at] = places[query, members]
     return Distinct(numbers=numbers, which=which, observations=tuple(observations))
-
-
-def _ranked(chunks: Sequence[RetrievedChunk], members: NDArray[np.int32]) -> tuple[RetrievedChunk, ...]:
-    kept = [chunks[place] for place in members if place >= 0]
-    return tuple(c if c.rank == rank else replace(c, rank=rank) for rank, c in enumerate(kept, 1))
 
 
 def _arrays(kept: Kept, names: Sequence[str]) -> Judged | None:

@@ -75,6 +75,12 @@ class Selections:
         numbers: Integers = self.list_of[threshold].astype(np.int64) * self.width + lengths
         return numbers
 
+    def places(self, number: int) -> list[int]:
+        """The candidates of a selection by their place among all (from 0), in their order."""
+        row, length = divmod(number, self.width)
+        kept: list[int] = self.members[row, :length].tolist()
+        return kept
+
     def blocks(self) -> Iterator[tuple[slice, Integers]]:
         """The selection of every (cell, query) by its number, some cells at a time; (cells, queries)."""
         queries = max(1, self.queries)
