@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
+from evals.judge.config import JudgeConfig
 from evals.ranges import integers, numbers
 from retrievers.config import TABLE, Fusion, Mode, Rerank, RetrieverConfig, Settings
 from retrievers.errors import redacted
@@ -199,6 +200,7 @@ class ExperimentConfig(Settings):
     index: IndexConfig = Field(default_factory=lambda: IndexConfig.model_validate({}), description="indexing")
     metrics: tuple[str, ...] = Field(("*",), min_length=1, description="metric names or patterns such as ranking/*")
     criteria: Mapping[str, str] = Field(default_factory=dict, description="metric: condition, e.g. '>= 0.8'")
+    judge: JudgeConfig = Field(default_factory=lambda: JudgeConfig.model_validate({}), description="the judge")
     latency: LatencyConfig = Field(default_factory=lambda: LatencyConfig.model_validate({}), description="latency")
     determinism: DeterminismConfig = Field(
         default_factory=lambda: DeterminismConfig.model_validate({}), description="determinism"

@@ -8,7 +8,9 @@ from evals import candidates, gates, stats
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.dataset.relevance import Relevance, evidence_urls, labelled_ids, resolve
-from evals.metrics import VERDICT_METRIC, choose
+from evals.judge.judge import Judge
+from evals.judge.records import Judging
+from evals.metrics import VERDICT_METRIC, choose, llm_metrics
 from evals.metrics.base import Context, Metric, QueryMetric, summarise, within
 from evals.records import LatencyPass, Observation, Observed, Repetition, RunResult, Score, Summary, ValidationReport
 from evals.sources import Sources
@@ -49,6 +51,7 @@ def evaluate(
     sources: Sources | None,
     facts: Mapping[str, Any],
     progress: candidates.Progress,
+    judge: Judge | None = None,
 ) -> RunResult:
     """Run golden queries through a retriever and score what came back.
 
@@ -60,25 +63,32 @@ def evaluate(
         sources: The source pages, None when not known.
         facts: What makes runs comparable, handed on to the result.
         progress: Told how far the work is.
+        judge: Who grades the metrics that need a judge; None without one.
 
     Raises:
-        RetrievalError: A search failed.
+        RetrievalError: A search failed, or the judge refused its very first call.
     """
-    metrics = choose([*config.metrics, *config.criteria], config.latency.concurrency)
+    metrics = choose(
+        [*config.metrics, *config.criteria], config.latency.concurrency, judged=config.judge.model is not None
+    )
     gates.check_names(config.criteria, [*metrics, VERDICT_METRIC])
     observed = observe(config, metrics, golden, retriever, grounds.relevance, progress)
-    context = context_of(config, grounds, sources)
+    judging = (
+        judge.judge(metrics, observed.observations) if judge and not llm_metrics.NAMES.isdisjoint(metrics) else None
+    )
+    context = context_of(config, grounds, sources, judging)
     scores, summaries = score(metrics, observed, context)
     return finish(config, observed, scores, summaries, context, facts)
 
 
-def context_of(config: ExperimentConfig, grounds: Grounds, sources: Sources | None) -> Context:
+def context_of(config: ExperimentConfig, grounds: Grounds, sources: Sources | None, judging: Judging | None) -> Context:
     """What metrics need besides what was observed."""
     return Context(
         required=config.retriever.metadata.required,
         sources=sources,
         relevant_texts=grounds.texts,
         seed=config.seed,
+        judging=judging,
     )
 
 
@@ -103,7 +113,8 @@ def finish(
         summaries=whole,
         gates=gates.judge(config.criteria, whole),
         validation=validation,
-        notes=_notes(observed),
+        notes=_notes(observed, context.judging),
+        judging=context.judging,
     )
 
 
@@ -174,7 +185,7 @@ def _pass_rate(validation: ValidationReport) -> Summary:
     )
 
 
-def _notes(observed: Observed) -> list[str]:
+def _notes(observed: Observed, judging: Judging | None) -> list[str]:
     notes = []
     for kind, wanted in (("in-scope", True), ("out-of-scope", False)):
         count = sum(o.case.in_scope == wanted for o in observed.observations)
@@ -186,4 +197,8 @@ def _notes(observed: Observed) -> list[str]:
                 f"at concurrency {timed.concurrency} the results of {len(timed.differing)} queries differ from "
                 f"the serial ones: {', '.join(timed.differing[:5])}"
             )
+    if judging is None:
+        notes.append("there is no judge (judge.model): no LLM-graded metric was computed")
+    elif judging.incomplete:
+        notes.append(f"not everything was judged: {judging.incomplete}")
     return notes

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from evals.dataset.relevance import Relevance
 from evals.dataset.schema import Case
 from retrievers.records import Candidates, RetrievedChunk
+
+if TYPE_CHECKING:
+    from evals.judge.records import Judging
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,6 +174,7 @@ class RunResult:
         scores: Metric to case id to score, for the metrics that score queries.
         facts: Fingerprints, versions, commit, seed, times: what makes runs comparable.
         notes: What a reader must know beside the figures.
+        judging: What the judge said, None without a judge.
     """
 
     name: str
@@ -182,3 +186,4 @@ class RunResult:
     gates: Sequence[Gate]
     validation: ValidationReport
     notes: Sequence[str] = ()
+    judging: "Judging | None" = None

@@ -33,7 +33,12 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
 
-def _address(url: str, example: str, key: str) -> str:
+def address(url: str, example: str, key: str) -> str:
+    """A server's address, without the slash at its end.
+
+    Raises:
+        ValueError: It is none, or carries credentials; `example` shows one, `key` says where a key belongs.
+    """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in url):
         raise ValueError(f"expected an http:// or https:// address such as {example}")
@@ -68,7 +73,7 @@ class StoreConfig(Settings):
     @field_validator("url")
     @classmethod
     def _url_without_secrets(cls, url: str | None) -> str | None:
-        return None if url is None else _address(url, "http://localhost:6333", "QDRANT_API_KEY")
+        return None if url is None else address(url, "http://localhost:6333", "QDRANT_API_KEY")
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -90,7 +95,7 @@ class ModelConfig(Settings):
     @field_validator("base_url")
     @classmethod
     def _url_without_secrets(cls, url: str | None) -> str | None:
-        return None if url is None else _address(url, "https://api.cohere.com", "COHERE_API_KEY")
+        return None if url is None else address(url, "https://api.cohere.com", "COHERE_API_KEY")
 
     @model_validator(mode="after")
     def _model_for_python(self) -> Self:

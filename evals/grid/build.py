@@ -1,7 +1,7 @@
 """What was found under every variant → the grid. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,9 +11,9 @@ from evals.grid.axes import Plan, Variant
 from evals.grid.judgements import found
 from evals.grid.means import Scored, summarise_cells
 from evals.grid.records import Configuration, Grid, MetricScores
-from evals.grid.scoring import Kept, score_all
+from evals.grid.scoring import score_all
 from evals.grid.selections import observed_scores, select_all
-from evals.metrics import VERDICT_METRIC
+from evals.metrics import VERDICT_METRIC, llm_metrics
 from evals.metrics.base import Context, Metric, QueryMetric
 from evals.records import Observation, Observed
 from evals.verdicts import verdict
@@ -29,26 +29,38 @@ class Retrieved:
     observed: Observed
 
 
-def build(
-    plan: Plan, sweep: SweepConfig, retrieved: Sequence[Retrieved], metrics: Mapping[str, Metric], context: Context
-) -> Grid:
-    """Score every cell of a sweep.
+def configure(plan: Plan, retrieved: Sequence[Retrieved]) -> tuple[Configuration, ...]:
+    """What every variant found, with the selections that its cells keep.
 
     Args:
-        plan: Its variants, cuts and thresholds.
-        sweep: As it was written.
+        plan: Its cuts and thresholds.
         retrieved: By variant, in the plan's order, all over the same queries.
-        metrics: Those over queries are scored in every cell; those of the run belong to the configurations.
-        context: What metrics need besides observations.
 
     Raises:
         ExperimentError: `threshold: exact` makes too many cells.
     """
-    configurations = tuple(_configuration(plan, one, metrics, context) for one in retrieved)
+    return tuple(_configuration(plan, one) for one in retrieved)
+
+
+def build(
+    plan: Plan,
+    sweep: SweepConfig,
+    configurations: Sequence[Configuration],
+    metrics: Mapping[str, Metric],
+    context: Context,
+) -> Grid:
+    """Score every cell of a sweep.
+
+    Args:
+        plan: Its cuts and thresholds.
+        sweep: As it was written.
+        configurations: At least one.
+        metrics: Those over queries are scored in every cell; those of a run belong to the configurations.
+        context: What metrics need besides observations.
+    """
     by_query = {name: metric for name, metric in metrics.items() if isinstance(metric, QueryMetric)}
-    kept = [Kept(observations=c.observed.observations, selections=c.selections) for c in configurations]
-    parts = score_all(by_query, kept, context)
-    observations = kept[0].observations
+    parts = score_all(by_query, configurations, context)
+    observations = configurations[0].observed.observations
     rows = {name: _rows(observations, metric) for name, metric in by_query.items()}
     scored = {name: Scored(parts=parts[name], rows=rows[name]) for name in by_query}
     summaries = summarise_cells(scored, [c.selections for c in configurations])
@@ -56,7 +68,7 @@ def build(
     return Grid(
         axes=dict(sweep.axes),
         top_ks=plan.top_ks,
-        configurations=configurations,
+        configurations=tuple(_with_summaries(c, metrics, context) for c in configurations),
         query_ids=ids,
         metrics={
             name: MetricScores(
@@ -87,7 +99,7 @@ def pass_rate() -> QueryMetric:
     )
 
 
-def _configuration(plan: Plan, one: Retrieved, metrics: Mapping[str, Metric], context: Context) -> Configuration:
+def _configuration(plan: Plan, one: Retrieved) -> Configuration:
     arrays = found(one.observed.observations, one.variant.settings)
     thresholds = plan.thresholds
     if thresholds is None:
@@ -105,12 +117,14 @@ def _configuration(plan: Plan, one: Retrieved, metrics: Mapping[str, Metric], co
         thresholds=thresholds,
         observed=one.observed,
         selections=select_all(arrays, thresholds, plan.top_ks),
-        summaries=tuple(
-            metric.summarise(one.observed, context)
-            for metric in metrics.values()
-            if not isinstance(metric, QueryMetric)
-        ),
     )
+
+
+def _with_summaries(configuration: Configuration, metrics: Mapping[str, Metric], context: Context) -> Configuration:
+    """The configuration with the metrics that belong to it; what the judge cost belongs to the whole grid."""
+    own = [m for name, m in metrics.items() if not isinstance(m, QueryMetric) and name not in llm_metrics.NAMES]
+    summaries = tuple(metric.summarise(configuration.observed, context) for metric in own)
+    return replace(configuration, summaries=summaries)
 
 
 def _rows(observations: Sequence[Observation], metric: QueryMetric) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

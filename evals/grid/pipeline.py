@@ -10,14 +10,17 @@ from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.errors import ExperimentError
 from evals.grid.axes import Plan
-from evals.grid.build import Retrieved, build, pass_rate
+from evals.grid.build import Retrieved, build, configure, pass_rate
 from evals.grid.objective import Ranking, describe, needed, rank
 from evals.grid.records import Grid
-from evals.metrics import VERDICT_METRIC, choose
+from evals.grid.scoring import distinct
+from evals.judge.judge import Judge
+from evals.metrics import VERDICT_METRIC, choose, llm_metrics
 from evals.metrics.base import Context, Metric, QueryMetric, summarise
 from evals.pipeline import Grounds, context_of, finish, observe
 from evals.records import RunResult
 from evals.sources import Sources
+from retrievers.config import RetrieverConfig
 from retrievers.errors import nearest
 from retrievers.retriever import QdrantRetriever
 
@@ -40,6 +43,11 @@ class GridResult:
     chosen: int | None
     run: RunResult
 
+    @property
+    def settings(self) -> RetrieverConfig:
+        """The retriever's settings of the cell that `run` is of."""
+        return self.grid.settings(self.chosen or 0)
+
 
 def best_cell(grid: Grid, ranking: Ranking, config: ExperimentConfig) -> int | None:
     """The first of the ranking."""
@@ -52,7 +60,8 @@ def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
     Raises:
         ExperimentError: A name or pattern fits no metric, or the objective is none over queries.
     """
-    every: dict[str, Metric] = {**choose(["*"], config.latency.concurrency), VERDICT_METRIC: pass_rate()}
+    judged, levels = config.judge.model is not None, config.latency.concurrency
+    every: dict[str, Metric] = {**choose(["*"], levels, judged=True), VERDICT_METRIC: pass_rate()}
     for name in needed(config.objective):
         if name not in every:
             raise ExperimentError(f"objective: no metric {name!r}{nearest(name, every)} (--list-metrics shows all)")
@@ -63,7 +72,7 @@ def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
                 f"it can be a constraint: objective.constraints: {{{name}: '<= ...'}}"
             )
     patterns = [*config.metrics, *config.criteria, *needed(config.objective)]
-    chosen = choose(patterns, config.latency.concurrency)
+    chosen = choose(patterns, levels, judged=judged)
     passes = any(fnmatchcase(VERDICT_METRIC, pattern) for pattern in patterns)
     return {name: metric for name, metric in every.items() if name in chosen or (passes and name == VERDICT_METRIC)}
 
@@ -105,6 +114,7 @@ def evaluate_grid(
     grounds: Grounds,
     sources: Sources | None,
     facts: Mapping[str, Any],
+    judge: Judge | None = None,
     choose_cell: ChooseCell = best_cell,
 ) -> GridResult:
     """Score every cell of what was retrieved, and say which it comes down to.
@@ -116,14 +126,20 @@ def evaluate_grid(
         grounds: What is relevant.
         sources: The source pages, None when not known.
         facts: What makes runs comparable, handed on to the result.
+        judge: Who grades the metrics that need a judge, each distinct selection once; None without one.
         choose_cell: What the grid comes down to; the best cell of the ranking when left out.
 
     Raises:
         ExperimentError: No cell meets the constraints.
+        JudgeError: The judge refused its very first call.
     """
     metrics = grid_metrics(config)
-    context = context_of(config, grounds, sources)
-    grid = build(plan, config.sweep, retrieved, metrics, context)
+    configurations = configure(plan, retrieved)
+    judging = None
+    if judge and not llm_metrics.NAMES.isdisjoint(metrics):
+        judging = judge.judge(metrics, [o for one in configurations for o in distinct(one).observations])
+    context = context_of(config, grounds, sources, judging)
+    grid = build(plan, config.sweep, configurations, metrics, context)
     ranking = rank(grid, config.objective)
     chosen = choose_cell(grid, ranking, config)
     run = run_of(grid, 0 if chosen is None else chosen, config, metrics, context, facts)

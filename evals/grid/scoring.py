@@ -7,21 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.grid.judgements import Judged, judged, repeats_ids, with_items, with_tokens
-from evals.grid.prefixes import ON_ITEMS, ON_TOKENS, PREFIXES
-from evals.grid.records import SelectionScores, ranked
+from evals.grid.prefixes import ON_ITEMS, ON_TOKENS, PREFIXES, Prefixes
+from evals.grid.records import Configuration, SelectionScores, ranked
 from evals.grid.selections import Selections
 from evals.metrics.base import Context, QueryMetric, within
 from evals.records import Failure, Observation, Score, Unscored
 
 TOO_FEW = Unscored(reason="fewer than three relevant chunks")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kept:
-    """What one configuration found, and the selections that its cells keep of it."""
-
-    observations: tuple[Observation, ...]
-    selections: Selections
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +31,7 @@ class Distinct:
 
 
 def score_all(
-    metrics: Mapping[str, QueryMetric], kept: Sequence[Kept], context: Context
+    metrics: Mapping[str, QueryMetric], configurations: Sequence[Configuration], context: Context
 ) -> dict[str, tuple[SelectionScores, ...]]:
     """Every metric over the selections of every configuration.
 
@@ -48,23 +40,24 @@ def score_all(
 
     Args:
         metrics: By name.
-        kept: By configuration.
+        configurations: What was found, and what cells keep of it.
         context: What metrics need besides observations.
     """
-    at_once = PREFIXES if not any(repeats_ids(one.observations) for one in kept) else {}
-    sides = [_arrays(one, [name for name in metrics if name in at_once]) for one in kept]
-    apart = [distinct(one) for one in kept] if any(name not in at_once for name in metrics) else []
+    repeated = any(repeats_ids(one.observed.observations) for one in configurations)
+    at_once: Mapping[str, Prefixes] = {} if repeated else PREFIXES
+    sides = [_arrays(one, [name for name in metrics if name in at_once]) for one in configurations]
+    apart = [distinct(one) for one in configurations] if any(name not in at_once for name in metrics) else []
     return {
         name: tuple(_at_once(name, side) for side in sides)
         if name in at_once
-        else _one_by_one(metric, kept, apart, context)
+        else _one_by_one(metric, configurations, apart, context)
         for name, metric in metrics.items()
     }
 
 
-def distinct(kept: Kept) -> Distinct:
+def distinct(configuration: Configuration) -> Distinct:
     """The distinct selections that some cell keeps: lists may begin alike, and a query's empty ones are the same."""
-    selections = kept.selections
+    selections = configuration.selections
     numbers = selections.used()
     places: dict[tuple[int, tuple[int, ...]], int] = {}
     which = np.empty(len(numbers), dtype=np.int64)
@@ -74,20 +67,21 @@ def distinct(kept: Kept) -> Distinct:
         members = tuple(selections.places(number))
         if (query, members) not in places:
             places[query, members] = len(observations)
-            found = kept.observations[query]
+            found = configuration.observed.observations[query]
             observations.append(replace(found, selection=ranked(found.candidates.chunks, members)))
         which[at] = places[query, members]
     return Distinct(numbers=numbers, which=which, observations=tuple(observations))
 
 
-def _arrays(kept: Kept, names: Sequence[str]) -> Judged | None:
+def _arrays(configuration: Configuration, names: Sequence[str]) -> Judged | None:
     if not names:
         return None
-    known = judged(kept.observations, kept.selections)
+    observations, selections = configuration.observed.observations, configuration.selections
+    known = judged(observations, selections)
     if not ON_ITEMS.isdisjoint(names):
-        known = with_items(known, kept.observations, kept.selections)
+        known = with_items(known, observations, selections)
     if not ON_TOKENS.isdisjoint(names):
-        known = with_tokens(known, kept.observations, kept.selections)
+        known = with_tokens(known, observations, selections)
     return known
 
 
@@ -101,13 +95,13 @@ def _at_once(name: str, side: Judged | None) -> SelectionScores:
 
 
 def _one_by_one(
-    metric: QueryMetric, kept: Sequence[Kept], apart: Sequence[Distinct], context: Context
+    metric: QueryMetric, configurations: Sequence[Configuration], apart: Sequence[Distinct], context: Context
 ) -> tuple[SelectionScores, ...]:
     asked = [within(one.observations, metric.scope) for one in apart]
     scores = iter(metric.score([o for observations in asked for o in observations], context))
     return tuple(
         _spread(one.selections, each, [next(scores) if _inside(o, metric) else None for o in each.observations])
-        for one, each in zip(kept, apart, strict=True)
+        for one, each in zip(configurations, apart, strict=True)
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from evals import stats
+from evals.judge.records import Judging
 from evals.records import Failure, Observation, Observed, Score, Summary, Unscored
 from evals.sources import Sources
 
@@ -24,12 +25,14 @@ class Context:
         sources: The source pages, None when it is not known where they are.
         relevant_texts: Chunk id to text of every chunk that is relevant to some query.
         seed: Of all resampling.
+        judging: What the judge said, None without a judge.
     """
 
     required: tuple[str, ...]
     sources: Sources | None
     relevant_texts: Mapping[str, str]
     seed: int
+    judging: Judging | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

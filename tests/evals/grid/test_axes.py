@@ -75,7 +75,11 @@ def test_combinations_that_find_the_same_are_one(sweep: dict[str, Any], expected
             ["hybrid weighted semantic_weight 0.5", "hybrid weighted semantic_weight 0.7",
              "hybrid rrf semantic_weight 0.5", "hybrid rrf semantic_weight 0.7", "hybrid dbsf"],
         ),
-        ({"rerank": "mmr", "mmr_lambda": "0.3,0.7"}, {}, ["semantic mmr mmr_lambda 0.3", "semantic mmr mmr_lambda 0.7"]),
+        (
+            {"rerank": "mmr", "mmr_lambda": "0.3,0.7"},
+            {},
+            ["semantic mmr mmr_lambda 0.3", "semantic mmr mmr_lambda 0.7"],
+        ),
         ({"candidates": "50,100"}, {"mode": "keyword"}, ["keyword candidates 50", "keyword candidates 100"]),
         ({"candidates": "50,100"}, {"group_by": "module"}, ["semantic candidates 50", "semantic candidates 100"]),
     ],
