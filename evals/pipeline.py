@@ -11,6 +11,7 @@ from evals.dataset.relevance import Relevance, evidence_urls, labelled_ids, reso
 from evals.dataset.returned import check_evidence, resolve_returned
 from evals.dataset.schema import Case
 from evals.judge.judge import Judge
+from evals.judge.records import Judging
 from evals.metrics import VERDICT_METRIC, choose, llm_metrics
 from evals.metrics.base import Context, Metric, QueryMetric, summarise, within
 from evals.notes import notes
@@ -105,28 +106,45 @@ def evaluate(
         if judge and not llm_metrics.NAMES.isdisjoint(metrics)
         else None
     )
-    context = Context(
+    context = context_of(config, grounds, sources, judging)
+    scores, summaries = score(metrics, observed, context)
+    return finish(config, observed, scores, summaries, context, facts)
+
+
+def context_of(config: ExperimentConfig, grounds: Grounds, sources: Sources | None, judging: Judging | None) -> Context:
+    """What metrics need besides what was observed."""
+    return Context(
         required=config.retriever.metadata.required,
         sources=sources,
         relevant_texts=grounds.texts,
         seed=config.seed,
         judging=judging,
     )
-    scores, summaries = score(metrics, observed, context)
+
+
+def finish(
+    config: ExperimentConfig,
+    observed: Observed,
+    scores: Mapping[str, Mapping[str, Score]],
+    summaries: Sequence[Summary],
+    context: Context,
+    facts: Mapping[str, Any],
+) -> RunResult:
+    """A run out of its scores: the verdicts of its queries, and whether it meets its criteria."""
     serial = next((p for p in observed.latency if p.concurrency == 1), None)
     validation = validate(observed.observations, serial, context)
-    summaries.append(_pass_rate(validation))
+    whole = [*summaries, _pass_rate(validation)]
     return RunResult(
         name=config.name,
         config=dump(config),
         facts=facts,
         observed=observed,
         scores=scores,
-        summaries=summaries,
-        gates=gates.judge(config.criteria, summaries),
+        summaries=whole,
+        gates=gates.judge(config.criteria, whole),
         validation=validation,
-        notes=notes(observed, config.retriever.top_k, judging),
-        judging=judging,
+        notes=notes(observed, config.retriever.top_k, context.judging),
+        judging=context.judging,
     )
 
 

@@ -4,7 +4,18 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from evals.errors import ExperimentError
-from evals.metrics import content, cost, determinism, latency, llm_metrics, metadata, ragas_metrics, ranking, scope
+from evals.metrics import (
+    content,
+    cost,
+    determinism,
+    latency,
+    llm_metrics,
+    metadata,
+    ragas_metrics,
+    ranking,
+    scope,
+    similarity,
+)
 from evals.metrics.base import Metric, RunMetric
 from retrievers.errors import nearest
 
@@ -13,6 +24,7 @@ METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
         *ragas_metrics.METRICS,
+        *similarity.METRICS,
         *llm_metrics.METRICS,
         *ranking.METRICS,
         *metadata.METRICS,

@@ -19,10 +19,11 @@ from evals.metrics import (
     ragas_metrics,
     ranking,
     scope,
+    similarity,
 )
 from evals.metrics.base import QueryMetric
 
-MODULES = (content, cost, determinism, latency, llm_metrics, metadata, ragas_metrics, ranking, scope)
+MODULES = (content, cost, determinism, latency, llm_metrics, metadata, ragas_metrics, ranking, scope, similarity)
 LEGAL = re.compile(r"[\w\-. :/]{1,250}")
 """What MLflow takes as a metric's name."""
 
