@@ -10,6 +10,7 @@ from retrievers.records import Candidates, RetrievedChunk
 
 if TYPE_CHECKING:
     from evals.judge.records import Judging
+    from evals.judge.trust import Trust
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -194,7 +195,7 @@ class RunResult:
         scores: Metric to case id to score, for the metrics that score queries.
         facts: Fingerprints, versions, commit, seed, times: what makes runs comparable.
         notes: What a reader must know beside the figures.
-        judging: What the judge said, None without a judge.
+        judging: What the judge said, None without a judge; `trust`, how far to trust it.
     """
 
     name: str
@@ -207,3 +208,4 @@ class RunResult:
     validation: ValidationReport
     notes: Sequence[str] = ()
     judging: "Judging | None" = None
+    trust: "Trust | None" = None

@@ -24,7 +24,7 @@ def document(result: RunResult) -> dict[str, Any]:
         "criteria": [asdict(gate) for gate in result.gates],
         "validation": _without(asdict(result.validation), "verdicts"),
         "notes": list(result.notes),
-        "judge": judge_section(result.judging) if result.judging else None,
+        "judge": judge_section(result.judging, result.trust) if result.judging else None,
         "queries": rows(result),
     }
 
