@@ -80,6 +80,13 @@ def too_few_queries(n: int) -> str:
     return f"not computable: {n} {'query is' if n == 1 else 'queries are'} too few, {stats.FEWEST} are needed"
 
 
+def finite_interval(low: float, high: float) -> Interval:
+    """An interval of these ends, or none if the bootstrap could not find one."""
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return Interval(note="not computable: the bootstrap is degenerate")
+    return Interval(low=float(low), high=float(high))
+
+
 def share(right: Floats, trials: Floats, failed: Floats, seed: int, *, empty: str) -> Estimate:
     """A share of verdicts, Σ right / Σ trials, with its interval by query.
 

@@ -71,8 +71,9 @@ def noise_share(scores: Mapping[str, tuple[Score, Score]], seed: int) -> Estimat
     1. No value when the scores do not vary at all.
 
     The interval is Student's on log(B / W), whose spread is taken from 9,999 samples of queries: unlike Shrout and
-    Fleiss's it does not suppose normal scores, under which theirs covers half of the time what it should. Where the
-    judge seldom changes its mind and a change moves a score far, as with average precision, 85% to 95%.
+    Fleiss's it does not suppose normal scores. In simulations of 20 to 200 queries it covers 92% to 98% for shares of
+    useful chunks; for average precision, where one changed verdict can move a score far, 83% to 97%, the less the rarer
+    changes are. Theirs covers as little as 50%.
 
     Args:
         scores: Query id to its score in the first and the second pass.
