@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evals import stats
-from evals.judge.estimate import Estimate, Floats, finite_interval
+from evals.judge.estimate import Estimate, Floats, finite_interval, queries
 from evals.records import Failure, Observation, Score, Unscored
 from evals.stats import SAME, Interval
 
@@ -166,7 +166,7 @@ def _mean(values: Sequence[float], scores: Mapping[str, Score], seed: int) -> Es
 def _refusal(human: Mapping[str, Score], usable: int) -> str:
     """Why there is no correction; nothing when there is one."""
     if usable < FEWEST_LABELLED:
-        return f"{usable} queries can be used that have human verdicts, {FEWEST_LABELLED} are needed"
+        return f"only {queries(usable)} with human verdicts can be used, {FEWEST_LABELLED} are needed"
     dropped = len(human) - usable
     if dropped <= MOST_DROPPED * len(human):
         return ""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from evals import stats
-from evals.judge.estimate import NO_INTERVAL, Estimate, Floats, finite_interval
+from evals.judge.estimate import NO_INTERVAL, Estimate, Floats, finite_interval, queries
 from evals.stats import Interval
 
 
@@ -70,7 +70,7 @@ def kappa_interval(table: Floats, seed: int) -> Interval:
         holding = int((count > 0).sum())
         if holding < stats.FEWEST:
             return Interval(
-                note=f"not computable: chunks labelled {label} in too few queries, {holding}; {stats.FEWEST} are needed"
+                note=f"not computable: chunks labelled {label} in only {queries(holding)}, {stats.FEWEST} are needed"
             )
     if np.ptp(cohens_kappa(table.sum(axis=0) - table)) <= stats.SAME:
         return Interval(note="not computable: kappa is the same whichever queries are drawn")

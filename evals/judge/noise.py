@@ -13,6 +13,7 @@ from evals.judge.estimate import (
     Floats,
     around,
     by_query,
+    queries,
     resampled_totals,
     share,
     too_few_queries,
@@ -129,9 +130,9 @@ def _interval(scored: Floats, seed: int) -> Interval:
     if n < stats.FEWEST:
         return Interval(note=too_few_queries(n))
     if changed < FEWEST_CHANGED:
-        return Interval(note=f"not computable: scores changed in {changed} queries, {FEWEST_CHANGED} are needed")
+        return Interval(note=f"not computable: scores changed in only {queries(changed)}, {FEWEST_CHANGED} are needed")
     if apart < FEWEST_CHANGED:
-        return Interval(note=f"not computable: {apart} queries differ from the others, {FEWEST_CHANGED} are needed")
+        return Interval(note=f"not computable: only {queries(apart)} unlike the others, {FEWEST_CHANGED} are needed")
     sums = _sums(scored)
     between, within = mean_squares(resampled_totals(sums, seed))
     defined = (between > SAME**2) & (within > SAME**2)  # a resample of unchanged queries alone has no ratio

@@ -178,11 +178,11 @@ class TestCorrect:
         assert (found.value, found.interval.low) == (1, None)
         assert found.interval.note.startswith("not computable: people and judge never differ")
 
-    @pytest.mark.parametrize("n", [0, 1, 99])
-    def test_fewer_than_100_labelled_are_refused(self, n: int) -> None:
+    @pytest.mark.parametrize(("n", "said"), [(0, "0 queries"), (1, "1 query"), (99, "99 queries")])
+    def test_fewer_than_100_labelled_are_refused(self, n: int, said: str) -> None:
         found = corrected(n=n)
         assert (found.corrected.value, found.corrected.interval.low, found.tuning) == (None, None, None)
-        assert found.corrected.note == f"{n} queries can be used that have human verdicts, 100 are needed"
+        assert found.corrected.note == f"only {said} with human verdicts can be used, 100 are needed"
         assert found.raw.value is not None
         assert (found.labels_alone.value is None) == (n == 0)
 

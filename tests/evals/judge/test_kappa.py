@@ -132,7 +132,7 @@ def test_a_label_in_few_queries_leaves_no_interval() -> None:
     counts[:9] = [1, 0, 1, 3]
     found = estimate_kappa(counts, np.zeros((30, 2)), 0)
     assert found.value is not None
-    assert found.interval.note == "not computable: chunks labelled 1 in too few queries, 9; 10 are needed"
+    assert found.interval.note == "not computable: chunks labelled 1 in only 9 queries, 10 are needed"
     counts[9] = counts[0]
     assert estimate_kappa(counts, np.zeros((30, 2)), 0).interval.low is not None
 
