@@ -19,6 +19,7 @@ from retrievers.command import (
     user_path,
 )
 from retrievers.config import RetrieverConfig
+from retrievers.errors import ConfigError
 from retrievers.settings import Layer, add_flags, build, environment, environment_layer, file_layer, flag_layer, flatten
 
 MIN_TOKENS, MAX_TOKENS = 16, 4096
@@ -79,16 +80,21 @@ def _run(namespace: argparse.Namespace) -> int:
     if namespace.command == "index" and not any("collection" in dict(flatten(layer.values)) for layer in layers):
         layers.insert(0, Layer(label="the folder's name", values={"collection": default_collection(namespace.folder)}))
     config = build(RetrieverConfig, layers)
+    if config.python is not None and namespace.command != "search":
+        raise ConfigError(
+            f"python: {namespace.command} works on a collection, not on {config.python!r}; leave python out"
+        )
     command = {"search": _search, "index": _index, "inspect": _inspect}[namespace.command]
     return command(namespace, config, env)
 
 
 def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
+    from retrievers.opening import open_retriever
     from retrievers.present import session_json, session_text
-    from retrievers.retriever import QdrantRetriever, check_query
+    from retrievers.retriever import check_query
 
     check_query(namespace.query)
-    with QdrantRetriever.open(config, env=env) as retriever:
+    with open_retriever(config, env=env) as retriever:
         session = retriever.search(namespace.query)
     if session.status != "success":
         print_error(f"error: {session.error}")

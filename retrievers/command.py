@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from retrievers.errors import ConfigError, RetrievalError, nearest, redacted
 
@@ -22,6 +22,13 @@ LOG_FIELDS = ("query", "query_id", "stage", "collection", "attempt")
 TOLD = ("retrievers.retriever",)
 """Loggers whose errors reach the user as the message that their command ends with."""
 log = logging.getLogger(__name__)
+
+
+class Progress(Protocol):
+    """Told how far a stage is, and what else there is to say of it."""
+
+    def __call__(self, stage: str, done: int, total: int, detail: str = "") -> None:
+        """Show it."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -144,22 +151,29 @@ def set_up_logging(*, verbose: bool, log_file: Path | None, quiet: bool = False)
 
 
 @contextmanager
-def progress_bar(*, shown: bool) -> Iterator[Callable[[str, int, int], None]]:
+def progress_bar(*, shown: bool) -> Iterator[Progress]:
     """A progress bar on standard error, fed by (stage, done, total); none is drawn unless `shown` on a terminal."""
     if not (shown and sys.stderr.isatty()):
-        yield lambda stage, done, total: None
+        yield lambda stage, done, total, detail="": None
         return
+    from rich import progress
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, object] = {}
+    columns = (
+        progress.TextColumn("{task.description:<12}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[detail]}"),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks: dict[str, progress.TaskID] = {}
 
-        def show(stage: str, done: int, total: int) -> None:
+        def show(stage: str, done: int, total: int, detail: str = "") -> None:
             if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=total)
-            bar.update(tasks[stage], completed=done, total=total)  # type: ignore[arg-type]
+                tasks[stage] = bar.add_task(stage, total=total, detail=detail)
+            bar.update(tasks[stage], completed=done, total=total, detail=detail)
 
         yield show
 

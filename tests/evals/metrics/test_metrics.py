@@ -14,14 +14,16 @@ from evals.metrics import (
     cost,
     determinism,
     latency,
+    llm_metrics,
     metadata,
     ragas_metrics,
     ranking,
     scope,
+    similarity,
 )
 from evals.metrics.base import QueryMetric
 
-MODULES = (content, cost, determinism, latency, metadata, ragas_metrics, ranking, scope)
+MODULES = (content, cost, determinism, latency, llm_metrics, metadata, ragas_metrics, ranking, scope, similarity)
 LEGAL = re.compile(r"[\w\-. :/]{1,250}")
 """What MLflow takes as a metric's name."""
 
@@ -41,7 +43,8 @@ DESIGNED = (
     | family("latency", "embed search rerank total", "_mean_ms _p50_ms _p95_ms _p99_ms")
     | family("latency", "embed search rerank total", "_mean_ms_c4 _p50_ms_c4 _p95_ms_c4 _p99_ms_c4")
     | family("latency", "drift")
-    | family("cost", "context_tokens")
+    | family("ragas", "llm_context_precision llm_context_recall llm_context_relevance llm_context_entity_recall")
+    | family("cost", "context_tokens judge_calls judge_cache_hits judge_tokens judge_usd")
 )
 """The names that section 9 of the design lists, for what there is so far."""
 
@@ -78,8 +81,15 @@ def test_relevance_metrics_are_over_every_in_scope_query(name: str) -> None:
 
 
 class TestChoose:
-    def test_a_star_is_everything(self) -> None:
-        assert list(choose(["*"], [1, 4])) == list(METRICS)
+    def test_a_star_is_everything_that_there_is_a_judge_for(self) -> None:
+        assert list(choose(["*"], [1, 4], judged=True)) == list(METRICS)
+        assert list(choose(["*"], [1, 4])) == [name for name in METRICS if name not in llm_metrics.NAMES]
+
+    @pytest.mark.parametrize("pattern", ["ragas/llm_context_recall", "ragas/llm_*", "cost/judge_usd"])
+    def test_what_needs_a_judge_is_refused_by_name_without_one(self, pattern: str) -> None:
+        with pytest.raises(ExperimentError, match=r"needs a judge, and there is none; name one, .*--judge\.model"):
+            choose(["ranking/*", pattern], [1])
+        assert choose([pattern], [1], judged=True).keys() <= llm_metrics.NAMES
 
     def test_a_name_is_itself(self) -> None:
         assert list(choose(["ranking/mrr_at_10"], [1])) == ["ranking/mrr_at_10"]
