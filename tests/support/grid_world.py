@@ -1,4 +1,4 @@
-"""A collection small enough for many runs and rich enough to tell them apart: ties, equal texts, all kinds of queries."""
+"""A collection small enough for many runs and rich enough to tell them apart: ties, equal texts, all kinds of query."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
