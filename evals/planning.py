@@ -11,13 +11,13 @@ from evals.judge.plan import plan
 from evals.metrics import choose
 from evals.records import Observation
 from evals.report.plan import render_plan, retrieval_calls
-from retrievers.retriever import QdrantRetriever
+from retrievers.protocol import Retriever
 
 
 def describe_plan(
     config: ExperimentConfig,
     golden: GoldenSet,
-    retriever: QdrantRetriever,
+    retriever: Retriever,
     judge: Judge | None,
     progress: candidates.Progress,
     *,

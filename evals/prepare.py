@@ -22,6 +22,8 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
         RetrievalError: Pages are broken, or the store cannot be opened.
     """
     retriever, folder = config.retriever, config.sources.dir
+    if retriever.python is not None and not retriever.names_collection:
+        return False
     if retriever.store.url or retriever.collection != config.index.collection or folder is None:
         return False
     corpus = read_corpus(folder, config.sources.base_url)

@@ -19,6 +19,8 @@ EXIT_USER_ERROR = 2
 EXIT_INCOMPLETE = 3
 EXIT_INTERRUPTED = 130
 LOG_FIELDS = ("query", "query_id", "stage", "collection", "attempt")
+TOLD = ("retrievers.retriever",)
+"""Loggers whose errors reach the user as the message that their command ends with."""
 log = logging.getLogger(__name__)
 
 
@@ -98,22 +100,38 @@ def print_out(text: str) -> None:
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
 
-def add_logging_flags(parser: argparse.ArgumentParser) -> None:
-    """`--quiet`, `--verbose` and `--log-file`."""
-    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+def user_path(text: str) -> Path:
+    """A path given as an argument; the shell leaves `~` standing in `--flag=~/file`.
+
+    Raises:
+        ArgumentTypeError: `~name` names nobody.
+    """
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise argparse.ArgumentTypeError(f"there is no home folder for {text.partition('/')[0]!r}") from None
+
+
+def add_logging_flags(parser: argparse.ArgumentParser, *, quiet: str = "print nothing but errors") -> None:
+    """`--quiet`, `--verbose` and `--log-file`; `quiet` says what is printed all the same."""
+    parser.add_argument("--quiet", action="store_true", help=quiet)
     parser.add_argument("--verbose", action="store_true", help="say what is being done")
-    parser.add_argument("--log-file", type=Path, metavar="FILE", help="append what happens to FILE as JSON lines")
+    parser.add_argument("--log-file", type=user_path, metavar="FILE", help="append what happens to FILE as JSON lines")
 
 
-def set_up_logging(*, verbose: bool, log_file: Path | None) -> None:
-    """Send our log records to standard error (warnings, with `verbose` everything) and to a JSON-lines file.
+def set_up_logging(*, verbose: bool, log_file: Path | None, quiet: bool = False) -> None:
+    """Send our log records to standard error and to a JSON-lines file.
+
+    The file gets everything; standard error warnings, with `quiet` errors alone, with `verbose` (and not `quiet`) what
+    is being done. A search that failed ends its command, which says so itself: its record goes to the file alone.
 
     Raises:
         ConfigError: The file cannot be written.
     """
     ours = [logging.getLogger(name) for name in ("retrievers", "evals")]
     console = logging.StreamHandler()
-    console.setLevel(logging.INFO if verbose else logging.WARNING)
+    console.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
+    console.addFilter(lambda record: record.name not in TOLD or record.levelno < logging.ERROR)
     console.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     handlers: list[logging.Handler] = [console]
     if log_file:

@@ -22,7 +22,7 @@ from evals.records import RunResult
 from evals.sources import Sources
 from retrievers.config import RetrieverConfig
 from retrievers.errors import nearest
-from retrievers.retriever import QdrantRetriever
+from retrievers.protocol import Retriever
 
 ChooseCell = Callable[[Grid, Ranking, ExperimentConfig], int | None]
 """Which cell the grid comes down to, None where that cannot be said."""
@@ -82,7 +82,7 @@ def retrieve(
     plan: Plan,
     golden: GoldenSet,
     grounds: Grounds,
-    retrievers: Sequence[QdrantRetriever],
+    retrievers: Sequence[Retriever],
     progress: candidates.Progress,
 ) -> list[Retrieved]:
     """Run golden queries through every variant, once each at full depth.
@@ -102,7 +102,7 @@ def retrieve(
     retrieved = []
     for variant, retriever in zip(plan.variants, retrievers, strict=True):
         named = _named(progress, variant.name) if len(plan.variants) > 1 else progress
-        observed = observe(config, metrics, golden, retriever, grounds.relevance, named)
+        observed = observe(config, metrics, golden, retriever, grounds, named)
         retrieved.append(Retrieved(variant=variant, observed=observed))
     return retrieved
 

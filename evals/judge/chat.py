@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -40,6 +41,8 @@ KEYS: Mapping[str, str] = {
     "ollama": "",
 }
 """Providers and the variable that holds their key; LangChain's `init_chat_model` knows how to build each."""
+EXTRAS = ("anthropic", "ollama")
+"""Providers for whose package the project has an extra; LangChain would fall back to an older class without it."""
 KEY_ARGUMENTS: Mapping[str, str] = {"cohere": "cohere_api_key"}
 
 
@@ -118,17 +121,17 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
             f"judge.model {config.model!r}: unknown provider {config.provider!r}{near}; expected one of "
             f"{', '.join(KEYS)}, or python:module:factory for a LangChain chat model of your own"
         )
+    if config.provider in EXTRAS and find_spec(f"langchain_{config.provider}") is None:
+        raise JudgeError(
+            f"judge.model {config.model!r} needs a package that is not installed: "
+            f"pip install 'retrieval-evals[{config.provider}]'"
+        )
     from langchain.chat_models import init_chat_model
 
     try:
         model = init_chat_model(config.name, model_provider=config.provider, **_construction(config, env))
     except ImportError as error:
-        raise JudgeError(
-            f"judge.model {config.model!r} needs a package that is not installed: "
-            f"pip install 'retrieval-evals[{config.provider}]' ({str(error).split('.')[0]})"
-            if config.provider in ("anthropic", "ollama")
-            else f"judge.model {config.model!r} needs a package that is not installed: {error}"
-        ) from error
+        raise JudgeError(f"judge.model {config.model!r} needs a package that is not installed: {error}") from error
     except Exception as error:  # each provider checks its arguments in its own way
         raise JudgeError(f"judge.model {config.model!r} cannot be built: {explain(error)}") from error
     return _chat(config, model)

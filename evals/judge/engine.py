@@ -78,11 +78,11 @@ class Engine:
         chat: Chat,
         config: JudgeConfig,
         store: VerdictStore | None,
+        ledger: Ledger,
     ) -> None:
-        self._chat, self._config, self._store = chat, config, store
+        self._chat, self._config, self._store, self._ledger = chat, config, store, ledger
         self._keys = Keys(chat)
         self._gate = Gate(config)
-        self._ledger = Ledger(config.budget, config.price)
         self._pool = ThreadPoolExecutor(config.max_concurrency, thread_name_prefix="judge")
         self._known: dict[bytes, Outcome | asyncio.Future[Outcome]] = {}
         self._first = asyncio.Lock()

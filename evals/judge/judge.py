@@ -1,9 +1,11 @@
 """The judge of a run: every question of every query in flight at once, each answered once."""
 
 import asyncio
+import random
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
-from evals.judge.budget import Usage
+from evals.judge.budget import Ledger, Usage
 from evals.judge.cache import VerdictStore, store_file
 from evals.judge.chat import Chat, make_chat
 from evals.judge.config import JudgeConfig
@@ -29,6 +31,7 @@ class Judge:
         told: Told = lambda done, total, usage: None,
     ) -> None:
         self.config, self.chat, self.store, self._told = config, chat, store, told
+        self._ledger = Ledger(config.budget, config.price)
 
     @classmethod
     def open(cls, config: JudgeConfig, env: Mapping[str, str], told: Told = lambda done, total, usage: None) -> "Judge":
@@ -46,13 +49,25 @@ class Judge:
         """`provider:name`."""
         return f"{self.chat.provider}:{self.chat.name}"
 
-    def judge(self, metrics: Collection[str], observations: Sequence[Observation]) -> Judging:
+    def judge(self, metrics: Collection[str], observations: Sequence[Observation], seed: int = 0) -> Judging:
         """Ask whatever the metrics need to know of the selections of observations.
+
+        Args:
+            metrics: Names of metrics; those that need no judge are passed over.
+            observations: The selections; several of one query are as many selections.
+            seed: Of the choice of the queries that are judged again, where the settings ask for it.
 
         Raises:
             JudgeError: The very first call was refused for a reason that all others would share.
         """
-        graded, usage = self._ask(list(tasks(metrics, observations)), self.store)
+        first = self._judging(self._ask(list(tasks(metrics, observations)), self.store))
+        if not self.config.rejudge:
+            return first
+        chosen = repeated(observations, self.config.rejudge, seed)
+        again = self._judging(self._ask(list(tasks(metrics, chosen)), None))
+        return replace(first, again=again, usage=again.usage)
+
+    def _judging(self, graded: Sequence[tuple[Task, Graded]]) -> Judging:
         verdicts: dict[tuple[str, str], ChunkVerdict | Failure | Unscored] = {}
         scores: dict[tuple[str, str, Selected], Score] = {}
         claims: dict[tuple[str, Selected], tuple[Claim, ...]] = {}
@@ -65,6 +80,7 @@ class Judge:
                 scores[task.metric, task.case_id, task.chunk_ids] = result.value
                 if result.claims:
                     claims[task.case_id, task.chunk_ids] = result.claims
+        usage = self._ledger.usage
         return Judging(model=self.model, verdicts=verdicts, scores=scores, claims=claims, usage=usage)
 
     def close(self) -> None:
@@ -75,7 +91,7 @@ class Judge:
             finally:
                 self.store.close()
 
-    def _ask(self, questions: Sequence[Task], store: VerdictStore | None) -> tuple[list[tuple[Task, Graded]], Usage]:
+    def _ask(self, questions: Sequence[Task], store: VerdictStore | None) -> list[tuple[Task, Graded]]:
         async def run() -> list[tuple[Task, Graded]]:
             graded: list[tuple[Task, Graded]] = []
             waiting = iter(questions)
@@ -91,8 +107,15 @@ class Judge:
             await asyncio.gather(*(work() for _ in range(AHEAD * self.config.max_concurrency)))
             return graded
 
-        with Engine(self.chat, self.config, store) as engine:
+        with Engine(self.chat, self.config, store, self._ledger) as engine:
             graded = asyncio.run(run())
             if engine.fatal:
                 raise engine.fatal
-            return graded, engine.usage
+            return graded
+
+
+def repeated(observations: Sequence[Observation], count: int, seed: int) -> list[Observation]:
+    """A random sample of the queries that the judge was asked about, at most `count`, in their order."""
+    asked = list(dict.fromkeys(o.case.id for o in observations if o.case.in_scope and o.selection))
+    chosen = set(random.Random(seed).sample(asked, min(count, len(asked))))
+    return [o for o in observations if o.case.id in chosen]

@@ -36,8 +36,8 @@ class Judging:
         verdicts: (case id, chunk id) to the verdict on the chunk, or why there is none.
         scores: (metric, case id, selection) to the score of a metric that is asked about whole selections.
         claims: (case id, selection) to the statements of the reference answer.
-        usage: What it cost.
-        incomplete: Why not everything was judged, empty when it was.
+        usage: What it cost, the second pass included.
+        again: What the judge said of some queries when asked a second time; None when it was not.
     """
 
     model: str
@@ -45,6 +45,7 @@ class Judging:
     scores: Mapping[tuple[str, str, Selected], Score]
     claims: Mapping[tuple[str, Selected], tuple[Claim, ...]]
     usage: Usage = field(default_factory=Usage)
+    again: "Judging | None" = None
 
     @property
     def incomplete(self) -> str:

@@ -23,14 +23,15 @@ class Context:
     Attributes:
         required: Metadata fields that every chunk must have.
         sources: The source pages, None when it is not known where they are.
-        relevant_texts: Chunk id to text of every chunk that is relevant to some query.
+        relevant_texts: Chunk id to text of every chunk that is relevant to some query; None where the retriever's
+            chunks cannot be listed.
         seed: Of all resampling.
         judging: What the judge said, None without a judge.
     """
 
     required: tuple[str, ...]
     sources: Sources | None
-    relevant_texts: Mapping[str, str]
+    relevant_texts: Mapping[str, str] | None
     seed: int
     judging: Judging | None = None
 
@@ -103,4 +104,6 @@ def summarise(name: str, scores: Sequence[Score], interval: Kind, seed: int) -> 
         if interval == "proportion"
         else stats.mean_interval(values, seed, shares=interval == "mean")
     )
-    return replace(empty, value=total / len(values), ci_low=found.low, ci_high=found.high, note=found.note)
+    note = found.note or (unscored[0].reason if unscored else failed[0].message if failed else "")
+    note = note if empty.usable else f"unusable, as more than 5% failed: {note}"
+    return replace(empty, value=total / len(values), ci_low=found.low, ci_high=found.high, note=note)

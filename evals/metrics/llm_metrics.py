@@ -53,7 +53,22 @@ def _scorer(
         known = why_not(metric, observation)
         return score(observation, context.judging) if known is None else known
 
-    return lambda observations, context: [of(observation, context) for observation in observations]
+    def score_all(observations: Sequence[Observation], context: Context) -> list[Score]:
+        scores = [of(observation, context) for observation in observations]
+        incomplete = context.judging.incomplete if context.judging else ""
+        return _as_far_as_judged(scores, observations, incomplete) if incomplete else scores
+
+    return score_all
+
+
+def _as_far_as_judged(scores: Sequence[Score], observations: Sequence[Observation], incomplete: str) -> list[Score]:
+    """Where judging ended early, empty results behind that place do not count: they alone would be there, all 0."""
+    unscored = Unscored(reason=incomplete)
+    end = next((place for place, score in enumerate(scores) if score == unscored), len(scores))
+    return [
+        score if place < end or observation.selection else unscored
+        for place, (score, observation) in enumerate(zip(scores, observations, strict=True))
+    ]
 
 
 def _spent(name: str, about: str, read: Callable[[Judging], float | None]) -> RunMetric:

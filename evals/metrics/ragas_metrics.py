@@ -13,12 +13,14 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from evals.metrics.base import Context, QueryMetric
-from evals.records import Failure, Observation, Score
+from evals.records import Failure, Observation, Score, Unscored
 
 if TYPE_CHECKING:
     from ragas.dataset_schema import SingleTurnSample
 
 log = logging.getLogger(__name__)
+OF_THE_RETURNED = "IDBasedContextPrecision"
+"""The one metric that asks of each returned chunk whether it is relevant, and of no other."""
 
 
 def score_with_ragas(class_name: str, observations: Sequence[Observation]) -> list[Score]:
@@ -39,6 +41,8 @@ async def _score_all(metric: Any, observations: Sequence[Observation]) -> list[S
 
 
 async def _score(metric: Any, observation: Observation) -> Score:
+    if observation.relevance.incomplete and type(metric).__name__ != OF_THE_RETURNED:
+        return Unscored(reason=observation.relevance.incomplete)
     if not observation.selection:
         return 0.0
     try:

@@ -93,13 +93,18 @@ def _score(
     context: Context,
     measure: Callable[[Sequence[str], Likeness], float],
 ) -> Score:
+    texts = context.relevant_texts
+    if texts is None:
+        return Unscored(reason="the texts of the relevant chunks are not known")
+    if observation.relevance.incomplete:
+        return Unscored(reason=observation.relevance.incomplete)
     if not observation.selection:
         return 0.0
     relevant = sorted(observation.relevance.grades)
-    missing = [chunk_id for chunk_id in relevant if chunk_id not in context.relevant_texts]
+    missing = [chunk_id for chunk_id in relevant if chunk_id not in texts]
     if missing:
         return Unscored(reason=f"the text of relevant chunk {missing[0]!r} is not in the collection")
-    known = likeness(tuple(context.relevant_texts[chunk_id] for chunk_id in relevant), returned)
+    known = likeness(tuple(texts[chunk_id] for chunk_id in relevant), returned)
     return measure([found.chunk.text for found in observation.selection], known)
 
 

@@ -59,6 +59,7 @@ def _row(
         "tags": list(case.tags),
         "reference_answer": case.reference_answer,
         "relevant": dict(observation.relevance.grades),
+        "relevant_complete": not observation.relevance.incomplete,
         "top_score": observation.top_score,
         "retrieved": [_hit(found, observation, judging) for found in observation.selection],
         "best_below_threshold": [_hit(found, observation) for found in _below(observation)],

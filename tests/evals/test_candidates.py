@@ -208,7 +208,7 @@ class TestRepeat:
             assert repetition.max_score_delta == pytest.approx(max(0.0, cos(radians(angle - 5))), abs=1e-6)
         observed = Observed(observations=(), repetitions=found)
         assert rate(observed, make_context()).value == 0.0
-        assert max_score_delta(observed, make_context()).value == max(r.max_score_delta for r in found)
+        assert max_score_delta(observed, make_context()).value == max(r.max_score_delta or 0.0 for r in found)
 
     def test_a_model_and_a_collection_that_both_changed_are_laid_to_the_index(self, tmp_path: Path) -> None:
         with open_retriever(make_store(tmp_path / "store"), Drifting(after=len(CASES), degrees=5)) as retriever:
@@ -232,7 +232,7 @@ class TestRepeat:
 
 def with_ties_swapped(found: Candidates) -> Candidates:
     order = {"tie-a": 1, "tie-b": 0}
-    chunks = sorted(found.chunks, key=lambda c: (-c.score, order.get(c.chunk.chunk_id, 2)))
+    chunks = sorted(found.chunks, key=lambda c: (-c.known_score, order.get(c.chunk.chunk_id, 2)))
     return replace(found, chunks=tuple(replace(c, rank=rank) for rank, c in enumerate(chunks, 1)))
 
 

@@ -167,3 +167,9 @@ SPOKEN = MappingProxyType(
 )
 """Faults of the model: what it says, in a reply that is otherwise in order."""
 FAULTS = MappingProxyType({**PROTOCOL, **SPOKEN})
+
+
+def said(name: str, right: str) -> str:
+    """What the model says in the fault of that name, in place of what would be right."""
+    says = SPOKEN[name].says
+    return says(Output(text=right)).text if says else right

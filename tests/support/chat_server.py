@@ -27,6 +27,7 @@ class ChatServer(LoopbackServer):
     """A chat model behind HTTP.
 
     Attributes:
+        in_flight: Chat requests that have come and are not answered yet.
         peak: Most chat requests that were in flight at once.
         key: The key that is accepted; any other is 401.
 
@@ -59,7 +60,7 @@ class ChatServer(LoopbackServer):
         self.json_mode = json_mode
         self.peak = 0
         self._planned: list[Planned] = []
-        self._in_flight = 0
+        self.in_flight = 0
 
     @property
     def chats(self) -> list[ChatRequest]:
@@ -81,22 +82,22 @@ class ChatServer(LoopbackServer):
         if request.path != self.path:
             return super().handle(request)
         with self._lock:
-            self._in_flight += 1
-            self.peak = max(self.peak, self._in_flight)
+            self.in_flight += 1
+            self.peak = max(self.peak, self.in_flight)
         try:
             return super().handle(request)
         finally:
             with self._lock:
-                self._in_flight -= 1
+                self.in_flight -= 1
 
     def chat(self, request: Request) -> Reply:
         """The reply to a chat request."""
         asked = ChatRequest(request)
         with self._lock:
-            due = [one.fault for one in self._planned if one.falls_due(asked.prompt)]
-            crowded = self.capacity is not None and self._in_flight > self.capacity
+            crowded = self.capacity is not None and self.in_flight > self.capacity
+            due = [one.fault for one in self._planned if not crowded and one.falls_due(asked.prompt)]
             released = self._released
-        fault = due[0] if due else too_many(1) if crowded else ChatFault()
+        fault = too_many(1) if crowded else due[0] if due else ChatFault()
         if fault.status is not None:
             return self._failed(fault)
         if refused := self._refused(asked):

@@ -105,6 +105,8 @@ def result(**changes: Any) -> RunResult:
             "in_scope": 2,
             "out_of_scope": 1,
             "collection": {"name": "robots", "points": 1234, "fingerprint": "c0ffee"},
+            "retriever": "QdrantRetriever",
+            "relevance": "collection",
             "embedding": "wordllama:l2",
             "dataset_fingerprint": "beef",
             "commit": "abc-dirty",

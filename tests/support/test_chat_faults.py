@@ -4,9 +4,9 @@ from email.utils import parsedate_to_datetime
 
 import pytest
 
-from tests.support.chat_faults import FAULTS, Output, Planned, When, too_many
+from tests.support.chat_faults import FAULTS, SPOKEN, Planned, When, said, too_many
 
-RIGHT = Output(text=json.dumps({"reason": "r", "classifications": [{"attributed": 1}], "verdict": 0, "rating": 2}))
+RIGHT = json.dumps({"reason": "r", "classifications": [{"attributed": 1}], "verdict": 0, "rating": 2})
 PROMPTS = [f"prompt {number}" for number in range(2000)]
 
 
@@ -44,21 +44,15 @@ def test_a_date_lies_as_many_seconds_ahead() -> None:
     assert too_many().headers() == {}
 
 
-def said(name: str) -> Output:
-    fault = FAULTS[name]
-    assert fault.says is not None
-    return fault.says(RIGHT)
+@pytest.mark.parametrize("name", SPOKEN)
+def test_what_the_model_says_is_not_what_is_right(name: str) -> None:
+    assert said(name, RIGHT) != RIGHT
 
 
 def test_what_the_model_says() -> None:
-    assert said("cut") == Output(text=RIGHT.text[: len(RIGHT.text) // 2], cut=True)
-    assert json.loads(said("verdict 7").text) == {
-        "reason": "r",
-        "classifications": [{"attributed": 7}],
-        "verdict": 7,
-        "rating": 7,
-    }
-    assert said("fenced").text == f"```json\n{RIGHT.text}\n```"
-    assert RIGHT.text in said("prose around").text != RIGHT.text
-    assert said("refusal").refused
-    assert said("empty").text == ""
+    wrong = {"reason": "r", "classifications": [{"attributed": 7}], "verdict": 7, "rating": 7}
+    assert json.loads(said("verdict 7", RIGHT)) == wrong
+    assert said("cut", RIGHT) == RIGHT[: len(RIGHT) // 2]
+    assert said("fenced", RIGHT) == f"```json\n{RIGHT}\n```"
+    assert RIGHT in said("prose around", RIGHT)
+    assert said("empty", RIGHT) == ""

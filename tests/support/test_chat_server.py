@@ -1,5 +1,8 @@
+import asyncio
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from time import monotonic, sleep
 from typing import Any
 
 import httpx
@@ -14,7 +17,7 @@ from ragas.metrics.collections.context_precision.util import ContextPrecisionOut
 
 from retrievers.config import EmbeddingConfig
 from retrievers.embeddings import make_embeddings
-from tests.support.chat_faults import PROTOCOL, REFUSAL, SPOKEN, When, too_many
+from tests.support.chat_faults import PROTOCOL, REFUSAL, SPOKEN, When, said, too_many
 from tests.support.chat_server import MODEL, SMALL_TALK, CohereChatServer
 from tests.support.cohere_server import KEY, vector
 from tests.support.one_question import CLAIM, ORACLE, REASON, RIGHT, USEFUL, USELESS, prompt
@@ -42,13 +45,13 @@ def chat(running: CohereChatServer) -> ChatCohere:
 
 
 def client(server: CohereChatServer, **values: Any) -> ChatCohere:
-    given = {"model": MODEL, "cohere_api_key": KEY, "timeout_seconds": 2.0} | values
+    given = {"model": MODEL, "cohere_api_key": KEY, "timeout_seconds": 20.0} | values
     return ChatCohere(base_url=server.url, temperature=0, **given)
 
 
-def ask(chat: ChatCohere, text: str, **values: Any) -> AIMessage:
+def ask(chat: ChatCohere, text: str, timeout: float = 20, **values: Any) -> AIMessage:
     """One attempt."""
-    options = {"max_retries": 0, "timeout_in_seconds": 0.5}
+    options = {"max_retries": 0, "timeout_in_seconds": timeout}
     answer = chat.invoke(text, request_options=options, **values)
     assert isinstance(answer, AIMessage)
     return answer
@@ -118,7 +121,7 @@ def test_a_fault_of_the_protocol_is_raised_once_by_the_client(
     server: CohereChatServer, chat: ChatCohere, name: str
 ) -> None:
     with server.faulty(name) as fault, pytest.raises(RAISED[name]) as raised:
-        ask(chat, prompt())
+        ask(chat, prompt(), timeout=0.5 if name == "slow" else 20)
     assert fault.hits == [1]
     assert len(server.chats) == 1
     if isinstance(raised.value, ApiError):
@@ -138,7 +141,7 @@ def test_the_client_waits_as_long_as_it_is_told(server: CohereChatServer, chat: 
 def test_a_fault_of_the_model_is_seen_by_the_client(server: CohereChatServer, chat: ChatCohere, name: str) -> None:
     with server.faulty(name) as fault:
         answer = ask(chat, prompt())
-    assert answer.text != RIGHT
+    assert answer.text == said(name, RIGHT)
     assert answer.response_metadata["finish_reason"] == ("MAX_TOKENS" if name == "cut" else "COMPLETE")
     assert fault.hits == [1]
 
@@ -185,20 +188,47 @@ def test_a_wrong_key_and_an_unknown_model(server: CohereChatServer) -> None:
         ask(client(server, model="command-z"), prompt())
 
 
-def test_counts_the_most_in_flight_and_takes_its_time(server: CohereChatServer, chat: ChatCohere) -> None:
-    server.latency = 0.2
-    with ThreadPoolExecutor(6) as pool:
-        answers = list(pool.map(lambda text: ask(chat, prompt(text)), [USEFUL] * 6))
-    assert {answer.text for answer in answers} == {RIGHT}
-    assert 2 <= server.peak <= 6
+@contextmanager
+def kept_waiting(server: CohereChatServer, chat: ChatCohere, count: int) -> Iterator[list[Future[AIMessage]]]:
+    """So many requests that are in flight until the block ends."""
+    with ThreadPoolExecutor(count) as pool, server.faulty("slow", When(calls=range(1, count + 1))):
+        waiting = [pool.submit(ask, chat, prompt()) for _ in range(count)]
+        deadline = monotonic() + 20
+        while server.in_flight < count and monotonic() < deadline:
+            sleep(0.005)
+        yield waiting
+
+
+def test_counts_those_in_flight_and_the_most_there_were(server: CohereChatServer, chat: ChatCohere) -> None:
+    with kept_waiting(server, chat, 6) as waiting:
+        assert server.in_flight == 6
+    assert {one.result().text for one in waiting} == {RIGHT}
+    ask(chat, prompt())
+    assert (server.in_flight, server.peak) == (0, 6)
 
 
 def test_more_than_its_capacity_is_told_to_wait(server: CohereChatServer, chat: ChatCohere) -> None:
-    server.latency, server.capacity = 0.3, 1
-    with ThreadPoolExecutor(4) as pool:
-        failed = list(pool.map(lambda _: _fails(chat), range(4)))
-    assert failed.count(False) >= 1
-    assert failed.count(True) >= 1
+    server.capacity = 2
+    with kept_waiting(server, chat, 2) as waiting:
+        with pytest.raises(TooManyRequestsError) as raised:
+            ask(chat, prompt())
+        assert (raised.value.headers or {})["retry-after"] == "1"
+    assert {one.result().text for one in waiting} == {RIGHT}
+
+
+def test_an_answer_takes_its_latency(server: CohereChatServer, chat: ChatCohere) -> None:
+    server.latency = 0.3
+    with pytest.raises(httpx.ReadTimeout):
+        ask(chat, prompt(), timeout=0.1)
+    assert ask(chat, prompt()).text == RIGHT
+
+
+def test_asked_on_an_event_loop(server: CohereChatServer) -> None:
+    async def all_at_once() -> list[AIMessage]:
+        chat = client(server)
+        return await asyncio.gather(*(chat.ainvoke(prompt()) for _ in range(4)))
+
+    assert {answer.text for answer in asyncio.run(all_at_once())} == {RIGHT}
 
 
 def test_one_address_also_embeds_and_reranks(server: CohereChatServer) -> None:

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ from langchain_openai.chat_models.base import OpenAIRefusalError
 from ragas.metrics.collections import ContextPrecisionWithReference, ContextRelevance
 from ragas.metrics.collections.context_precision.util import ContextPrecisionOutput
 
-from tests.support.chat_faults import PROTOCOL, REFUSAL, SPOKEN
+from tests.support.chat_faults import PROTOCOL, REFUSAL, SPOKEN, said
 from tests.support.chat_server import MODEL
 from tests.support.one_question import CLAIM, ORACLE, REASON, RIGHT, USEFUL, USELESS, prompt
 from tests.support.openai_server import OpenAIChatServer
@@ -36,7 +37,7 @@ def chat(running: OpenAIChatServer) -> ChatOpenAI:
 
 
 def client(server: OpenAIChatServer, **values: Any) -> ChatOpenAI:
-    given = {"model": MODEL, "api_key": server.key, "timeout": 0.5, "max_retries": 0, "seed": 7}
+    given = {"model": MODEL, "api_key": server.key, "timeout": 20, "max_retries": 0, "seed": 7}
     return ChatOpenAI(base_url=server.base_url, temperature=0, **(given | values))
 
 
@@ -95,10 +96,10 @@ RAISED = {
     "500": openai.InternalServerError,
     "502 HTML": openai.InternalServerError,
     "503": openai.InternalServerError,
-    "200 HTML": Exception,
+    "200 HTML": ValueError,
     "reset": openai.APIConnectionError,
     "torn": openai.APIConnectionError,
-    "truncated": Exception,
+    "truncated": json.JSONDecodeError,
     "slow": openai.APITimeoutError,
 }
 
@@ -108,7 +109,7 @@ def test_a_fault_of_the_protocol_is_raised_once_by_the_client(
     server: OpenAIChatServer, chat: ChatOpenAI, name: str
 ) -> None:
     with server.faulty(name) as fault, pytest.raises(RAISED[name]) as raised:
-        ask(chat, prompt())
+        ask(chat, prompt(), timeout=0.5 if name == "slow" else 20)
     assert fault.hits == [1]
     assert len(server.chats) == 1
     if isinstance(raised.value, openai.APIStatusError):
@@ -121,7 +122,7 @@ def test_a_fault_of_the_protocol_is_raised_once_by_the_client(
 def test_a_fault_of_the_model_is_seen_by_the_client(server: OpenAIChatServer, chat: ChatOpenAI, name: str) -> None:
     with server.faulty(name) as fault:
         answer = ask(chat, prompt())
-    assert answer.text != RIGHT
+    assert answer.text == said(name, RIGHT)
     assert answer.response_metadata["finish_reason"] == ("length" if name == "cut" else "stop")
     assert fault.hits == [1]
 
@@ -129,6 +130,11 @@ def test_a_fault_of_the_model_is_seen_by_the_client(server: OpenAIChatServer, ch
 def test_a_refusal_under_a_schema_has_a_field_of_its_own(server: OpenAIChatServer, chat: ChatOpenAI) -> None:
     with server.faulty("refusal"), pytest.raises(OpenAIRefusalError, match=REFUSAL):
         chat.with_structured_output(ContextPrecisionOutput).invoke(prompt())
+
+
+def test_a_cut_answer_in_a_format_is_an_error_of_the_client(server: OpenAIChatServer, chat: ChatOpenAI) -> None:
+    with server.faulty("cut"), pytest.raises(openai.LengthFinishReasonError):
+        ask(chat, prompt(), response_format={"type": "json_object"})
 
 
 def test_a_wrong_key_an_unknown_model_and_a_path(server: OpenAIChatServer) -> None:
