@@ -4,6 +4,7 @@ RetrievalError
 └── EvaluationError
     ├── DatasetError      golden data is missing, malformed or does not resolve; every fault is listed
     ├── ExperimentError   the experiment asks for something that does not exist or cannot be
+    ├── JudgeError        the judge cannot be built, refuses every call, or its store cannot be used
     └── TrackingError     MLflow cannot be reached or refuses
 """
 
@@ -30,6 +31,10 @@ class DatasetError(EvaluationError):
 
 class ExperimentError(EvaluationError):
     """The experiment asks for something that does not exist or cannot be."""
+
+
+class JudgeError(EvaluationError):
+    """The judge cannot be built, refuses every call, or its verdict store cannot be used."""
 
 
 class TrackingError(EvaluationError):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 LEVEL = 0.95
 Z = 1.959963984540054
@@ -26,6 +27,11 @@ class Interval:
     low: float | None = None
     high: float | None = None
     note: str = ""
+
+
+def total(values: Sequence[float] | NDArray[np.float64]) -> float:
+    """The sum, added pairwise as numpy does: of one array it is the same to the last bit however it was computed."""
+    return float(np.add.reduce(np.ascontiguousarray(values, dtype=float)))
 
 
 def wilson(successes: float, n: float) -> Interval:

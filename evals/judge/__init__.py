@@ -1,1 +1,1 @@
-"""Graded by a language model: what its verdicts are worth."""
+"""LLM-graded metrics: any chat model behind ragas, its verdicts kept, its cost bounded, its trust measured."""
