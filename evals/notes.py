@@ -2,17 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 
+from evals.judge.records import Judging
 from evals.records import LatencyPass, Observation, Observed
 
 SHOWN = 5
 
 
-def notes(observed: Observed, top_k: int) -> list[str]:
+def notes(observed: Observed, top_k: int, judging: Judging | None) -> list[str]:
     """All notes on a run, in the order of their weight for its reader.
 
     Args:
         observed: The run.
         top_k: How many chunks were asked for.
+        judging: What the judge said, None without one.
     """
     observations = observed.observations
     return [
@@ -22,6 +24,7 @@ def notes(observed: Observed, top_k: int) -> list[str]:
         *_on_few(observations, top_k),
         *_on_repeated(observations),
         *_on_latency(observed.latency),
+        *_on_judging(judging),
     ]
 
 
@@ -79,6 +82,13 @@ def _on_latency(passes: Sequence[LatencyPass]) -> Iterator[str]:
                 f"at concurrency {timed.concurrency} the results of {len(timed.differing)} queries differ from "
                 f"the serial ones: {', '.join(timed.differing[:SHOWN])}"
             )
+
+
+def _on_judging(judging: Judging | None) -> Iterator[str]:
+    if judging is None:
+        yield "there is no judge (judge.model): no LLM-graded metric was computed"
+    elif judging.incomplete:
+        yield f"not everything was judged: {judging.incomplete}"
 
 
 def _first(values: set[str] | set[str | None]) -> str:

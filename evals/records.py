@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from evals.dataset.relevance import Relevance
 from evals.dataset.schema import Case
 from retrievers.records import Candidates, RetrievedChunk
+
+if TYPE_CHECKING:
+    from evals.judge.records import Judging
+    from evals.judge.trust import Trust
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,6 +30,9 @@ class Failure:
 
 Score = float | Unscored | Failure
 """A finite number, or why there is none. Never NaN, never a silent 0."""
+MAX_FAILED_SHARE = 0.05
+VERDICT_METRIC = "queries/pass_rate"
+"""The share of the queries whose outcome is SUCCESS."""
 Outcome = Literal["SUCCESS", "PARTIAL_SUCCESS", "FAILURE"]
 
 
@@ -132,6 +139,11 @@ class Summary:
     bound_high: float | None = None
     note: str = ""
 
+    @property
+    def usable(self) -> bool:
+        """Whether few enough failed, at most 5%, for the value to stand for the run."""
+        return self.n_failed <= MAX_FAILED_SHARE * (self.n + self.n_failed)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gate:
@@ -185,6 +197,7 @@ class RunResult:
         scores: Metric to case id to score, for the metrics that score queries.
         facts: Fingerprints, versions, commit, seed, times: what makes runs comparable.
         notes: What a reader must know beside the figures.
+        judging: What the judge said, None without a judge; `trust`, how far to trust it.
     """
 
     name: str
@@ -196,3 +209,5 @@ class RunResult:
     gates: Sequence[Gate]
     validation: ValidationReport
     notes: Sequence[str] = ()
+    judging: "Judging | None" = None
+    trust: "Trust | None" = None

@@ -16,6 +16,7 @@ from retrievers.command import (
     progress_bar,
     run,
     set_up_logging,
+    user_path,
 )
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError
@@ -47,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("query", help="what to look for")
     search.add_argument("--json", action="store_true", help="print the whole session as JSON")
     index = commands.add_parser("index", help="index a folder of pages", description="Index Docusaurus Markdown pages.")
-    index.add_argument("folder", type=Path, help="folder of .md and .mdx pages")
+    index.add_argument("folder", type=user_path, help="folder of .md and .mdx pages")
     index.add_argument("--base-url", default="/docs", help="what page addresses begin with (default: /docs)")
     index.add_argument("--max-tokens", type=_budget, default=256, help="token budget of a chunk (default: 256)")
     index.add_argument("--skip-broken", action="store_true", help="index the other pages when some are broken")
@@ -55,9 +56,10 @@ def _parser() -> argparse.ArgumentParser:
     inspect = commands.add_parser(
         "inspect", help="look at a collection", description="Show a collection and propose a map."
     )
-    for command in (search, index, inspect):
-        command.add_argument("--config", type=Path, help="retriever settings as YAML")
-        add_logging_flags(command)
+    result_alone = "print the result and errors alone: no progress, no warnings of the log"
+    for command, quiet in ((search, result_alone), (index, "print nothing but errors"), (inspect, result_alone)):
+        command.add_argument("--config", type=user_path, metavar="FILE", help="retriever settings as YAML")
+        add_logging_flags(command, quiet=quiet)
         add_flags(command, RetrieverConfig)
     return parser
 
@@ -69,7 +71,7 @@ def _budget(text: str) -> int:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file)
+    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
     env = environment(os.environ)
     layers = [environment_layer(env)]
     if namespace.config:
@@ -108,23 +110,17 @@ def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
 def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
     from retrievers.connection import location, open_client
     from retrievers.embeddings import make_embeddings
-    from retrievers.indexing.index import index_corpus, read_corpus
+    from retrievers.indexing.index import IndexOptions, index_corpus, read_corpus
 
+    options = IndexOptions(
+        max_tokens=namespace.max_tokens, skip_broken=namespace.skip_broken, replace=namespace.replace
+    )
     corpus = read_corpus(namespace.folder, namespace.base_url)
     embeddings = make_embeddings(config.embedding, env)
     client = open_client(config.store, env, create=True)
     try:
         with progress_bar(shown=not namespace.quiet) as progress:
-            report = index_corpus(
-                client,
-                config,
-                embeddings,
-                corpus,
-                max_tokens=namespace.max_tokens,
-                skip_broken=namespace.skip_broken,
-                replace=namespace.replace,
-                progress=progress,
-            )
+            report = index_corpus(client, config, embeddings, corpus, options, progress)
     finally:
         client.close()
     for fault in report.skipped:

@@ -40,12 +40,27 @@ Rerank = Literal["none", "cross-encoder", "mmr", "rrf"]
 
 
 class Settings(BaseModel):
-    """Base of all settings: frozen, unknown names refused, defaults checked."""
+    """Base of all settings: frozen, unknown names refused, defaults checked, `~` in a path the user's home."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
+    @field_validator("*")
+    @classmethod
+    def _at_home(cls, value: Any) -> Any:
+        if not isinstance(value, Path):
+            return value
+        try:
+            return value.expanduser()
+        except RuntimeError:
+            raise ValueError(f"there is no home folder for {value.parts[0]!r}; write the path out") from None
 
-def _address(url: str, example: str, key: str) -> str:
+
+def address(url: str, example: str, key: str) -> str:
+    """A server's address, without the slash at its end.
+
+    Raises:
+        ValueError: It is none, or carries credentials; `example` shows one, `key` says where a key belongs.
+    """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in url):
         raise ValueError(f"expected an http:// or https:// address such as {example}")
@@ -80,7 +95,7 @@ class StoreConfig(Settings):
     @field_validator("url")
     @classmethod
     def _url_without_secrets(cls, url: str | None) -> str | None:
-        return None if url is None else _address(url, "http://localhost:6333", "QDRANT_API_KEY")
+        return None if url is None else address(url, "http://localhost:6333", "QDRANT_API_KEY")
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -102,7 +117,7 @@ class ModelConfig(Settings):
     @field_validator("base_url")
     @classmethod
     def _url_without_secrets(cls, url: str | None) -> str | None:
-        return None if url is None else _address(url, "https://api.cohere.com", "COHERE_API_KEY")
+        return None if url is None else address(url, "https://api.cohere.com", "COHERE_API_KEY")
 
     @model_validator(mode="after")
     def _model_for_python(self) -> Self:
@@ -141,6 +156,19 @@ class MetadataConfig(Settings):
     nested_under: str = Field("metadata", description="payload key that holds the other fields; '' if they are flat")
     map: Mapping[str, str] = Field(default_factory=dict, description="field name: payload key, where they differ")
     required: tuple[str, ...] = Field(REQUIRED_METADATA, description="fields that every chunk must have")
+
+    @property
+    def layout(self) -> dict[str, Any]:
+        """Under which payload keys text and fields are, as a collection that `retrievers index` made records it."""
+        moved = {name: key for name, key in self.map.items() if key != name}
+        return {"text_key": self.text_key, "nested_under": self.nested_under, "map": moved}
+
+    def unread(self, layout: Mapping[str, Any]) -> dict[str, Any]:
+        """What of a recorded layout these settings would miss; a field that `map` names is on purpose read there."""
+        own = self.layout
+        missed = {key: layout[key] for key in ("text_key", "nested_under") if layout[key] != own[key]}
+        moved = {n: key for n, key in layout["map"].items() if n not in self.map and ALIASES.get(key) != n}
+        return missed | ({"map": moved} if moved else {})
 
     @field_validator("map")
     @classmethod

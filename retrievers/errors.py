@@ -131,8 +131,9 @@ class IndexingError(RetrievalError):
 
 
 def redacted(text: str) -> str:
-    """A text without the credentials and query values of the addresses in it."""
+    """A text without the credentials and query values of the addresses in it, and without bearer tokens."""
     text = re.sub(r"://[^\s'\"]*@", "://***@", text)
+    text = re.sub(r"\b(bearer\s+)[\w.~+/=-]+", r"\1***", text, flags=re.IGNORECASE)
     return re.sub(r"([?&][\w.-]+=)[^\s&'\"]+", r"\1***", text)
 
 

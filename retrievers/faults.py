@@ -26,12 +26,12 @@ def is_transient(error: BaseException) -> bool:
     if isinstance(error, httpx.TimeoutException):
         return True
     passing = (httpx.ConnectError, httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
-    return isinstance(error, passing) and not any(_lasts(cause) for cause in _causes(error))
+    return isinstance(error, passing) and not any(_lasts(cause) for cause in causes(error))
 
 
 def is_untrusted(error: BaseException) -> bool:
     """Whether a server's certificate was refused."""
-    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _causes(error))
+    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes(error))
 
 
 def timed_out(error: BaseException) -> bool:
@@ -95,7 +95,8 @@ def _until(date: str) -> float | None:
     return max(0.0, moment.timestamp() - time.time())
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and what it came from, each once, the error itself first."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 
 from retrievers.config import TABLE
 from retrievers.errors import ConfigError, nearest
+from retrievers.plain_yaml import load
 
 Model = TypeVar("Model", bound=BaseModel)
 ENVIRONMENT: Mapping[str, str] = {
@@ -69,13 +70,13 @@ def environment_layer(env: Mapping[str, str], prefix: str = "") -> Layer:
 
 
 def file_layer(path: Path, model: type[BaseModel]) -> Layer:
-    """The settings of a YAML file; relative paths in it are taken from the file's own folder.
+    """The settings of a YAML file; relative paths in it are taken from the file's own folder, `~` is left standing.
 
     Raises:
         ConfigError: The file cannot be read, is not YAML, or is not a mapping.
     """
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except yaml.YAMLError as error:
@@ -87,7 +88,7 @@ def file_layer(path: Path, model: type[BaseModel]) -> Layer:
     if clash:
         raise ConfigError(f"{path}: {clash[0]} is given a value and {clash[1]} as well; expected one of them")
     for name, info in leaves(model).items():
-        if _is_path(info) and isinstance(flat.get(name), str):
+        if _is_path(info) and isinstance(flat.get(name), str) and not flat[name].startswith("~"):
             flat[name] = str((path.parent / flat[name]).resolve())
     return Layer(label=str(path), values=nest(flat))
 
@@ -236,7 +237,7 @@ def _text_or_mapping(name: str, raw: str) -> Any:
     if not raw.lstrip().startswith("{"):
         return raw
     try:
-        return yaml.safe_load(raw)
+        return load(raw)
     except yaml.YAMLError as error:
         raise ConfigError(f"--{name.replace('_', '-')}: {raw!r} is not valid YAML: {error}") from error
 

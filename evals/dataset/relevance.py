@@ -40,6 +40,12 @@ def labelled_ids(cases: Sequence[Case]) -> list[str]:
     return sorted({key for case in cases for key, grade in case.relevant_ids.items() if grade > 0})
 
 
+def unplaced_verdicts(cases: Sequence[Case], chunks: Sequence[Chunk]) -> list[tuple[str, str]]:
+    """Case id and chunk id of human verdicts on chunks that are not among these, as after cutting pages otherwise."""
+    known = {chunk.chunk_id for chunk in chunks}
+    return [(case.id, chunk_id) for case in cases for chunk_id in case.human_verdicts if chunk_id not in known]
+
+
 def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str, str]) -> dict[str, Relevance]:
     """Find the relevant chunks of every case.
 

@@ -68,6 +68,16 @@ def test_an_imported_file_is_valid(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "1 cases with 1 relevant documents" in capsys.readouterr().out
 
 
+def test_quiet_says_nothing_but_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = golden(tmp_path, {"id": "a", "query": "how?", "in_scope": False})
+    capsys.readouterr()
+    assert main(["validate", str(file), "--quiet", "--log-file", str(tmp_path / "log")]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert (tmp_path / "log").exists()
+    assert main(["validate", str(tmp_path / "none.jsonl"), "--quiet"]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
 def test_init_writes_skeletons_that_validate_once_filled_in(docs: Path, tmp_path: Path) -> None:
     store = ["--store.path", str(tmp_path / "store"), "--collection", "mine"]
     assert retrievers(["index", str(docs), *store, "--quiet"]) == 0

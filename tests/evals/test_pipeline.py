@@ -17,6 +17,8 @@ from retrievers.retriever import QdrantRetriever
 from tests.support.embeddings import Counting
 from tests.support.experiment import CASES, SETTINGS, Experiment, make_experiment, settings, silent
 
+NO_JUDGE = "there is no judge (judge.model): no LLM-graded metric was computed"
+
 
 def run(config: ExperimentConfig, **facts: Any) -> RunResult:
     index_if_stale(config, {}, silent)
@@ -78,7 +80,7 @@ def test_the_result_says_what_ran_and_whether_its_criteria_hold(result: RunResul
     assert result.config == dump(settings(made, criteria={"ranking/hit_rate_at_5": ">= 0.7"}))
     assert result.facts == {"seen": "before"}
     assert [(gate.metric, gate.figure, gate.passed) for gate in result.gates] == [("ranking/hit_rate_at_5", 0.75, True)]
-    assert result.notes == []
+    assert result.notes == [NO_JUDGE]
 
 
 def test_running_again_gives_the_same_scores(result: RunResult, made: Experiment) -> None:
@@ -96,7 +98,7 @@ def test_running_again_gives_the_same_scores(result: RunResult, made: Experiment
 )
 def test_a_kind_of_query_that_is_missing_is_noted(made: Experiment, ids: Sequence[str], note: str) -> None:
     result = run(settings(made, dataset__ids=ids))
-    assert len(result.notes) == 1
+    assert len(result.notes) == 2 and result.notes[1] == NO_JUDGE
     assert note in result.notes[0]
     lacking = "ranking/mrr_at_10" if ids[0] == "france" else "scope/abstention"
     summary = next(s for s in result.summaries if s.metric == lacking)

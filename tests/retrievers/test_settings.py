@@ -162,6 +162,23 @@ def test_a_relative_path_in_a_file_is_taken_from_its_folder(written: str, expect
     assert layer.values == {"store": {"path": expected.format(folder=tmp_path, parent=tmp_path.parent)}}
 
 
+def test_a_tilde_is_the_users_home_wherever_a_path_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    written = file_layer(yaml(tmp_path, "store: {path: ~/db}"), RetrieverConfig)
+    assert build(RetrieverConfig, [written]).store.path == Path("/home/ada/db")
+    given = build(RetrieverConfig, [flags("--store.path", "~/db", "--cache.path", "~")])
+    assert (given.store.path, given.cache.path) == (Path("/home/ada/db"), Path("/home/ada"))
+    here = file_layer(yaml(tmp_path, "store: {path: ./~/db}"), RetrieverConfig)
+    assert build(RetrieverConfig, [here]).store.path == tmp_path / "~" / "db"
+
+
+def test_the_home_of_nobody_is_refused() -> None:
+    assert faults(flags("--store.path", "~nobody-of-that-name/db")) == [
+        "store.path: there is no home folder for '~nobody-of-that-name'; write the path out, "
+        "got '~nobody-of-that-name/db' (set by the command line)"
+    ]
+
+
 def test_a_relative_path_in_a_flag_is_taken_as_it_is() -> None:
     assert build(RetrieverConfig, [flags("--store.path", "db")]).store.path == Path("db")
 
