@@ -5,6 +5,7 @@ RetrievalError
     ├── DatasetError      golden data is missing, malformed or does not resolve; every fault is listed
     ├── ReportError       a report of a run is missing, broken, of another version, or not to be compared with another
     ├── ExperimentError   the experiment asks for something that does not exist or cannot be
+    ├── JudgeError        the judge cannot be built, refuses every call, or its store cannot be used
     └── TrackingError     MLflow cannot be reached or refuses
 """
 
@@ -43,6 +44,10 @@ class ReportError(EvaluationError):
 
 class ExperimentError(EvaluationError):
     """The experiment asks for something that does not exist or cannot be."""
+
+
+class JudgeError(EvaluationError):
+    """The judge cannot be built, refuses every call, or its verdict store cannot be used."""
 
 
 class TrackingError(EvaluationError):

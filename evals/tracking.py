@@ -19,6 +19,7 @@ from evals.records import RunResult, Summary
 from evals.report.document import rows
 from evals.report.terminal import description
 from retrievers.errors import ConfigError, RetrievalError, redacted
+from retrievers.present import score_text
 from retrievers.settings import flatten, tables
 
 if TYPE_CHECKING:
@@ -211,8 +212,9 @@ def _tags(result: RunResult) -> dict[str, str]:
         "criteria.failed": ", ".join(gate.metric for gate in result.gates if not gate.passed) or "none",
     }
     tags["mlflow.note.content"] = description(result)
+    tags |= {"retriever": facts["retriever"], "relevance": facts["relevance"]}
     tags |= {f"version.{name}": value for name, value in facts["versions"].items()}
-    return {key: str(value) for key, value in tags.items()}
+    return {key: str(value) for key, value in tags.items() if value is not None}
 
 
 def _table(result: RunResult) -> dict[str, list[Any]]:
@@ -227,7 +229,7 @@ def _table(result: RunResult) -> dict[str, list[Any]]:
             "outcome": row["outcome"],
             "reasons": "; ".join(row["reasons"]),
             "top_score": row["top_score"],
-            "retrieved": "\n".join(f"{h['rank']}. {h['score']:.3f} {h['source']}" for h in row["retrieved"]),
+            "retrieved": "\n".join(f"{h['rank']}. {score_text(h['score'])} {h['source']}" for h in row["retrieved"]),
             "time_ms": row["time_ms"],
         }
         flat |= {name: _cell(row["scores"].get(name)) for name in names}

@@ -75,6 +75,11 @@ def session_text(session: RetrievalSession, *, verbose: bool = False) -> str:
     return "\n".join([*lines, *_summary(session)])
 
 
+def score_text(score: float | None) -> str:
+    """A score with three decimals, or a dash as wide where the retriever gives none."""
+    return "  –  " if score is None else f"{score:.3f}"
+
+
 def collection_text(info: CollectionInfo, keys: Sequence[PayloadKey], proposal: Proposal) -> str:
     """A collection for the terminal: size, vectors, recorded model, payload keys, the proposed `metadata` setting."""
     recorded = info.manifest.get("embedding")
@@ -113,7 +118,7 @@ def _result(found: RetrievedChunk, verbose: bool) -> list[str]:
     before = ""
     if found.original_rank is not None and found.original_score is not None:
         before = f"  (before reranking: {found.original_rank}, {found.original_score:.3f})"
-    lines = [f"{found.rank:>2}  {found.score:.3f}  {found.source}{before}", f"{indent}{found.breadcrumb}"]
+    lines = [f"{found.rank:>2}  {score_text(found.score)}  {found.source}{before}", f"{indent}{found.breadcrumb}"]
     if verbose:
         scores = ", ".join(f"{name} {score:.3f}" for name, score in found.scores.items())
         return [*lines, f"{indent}{scores}", *(f"{indent}{line}" for line in found.chunk.text.split("\n")), ""]
@@ -122,7 +127,7 @@ def _result(found: RetrievedChunk, verbose: bool) -> list[str]:
 
 
 def _how(parameters: Mapping[str, Any]) -> str:
-    known = (parameters.get(name) for name in ("mode", "fusion", "rerank"))
+    known = (parameters.get(name) for name in ("python", "mode", "fusion", "rerank"))
     filters = f"where {parameters['filters']}" if parameters.get("filters") else None
     return ", ".join(str(part) for part in (*known, filters) if part)
 
@@ -131,12 +136,17 @@ def _summary(session: RetrievalSession) -> list[str]:
     timings, confidence, parameters = session.timings, session.confidence, session.parameters
     stages = {"embed": timings.embed_ms, "search": timings.search_ms, "rerank": timings.rerank_ms}
     spent = ", ".join(f"{name} {value:.1f} ms" for name, value in stages.items() if value is not None)
+    threshold = parameters.get("threshold")
+    settings = [
+        _how(parameters),
+        f"top_k {parameters.get('top_k')}",
+        "no threshold" if threshold is None else f"threshold {threshold:g}",
+        parameters.get("collection"),
+    ]
     lines = [
         f"{len(session.chunks)} returned of {session.candidates_found} found, "
-        f"{session.filtered_out} below the threshold"
-        f" · {_how(parameters)} · top_k {parameters.get('top_k')} · threshold {parameters.get('threshold'):g}"
-        f" · {parameters.get('collection')}",
-        f"{timings.total_ms:.1f} ms ({spent})",
+        f"{session.filtered_out} below the threshold · " + " · ".join(str(part) for part in settings if part),
+        f"{timings.total_ms:.1f} ms" + (f" ({spent})" if spent else ""),
     ]
     if confidence and confidence.average is not None:
         lines.append(f"Confidence {confidence.level}: {confidence.reason}; average score {confidence.average:.2f}")

@@ -121,7 +121,7 @@ def in_order(chunks: Sequence[RetrievedChunk]) -> tuple[RetrievedChunk, ...]:
 
     A collection made elsewhere may give several points one chunk id; the point id then decides.
     """
-    ordered = sorted(chunks, key=lambda found: (-found.score, found.chunk.chunk_id, found.chunk.point_id))
+    ordered = sorted(chunks, key=lambda found: (-found.known_score, found.chunk.chunk_id, found.chunk.point_id))
     return tuple(replace(found, rank=place) for place, found in enumerate(ordered, 1))
 
 
@@ -225,8 +225,8 @@ def _fused(
 ) -> tuple[RetrievedChunk, ...]:
     """One query's two sides as one list. `cosines` and `terms` hold, by point id, what the other side did not find."""
     chunks = {c.chunk.point_id: c for c in (*right, *left)}
-    meaning = {c.chunk.point_id: c.score for c in left}
-    keyword = {c.chunk.point_id: c.score for c in right}
+    meaning = {c.chunk.point_id: c.known_score for c in left}
+    keyword = {c.chunk.point_id: c.known_score for c in right}
     cosines_of = {i: meaning.get(i, cosines.get(i, 0.0)) for i in chunks}
     terms_of = {i: keyword.get(i, terms.get(i, 0.0)) for i in chunks}
     weights = (config.semantic_weight, 1 - config.semantic_weight)

@@ -27,7 +27,7 @@ class Selection:
 def select(
     candidates: Sequence[RetrievedChunk],
     top_k: int,
-    threshold: float,
+    threshold: float | None,
     *,
     on: Literal["semantic", "final"] = "semantic",
     group_by: str | None = None,
@@ -37,12 +37,12 @@ def select(
     Args:
         candidates: In their order.
         top_k: Most chunks to keep.
-        threshold: Least score, 0 to 1, inclusive.
+        threshold: Least score, 0 to 1, inclusive; None to keep whatever was found.
         on: Which score: the cosine similarity, or the final one.
         group_by: A field of which each value is kept once, with its first candidate; a chunk without it stands alone.
     """
-    reached = [c for c in candidates if _score(c, on) >= threshold]
-    below = [c for c in candidates if _score(c, on) < threshold]
+    below = [] if threshold is None else [c for c in candidates if _score(c, on) < threshold]
+    reached = candidates if threshold is None else [c for c in candidates if _score(c, on) >= threshold]
     kept = _first_of_each(reached, group_by) if group_by else reached
     chunks = tuple(replace(found, rank=place) for place, found in enumerate(kept[:top_k], 1))
     return Selection(
@@ -54,7 +54,7 @@ def select(
 
 
 def _score(found: RetrievedChunk, on: Literal["semantic", "final"]) -> float:
-    return found.scores["semantic"] if on == "semantic" else found.score
+    return found.scores["semantic"] if on == "semantic" else found.known_score
 
 
 def _first_of_each(candidates: Sequence[RetrievedChunk], field: str) -> list[RetrievedChunk]:

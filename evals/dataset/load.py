@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 LABELS = {"query_type", "tags", "split"}
 MAX_FAULTS_SHOWN = 50
+BY_CHUNK = ("relevant_ids", "human_verdicts")
+"""Fields whose keys are chunk ids. A table would make a column of each key, so there they are JSON text."""
 SHOWN = 80
 """Characters of a wrong value that a message shows."""
 
@@ -44,7 +46,7 @@ class GoldenSet:
         from datasets import Dataset
 
         return Dataset.from_list(
-            [case.model_dump() | {"relevant_ids": json.dumps(case.relevant_ids)} for case in self.cases]
+            [case.model_dump() | {name: json.dumps(getattr(case, name)) for name in BY_CHUNK} for case in self.cases]
         )
 
 
@@ -129,10 +131,17 @@ def case_fingerprint(case: Case) -> str:
 
 
 def fingerprint(cases: Sequence[Case]) -> str:
-    """SHA-256 over the content of cases, in the order of their ids."""
-    rows = sorted((case.model_dump(mode="json") for case in cases), key=lambda row: str(row["id"]))
+    """SHA-256 over the content of cases, in the order of their ids.
+
+    `human_verdicts` count only where there are any: cases without keep the fingerprint they had before the field was.
+    """
+    rows = sorted((_content(case) for case in cases), key=lambda row: str(row["id"]))
     text = json.dumps(rows, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _content(case: Case) -> dict[str, Any]:
+    return case.model_dump(mode="json", exclude=None if case.human_verdicts else {"human_verdicts"})
 
 
 def _file_rows(path: Path | None) -> Iterator[tuple[str, Any]]:
@@ -178,10 +187,9 @@ def _hub_rows(config: DatasetConfig) -> Iterator[tuple[str, Any]]:
         ) from error
     for number, row in enumerate(rows, 1):
         values = _present(row)
-        if isinstance(values.get("relevant_ids"), str):
-            values["relevant_ids"] = _parse(values["relevant_ids"])
-        bad = values.get("relevant_ids")
-        yield f"{config.hub}:{number}", bad if isinstance(bad, Exception) else values
+        values |= {name: _parse(values[name]) for name in BY_CHUNK if isinstance(values.get(name), str)}
+        bad = next((values[name] for name in BY_CHUNK if isinstance(values.get(name), Exception)), None)
+        yield f"{config.hub}:{number}", bad or values
 
 
 def _present(value: Any) -> Any:

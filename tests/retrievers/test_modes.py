@@ -162,7 +162,7 @@ def test_the_order_is_total_and_the_same_every_time(retriever: QdrantRetriever) 
         assert [c.rank for c in candidates] == list(range(1, len(candidates) + 1))
         assert len(set(ids(candidates))) == len(candidates)
         if retriever.settings.rerank != "mmr":
-            keys = [(-c.score, c.chunk.chunk_id) for c in candidates]
+            keys = [(-c.known_score, c.chunk.chunk_id) for c in candidates]
             assert all(one < other for one, other in pairwise(keys))
         assert untimed(found_by(retriever, query)) == untimed(candidates)
 
@@ -172,7 +172,7 @@ def test_scores_are_on_the_scale_that_the_settings_tell(retriever: QdrantRetriev
         for found in found_by(retriever, query):
             assert found.score_scale == retriever.settings.score_scale
             if found.score_scale in ("cosine", "weighted", "rerank"):
-                assert 0 <= found.score <= 1
+                assert 0 <= found.known_score <= 1
 
 
 def test_ranks_and_scores_from_before_reranking_stay_visible(
@@ -393,7 +393,7 @@ def test_the_threshold_may_read_what_the_cross_encoder_says(opened: QdrantRetrie
     way = {"mode": "hybrid", "rerank": "cross-encoder", "threshold_on": "final", "threshold": 0.5}
     session = in_way(opened, way).search(QUERIES[0])
     assert session.chunks and session.filtered_out
-    assert min(c.score for c in session.chunks) >= 0.5 > max(c.score for c in session.below_threshold)
+    assert min(c.known_score for c in session.chunks) >= 0.5 > max(c.known_score for c in session.below_threshold)
 
 
 def test_the_threshold_cannot_read_what_the_cross_encoder_does_not_say(opened: QdrantRetriever) -> None:

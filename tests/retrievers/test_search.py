@@ -59,7 +59,7 @@ class World:
     def found(self, query: Sequence[float], depth: int) -> list[tuple[str, float]]:
         (candidates,) = search.semantic(self.client, CONFIG, [query], depth)
         assert [c.rank for c in candidates] == list(range(1, len(candidates) + 1))
-        return [(c.chunk.chunk_id, c.score) for c in candidates]
+        return [(c.chunk.chunk_id, c.known_score) for c in candidates]
 
 
 @pytest.fixture(scope="module", params=[(0, 1, 2), (1, 40, 2), (2, 97, 3), (3, 150, 8)], ids=str)
@@ -206,8 +206,8 @@ def test_the_order_is_score_descending_then_chunk_id(
 def test_the_order_is_total_and_does_not_depend_on_the_order_given(scored: list[tuple[str, float]]) -> None:
     found = ranked(*scored)
     assert ranked(*reversed(scored)) == found
-    assert all(0 <= c.score <= 1 for c in found)
-    assert all((-a.score, a.chunk.chunk_id) < (-b.score, b.chunk.chunk_id) for a, b in pairwise(found))
+    assert all(0 <= c.known_score <= 1 for c in found)
+    assert all((-a.known_score, a.chunk.chunk_id) < (-b.known_score, b.chunk.chunk_id) for a, b in pairwise(found))
 
 
 # Reading without searching
