@@ -63,7 +63,7 @@ EXIT_FAILED = 1
 
 @dataclass
 class Outcome:
-    """What is left to write and to say of a run: its reports, why it is incomplete, the grid that it is a cell of."""
+    """What is left to write and say: where reports go, why the run is incomplete, and the grid that it is a cell of."""
 
     report: Path | None = None
     junit: Path | None = None
