@@ -91,7 +91,7 @@ def test_says_what_it_is_and_what_was_not_known(run: Run) -> None:
     assert "Note: the retriever's chunks cannot be listed: a returned chunk is relevant when it holds at least" in flat
     facts = report()["facts"]
     assert (facts["retriever"], facts["relevance"], facts["embedding"]) == ("Overlap", "returned", None)
-    assert facts["collection"] == {"name": None, "points": None, "fingerprint": None}
+    assert facts["collection"] is None
     assert report()["config"]["retriever"]["python"] == f"{HERE}:plain"
     assert set(report()["config"]["retriever"]) == {"python", "top_k", "candidates", "metadata", "include_metadata"}
 
