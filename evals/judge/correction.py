@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evals import stats
-from evals.judge.estimate import Estimate, Floats, finite_interval, queries
+from evals.judge.estimate import AT_ONCE, Estimate, Floats, finite_interval, queries
 from evals.records import Failure, Observation, Score, Unscored
 from evals.stats import SAME, Interval
 
@@ -142,7 +142,7 @@ def _interval(y: Floats, f: Floats, others: Floats, seed: int) -> Interval:
         (np.arange(len(y)), np.arange(len(others))),
         lambda seen, unseen, axis: power_tuned(y[seen], f[seen], others[unseen])[0],
         n_resamples=stats.RESAMPLES,
-        batch=1_000,
+        batch=max(1, AT_ONCE // (len(y) + len(others))),
         vectorized=True,
         method="BCa",
         rng=np.random.default_rng(seed),

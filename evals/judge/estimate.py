@@ -30,7 +30,7 @@ class Estimate:
         n: How many verdicts (or scores) it is over.
         n_queries: How many queries these belong to.
         n_unscored: How many could not be scored; `n_failed`, how many failed.
-        bound_low: The value if all that failed had been wrong, `bound_high` if right; None when nothing failed.
+        bound_low: The least that the value could be, had nothing failed, `bound_high` the most; None when nothing did.
     """
 
     value: float | None

@@ -3,7 +3,7 @@
 import numpy as np
 
 from evals import stats
-from evals.judge.estimate import NO_INTERVAL, Estimate, Floats, finite_interval, queries
+from evals.judge.estimate import AT_ONCE, NO_INTERVAL, Estimate, Floats, finite_interval, queries
 from evals.stats import Interval
 
 
@@ -78,7 +78,7 @@ def kappa_interval(table: Floats, seed: int) -> Interval:
         (np.arange(len(table)),),
         lambda picks, axis: cohens_kappa(table[picks].sum(axis=-2)),
         n_resamples=stats.RESAMPLES,
-        batch=1_000,
+        batch=max(1, AT_ONCE // len(table)),
         vectorized=True,
         method="BCa",
         rng=np.random.default_rng(seed),
