@@ -293,3 +293,11 @@ def test_headings_are_looked_up_in_the_pages(run: Run, made: Experiment, capsys:
     done = run("under_other_keys", *mapped)
     assert done.code == 2
     assert "evidence names a heading and no quote (case 'head')" in done.err
+
+
+def test_a_plan_counts_its_searches(run: Run) -> None:
+    done = run("plain", "--plan", "--metrics", "latency/total_*,determinism/*")
+    assert (done.code, done.err) == (0, "")
+    said = f"searches by python {HERE}:plain, whatever they call: 6 for candidates (this plan has made them)"
+    assert said in " ".join(done.out.split())
+    assert "embeddings by" not in done.out
