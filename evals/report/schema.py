@@ -49,7 +49,7 @@ class Facts(_Section):
     out_of_scope: int = Field(ge=0, description="of them, those that the documents do not answer")
     collection: CollectionFacts | None = Field(None, description="the collection that was searched")
     retriever: str | None = Field(None, description="class of the retriever")
-    relevance: str | None = Field(None, description="against what relevance was resolved: collection or results")
+    relevance: str | None = Field(None, description="against what relevance was resolved: the collection, or what was returned")
     embedding: str | None = Field(None, description="provider:model of the embedding")
     judge: dict[str, Any] | None = Field(None, description="provider, model and parameters of the judge")
     versions: dict[str, str] = Field(description="Python's version and those of the libraries that scores depend on")
