@@ -10,9 +10,10 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ from retrievers.command import (
     set_up_logging,
     user_path,
 )
-from retrievers.config import dump
+from retrievers.config import RetrieverConfig, dump
 from retrievers.settings import (
     Layer,
     add_flags,
@@ -46,7 +47,11 @@ from retrievers.settings import (
 
 if TYPE_CHECKING:
     from evals.dataset.load import GoldenSet
+    from evals.grid.axes import Plan
+    from evals.grid.build import Retrieved
+    from evals.grid.pipeline import GridResult
     from evals.judge.judge import Judge
+    from evals.pipeline import Grounds
     from evals.records import RunResult
     from evals.tracking import Tracker
     from retrievers.protocol import Retriever
@@ -58,10 +63,11 @@ EXIT_FAILED = 1
 
 @dataclass
 class Outcome:
-    """What is left to say after a run: where its report is, and why it is incomplete."""
+    """What is left to say after a run: where its report is, why it is incomplete, and the grid that it is a cell of."""
 
     report: Path | None = None
     incomplete: str = ""
+    grid: "GridResult | None" = None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -138,9 +144,11 @@ def _run(
     from evals import facts, tracking
     from evals.dataset.load import load_golden
     from evals.errors import TrackingError
+    from evals.grid.pipeline import retrieve
     from evals.pipeline import evaluate, ground
 
     _check_metrics(config)
+    planned = _sweep(config)
     golden = load_golden(config.dataset)
     name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     outcome = Outcome(report=namespace.output)
@@ -151,25 +159,58 @@ def _run(
     for file in (outcome.report, namespace.export):
         check_writable(file)
     with progress_bar(shown=not namespace.quiet) as progress, _judge(config, env, progress) as judge:
-        retriever, sources = _open(config, env, progress)
-        with retriever:
-            grounds = ground(golden, retriever, sources)
+        with _opened(config, planned, env, progress) as (retrievers, sources):
+            grounds = ground(golden, retrievers[0], sources)
             tracker = None
             if config.tracking.enabled:
                 try:
-                    tracker = tracking.start(config.tracking, name, _parameters(config, retriever))
+                    tracker = tracking.start(config.tracking, name, _parameters(config, retrievers[0]))
                 except TrackingError as error:
                     log.debug("MLflow failed", exc_info=True)
                     outcome.incomplete = str(error)
 
             def work() -> "RunResult":
-                known = facts.gather(config, golden, retriever)
-                return evaluate(config, golden, grounds, retriever, sources, known, progress, judge)
+                known = facts.gather(config, golden, retrievers[0])
+                if planned is None:
+                    return evaluate(config, golden, grounds, retrievers[0], sources, known, progress, judge)
+                find = partial(retrieve, config, planned, golden, grounds, retrievers, progress)
+                return _grid(config, planned, find, grounds, sources, known, judge, outcome)
 
             result = _evaluate(work, golden, tracker, outcome)
-    if namespace.export:
-        write(namespace.export, yaml.safe_dump(_portable(config), sort_keys=False))
+    if namespace.export and (outcome.grid is None or outcome.grid.chosen is not None):
+        settings = config.retriever if outcome.grid is None else outcome.grid.settings
+        write(namespace.export, yaml.safe_dump(_portable(settings), sort_keys=False))
     return result, outcome
+
+
+def _grid(
+    config: ExperimentConfig,
+    planned: "Plan",
+    find: Callable[[], "Sequence[Retrieved]"],
+    grounds: "Grounds",
+    sources: Any,
+    known: Mapping[str, Any],
+    judge: "Judge | None",
+    outcome: Outcome,
+) -> "RunResult":
+    """The chosen cell of a grid as a run; the grid is left with the outcome."""
+    from evals.grid.pipeline import evaluate_grid
+
+    outcome.grid = evaluate_grid(config, planned, find(), grounds, sources, known, judge)
+    if outcome.grid.chosen is None:
+        outcome.incomplete = outcome.incomplete or f"the cells are not ranked: {outcome.grid.ranking.reason}"
+    return outcome.grid.run
+
+
+def _sweep(config: ExperimentConfig) -> "Plan | None":
+    """The grid that the experiment asks for, checked; None for a single run."""
+    if not config.sweep.axes:
+        return None
+    from evals.grid.axes import plan
+    from evals.grid.pipeline import grid_metrics
+
+    grid_metrics(config)
+    return plan(config.retriever, config.sweep)
 
 
 def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[str, str]) -> int:
@@ -179,9 +220,8 @@ def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[
     _check_metrics(config)
     golden = load_golden(config.dataset)
     with progress_bar(shown=not namespace.quiet) as progress, _judge(config, env, progress) as judge:
-        retriever, _ = _open(config, env, progress)
-        with retriever:
-            text = describe_plan(config, golden, retriever, judge, progress, width=_width())
+        with _opened(config, None, env, progress) as (retrievers, _):
+            text = describe_plan(config, golden, retrievers[0], judge, progress, width=_width())
     print_out(text.rstrip())
     return 0
 
@@ -207,12 +247,12 @@ def _report_file(folder: Path, name: str) -> Path:
     return next(file for file in (folder / f"{one}.json" for one in names) if not file.exists())
 
 
-def _portable(config: ExperimentConfig) -> dict[str, Any]:
+def _portable(retriever: RetrieverConfig) -> dict[str, Any]:
     """The retriever's settings for another folder: where the embedded store is goes without saying only in this one."""
     from retrievers.connection import DEFAULT_PATH
 
-    settings = dump(config.retriever)
-    store = config.retriever.store
+    settings = dump(retriever)
+    store = retriever.store
     if "store" in settings and not store.url and not store.path:
         settings["store"]["path"] = str(DEFAULT_PATH.absolute())
     return settings
@@ -224,7 +264,11 @@ def _parameters(config: ExperimentConfig, retriever: "Retriever") -> dict[str, A
     return {**settings, "retriever": {**settings["retriever"], "class": retriever.label}}
 
 
-def _open(config: ExperimentConfig, env: Mapping[str, str], progress: Progress) -> tuple["Retriever", Any]:
+@contextmanager
+def _opened(
+    config: ExperimentConfig, planned: "Plan | None", env: Mapping[str, str], progress: Progress
+) -> Iterator[tuple[list["Retriever"], Any]]:
+    """The retriever, or one for each variant of a sweep, and the source pages; closed at the end."""
     from evals.prepare import index_if_stale
     from evals.web_sources import open_sources
     from retrievers import factory
@@ -238,7 +282,10 @@ def _open(config: ExperimentConfig, env: Mapping[str, str], progress: Progress) 
         factory.find(config.retriever.python, "python")
     index_if_stale(config, env, progress)
     sources = open_sources(config.sources)
-    return open_retriever(config.retriever, env=env, embeddings=embeddings), sources
+    wanted = [config.retriever] if planned is None else [variant.settings for variant in planned.variants]
+    with ExitStack() as stack:
+        opened = [stack.enter_context(open_retriever(one, env=env, embeddings=embeddings)) for one in wanted]
+        yield opened, sources
 
 
 @contextmanager
@@ -287,8 +334,10 @@ def _evaluate(
 def _save(result: "RunResult", golden: "GoldenSet", tracker: "Tracker | None", outcome: Outcome) -> None:
     from evals.report.document import document
     from evals.report.figures import draw
+    from evals.report.grid_document import grid_document
 
-    text = json.dumps(document(result), indent=2, ensure_ascii=False, allow_nan=False)
+    whole = document(result) | ({"grid": grid_document(outcome.grid)} if outcome.grid else {})
+    text = json.dumps(whole, indent=None if outcome.grid else 2, ensure_ascii=False, allow_nan=False)
     if outcome.report:
         write(outcome.report, text)
     if tracker:
@@ -304,9 +353,12 @@ def _too_many_failures(result: "RunResult") -> str:
 
 
 def _show(result: "RunResult", outcome: Outcome, *, everything: bool) -> None:
+    from evals.report.grid_terminal import render_grid
     from evals.report.terminal import render
 
     color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    if outcome.grid:
+        print_out(render_grid(outcome.grid, width=_width(), color=color).rstrip() + "\n")
     print_out(render(result, width=_width(), color=color, everything=everything).rstrip())
     if outcome.report:
         print_out(f"Report: {outcome.report}")

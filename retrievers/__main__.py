@@ -110,23 +110,17 @@ def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
 def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
     from retrievers.connection import location, open_client
     from retrievers.embeddings import make_embeddings
-    from retrievers.indexing.index import index_corpus, read_corpus
+    from retrievers.indexing.index import IndexOptions, index_corpus, read_corpus
 
+    options = IndexOptions(
+        max_tokens=namespace.max_tokens, skip_broken=namespace.skip_broken, replace=namespace.replace
+    )
     corpus = read_corpus(namespace.folder, namespace.base_url)
     embeddings = make_embeddings(config.embedding, env)
     client = open_client(config.store, env, create=True)
     try:
         with progress_bar(shown=not namespace.quiet) as progress:
-            report = index_corpus(
-                client,
-                config,
-                embeddings,
-                corpus,
-                max_tokens=namespace.max_tokens,
-                skip_broken=namespace.skip_broken,
-                replace=namespace.replace,
-                progress=progress,
-            )
+            report = index_corpus(client, config, embeddings, corpus, options, progress)
     finally:
         client.close()
     for fault in report.skipped:

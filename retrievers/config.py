@@ -157,6 +157,19 @@ class MetadataConfig(Settings):
     map: Mapping[str, str] = Field(default_factory=dict, description="field name: payload key, where they differ")
     required: tuple[str, ...] = Field(REQUIRED_METADATA, description="fields that every chunk must have")
 
+    @property
+    def layout(self) -> dict[str, Any]:
+        """Under which payload keys text and fields are, as a collection that `retrievers index` made records it."""
+        moved = {name: key for name, key in self.map.items() if key != name}
+        return {"text_key": self.text_key, "nested_under": self.nested_under, "map": moved}
+
+    def unread(self, layout: Mapping[str, Any]) -> dict[str, Any]:
+        """What of a recorded layout these settings would miss; a field that `map` names is on purpose read there."""
+        own = self.layout
+        missed = {key: layout[key] for key in ("text_key", "nested_under") if layout[key] != own[key]}
+        moved = {n: key for n, key in layout["map"].items() if n not in self.map and ALIASES.get(key) != n}
+        return missed | ({"map": moved} if moved else {})
+
     @field_validator("map")
     @classmethod
     def _canonical_keys(cls, mapping: Mapping[str, str]) -> Mapping[str, str]:

@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 
 from retrievers.config import TABLE
 from retrievers.errors import ConfigError, nearest
+from retrievers.plain_yaml import load
 
 Model = TypeVar("Model", bound=BaseModel)
 ENVIRONMENT: Mapping[str, str] = {
@@ -75,7 +76,7 @@ def file_layer(path: Path, model: type[BaseModel]) -> Layer:
         ConfigError: The file cannot be read, is not YAML, or is not a mapping.
     """
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except yaml.YAMLError as error:
@@ -236,7 +237,7 @@ def _text_or_mapping(name: str, raw: str) -> Any:
     if not raw.lstrip().startswith("{"):
         return raw
     try:
-        return yaml.safe_load(raw)
+        return load(raw)
     except yaml.YAMLError as error:
         raise ConfigError(f"--{name.replace('_', '-')}: {raw!r} is not valid YAML: {error}") from error
 

@@ -75,7 +75,7 @@ class JudgeConfig(Settings):
             raise ValueError("expected provider:model, such as cohere:command-a-03-2025")
         if provider == "python" and ":" not in name:
             raise ValueError("expected python:module:factory")
-        return model
+        return model or None
 
     @field_validator("base_url")
     @classmethod
