@@ -51,17 +51,17 @@ def with_duration(result: RunResult, started: float) -> RunResult:
     return replace(result, facts={**result.facts, "duration_s": round(time.time() - started, 3)})
 
 
-def collection_facts(retriever: Retriever) -> dict[str, Any]:
+def collection_facts(retriever: Retriever) -> dict[str, Any] | None:
     """The collection's fingerprint: its size, vectors and recorded model, and the content of up to 256 points.
 
-    Of a retriever whose collection is not known: the same names with nothing behind them.
+    None for a retriever whose chunks cannot be listed.
 
     Raises:
         StoreError: The store failed.
     """
     info = retriever.info
     if info is None:
-        return {"name": None, "points": None, "fingerprint": None}
+        return None
     points = retriever.sample(SAMPLE)
     content = hashlib.sha256()
     for point_id, payload in sorted(points):

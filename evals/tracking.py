@@ -202,11 +202,11 @@ def _parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tags(result: RunResult) -> dict[str, str]:
-    facts = result.facts
+    facts, collection = result.facts, result.facts["collection"] or {}
     tags = {
         "dataset.fingerprint": facts["dataset_fingerprint"],
-        "collection.fingerprint": facts["collection"]["fingerprint"],
-        "collection.points": facts["collection"]["points"],
+        "collection.fingerprint": collection.get("fingerprint"),
+        "collection.points": collection.get("points"),
         "code.commit": facts["commit"],
         "passed": all(gate.passed for gate in result.gates),
         "criteria.failed": ", ".join(gate.metric for gate in result.gates if not gate.passed) or "none",

@@ -11,6 +11,7 @@ SHOWN = 5
 DIGITS = 12
 WITHOUT_SCORES = {"name", "tracking", "criteria", "metrics"}
 """Settings on which no score depends."""
+WHERE = {"collection": "all chunks", "returned": "the chunks that came back"}
 OF_SCORES = {"ragas": "its prompts and formulas are part of the ragas/ scores"}
 
 
@@ -37,7 +38,7 @@ def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Mismat
     """Everything besides settings in which two runs differ, what forbids a comparison first."""
     return [
         *_golden(baseline.facts, other.facts, pairing),
-        *_relevance(pairing),
+        *_relevance(baseline.facts, other.facts, pairing),
         *_collection(baseline.facts, other.facts),
         *_plain(baseline.facts, other.facts),
         *_versions(baseline.facts.versions, other.facts.versions),
@@ -76,7 +77,19 @@ def _golden(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Mismatc
     )
 
 
-def _relevance(pairing: Pairing) -> Iterator[Mismatch]:
+def _relevance(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Mismatch]:
+    kinds = {one.relevance for one in (baseline, other)}
+    if kinds == {"returned"}:
+        return  # of what came back; it differs with every result
+    if len(kinds) > 1:
+        yield Mismatch(
+            what="relevance",
+            grade="known",
+            baseline=f"resolved in {WHERE[baseline.relevance]}",
+            other=f"resolved in {WHERE[other.relevance]}",
+            meaning="only among all chunks is the one that holds most of a quote relevant where none holds half",
+        )
+        return
     differing = [a.id for a, b in pairing.rows if a.relevant != b.relevant]
     if differing:
         yield Mismatch(
@@ -90,23 +103,32 @@ def _relevance(pairing: Pairing) -> Iterator[Mismatch]:
 
 def _collection(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
     first, second = baseline.collection, other.collection
-    if (first and first.fingerprint) == (second and second.fingerprint):
+    if first and second and first.fingerprint == second.fingerprint:
         return
     shown = [
-        f"{one.name}, {one.points:,} points, {one.fingerprint[:DIGITS]}" if one else "none" for one in (first, second)
+        f"{one.name}, {one.points:,} points, {one.fingerprint[:DIGITS]}" if one else "not known"
+        for one in (first, second)
     ]
     yield Mismatch(
         what="collection",
         grade="known",
         baseline=shown[0],
         other=shown[1],
-        meaning="differences may come from what was indexed",
+        meaning="differences may come from what was indexed"
+        if first and second
+        else "whether both read the same chunks cannot be told",
     )
 
 
 def _plain(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
     first, second = baseline.model_dump(), other.model_dump()
-    for name, meaning in (("embedding", ""), ("judge", "their verdicts differ too"), ("commit", ""), ("seed", "")):
+    for name, meaning in (
+        ("retriever", ""),
+        ("embedding", ""),
+        ("judge", "their verdicts differ too"),
+        ("commit", ""),
+        ("seed", ""),
+    ):
         if first.get(name) != second.get(name):
             yield Mismatch(
                 what=name,

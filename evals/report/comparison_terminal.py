@@ -14,6 +14,7 @@ from evals.comparison.records import Comparison, Difference, Moved, Regression, 
 from evals.report.comparison_document import tested
 from evals.report.schema import Hit, QueryRow
 from evals.report.terminal import figure
+from retrievers.present import score_text
 
 LEVEL = 0.05
 HITS = 5
@@ -175,7 +176,7 @@ def _hits(row: QueryRow, width: int) -> list[str]:
 
 def _hit(hit: Hit, width: int) -> str:
     """A chunk in a line; of a long source the end is shown, where its lines are."""
-    begun = f"{hit.rank}. {hit.score:.3f} {'✓' if hit.grade else ' '} "
+    begun = f"{hit.rank}. {score_text(hit.score)} {'✓' if hit.grade else ' '} "
     room = max(width - len(begun) - 4, 10)
     source = hit.source if len(hit.source) <= room else f"…{hit.source[1 - room :]}"
     return begun + escape(source)

@@ -47,10 +47,16 @@ class Facts(_Section):
     cases: int = Field(ge=0, description="golden queries of the run")
     in_scope: int = Field(ge=0, description="of them, those that the documents answer")
     out_of_scope: int = Field(ge=0, description="of them, those that the documents do not answer")
-    collection: CollectionFacts | None = Field(None, description="the collection that was searched")
-    retriever: str | None = Field(None, description="class of the retriever")
-    relevance: str | None = Field(None, description="against what relevance was resolved: the collection, or what was returned")
-    embedding: str | None = Field(None, description="provider:model of the embedding")
+    retriever: str | None = Field(None, description="the class that retrieved")
+    relevance: Literal["collection", "returned"] = Field(
+        "collection", description="where the relevant chunks were looked for: in all chunks, or in those that came back"
+    )
+    collection: CollectionFacts | None = Field(
+        None, description="the collection that was searched; null where the retriever's chunks cannot be listed"
+    )
+    embedding: str | None = Field(
+        None, description="provider:model of the embedding, or its class; null where it is not known"
+    )
     judge: dict[str, Any] | None = Field(None, description="provider, model and parameters of the judge")
     versions: dict[str, str] = Field(description="Python's version and those of the libraries that scores depend on")
     commit: str = Field(description="commit of the working directory, with -dirty where files differ; or unknown")
@@ -173,9 +179,11 @@ class QueryRow(_Section):
     tags: list[str] = Field(description="tags of the case")
     reference_answer: str | None = Field(description="the right answer")
     relevant: dict[str, int] = Field(description="chunk id to grade of every relevant chunk of the collection")
-    relevant_complete: bool = Field(True, description="false where relevant holds only chunks that came back")
+    relevant_complete: bool = Field(
+        True, description="whether these are all; false where only chunks that came back could be looked at"
+    )
     top_score: float | None = Field(
-        description="best cosine before the threshold; 0 where nothing was found, null for a retriever without scores"
+        description="best cosine before the threshold; 0 where nothing was found, null for a retriever without cosines"
     )
     retrieved: list[Hit] = Field(description="what was returned, in rank order")
     best_below_threshold: list[Hit] = Field(description="where nothing was returned, the three best candidates")

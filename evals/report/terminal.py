@@ -102,7 +102,7 @@ def _surprise(observation: Observation) -> float:
 
 def _searched(facts: Mapping[str, Any]) -> str:
     collection = facts["collection"]
-    if collection["name"] is None:
+    if collection is None:
         return "a retriever whose chunks cannot be listed"
     return f"collection {collection['name']} ({collection['points']:,} chunks)"
 

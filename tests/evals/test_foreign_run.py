@@ -91,7 +91,7 @@ def test_says_what_it_is_and_what_was_not_known(run: Run) -> None:
     assert "Note: the retriever's chunks cannot be listed: a returned chunk is relevant when it holds at least" in flat
     facts = report()["facts"]
     assert (facts["retriever"], facts["relevance"], facts["embedding"]) == ("Overlap", "returned", None)
-    assert facts["collection"] == {"name": None, "points": None, "fingerprint": None}
+    assert facts["collection"] is None
     assert report()["config"]["retriever"]["python"] == f"{HERE}:plain"
     assert set(report()["config"]["retriever"]) == {"python", "top_k", "candidates", "metadata", "include_metadata"}
 
@@ -293,3 +293,11 @@ def test_headings_are_looked_up_in_the_pages(run: Run, made: Experiment, capsys:
     done = run("under_other_keys", *mapped)
     assert done.code == 2
     assert "evidence names a heading and no quote (case 'head')" in done.err
+
+
+def test_a_plan_counts_its_searches(run: Run) -> None:
+    done = run("plain", "--plan", "--metrics", "latency/total_*,determinism/*")
+    assert (done.code, done.err) == (0, "")
+    said = f"searches by python {HERE}:plain, whatever they call: 6 for candidates (this plan has made them)"
+    assert said in " ".join(done.out.split())
+    assert "embeddings by" not in done.out

@@ -165,7 +165,7 @@ def without_scores() -> RunResult:
             "retriever": "Bm25",
             "relevance": "returned",
             "embedding": None,
-            "collection": {"name": None, "points": None, "fingerprint": None},
+            "collection": None,
         },
         observed=replace(whole.observed, observations=observations, listed=False),
     )

@@ -90,7 +90,8 @@ def test_other_chunks_of_the_same_evidence() -> None:
             {"collection": {"name": "robots", "points": 1200, "fingerprint": "f00d"}},
             "collection", "robots, 578 points, c0ffee", "robots, 1,200 points, f00d",
         ),
-        ({"collection": None}, "collection", "robots, 578 points, c0ffee", "none"),
+        ({"collection": None}, "collection", "robots, 578 points, c0ffee", "not known"),
+        ({"retriever": "Bm25"}, "retriever", "not recorded", "Bm25"),
         ({"embedding": "cohere:x"}, "embedding", "wordllama:l2", "cohere:x"),
         ({"embedding": None}, "embedding", "wordllama:l2", "not recorded"),
         ({"commit": "abc-dirty"}, "commit", "abc", "abc-dirty"),
@@ -103,6 +104,22 @@ def test_other_chunks_of_the_same_evidence() -> None:
 def test_facts_that_must_be_known(changes: dict[str, Any], what: str, baseline: str, other: str) -> None:
     [one] = found(report(SCORES), report(SCORES, **changes))
     assert (one.what, one.grade, one.baseline, one.other) == (what, "known", baseline, other)
+
+
+def test_two_collections_that_are_not_known_may_be_two() -> None:
+    unknown = {"collection": None, "relevance": "returned"}
+    [one] = found(report(SCORES, **unknown), report(SCORES, **unknown))
+    assert (one.what, one.baseline, one.other) == ("collection", "not known", "not known")
+    assert one.meaning == "whether both read the same chunks cannot be told"
+
+
+def test_relevance_looked_for_in_other_places_is_named_and_what_came_back_is_not_compared() -> None:
+    rows = [row("q0", {HIT: 1.0}, relevant={}, relevant_complete=False), row("q1", {HIT: 0.0})]
+    returned = report(SCORES, rows=rows, relevance="returned")
+    one, *rest = found(report(SCORES), returned)
+    assert (one.what, one.grade, rest) == ("relevance", "known", [])
+    assert (one.baseline, one.other) == ("resolved in all chunks", "resolved in the chunks that came back")
+    assert found(returned, report(SCORES, relevance="returned")) == []
 
 
 def test_what_forbids_stands_first_and_all_are_named() -> None:

@@ -113,4 +113,4 @@ def test_what_a_retriever_without_scores_cannot_give_is_null() -> None:
     assert [hit["score"] for hit in found["retrieved"]] == [None, None]
     assert (found["top_score"], found["relevant"], found["relevant_complete"]) == (None, {"a": 2, "c": 1}, False)
     assert {one["relevant_complete"] for one in document(result())["queries"]} == {True}
-    assert (made["facts"]["relevance"], made["facts"]["collection"]["name"]) == ("returned", None)
+    assert (made["facts"]["relevance"], made["facts"]["collection"]) == ("returned", None)

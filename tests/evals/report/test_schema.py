@@ -15,7 +15,7 @@ from evals.report.document import document
 from evals.report.schema import json_schema, parse
 from tests.support import reports
 from tests.support.json_schema import closed, objects
-from tests.support.results import result
+from tests.support.results import result, without_scores
 
 FILE = Path(schema.__file__).with_name("schema.json")
 PUBLISHED: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
@@ -123,3 +123,12 @@ def test_a_query_that_stands_there_twice_is_refused() -> None:
     twice = reports.document({}, rows=[reports.row("q0", {}), reports.row("q1", {}), reports.row("q0", {})])
     with pytest.raises(ReportError, match="expected every query once, found 'q0' more than once"):
         parse(json.dumps(twice), "r.json")
+
+
+def test_a_run_of_a_retriever_without_scores_and_list_follows_the_schema() -> None:
+    made = json.loads(json.dumps(document(without_scores())))
+    VALIDATOR.validate(made)
+    read = parse(json.dumps(made), "r")
+    assert (read.facts.collection, read.facts.relevance, read.facts.retriever) == (None, "returned", "Bm25")
+    assert (read.queries[0].top_score, read.queries[0].retrieved[0].score) == (None, None)
+    assert not read.queries[0].relevant_complete
