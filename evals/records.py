@@ -31,6 +31,8 @@ class Failure:
 Score = float | Unscored | Failure
 """A finite number, or why there is none. Never NaN, never a silent 0."""
 MAX_FAILED_SHARE = 0.05
+VERDICT_METRIC = "queries/pass_rate"
+"""The share of the queries whose outcome is SUCCESS."""
 Outcome = Literal["SUCCESS", "PARTIAL_SUCCESS", "FAILURE"]
 
 

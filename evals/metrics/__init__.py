@@ -18,9 +18,9 @@ from evals.metrics import (
     trust_metrics,
 )
 from evals.metrics.base import Metric, RunMetric
+from evals.records import VERDICT_METRIC
 from retrievers.errors import nearest
 
-VERDICT_METRIC = "queries/pass_rate"
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (

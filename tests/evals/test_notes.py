@@ -1,13 +1,17 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from evals.dataset.relevance import Relevance
+from evals.judge.budget import Usage
+from evals.judge.records import Judging
 from evals.notes import notes
 from evals.records import LatencyPass, Observation, Observed
 from tests.support.observed import PAGE, make_case, observe, results
 
+JUDGED = Judging(model="cohere:c", verdicts={}, scores={}, claims={})
 OUTSIDE = observe(results("a"), case=make_case("out", in_scope=False))
 
 
@@ -16,7 +20,7 @@ def seen(*ids: str, **case: Any) -> Observation:
 
 
 def said(*observations: Observation, top_k: int = 1, **values: Any) -> list[str]:
-    return notes(Observed(observations=(*observations, OUTSIDE), **values), top_k)
+    return notes(Observed(observations=(*observations, OUTSIDE), **values), top_k, JUDGED)
 
 
 def test_an_ordinary_run_needs_no_note() -> None:
@@ -31,7 +35,7 @@ def test_an_ordinary_run_needs_no_note() -> None:
     ],
 )
 def test_a_kind_of_query_that_is_missing(observations: Sequence[Observation], note: str) -> None:
-    assert notes(Observed(observations=tuple(observations)), 1) == [note]
+    assert notes(Observed(observations=tuple(observations)), 1, JUDGED) == [note]
 
 
 def test_what_the_retriever_says_of_itself_is_passed_on() -> None:
@@ -49,7 +53,7 @@ def test_repeated_chunks_are_counted() -> None:
 def test_fewer_than_asked_for(found: Sequence[str], noted: bool) -> None:
     nothing = observe((), case=make_case("out", in_scope=False))
     expected = ["the retriever finds at most 2 chunks, fewer than top_k 3"] if noted else []
-    assert notes(Observed(observations=(seen(*found), nothing)), 3) == expected
+    assert notes(Observed(observations=(seen(*found), nothing)), 3, JUDGED) == expected
 
 
 def test_results_that_differ_under_concurrency() -> None:
@@ -83,3 +87,14 @@ class TestUnlisted:
 
     def test_of_a_listed_collection_nothing_is_said(self) -> None:
         assert said(self.unlisted("https://docs/page")) == []
+
+
+@pytest.mark.parametrize(
+    ("judging", "note"),
+    [
+        (None, "there is no judge (judge.model): no LLM-graded metric was computed"),
+        (replace(JUDGED, usage=Usage(stopped="the budget is spent")), "not everything was judged: the budget is spent"),
+    ],
+)
+def test_a_judge_that_is_missing_or_was_stopped(judging: Judging | None, note: str) -> None:
+    assert notes(Observed(observations=(seen("a"), OUTSIDE)), 1, judging) == [note]

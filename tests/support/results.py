@@ -101,6 +101,9 @@ def result(**changes: Any) -> RunResult:
             "tracking": {"uri": None},
         },
         facts={
+            "started_at": "2026-01-02T03:04:05+00:00",
+            "dataset": "golden.jsonl",
+            "seed": 0,
             "cases": 3,
             "in_scope": 2,
             "out_of_scope": 1,

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.config import DatasetConfig
-from evals.dataset.load import BY_CHUNK, GoldenSet, choose, fingerprint, load_golden, validate_rows
+from evals.dataset.load import (
+    BY_CHUNK,
+    GoldenSet,
+    case_fingerprint,
+    choose,
+    fingerprint,
+    load_golden,
+    validate_rows,
+)
 from evals.dataset.schema import Case
 from evals.errors import DatasetError
 
@@ -310,3 +318,13 @@ def test_the_handbook_holds_what_its_readme_says(handbook: Path) -> None:
     assert sum(one.in_scope for one in golden.cases) >= 80
     assert sum(not one.in_scope for one in golden.cases) >= 24
     assert all(one.reference_answer for one in golden.cases if one.in_scope)
+
+
+def test_a_case_has_a_fingerprint_of_what_its_scores_depend_on() -> None:
+    case = Case.model_validate({"id": "a", "query": "q", "in_scope": False})
+    labelled = case.model_copy(update={"tags": ["x"], "split": "dev", "query_type": "factual"})
+    labelled = labelled.model_copy(update={"human_verdicts": {"x": 1}})
+    assert case_fingerprint(labelled) == case_fingerprint(case)
+    changes = {"id": "b", "query": "r", "reference_answer": "r", "min_results": 2, "expected_topics": ["t"]}
+    others = [case.model_copy(update={name: value}) for name, value in changes.items()]
+    assert len({case_fingerprint(one) for one in (case, *others)}) == 6
