@@ -64,7 +64,7 @@ def compare(baseline: Sequence[float], other: Sequence[float], seed: int) -> Pai
     if _binary(first) and _binary(second):
         interval, p, test = paired_proportions_interval(rises, falls, n), mcnemar(rises, falls), "McNemar, exact"
     else:
-        interval = mean_interval(differences.tolist(), seed, shares=False)
+        interval = mean_interval(differences.tolist(), shares=False)
         p, test = sign_flip(differences, seed)
     if n < 2:
         interval = Interval(note="not computable: fewer than two queries")

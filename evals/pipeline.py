@@ -210,7 +210,7 @@ def score(
             chosen = within(observed.observations, metric.scope)
             values = metric.score(chosen, context)
             scores[name] = {o.case.id: value for o, value in zip(chosen, values, strict=True)}
-            summaries.append(summarise(name, values, metric.interval, context.seed))
+            summaries.append(summarise(name, values, metric.interval))
         else:
             summaries.append(metric.summarise(observed, context))
     return scores, summaries

@@ -175,7 +175,7 @@ def run_of(
             continue
         if isinstance(metric, QueryMetric):
             scores[name] = grid.scores(name, index)
-            summaries.append(summarise(name, list(scores[name].values()), metric.interval, context.seed))
+            summaries.append(summarise(name, list(scores[name].values()), metric.interval))
         else:
             summaries.append(metric.summarise(observed, context))
     own = config.model_copy(update={"retriever": grid.settings(index)})

@@ -87,8 +87,8 @@ def correct(metric: str, judged: Mapping[str, Score], human: Mapping[str, Score]
     _check(metric, human, "human")
     scored = {query_id: score for query_id, score in sorted(judged.items()) if isinstance(score, float | int)}
     seen = {key: score for key, score in sorted(human.items()) if isinstance(score, float | int) and key in scored}
-    raw = _mean(list(scored.values()), judged, seed)
-    alone = _mean(list(seen.values()), human, seed)
+    raw = _mean(list(scored.values()), judged)
+    alone = _mean(list(seen.values()), human)
     refused = _refusal(human, len(seen))
     if refused:
         return Correction(
@@ -150,11 +150,11 @@ def _interval(y: Floats, f: Floats, others: Floats, seed: int) -> Interval:
     return finite_interval(max(0.0, found.low), min(1.0, found.high))
 
 
-def _mean(values: Sequence[float], scores: Mapping[str, Score], seed: int) -> Estimate:
+def _mean(values: Sequence[float], scores: Mapping[str, Score]) -> Estimate:
     failed = sum(isinstance(score, Failure) for score in scores.values())
     return Estimate(
         value=float(np.mean(values)) if values else None,
-        interval=stats.mean_interval(values, seed),
+        interval=stats.mean_interval(values),
         n=len(values),
         n_queries=len(values),
         n_failed=failed,

@@ -12,7 +12,7 @@ from evals.sources import Sources
 
 Scope = Literal["in_scope", "out_of_scope", "all"]
 Kind = Literal["proportion", "mean", "amount"]
-"""Which interval a metric has: Wilson for values of 0 or 1, BCa bootstrap for shares (`mean`) and for amounts."""
+"""Which interval a metric has: that of a proportion for values of 0 or 1, of shares (`mean`), or of amounts."""
 Scorer = Callable[[Sequence[Observation], "Context"], Sequence[Score]]
 Statistic = Callable[[Observed, "Context"], Summary]
 
@@ -80,7 +80,7 @@ def within(observations: Sequence[Observation], scope: Scope) -> list[Observatio
     return [o for o in observations if scope == "all" or o.case.in_scope == (scope == "in_scope")]
 
 
-def summarise(name: str, scores: Sequence[Score], interval: Kind, seed: int) -> Summary:
+def summarise(name: str, scores: Sequence[Score], interval: Kind) -> Summary:
     """Average scores, with their counts, the 95% interval, and the bounds that failures leave open.
 
     The mean and its interval are over the scored values; where some failed, `bound_low` and `bound_high` are the mean
@@ -105,7 +105,7 @@ def summarise(name: str, scores: Sequence[Score], interval: Kind, seed: int) -> 
     found = (
         stats.wilson(total, len(values))
         if interval == "proportion"
-        else stats.mean_interval(values, seed, shares=interval == "mean")
+        else stats.mean_interval(values, shares=interval == "mean")
     )
     note = found.note or (unscored[0].reason if unscored else failed[0].message if failed else "")
     note = note if empty.usable else f"unusable, as more than 5% failed: {note}"

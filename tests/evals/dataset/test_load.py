@@ -9,15 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.config import DatasetConfig
-from evals.dataset.load import (
-    BY_CHUNK,
-    GoldenSet,
-    case_fingerprint,
-    choose,
-    fingerprint,
-    load_golden,
-    validate_rows,
-)
+from evals.dataset.load import BY_CHUNK, GoldenSet, case_fingerprint, choose, fingerprint, load_golden, validate_rows
 from evals.dataset.schema import Case
 from evals.errors import DatasetError
 

@@ -105,9 +105,9 @@ class TestCorrect:
         y, f, rest = sample(100, 300, 0.2)
         found = corrected()
         assert found.raw.value == pytest.approx(np.mean([*f, *rest]), abs=1e-12)
-        assert found.raw.interval == mean_interval([*f, *rest], 0)
+        assert found.raw.interval == mean_interval([*f, *rest])
         assert found.labels_alone.value == pytest.approx(0.4986, abs=1e-12)
-        assert found.labels_alone.interval == mean_interval(y.tolist(), 0)
+        assert found.labels_alone.interval == mean_interval(y.tolist())
 
     def test_the_interval_is_near_that_of_ppi_python(self) -> None:
         """`ppi_mean_ci` gives 0.46772 … 0.53704: normal, where ours is BCa."""

@@ -237,7 +237,7 @@ def test_unscored_cases_do_not_count_as_missed() -> None:
     metric = next(m for m in METRICS if m.name == "content/topic_match")
     found = [expecting(TestTopics.CHUNK), expecting(TestTopics.CHUNK, expected_topics=["qos"]), expecting()]
     scores: list[Score] = list(metric.score(found, NOTHING))
-    summary = summarise(metric.name, scores, metric.interval, 0)
+    summary = summarise(metric.name, scores, metric.interval)
     assert (summary.value, summary.n, summary.n_unscored) == (1.0, 1, 2)
 
 

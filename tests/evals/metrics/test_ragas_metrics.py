@@ -112,7 +112,7 @@ def test_equals_ragas_evaluate_on_a_small_set_of_non_empty_results() -> None:
     for name in CLASSES:
         ours = score(name, observations, TEXTS)
         assert ours == pytest.approx(scores[name], abs=1e-9)
-        assert summarise(name, ours, "mean", 0).value == pytest.approx(means[name], abs=1e-9)
+        assert summarise(name, ours, "mean").value == pytest.approx(means[name], abs=1e-9)
 
 
 def test_ragas_drops_empty_results_from_two_means_where_ours_count_0() -> None:
@@ -122,7 +122,7 @@ def test_ragas_drops_empty_results_from_two_means_where_ours_count_0() -> None:
     for name in CLASSES:
         ours = score(name, [HALF, EMPTY], TEXTS)
         assert ours[1] == 0.0
-        assert summarise(name, ours, "mean", 0).value == fmean([scores[name][0], 0.0])
+        assert summarise(name, ours, "mean").value == fmean([scores[name][0], 0.0])
         assert isnan(scores[name][1]) == (name in dropped)
         assert means[name] == pytest.approx(scores[name][0] / (1 if name in dropped else 2))
 
@@ -160,7 +160,7 @@ def test_nan_is_a_failure_not_a_score() -> None:
     """ragas gives NaN for the recall of nothing."""
     found = score_with_ragas("IDBasedContextRecall", [observe(results(A), {})])
     assert found == [Failure(type="NotFinite", message="ragas returned nan")]
-    summary = summarise("m", [*found, 1.0], "mean", 0)
+    summary = summarise("m", [*found, 1.0], "mean")
     assert (summary.value, summary.n, summary.n_failed, summary.bound_low, summary.bound_high) == (1.0, 1, 1, 0.5, 1.0)
 
 

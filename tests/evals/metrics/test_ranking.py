@@ -112,7 +112,7 @@ def test_the_mean_over_a_run_counts_missing_queries_as_0(name: str, k: int) -> N
     metric = METRICS[f"ranking/{name}_at_{k}"]
     assert isinstance(metric, QueryMetric)
     observations = [observe(results(*ids), relevant(qrels[query])) for query, ids in run.items()]
-    summary = summarise(metric.name, metric.score(observations, make_context()), metric.interval, 0)
+    summary = summarise(metric.name, metric.score(observations, make_context()), metric.interval)
     assert summary.n == len(run) > len(per_query)
     assert summary.value == pytest.approx(fmean(per_query.get(query, 0.0) for query in run), abs=1e-12)
 
@@ -216,7 +216,7 @@ def test_expected_top3_counts_only_cases_with_three_relevant_chunks() -> None:
     observations = [observe(results("a", "b", "c"), three), observe((), three), observe(results("a"), {"a": 1})]
     scores = metric.score(observations, make_context())
     assert scores == [1.0, 0.0, Unscored(reason="fewer than three relevant chunks")]
-    summary = summarise(metric.name, scores, metric.interval, 0)
+    summary = summarise(metric.name, scores, metric.interval)
     assert (summary.value, summary.n, summary.n_unscored) == (0.5, 2, 1)
 
 

@@ -35,7 +35,7 @@ def summary(name: str, observed: Observed = RUN) -> Summary:
     if not isinstance(metric, QueryMetric):
         return metric.summarise(observed, make_context())
     scores = metric.score(within(observed.observations, metric.scope), make_context())
-    return summarise(name, scores, metric.interval, 0)
+    return summarise(name, scores, metric.interval)
 
 
 @pytest.mark.parametrize(
