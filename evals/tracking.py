@@ -1,4 +1,7 @@
-"""Runs to MLflow. The only file that knows it; a run is begun before the work, so that a killed one shows as killed."""
+"""Runs to MLflow, which only this file and `tracked_runs` know.
+
+A run is begun before the work, so that a killed one shows as killed.
+"""
 
 import contextlib
 import logging
@@ -15,7 +18,7 @@ from evals.files import probe
 from evals.records import RunResult, Summary
 from evals.report.document import rows
 from evals.report.terminal import description
-from retrievers.errors import ConfigError, redacted
+from retrievers.errors import ConfigError, RetrievalError, redacted
 from retrievers.present import score_text
 from retrievers.settings import flatten, tables
 
@@ -115,6 +118,20 @@ def start(config: TrackingConfig, name: str, settings: Mapping[str, Any]) -> Tra
             tracker.end("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
             raise
         return tracker
+
+
+@contextlib.contextmanager
+def connection(uri: str) -> Iterator["MlflowClient"]:
+    """A client of MLflow that prints nothing and whose errors are ours.
+
+    Raises:
+        TrackingError: MLflow failed within the block.
+    """
+    _set_environment()
+    with _mlflow_errors(uri), _quiet():
+        from mlflow import MlflowClient
+
+        yield MlflowClient(tracking_uri=uri)
 
 
 def local_uri(folder: Path) -> str:
@@ -251,7 +268,7 @@ def _set_environment() -> None:
 def _mlflow_errors(uri: str) -> Iterator[None]:
     try:
         yield
-    except (ConfigError, KeyboardInterrupt):
+    except RetrievalError:
         raise
     except Exception as error:  # MLflow raises its own, SQLAlchemy's and requests' errors
         cause = redacted(next(iter(str(error).strip().splitlines()), ""))[:300]

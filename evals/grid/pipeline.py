@@ -15,9 +15,9 @@ from evals.grid.objective import Ranking, describe, needed, rank
 from evals.grid.records import Grid
 from evals.grid.scoring import distinct
 from evals.judge.judge import Judge
-from evals.metrics import VERDICT_METRIC, choose, llm_metrics
+from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC, choose
 from evals.metrics.base import Context, Metric, QueryMetric, summarise
-from evals.pipeline import Grounds, context_of, finish, observe
+from evals.pipeline import Grounds, context_of, finish, observe, with_trust
 from evals.records import RunResult
 from evals.sources import Sources
 from retrievers.config import RetrieverConfig
@@ -136,13 +136,17 @@ def evaluate_grid(
     metrics = grid_metrics(config)
     configurations = configure(plan, retrieved)
     judging = None
-    if judge and not llm_metrics.NAMES.isdisjoint(metrics):
+    if judge and not NEED_A_JUDGE.isdisjoint(metrics):
         judging = judge.judge(metrics, [o for one in configurations for o in distinct(one).observations])
     context = context_of(config, grounds, sources, judging)
     grid = build(plan, config.sweep, configurations, metrics, context)
     ranking = rank(grid, config.objective)
     chosen = choose_cell(grid, ranking, config)
-    run = run_of(grid, 0 if chosen is None else chosen, config, metrics, context, facts)
+    cell = 0 if chosen is None else chosen
+    if judge and judging:
+        again = judge.again(judging, metrics, grid.observed(cell).observations, config.seed)
+        context = with_trust(replace(context, judging=again), grid.observed(cell))
+    run = run_of(grid, cell, config, metrics, context, facts)
     return GridResult(grid=grid, ranking=ranking, chosen=chosen, run=_noted(run, grid, ranking, chosen))
 
 

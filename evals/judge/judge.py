@@ -49,23 +49,34 @@ class Judge:
         """`provider:name`."""
         return f"{self.chat.provider}:{self.chat.name}"
 
-    def judge(self, metrics: Collection[str], observations: Sequence[Observation], seed: int = 0) -> Judging:
+    def judge(self, metrics: Collection[str], observations: Sequence[Observation]) -> Judging:
         """Ask whatever the metrics need to know of the selections of observations.
 
         Args:
             metrics: Names of metrics; those that need no judge are passed over.
             observations: The selections; several of one query are as many selections.
-            seed: Of the choice of the queries that are judged again, where the settings ask for it.
 
         Raises:
             JudgeError: The very first call was refused for a reason that all others would share.
         """
-        first = self._judging(self._ask(list(tasks(metrics, observations)), self.store))
+        return self._judging(self._ask(list(tasks(metrics, observations)), self.store))
+
+    def again(
+        self, first: Judging, metrics: Collection[str], observations: Sequence[Observation], seed: int
+    ) -> Judging:
+        """Ask some queries a second time, past the store, if the settings want it.
+
+        Args:
+            first: What was said the first time.
+            metrics: Names of metrics; those that need no judge are passed over.
+            observations: One for each query.
+            seed: Of the choice of queries.
+        """
         if not self.config.rejudge:
             return first
         chosen = repeated(observations, self.config.rejudge, seed)
-        again = self._judging(self._ask(list(tasks(metrics, chosen)), None))
-        return replace(first, again=again, usage=again.usage)
+        second = self._judging(self._ask(list(tasks(metrics, chosen)), None))
+        return replace(first, again=second, usage=second.usage)
 
     def _judging(self, graded: Sequence[tuple[Task, Graded]]) -> Judging:
         verdicts: dict[tuple[str, str], ChunkVerdict | Failure | Unscored] = {}

@@ -6,6 +6,7 @@ from typing import Literal
 
 from evals import stats
 from evals.judge.records import Judging
+from evals.judge.trust import Trust
 from evals.records import Failure, Observation, Observed, Score, Summary, Unscored
 from evals.sources import Sources
 
@@ -27,6 +28,7 @@ class Context:
             chunks cannot be listed.
         seed: Of all resampling.
         judging: What the judge said, None without a judge.
+        trust: How far to trust it, None without a judge.
     """
 
     required: tuple[str, ...]
@@ -34,6 +36,7 @@ class Context:
     relevant_texts: Mapping[str, str] | None
     seed: int
     judging: Judging | None = None
+    trust: Trust | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

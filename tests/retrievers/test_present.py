@@ -243,3 +243,14 @@ def test_the_proposed_setting_can_be_pasted_into_a_file() -> None:
     }
     assert RetrieverConfig.model_validate(proposed["retriever"]).metadata.map == {"source_url": "href"}
     assert "Found under their own names: title\nNot found: chunk_id, section_path" in text
+
+
+def test_a_session_without_scores_and_threshold_is_shown_as_such() -> None:
+    bare = replace(FOUND, score=None, score_scale="none", scores={})
+    parameters = {"python": "mine:make", "collection": None, "top_k": 5, "threshold": None, "candidates": 100}
+    made = replace(SESSION, chunks=(bare,), parameters=parameters, timings=StageTimings(total_ms=3.75), confidence=None)
+    text = session_text(made, verbose=True)
+    assert text.startswith(" 1    –    ros2/topics.md:6-8")
+    assert "· mine:make · top_k 5 · no threshold\n3.8 ms\n" in text + "\n"
+    shown = json.loads(json.dumps(session_json(made), allow_nan=False))
+    assert (shown["chunks"][0]["score"], shown["chunks"][0]["score_scale"]) == (None, "none")

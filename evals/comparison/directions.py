@@ -1,0 +1,25 @@
+"""Which way a metric is better."""
+
+from fnmatch import fnmatchcase
+
+from evals.comparison.records import Direction
+
+LOWER = (
+    "scope/false_*",
+    "scope/max_out_of_scope_score",
+    "content/overlap",
+    "content/duplicate_rate",
+    "determinism/max_score_delta",
+    "latency/*_ms",
+    "latency/*_ms_c*",
+    "cost/*",
+)
+NEITHER = ("latency/drift",)
+"""0 is best, and both ways from there are worse."""
+
+
+def direction(metric: str) -> Direction:
+    """`lower` for errors, times and costs, `neither` where no way is better, `higher` for all else."""
+    if any(fnmatchcase(metric, pattern) for pattern in NEITHER):
+        return "neither"
+    return "lower" if any(fnmatchcase(metric, pattern) for pattern in LOWER) else "higher"
