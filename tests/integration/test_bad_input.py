@@ -110,7 +110,7 @@ BAD = {
 
 @pytest.mark.parametrize(("flags", "said"), BAD.values(), ids=BAD.keys())
 def test_a_setting_that_cannot_work_is_told(asked: Asked, flags: list[str], said: str, tmp_path: Path) -> None:
-    refused(asked(flags), said, tmp_path)
+    assert_refused(asked(flags), said, tmp_path)
 
 
 def test_a_collection_without_sparse_vectors_asked_for_hybrid_says_how_to_index_it(
@@ -123,11 +123,11 @@ def test_a_collection_without_sparse_vectors_asked_for_hybrid_says_how_to_index_
         done = asked(flags)
         assert {request.method for request in server.requests[before:]} <= {"GET", "POST"}
     said = "collection 'theirs' has no sparse vector 'bm25', which mode 'hybrid' searches: it has none"
-    refused(done, said, tmp_path)
+    assert_refused(done, said, tmp_path)
     assert "index the pages again (python -m retrievers index DIR --replace)" in done.err
 
 
-def refused(done: Done, said: str, folder: Path) -> None:
+def assert_refused(done: Done, said: str, folder: Path) -> None:
     assert (done.code, done.out) == (2, "")
     assert said in done.err
     assert done.err.startswith("error: ") and done.err.count("error:") == 1
@@ -146,7 +146,7 @@ def searched(
 
 def test_payload_keys_that_are_not_there_are_told(searched: Asked, tmp_path: Path) -> None:
     said = "'robots' was indexed under other payload keys; expected metadata.text_key: 'page_content'; set that, or"
-    refused(searched(["robot", "--metadata.text-key", "body"]), said, tmp_path)
+    assert_refused(searched(["robot", "--metadata.text-key", "body"]), said, tmp_path)
 
 
 # Queries
@@ -172,7 +172,7 @@ def test_any_query_within_the_limits_is_answered(searched: Asked, query: str, mo
     ],
 )
 def test_a_query_beyond_the_limits_is_refused(searched: Asked, query: str, said: str, tmp_path: Path) -> None:
-    refused(searched([query]), said, tmp_path)
+    assert_refused(searched([query]), said, tmp_path)
 
 
 def test_a_golden_query_beyond_the_limits_is_named_with_its_line(
