@@ -135,7 +135,8 @@ def _shown(grid: Grid, metric: str, condition: str, index: int) -> str:
 def describe(grid: Grid, index: int) -> str:
     """A cell in a few words."""
     cell = grid.cell(index)
-    return f"{grid.configurations[cell.configuration].name}, top_k {cell.top_k}, threshold {cell.threshold:g}"
+    threshold = "" if cell.threshold is None else f", threshold {cell.threshold:g}"
+    return f"{grid.configurations[cell.configuration].name}, top_k {cell.top_k}{threshold}"
 
 
 def _unrankable(metric: MetricScores) -> str:

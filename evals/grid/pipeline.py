@@ -137,7 +137,8 @@ def evaluate_grid(
     configurations = configure(plan, retrieved)
     judging = None
     if judge and not llm_metrics.NAMES.isdisjoint(metrics):
-        judging = judge.judge(metrics, [o for one in configurations for o in distinct(one).observations])
+        asked = [o for one in configurations for o in distinct(one).observations]
+        judging = judge.judge(metrics, asked, config.seed)
     context = context_of(config, grounds, sources, judging)
     grid = build(plan, config.sweep, configurations, metrics, context)
     ranking = rank(grid, config.objective)

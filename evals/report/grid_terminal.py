@@ -10,7 +10,7 @@ from rich.table import Table
 
 from evals.grid.objective import TOKENS, Ranking, figures
 from evals.grid.pipeline import GridResult
-from evals.grid.records import Grid
+from evals.grid.records import Cell, Grid
 from evals.report.terminal import figure
 
 SHOWN = 10
@@ -39,6 +39,10 @@ def render_grid(result: GridResult, *, width: int, color: bool) -> str:
     else:
         console.print(_table(grid, ranking))
     return out.getvalue()
+
+
+def _threshold(cell: Cell) -> str:
+    return "–" if cell.threshold is None else f"{cell.threshold:.6g}"
 
 
 def _thresholds(grid: Grid) -> str:
@@ -80,7 +84,7 @@ def _columns(grid: Grid, ranking: Ranking) -> Sequence[str]:
 
 def _row(grid: Grid, ranking: Ranking, index: int, columns: Sequence[str]) -> list[str]:
     cell = grid.cell(index)
-    known = [escape(grid.configurations[cell.configuration].name), str(cell.top_k), f"{cell.threshold:.6g}"]
+    known = [escape(grid.configurations[cell.configuration].name), str(cell.top_k), _threshold(cell)]
     if len(ranking.weights) > 1 or set(ranking.weights.values()) != {1.0}:
         known.append(f"{ranking.values[index]:.3f}")
     values = [float(figures(grid, name, symbol=">=")[index]) for name in columns]
