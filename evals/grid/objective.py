@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.config import CRITERION, ObjectiveConfig
+from evals.conditions import CRITERION
 from evals.errors import ExperimentError
 from evals.gates import COMPARISONS
+from evals.grid.config import ObjectiveConfig
 from evals.grid.records import Grid, MetricScores
 
 MOST_DROPPED = 0.05

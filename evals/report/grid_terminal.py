@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evals.grid.abstaining import Abstaining
 from evals.grid.objective import TOKENS, Ranking, figures
 from evals.grid.pipeline import GridResult
 from evals.grid.records import Cell, Grid
@@ -38,7 +39,15 @@ def render_grid(result: GridResult, *, width: int, color: bool) -> str:
         console.print(f"[yellow]Not ranked:[/yellow] {escape(ranking.reason)}")
     else:
         console.print(_table(grid, ranking))
+    if result.abstaining:
+        _print_abstention(console, result.abstaining)
     return out.getvalue()
+
+
+def _print_abstention(console: Console, known: Abstaining) -> None:
+    console.print(f"\n[bold]When to return nothing[/bold] ({escape(known.configuration)}, top_k {known.top_k})")
+    for line in (known.known.statement, *dict.fromkeys(one.statement for one in known.wanted)):
+        console.print(f"  {escape(line)}")
 
 
 def _threshold(cell: Cell) -> str:
