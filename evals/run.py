@@ -222,10 +222,11 @@ def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[
     from evals.planning import describe_plan
 
     _check_metrics(config)
+    planned = _sweep(config)
     golden = load_golden(config.dataset)
     with progress_bar(shown=not namespace.quiet) as progress, _judge(config, env, progress) as judge:
-        with _opened(config, None, env, progress) as (retrievers, _):
-            text = describe_plan(config, golden, retrievers[0], judge, progress, width=_width())
+        with _opened(config, planned, env, progress) as (retrievers, _):
+            text = describe_plan(config, golden, retrievers, judge, progress, sweep=planned, width=_width())
     print_out(text.rstrip())
     return 0
 
