@@ -8,12 +8,16 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.records import RunResult
+from retrievers.errors import redacted
 from retrievers.protocol import Retriever
+
+if TYPE_CHECKING:
+    from evals.judge.chat import Chat
 
 LIBRARIES = (
     "retrieval-evals", "ragas", "datasets", "qdrant-client", "langchain-core", "langchain-qdrant", "langchain-cohere",
@@ -44,6 +48,14 @@ def gather(config: ExperimentConfig, golden: GoldenSet, retriever: Retriever) ->
         "commit": code_commit(),
         "seed": config.seed,
     }
+
+
+def judge_facts(chat: "Chat") -> dict[str, Any]:
+    """What a judge's verdicts depend on besides the question, and a fingerprint of it and of ragas' version."""
+    parameters = {name: redacted(v) if isinstance(v, str) else v for name, v in chat.parameters.items()}
+    known = {"provider": chat.provider, "model": chat.name, "parameters": parameters, "ragas": version("ragas")}
+    digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
+    return {**known, "fingerprint": digest}
 
 
 def with_duration(result: RunResult, started: float) -> RunResult:

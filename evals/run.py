@@ -175,6 +175,7 @@ def _run(
 
             def work() -> "RunResult":
                 known = facts.gather(config, golden, retrievers[0])
+                known |= {"judge": facts.judge_facts(judge.chat)} if judge else {}
                 if planned is None:
                     return evaluate(config, golden, grounds, retrievers[0], sources, known, progress, judge)
                 find = partial(retrieve, config, planned, golden, grounds, retrievers, progress)
