@@ -63,9 +63,10 @@ EXIT_FAILED = 1
 
 @dataclass
 class Outcome:
-    """What is left to say after a run: where its report is, why it is incomplete, and the grid that it is a cell of."""
+    """What is left to write and say: where reports go, why the run is incomplete, and the grid that it is a cell of."""
 
     report: Path | None = None
+    junit: Path | None = None
     incomplete: str = ""
     grid: "GridResult | None" = None
 
@@ -89,6 +90,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--limit", dest="dataset.limit", default=argparse.SUPPRESS, metavar="N", help="at most N cases")
     made.add_argument("--ids", dest="dataset.ids", default=argparse.SUPPRESS, metavar="A,B", help="only these cases")
     made.add_argument("--output", type=user_path, metavar="FILE", help="where to write the JSON report")
+    made.add_argument(
+        "--junit", type=user_path, metavar="FILE", help="where to write criteria and queries as JUnit XML"
+    )
     made.add_argument(
         "--export", type=user_path, metavar="FILE", help="write the retriever's settings for an application"
     )
@@ -151,12 +155,12 @@ def _run(
     planned = _sweep(config)
     golden = load_golden(config.dataset)
     name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    outcome = Outcome(report=namespace.output)
+    outcome = Outcome(report=namespace.output, junit=namespace.junit)
     if config.tracking.enabled:
         if not config.tracking.uri:
             tracking.check_folder(tracking.FOLDER)
         outcome.report = outcome.report or _report_file(tracking.FOLDER / "reports", name)
-    for file in (outcome.report, namespace.export):
+    for file in (outcome.report, outcome.junit, namespace.export):
         check_writable(file)
     with progress_bar(shown=not namespace.quiet) as progress, _judge(config, env, progress) as judge:
         with _opened(config, planned, env, progress) as (retrievers, sources):
@@ -218,10 +222,11 @@ def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[
     from evals.planning import describe_plan
 
     _check_metrics(config)
+    planned = _sweep(config)
     golden = load_golden(config.dataset)
     with progress_bar(shown=not namespace.quiet) as progress, _judge(config, env, progress) as judge:
-        with _opened(config, None, env, progress) as (retrievers, _):
-            text = describe_plan(config, golden, retrievers[0], judge, progress, width=_width())
+        with _opened(config, planned, env, progress) as (retrievers, _):
+            text = describe_plan(config, golden, retrievers, judge, progress, sweep=planned, width=_width())
     print_out(text.rstrip())
     return 0
 
@@ -335,11 +340,14 @@ def _save(result: "RunResult", golden: "GoldenSet", tracker: "Tracker | None", o
     from evals.report.document import document
     from evals.report.figures import draw
     from evals.report.grid_document import grid_document
+    from evals.report.junit import junit
 
     whole = document(result) | ({"grid": grid_document(outcome.grid)} if outcome.grid else {})
     text = json.dumps(whole, indent=None if outcome.grid else 2, ensure_ascii=False, allow_nan=False)
     if outcome.report:
         write(outcome.report, text)
+    if outcome.junit:
+        write(outcome.junit, junit(result, _too_many_failures(result)))
     if tracker:
         settings = yaml.safe_dump(dict(result.config), sort_keys=False)
         tracker.log(result, golden, {"report.json": text, "experiment.yaml": settings}, draw(result))

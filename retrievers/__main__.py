@@ -103,7 +103,7 @@ def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
         shown = session_json(session, include_metadata=config.include_metadata)
         print_out(json.dumps(shown, indent=2, ensure_ascii=False))
     else:
-        print_out(session_text(session, verbose=namespace.verbose))
+        print_out(session_text(session, verbose=namespace.verbose, include_metadata=config.include_metadata))
     return 0
 
 

@@ -13,9 +13,11 @@ LOWER = (
     "latency/*_ms",
     "latency/*_ms_c*",
     "cost/*",
+    "judge/false_*",
+    "judge/noise_share",
 )
-NEITHER = ("latency/drift",)
-"""0 is best, and both ways from there are worse."""
+NEITHER = ("latency/drift", "cost/judge_cache_hits")
+"""Of drift 0 is best, and both ways from there are worse; how much of a run was judged before is no merit of it."""
 
 
 def direction(metric: str) -> Direction:

@@ -125,8 +125,11 @@ def choose(cases: Sequence[Case], config: DatasetConfig) -> tuple[Case, ...]:
 
 
 def case_fingerprint(case: Case) -> str:
-    """SHA-256 over all of a case that a score can depend on: not over what only sorts it (`LABELS`)."""
-    row = case.model_dump(mode="json", exclude=LABELS)
+    """SHA-256 over all of a case that its scores can depend on.
+
+    Not over what only sorts it (`LABELS`), nor over human verdicts, which correct a mean and no query's own score.
+    """
+    row = case.model_dump(mode="json", exclude=LABELS | {"human_verdicts"})
     return hashlib.sha256(json.dumps(row, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evals.config import SweepConfig
 from evals.errors import ExperimentError
-from retrievers.config import RetrieverConfig
+from evals.grid.config import SweepConfig
+from retrievers.config import FOREIGN_SETTINGS, RetrieverConfig
 
 CELL_AXES = ("top_k", "threshold")
 """The axes that cut candidates; all others decide which candidates there are."""
@@ -36,7 +36,7 @@ class Plan:
     """What a grid takes.
 
     Attributes:
-        thresholds: None for every observed score.
+        thresholds: None for every observed score; a single 0 where none is in force.
         notes: Which combinations were left out or are one, and why.
     """
 
@@ -56,21 +56,27 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
     Raises:
         ExperimentError: A combination cannot be, with what to do; all faults at once.
     """
+    _refuse_idle(base, sweep)
     top_ks = sweep.top_k or (base.top_k,)
-    thresholds = None if sweep.threshold == "exact" else sweep.threshold or (base.threshold,)
-    cut = {"top_k": max(top_ks), "threshold": min(thresholds) if thresholds else 0.0}
+    cut: dict[str, Any] = {"top_k": max(top_ks)}
+    thresholds: tuple[float, ...] | None = (0.0,)
+    if sweep.threshold or base.used_threshold is not None:
+        thresholds = None if sweep.threshold == "exact" else sweep.threshold or (base.threshold,)
+        cut["threshold"] = min(thresholds) if thresholds else 0.0
     found: dict[tuple[tuple[str, Any], ...], RetrieverConfig] = {}
     faults: dict[str, list[str]] = {}
     notes: dict[str, None] = {}
     for changes in _combinations(base, sweep):
-        if changes["rerank"] == "rrf" and changes["mode"] != "hybrid":
+        if changes.get("rerank") == "rrf" and changes["mode"] != "hybrid":
             notes[f"rerank rrf fuses two searches: left out in mode {changes['mode']}"] = None
             continue
         try:
             settings = _changed(base, changes | cut)
         except ValidationError as error:
             said = "; ".join(str(item["msg"]).removeprefix("Value error, ") for item in error.errors())
-            faults.setdefault(said, []).append(", ".join(f"{name} {changes[name]}" for name in SHOWN))
+            faults.setdefault(said, []).append(
+                ", ".join(f"{name} {changes[name]}" for name in SHOWN if name in changes)
+            )
             continue
         key = tuple(effective(settings).items())
         if key in found and found[key].candidates != settings.candidates:
@@ -86,8 +92,11 @@ def effective(settings: RetrieverConfig) -> dict[str, Any]:
     """The settings that decide what is found, of those a sweep may change; equal ones find the same.
 
     Fusion and its weight mean something in hybrid alone, and the candidate depth nothing where the answer is the
-    beginning of the list: in semantic search without reranking and grouping.
+    beginning of the list: in semantic search without reranking and grouping. What it means to a retriever that is not
+    ours is not known.
     """
+    if settings.python is not None:
+        return {"python": settings.python, "candidates": settings.candidates}
     found: dict[str, Any] = {"mode": settings.mode}
     if settings.mode == "hybrid":
         found["fusion"] = settings.used_fusion
@@ -104,7 +113,8 @@ def effective(settings: RetrieverConfig) -> dict[str, Any]:
 
 
 def _combinations(base: RetrieverConfig, sweep: SweepConfig) -> Iterator[dict[str, Any]]:
-    names = [name for name in SweepConfig.model_fields if name not in CELL_AXES]
+    known = [name for name in SweepConfig.model_fields if name not in CELL_AXES]
+    names = known if base.python is None else [name for name in known if name in FOREIGN_SETTINGS]
     values = [getattr(sweep, name) or (getattr(base, name),) for name in names]
     for combination in product(*values):
         yield dict(zip(names, combination, strict=True))
@@ -112,8 +122,20 @@ def _combinations(base: RetrieverConfig, sweep: SweepConfig) -> Iterator[dict[st
 
 def _changed(base: RetrieverConfig, changes: Mapping[str, Any]) -> RetrieverConfig:
     """The settings with others, checked."""
-    own = {"keyword_weight": None} if changes["semantic_weight"] != base.semantic_weight else {}
+    own = (
+        {"keyword_weight": None} if changes.get("semantic_weight", base.semantic_weight) != base.semantic_weight else {}
+    )
     return RetrieverConfig.model_validate({**base.model_dump(), **own, **changes})
+
+
+def _refuse_idle(base: RetrieverConfig, sweep: SweepConfig) -> None:
+    """Refuse to sweep what a retriever that is not ours settles by itself."""
+    idle = [name for name in sweep.axes if base.python is not None and name not in FOREIGN_SETTINGS]
+    if idle:
+        raise ExperimentError(
+            f"sweep: {', '.join(idle)} cannot be set for python {base.python!r}, which settles them by itself; sweep "
+            "top_k, threshold and candidates, or leave out retriever.python to evaluate QdrantRetriever"
+        )
 
 
 def _refuse(faults: Mapping[str, Sequence[str]]) -> None:
@@ -130,7 +152,7 @@ def _named(variants: Sequence[RetrieverConfig], sweep: SweepConfig) -> tuple[Var
     made = []
     for settings in variants:
         means = effective(settings)
-        shown = [settings.mode, str(means.get("fusion", "")), "" if means["rerank"] == "none" else settings.rerank]
+        shown = [str(means.get(name, "")) for name in ("python", "mode", "fusion", "rerank")]
         numbers = [
             f"{name} {means[name]:g}"
             for name in ("semantic_weight", "rrf_constant", "mmr_lambda", "candidates")
@@ -138,7 +160,7 @@ def _named(variants: Sequence[RetrieverConfig], sweep: SweepConfig) -> tuple[Var
         ]
         made.append(
             Variant(
-                name=" ".join(part for part in [*shown, *numbers] if part),
+                name=" ".join(part for part in [*shown, *numbers] if part not in ("", "none")),
                 parameters={**means, "candidates": settings.candidates},
                 settings=settings,
             )

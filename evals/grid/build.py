@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evals.config import SweepConfig
 from evals.errors import ExperimentError
 from evals.grid.axes import Plan, Variant
+from evals.grid.config import SweepConfig
 from evals.grid.judgements import found
 from evals.grid.means import Scored, summarise_cells
 from evals.grid.records import Configuration, Grid, MetricScores

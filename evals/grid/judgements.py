@@ -45,10 +45,8 @@ def found(observations: Sequence[Observation], settings: RetrieverConfig) -> Fou
     """
     depth = max((len(o.candidates.chunks) for o in observations), default=0)
     scores = np.full((len(observations), depth), -np.inf)
-    final = settings.threshold_on == "final"
     for row, o in enumerate(observations):
-        chunks = o.candidates.chunks
-        scores[row, : len(chunks)] = [c.score if final else c.scores["semantic"] for c in chunks]
+        scores[row, : len(o.candidates.chunks)] = _read(o.candidates.chunks, settings)
     if settings.group_by is None:
         return Found(scores=scores)
     groups = np.zeros(scores.shape, dtype=np.int64)
@@ -99,9 +97,17 @@ def with_tokens(known: Judged, observations: Sequence[Observation], selections: 
     return replace(known, tokens=tokens)
 
 
-def repeats_ids(observations: Sequence[Observation]) -> bool:
-    """Whether some query's candidates hold a chunk id twice, as a collection made elsewhere may."""
-    return any(len({c.chunk.chunk_id for c in o.candidates.chunks}) < len(o.candidates.chunks) for o in observations)
+def is_plain(observation: Observation) -> bool:
+    """Whether arrays say all: no chunk id comes twice, as in a collection made elsewhere, and all relevant is known."""
+    chunks = observation.candidates.chunks
+    return not observation.relevance.incomplete and len({c.chunk.chunk_id for c in chunks}) == len(chunks)
+
+
+def _read(chunks: Sequence[RetrievedChunk], settings: RetrieverConfig) -> list[float]:
+    """The scores that the threshold reads; all alike where there is no threshold."""
+    if settings.used_threshold is None:
+        return [0.0] * len(chunks)
+    return [c.known_score if settings.threshold_on == "final" else c.scores["semantic"] for c in chunks]
 
 
 def _holders(observation: Observation) -> dict[str, list[int]]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.config import CRITERION, ObjectiveConfig
+from evals.conditions import CRITERION
 from evals.errors import ExperimentError
 from evals.gates import COMPARISONS
+from evals.grid.config import ObjectiveConfig
 from evals.grid.records import Grid, MetricScores
 
 MOST_DROPPED = 0.05
@@ -135,7 +136,8 @@ def _shown(grid: Grid, metric: str, condition: str, index: int) -> str:
 def describe(grid: Grid, index: int) -> str:
     """A cell in a few words."""
     cell = grid.cell(index)
-    return f"{grid.configurations[cell.configuration].name}, top_k {cell.top_k}, threshold {cell.threshold:g}"
+    threshold = "" if cell.threshold is None else f", threshold {cell.threshold:g}"
+    return f"{grid.configurations[cell.configuration].name}, top_k {cell.top_k}{threshold}"
 
 
 def _unrankable(metric: MetricScores) -> str:

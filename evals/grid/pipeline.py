@@ -9,6 +9,7 @@ from evals import candidates
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.errors import ExperimentError
+from evals.grid.abstaining import Abstaining, abstaining, wanted_rates
 from evals.grid.axes import Plan
 from evals.grid.build import Retrieved, build, configure, pass_rate
 from evals.grid.objective import Ranking, describe, needed, rank
@@ -36,12 +37,14 @@ class GridResult:
         ranking: Its cells by the objective.
         chosen: The cell that was chosen; None where cells cannot be ranked, and `run` is then of the first.
         run: That cell as a run of its own has it: scores, intervals, criteria, verdicts.
+        abstaining: What thresholds do under the cell's configuration, at its cut; None where none is in force.
     """
 
     grid: Grid
     ranking: Ranking
     chosen: int | None
     run: RunResult
+    abstaining: Abstaining | None = None
 
     @property
     def settings(self) -> RetrieverConfig:
@@ -142,12 +145,17 @@ def evaluate_grid(
     grid = build(plan, config.sweep, configurations, metrics, context)
     ranking = rank(grid, config.objective)
     chosen = choose_cell(grid, ranking, config)
-    cell = 0 if chosen is None else chosen
+    shown = 0 if chosen is None else chosen
     if judge and judging:
-        again = judge.again(judging, metrics, grid.observed(cell).observations, config.seed)
-        context = with_trust(replace(context, judging=again), grid.observed(cell))
-    run = run_of(grid, cell, config, metrics, context, facts)
-    return GridResult(grid=grid, ranking=ranking, chosen=chosen, run=_noted(run, grid, ranking, chosen))
+        again = judge.again(judging, metrics, grid.observed(shown).observations, config.seed)
+        context = with_trust(replace(context, judging=again), grid.observed(shown))
+    return GridResult(
+        grid=grid,
+        ranking=ranking,
+        chosen=chosen,
+        run=_noted(run_of(grid, shown, config, metrics, context, facts), grid, ranking, chosen),
+        abstaining=abstaining(grid, shown, wanted_rates(config.objective.constraints)),
+    )
 
 
 def run_of(

@@ -24,12 +24,18 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One way to retrieve, threshold and cut. `parameters` are all settings that tell cells apart."""
+    """One way to retrieve, threshold and cut.
+
+    Attributes:
+        configuration: The number of the configuration.
+        threshold: None where none is in force.
+        parameters: All settings that tell cells apart.
+    """
 
     index: int
     configuration: int
     top_k: int
-    threshold: float
+    threshold: float | None
     parameters: Mapping[str, Any]
 
 
@@ -41,7 +47,7 @@ class Configuration:
         name: Its settings in a few words, unique in the grid.
         parameters: The settings that are swept or tell it apart, and mean something in it.
         settings: All settings, with the largest `top_k` and the smallest threshold of its cells.
-        thresholds: Ascending.
+        thresholds: Ascending; a single 0 where none is in force.
         observed: What was found, at full depth, and the selections of the widest cell; latency and repetitions.
         selections: What every cell keeps.
         summaries: The metrics that belong to the configuration, not to a cell: latency, determinism, separation.
@@ -159,13 +165,15 @@ class Grid:
         inner = index - (int(self._ends[place - 1]) if place else 0)
         threshold, cut = divmod(inner, len(self.top_ks))
         configuration = self.configurations[place]
-        top_k, least = self.top_ks[cut], configuration.thresholds[threshold]
+        cuts: dict[str, Any] = {"top_k": self.top_ks[cut]}
+        if configuration.settings.used_threshold is not None:
+            cuts["threshold"] = configuration.thresholds[threshold]
         return Cell(
             index=index,
             configuration=place,
-            top_k=top_k,
-            threshold=least,
-            parameters={**configuration.parameters, "top_k": top_k, "threshold": least},
+            top_k=cuts["top_k"],
+            threshold=cuts.get("threshold"),
+            parameters={**configuration.parameters, **cuts},
         )
 
     def cells(self) -> list[Cell]:
@@ -175,8 +183,8 @@ class Grid:
     def settings(self, index: int) -> RetrieverConfig:
         """The retriever's settings of a cell, as for a run of its own."""
         cell = self.cell(index)
-        settings = self.configurations[cell.configuration].settings
-        return settings.model_copy(update={"top_k": cell.top_k, "threshold": cell.threshold})
+        cuts = {"top_k": cell.top_k, **({} if cell.threshold is None else {"threshold": cell.threshold})}
+        return self.configurations[cell.configuration].settings.model_copy(update=cuts)
 
     def observed(self, index: int) -> Observed:
         """What a run of that cell alone observes: what was found, and the cell's selection of it."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.grid.judgements import Judged, judged, repeats_ids, with_items, with_tokens
+from evals.grid.judgements import Judged, is_plain, judged, with_items, with_tokens
 from evals.grid.prefixes import ON_ITEMS, ON_TOKENS, PREFIXES, Prefixes
 from evals.grid.records import Configuration, SelectionScores, ranked
 from evals.grid.selections import Selections
@@ -43,8 +43,8 @@ def score_all(
         configurations: What was found, and what cells keep of it.
         context: What metrics need besides observations.
     """
-    repeated = any(repeats_ids(one.observed.observations) for one in configurations)
-    at_once: Mapping[str, Prefixes] = {} if repeated else PREFIXES
+    plain = all(is_plain(o) for one in configurations for o in one.observed.observations)
+    at_once: Mapping[str, Prefixes] = PREFIXES if plain else {}
     sides = [_arrays(one, [name for name in metrics if name in at_once]) for one in configurations]
     apart = [distinct(one) for one in configurations] if any(name not in at_once for name in metrics) else []
     return {

@@ -34,6 +34,7 @@ def grid_document(result: GridResult) -> dict[str, Any]:
             "threshold": [cell.threshold for cell in cells],
         },
         "metrics": {name: _metric(metric, kept) for name, metric in grid.metrics.items()},
+        "abstention": asdict(result.abstaining) if result.abstaining else None,
         "notes": list(grid.notes),
     }
 

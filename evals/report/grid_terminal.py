@@ -8,9 +8,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evals.grid.abstaining import Abstaining
 from evals.grid.objective import TOKENS, Ranking, figures
 from evals.grid.pipeline import GridResult
-from evals.grid.records import Grid
+from evals.grid.records import Cell, Grid
 from evals.report.terminal import figure
 
 SHOWN = 10
@@ -38,7 +39,19 @@ def render_grid(result: GridResult, *, width: int, color: bool) -> str:
         console.print(f"[yellow]Not ranked:[/yellow] {escape(ranking.reason)}")
     else:
         console.print(_table(grid, ranking))
+    if result.abstaining:
+        _print_abstention(console, result.abstaining)
     return out.getvalue()
+
+
+def _print_abstention(console: Console, known: Abstaining) -> None:
+    console.print(f"\n[bold]When to return nothing[/bold] ({escape(known.configuration)}, top_k {known.top_k})")
+    for line in (known.known.statement, *dict.fromkeys(one.statement for one in known.wanted)):
+        console.print(f"  {escape(line)}")
+
+
+def _threshold(cell: Cell) -> str:
+    return "–" if cell.threshold is None else f"{cell.threshold:.6g}"
 
 
 def _thresholds(grid: Grid) -> str:
@@ -80,7 +93,7 @@ def _columns(grid: Grid, ranking: Ranking) -> Sequence[str]:
 
 def _row(grid: Grid, ranking: Ranking, index: int, columns: Sequence[str]) -> list[str]:
     cell = grid.cell(index)
-    known = [escape(grid.configurations[cell.configuration].name), str(cell.top_k), f"{cell.threshold:.6g}"]
+    known = [escape(grid.configurations[cell.configuration].name), str(cell.top_k), _threshold(cell)]
     if len(ranking.weights) > 1 or set(ranking.weights.values()) != {1.0}:
         known.append(f"{ranking.values[index]:.3f}")
     values = [float(figures(grid, name, symbol=">=")[index]) for name in columns]

@@ -57,6 +57,7 @@ class Facts(_Section):
     embedding: str | None = Field(
         None, description="provider:model of the embedding, or its class; null where it is not known"
     )
+    judge: dict[str, Any] | None = Field(None, description="provider, model and parameters of the judge")
     versions: dict[str, str] = Field(description="Python's version and those of the libraries that scores depend on")
     commit: str = Field(description="commit of the working directory, with -dirty where files differ; or unknown")
     seed: int = Field(ge=0, description="seed of all resampling")
@@ -97,6 +98,46 @@ class Validation(_Section):
     p95_latency_ms: float | None = Field(description="95th percentile of the serial calls; null when not measured")
 
 
+class Verdict(_Section):
+    """What the judge said of a returned chunk: a verdict with its reason, or why there is none."""
+
+    verdict: int | None = Field(None, ge=0, le=1, description="1 when the chunk is useful for the reference answer")
+    reason: str | None = Field(None, description="the judge's reason")
+    unscored: str | None = Field(None, description="why it was not judged")
+    failed: str | None = Field(None, description="why judging it failed")
+
+
+class Claim(_Section):
+    """A statement of the reference answer, as the judge sees it."""
+
+    statement: str = Field(description="the statement")
+    attributed: int = Field(ge=0, le=1, description="1 when the returned chunks support it")
+    reason: str = Field(description="the judge's reason")
+
+
+class JudgeUsage(_Section):
+    """What judging cost."""
+
+    calls: int = Field(ge=0, description="requests to the model, every attempt counted")
+    hits: int = Field(ge=0, description="verdicts that needed no request")
+    failed: int = Field(ge=0, description="verdicts that could not be had")
+    tokens_in: int = Field(ge=0, description="tokens that the model read")
+    tokens_out: int = Field(ge=0, description="tokens that it wrote")
+    usd: float | None = Field(description="their price in US dollars; null without an entry in judge.prices")
+    stopped: str = Field(description="why no further request was made; empty when none was held back")
+
+
+class JudgeSection(_Section):
+    """The judge of a run."""
+
+    model: str = Field(description="provider:model")
+    usage: JudgeUsage = Field(description="what it cost")
+    incomplete: str = Field(description="why not everything was judged; empty when it was")
+    trust: dict[str, Any] | None = Field(
+        description="agreement with the golden labels and with itself, noise, corrected means; see docs/report.md"
+    )
+
+
 class Hit(_Section):
     """A returned chunk."""
 
@@ -107,6 +148,7 @@ class Hit(_Section):
     breadcrumb: str = Field(description="module, chapter and heading")
     grade: int = Field(ge=0, description="how relevant the chunk is to the query; 0: not relevant")
     preview: str = Field(description="the first 200 characters of its text")
+    judge: Verdict | None = Field(None, description="what the judge said of it; null when it was not asked")
 
 
 class UnscoredValue(_Section):
@@ -145,6 +187,7 @@ class QueryRow(_Section):
     )
     retrieved: list[Hit] = Field(description="what was returned, in rank order")
     best_below_threshold: list[Hit] = Field(description="where nothing was returned, the three best candidates")
+    claims: list[Claim] = Field([], description="the statements of the reference answer as the judge sees them")
     scores: dict[str, ScoreValue] = Field(description="metric to number, or why there is none")
     outcome: Outcome = Field(description="the verdict")
     reasons: list[str] = Field(description="why it is not SUCCESS")
@@ -166,6 +209,7 @@ class Report(_Section):
     criteria: list[Criterion] = Field(description="what the experiment demands")
     validation: Validation = Field(description="totals of the verdicts")
     notes: list[str] = Field(description="what a reader must know beside the figures")
+    judge: JudgeSection | None = Field(None, description="the LLM judge; null without one")
     queries: list[QueryRow] = Field(description="one entry a query, in the order of the golden data")
 
 

@@ -149,15 +149,22 @@ def index_corpus(
     manifest = {
         "embedding": embedded_by(config, vectors, info),
         "bm25": keyword_side(config, chunks, info),
+        **_origin(config, corpus, options),
+    }
+    if not info or changes != Changes() or info.manifest != {**manifest, "state": "complete"}:
+        write(client, config, changes, vectors, manifest, exists=info is not None, progress=progress)
+    return _report(corpus, chunks, changes)
+
+
+def _origin(config: RetrieverConfig, corpus: Corpus, options: IndexOptions) -> dict[str, Any]:
+    """What the payloads were made of, and how."""
+    return {
         "payload": config.metadata.layout,
         "pages_fingerprint": corpus.fingerprint,
         "max_tokens": options.max_tokens,
         "chunking": CHUNKING_VERSION,
         "skipped": [fault.split(": ", 1)[0] for fault in corpus.faults],
     }
-    if not info or changes != Changes() or info.manifest != {**manifest, "state": "complete"}:
-        write(client, config, changes, vectors, manifest, exists=info is not None, progress=progress)
-    return _report(corpus, chunks, changes)
 
 
 def _cut(corpus: Corpus, options: IndexOptions) -> list[Chunk]:

@@ -56,7 +56,7 @@ def named(*starts: str) -> list[str]:
 
 
 def test_no_command_of_the_readme_goes_untested() -> None:
-    ours = [*OWN, *WITH_THE_HANDBOOK, "make run", "make test", "make ui"]
+    ours = [*OWN, *WITH_THE_HANDBOOK, *COMPARED, "make run", "make test", "make ui"]
     assert [command for command in COMMANDS if command not in ours] == []
 
 
@@ -64,6 +64,7 @@ WITH_THE_HANDBOOK = [
     *named("python -m retrievers search", "python -m retrievers inspect"),
     *named("python -m evals.run --retriever", "python -m evals.run --dataset", "python -m evals.run --config evals"),
 ]
+COMPARED = named("python -m evals.run --tracking.run-name", "python -m evals.compare")
 WITH_THE_HANDBOOK = [command for command in WITH_THE_HANDBOOK if "QDRANT_URL" not in command]
 OWN = [
     *[command for command in COMMANDS if "QDRANT_URL" in command],
@@ -84,6 +85,19 @@ def test_commands_on_the_handbook(command: str, after_make_run: Path) -> None:
     done = run(command, after_make_run)
     assert (done.returncode in (0, 1), done.stderr) == (True, "")
     assert "physical_ai_handbook" in done.stdout
+
+
+def test_two_runs_are_compared_and_the_last_command_fails_as_it_says(after_make_run: Path) -> None:
+    first, second, compare, gate = COMPARED
+    for command in (first, second):
+        assert run(command, after_make_run).returncode in (0, 1)
+    shown, failed = run(compare, after_make_run), run(gate, after_make_run)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "retriever.rerank  none → mmr" in shown.stdout
+    assert (failed.returncode, failed.stderr) == (1, "")
+    sample = next(text for kind, text in BLOCKS if kind == "text" and "win/tie/loss" in text)
+    printed = [line.split() for line in failed.stdout.splitlines()]
+    assert [line for line in sample.splitlines() if line.split() not in printed] == []
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from evals.pipeline import Grounds, evaluate, ground
 from evals.prepare import index_if_stale
 from evals.records import RunResult
 from retrievers.config import RetrieverConfig
-from retrievers.embeddings import make_embeddings
-from retrievers.retriever import QdrantRetriever
+from retrievers.opening import open_retriever
+from retrievers.protocol import Retriever
 from tests.support.experiment import Experiment, evidence, make_experiment, silent
 
 WORDS = (
@@ -94,11 +94,8 @@ class Bench:
             return evaluate(alone, self.golden, grounds, retrievers[0], None, {}, silent, judge)
 
     @contextmanager
-    def opened(self, settings: Sequence[RetrieverConfig]) -> Iterator[tuple[list[QdrantRetriever], Grounds]]:
+    def opened(self, settings: Sequence[RetrieverConfig]) -> Iterator[tuple[list[Retriever], Grounds]]:
         """A retriever for each of the settings, and what is relevant."""
         with ExitStack() as stack:
-            embeddings = make_embeddings(settings[0].embedding, self.env)
-            retrievers = [
-                stack.enter_context(QdrantRetriever.open(one, env=self.env, embeddings=embeddings)) for one in settings
-            ]
+            retrievers = [stack.enter_context(open_retriever(one, env=self.env)) for one in settings]
             yield retrievers, ground(self.golden, retrievers[0])

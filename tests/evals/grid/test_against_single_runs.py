@@ -13,8 +13,8 @@ from evals.judge.judge import Judge
 from evals.records import RunResult
 from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import KEY
-from tests.support.experiment import Experiment, settings
-from tests.support.grid_world import Bench, make_world
+from tests.support.experiment import Experiment, make_experiment, settings
+from tests.support.grid_world import PAGES, Bench, make_world
 from tests.support.judging import Flaws, Labels, Oracle
 
 METRICS = ["ragas/*", "ranking/*", "metadata/*", "content/*", "scope/*", "cost/*", "queries/*"]
@@ -116,6 +116,37 @@ def test_under_other_settings(
     config = experiment(world, server, **{**changes, "sweep": {**changes["sweep"], **cut}})
     other = Bench(config, bench.env)
     check(other.grid(config), other, config, cells=2, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("python", "sweep"),
+    [
+        ("plain", {"top_k": "1:5"}),
+        ("repeating", {"top_k": "1:6"}),
+        ("with_ids", {"top_k": "1:3", "candidates": "3,5"}),
+        ("dense", {"top_k": "1:5", "threshold": "0:1:0.1"}),
+        ("dense", {"top_k": "1:5", "threshold": "exact"}),
+    ],
+)
+def test_of_retrievers_that_are_not_ours(tmp_path: Path, python: str, sweep: dict[str, str]) -> None:
+    """Without scores, with ids that repeat, without a list of chunks, with cosines of their own."""
+    own = {"python": f"tests.support.foreign:{python}", "candidates": 6}
+    config = settings(make_experiment(tmp_path), metrics=METRICS, retriever=own, index={}, sweep=sweep)
+    bench = Bench(config, {})
+    check(bench.grid(config), bench, config, cells=3, seed=5)
+
+
+def test_a_tie_at_the_cut_is_broken_as_in_a_run_of_its_own(bench: Bench, world: Experiment) -> None:
+    """The query for the glossary finds one text on six pages, all of one score."""
+    config = settings(world, metrics=METRICS, retriever__candidates=20, sweep={"top_k": "1:8", "threshold": "exact"})
+    found = bench.grid(config)
+    observation = next(o for o in found.grid.configurations[0].observed.observations if o.case.id == "in3")
+    scores = [c.score for c in observation.candidates.chunks]
+    tied = next(score for score in scores if scores.count(score) == PAGES)
+    thresholds = found.grid.configurations[0].thresholds
+    for top_k in (scores.index(tied) + 1, scores.index(tied) + 3):
+        index = thresholds.index(tied or 0.0) * 8 + top_k - 1
+        equal(found, index, bench.run(config, found.grid.settings(index)))
 
 
 def test_with_llm_metrics_bought_once(

@@ -3,13 +3,14 @@
 import math
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import pytrec_eval
 
-from evals.grid.judgements import Judged, judged, repeats_ids, with_items, with_tokens
+from evals.grid.judgements import Judged, is_plain, judged, with_items, with_tokens
 from evals.grid.prefixes import ON_ITEMS, ON_TOKENS, PREFIXES
 from evals.grid.selections import Found, Selections, select_all
 from evals.metrics import METRICS
@@ -110,6 +111,7 @@ def test_reciprocal_rank_equals_pytrec_eval() -> None:
     assert found[:, -1] == pytest.approx(expected, abs=1e-12)
 
 
-def test_repeated_ids_are_found_out() -> None:
-    once, twice = observe(results("a", "b")), observe(results("a", "b", "a"))
-    assert (repeats_ids([once]), repeats_ids([once, twice])) == (False, True)
+def test_what_arrays_do_not_say_is_found_out() -> None:
+    once, twice = observe(results("a", "b"), {"a": 1}), observe(results("a", "b", "a"), {"a": 1})
+    unlisted = replace(once, relevance=replace(once.relevance, incomplete="chunks cannot be listed"))
+    assert [is_plain(o) for o in (once, twice, unlisted)] == [True, False, False]
