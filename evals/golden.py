@@ -130,7 +130,7 @@ def _init(namespace: argparse.Namespace) -> int:
     from evals.dataset.skeletons import skeletons
     from evals.errors import DatasetError
     from retrievers.connection import describe, open_client
-    from retrievers.search import scroll
+    from retrievers.reading import scroll
 
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file)
     if namespace.out.exists() and not namespace.force:

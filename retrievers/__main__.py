@@ -83,7 +83,8 @@ def _run(namespace: argparse.Namespace) -> int:
 
 def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
     from retrievers.present import session_json, session_text
-    from retrievers.retriever import QdrantRetriever, check_query
+    from retrievers.query import check_query
+    from retrievers.retriever import QdrantRetriever
 
     check_query(namespace.query)
     with QdrantRetriever.open(config, env=env) as retriever:

@@ -19,10 +19,10 @@ from retrievers.errors import RerankError
 from retrievers.filters import Expression
 from retrievers.mmr import mmr_order
 from retrievers.pushdown import compile_filters
+from retrievers.reading import vectors_of
 from retrievers.records import RetrievedChunk
 from retrievers.rerank import make_reranker
 from retrievers.retriever import QdrantRetriever
-from retrievers.search import vectors_of
 from tests.support.collections import index_pages, settings
 from tests.support.expressions import as_mapping, conditions, holds, trees
 from tests.support.hybrid import BruteForce, ids, of_mode, scores, top, variant
@@ -103,6 +103,10 @@ def retriever(request: pytest.FixtureRequest, opened: QdrantRetriever) -> Qdrant
 
 def untimed(chunks: Sequence[RetrievedChunk]) -> list[RetrievedChunk]:
     return [replace(found, retrieved_at=None) for found in chunks]
+
+
+def points(chunks: Sequence[RetrievedChunk]) -> list[str]:
+    return [found.chunk.point_id for found in chunks]
 
 
 def found_by(retriever: QdrantRetriever, query: str) -> tuple[RetrievedChunk, ...]:
@@ -359,7 +363,7 @@ def test_mmr_orders_the_candidates_by_their_cosines_and_vectors(
         before = found_by(in_way(opened, {**way, "rerank": "none"}), query)
         if not before:
             continue
-        vectors = vectors_of(opened.client, opened.settings, before)
+        vectors = vectors_of(opened.client, opened.settings, points(before))
         picks = mmr_order([c.scores["semantic"] for c in before], vectors, lambda_)
         after = found_by(in_way(opened, {**way, "rerank": "mmr", "mmr_lambda": lambda_}), query)
         assert ids(after) == [before[pick.index].chunk.chunk_id for pick in picks]
@@ -372,7 +376,7 @@ def test_mmr_brings_other_pages_to_the_top(opened: QdrantRetriever) -> None:
 
     def likeness(rerank: str) -> float:
         found = found_by(in_way(opened, {"mode": "semantic", "rerank": rerank, "mmr_lambda": 0.5}), QUERIES[0])[:5]
-        unit = vectors_of(opened.client, opened.settings, found)
+        unit = vectors_of(opened.client, opened.settings, points(found))
         unit /= np.linalg.norm(unit, axis=1, keepdims=True)
         return float((unit @ unit.T)[np.triu_indices(5, 1)].mean())
 
