@@ -76,6 +76,8 @@ def _parameters(settings: RetrieverConfig) -> dict[str, Any]:
     known = {key: getattr(settings, key) for key in always}
     if settings.mode == "hybrid":
         known["fusion"] = settings.used_fusion
+    if settings.keyword.expansion == "list":
+        known["expansion"] = "list"
     chosen = {"rerank": settings.rerank, "threshold_on": settings.threshold_on}
     known |= {key: value for key, value in chosen.items() if value not in ("none", "semantic")}
     return known | {k: getattr(settings, k) for k in ("filters", "group_by") if getattr(settings, k) is not None}
