@@ -115,4 +115,4 @@ def _open_generation(folder: Folder, generation: str) -> _Opened | None:
     except BaseException:
         lock.release()
         raise
-    return _Opened(generation, View(shard, spec, recount=spec.optimized), lock)
+    return _Opened(generation, View(shard, spec, recount=spec.recount), lock)
