@@ -6,7 +6,6 @@ Points come as ids and scores; whatever else is stored with them is read later, 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -192,13 +191,3 @@ def scores_of(client: "QdrantClient", config: RetrieverConfig, wanted: Sequence[
 def as_id(point: str) -> int | str:
     """The id of a point that was found, as Qdrant takes it."""
     return int(point) if point.isdecimal() else point
-
-
-def point_id(value: str) -> Any:
-    """An id as Qdrant takes it, a whole number or a UUID; None for another text."""
-    if value.isdecimal():
-        return int(value)
-    try:
-        return str(UUID(value))
-    except ValueError:
-        return None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.connection import store_errors
 from retrievers.errors import CollectionChangedError, CollectionStateError
 from retrievers.payload import chunk_id, filter_path, payload_keys, to_chunk
-from retrievers.probes import as_id, point_id
+from retrievers.probes import as_id
 from retrievers.records import Chunk
 
 if TYPE_CHECKING:
@@ -139,6 +140,16 @@ def scroll(
             chunks += [to_chunk(record.id, record.payload, config.metadata) for record in records]
             if offset is None:
                 return sorted(chunks, key=lambda chunk: chunk.chunk_id)
+
+
+def point_id(value: str) -> Any:
+    """An id as Qdrant takes it, a whole number or a UUID; None for another text."""
+    if value.isdecimal():
+        return int(value)
+    try:
+        return str(UUID(value))
+    except ValueError:
+        return None
 
 
 def _condition(name: str, values: Sequence[str], config: RetrieverConfig) -> "models.Condition":

@@ -35,9 +35,10 @@ def config(server: QdrantServer, **values: Any) -> RetrieverConfig:
 
 
 @contextmanager
-def losing_its_best(server: QdrantServer, times: int) -> Iterator[list[Any]]:
+def losing_its_best(server: QdrantServer, times: int) -> Iterator[list[str]]:
     """A server that, after a search has found points, removes the best of them, so often."""
-    answer, removed = server.answer, []
+    answer = server.answer
+    removed: list[str] = []
 
     def then_removed(request: Any) -> Any:
         reply = answer(request)

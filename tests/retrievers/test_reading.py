@@ -9,7 +9,7 @@ from qdrant_client import QdrantClient, models
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionChangedError, CollectionStateError
-from retrievers.reading import Chunks, scroll, vectors_of
+from retrievers.reading import Chunks, point_id, scroll, vectors_of
 from tests.support.collections import fill, settings
 from tests.support.hybrid import fill_sparse
 from tests.support.qdrant_server import QdrantServer
@@ -134,3 +134,20 @@ def test_a_mapped_key_of_any_characters_is_found() -> None:
 def test_an_empty_collection_has_no_chunks(client: QdrantClient) -> None:
     client.delete("c", [0, 1, 2])
     assert scroll(client, settings(collection="c")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("7", 7),
+        ("0", 0),
+        ("6f9619ff-8b86-d011-b42d-00cf4fc964ff", "6f9619ff-8b86-d011-b42d-00cf4fc964ff"),
+        ("6F9619FF8B86D011B42D00CF4FC964FF", "6f9619ff-8b86-d011-b42d-00cf4fc964ff"),
+        ("chunk-1", None),
+        ("", None),
+        ("-1", None),
+        ("1.5", None),
+    ],
+)
+def test_a_point_id_is_a_whole_number_or_a_uuid(text: str, known: object) -> None:
+    assert point_id(text) == known
