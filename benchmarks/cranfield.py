@@ -137,7 +137,7 @@ def cost(config: Any, queries: Sequence[str], rounds: int) -> None:
     print(f"\none hybrid query, embedding included: p50 {median:.2f} ms: {median / ALLOWED_MS:.2f} of 3 ms allowed")
 
 
-def opened(config: Any, settings: Mapping[str, str]) -> Any:
+def opened(config: Any, settings: Mapping[str, Any]) -> Any:
     """The retriever with these settings."""
     from retrievers.config import RetrieverConfig
     from retrievers.retriever import QdrantRetriever

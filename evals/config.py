@@ -1,16 +1,16 @@
 """The settings of an experiment: frozen, checked in full before anything runs."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
+from evals.conditions import checked_conditions
+from evals.grid.config import ObjectiveConfig, SweepConfig
+from evals.judge.config import JudgeConfig
 from retrievers.config import RetrieverConfig, Settings
 from retrievers.errors import redacted
-
-CRITERION = re.compile(r"\s*(<=|>=|==|<|>)\s*([-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*")
 
 
 class DatasetConfig(Settings):
@@ -100,9 +100,14 @@ class ExperimentConfig(Settings):
     index: IndexConfig = Field(default_factory=lambda: IndexConfig.model_validate({}), description="indexing")
     metrics: tuple[str, ...] = Field(("*",), min_length=1, description="metric names or patterns such as ranking/*")
     criteria: Mapping[str, str] = Field(default_factory=dict, description="metric: condition, e.g. '>= 0.8'")
+    judge: JudgeConfig = Field(default_factory=lambda: JudgeConfig.model_validate({}), description="the judge")
     latency: LatencyConfig = Field(default_factory=lambda: LatencyConfig.model_validate({}), description="latency")
     determinism: DeterminismConfig = Field(
         default_factory=lambda: DeterminismConfig.model_validate({}), description="determinism"
+    )
+    sweep: SweepConfig = Field(default_factory=lambda: SweepConfig.model_validate({}), description="the grid")
+    objective: ObjectiveConfig = Field(
+        default_factory=lambda: ObjectiveConfig.model_validate({}), description="what the best cell is best at"
     )
     tracking: TrackingConfig = Field(default_factory=lambda: TrackingConfig.model_validate({}), description="MLflow")
     seed: int = Field(0, ge=0, description="seed of all resampling")
@@ -110,7 +115,4 @@ class ExperimentConfig(Settings):
     @field_validator("criteria")
     @classmethod
     def _conditions(cls, criteria: Mapping[str, str]) -> Mapping[str, str]:
-        for metric, condition in criteria.items():
-            if not CRITERION.fullmatch(condition):
-                raise ValueError(f"{metric}: expected a condition such as '>= 0.8', got {condition!r}")
-        return criteria
+        return checked_conditions(criteria)

@@ -13,7 +13,7 @@ from typing import Any
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.records import RunResult
-from retrievers.retriever import QdrantRetriever
+from retrievers.protocol import Retriever
 
 LIBRARIES = (
     "retrieval-evals", "ragas", "datasets", "qdrant-client", "langchain-core", "langchain-qdrant", "langchain-cohere",
@@ -22,14 +22,13 @@ LIBRARIES = (
 SAMPLE = 256
 
 
-def gather(config: ExperimentConfig, golden: GoldenSet, retriever: QdrantRetriever) -> dict[str, Any]:
+def gather(config: ExperimentConfig, golden: GoldenSet, retriever: Retriever) -> dict[str, Any]:
     """All facts of a run that are known before it.
 
     Raises:
         StoreError: The collection cannot be read.
     """
     inside = sum(case.in_scope for case in golden.cases)
-    embedding = config.retriever.embedding
     return {
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "dataset": golden.name,
@@ -38,7 +37,9 @@ def gather(config: ExperimentConfig, golden: GoldenSet, retriever: QdrantRetriev
         "in_scope": inside,
         "out_of_scope": len(golden.cases) - inside,
         "collection": collection_facts(retriever),
-        "embedding": f"{embedding.provider}:{embedding.resolved_model}",
+        "retriever": retriever.label,
+        "relevance": "returned" if retriever.info is None else "collection",
+        "embedding": retriever.embedding_label,
         "versions": versions(),
         "commit": code_commit(),
         "seed": config.seed,
@@ -50,13 +51,17 @@ def with_duration(result: RunResult, started: float) -> RunResult:
     return replace(result, facts={**result.facts, "duration_s": round(time.time() - started, 3)})
 
 
-def collection_facts(retriever: QdrantRetriever) -> dict[str, Any]:
+def collection_facts(retriever: Retriever) -> dict[str, Any] | None:
     """The collection's fingerprint: its size, vectors and recorded model, and the content of up to 256 points.
+
+    None for a retriever whose chunks cannot be listed.
 
     Raises:
         StoreError: The store failed.
     """
     info = retriever.info
+    if info is None:
+        return None
     points = retriever.sample(SAMPLE)
     content = hashlib.sha256()
     for point_id, payload in sorted(points):

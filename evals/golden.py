@@ -10,37 +10,51 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evals.files import write
-from retrievers.command import Parser, add_logging_flags, print_out, run, set_up_logging
+from retrievers.command import Parser, add_logging_flags, print_out, run, set_up_logging, user_path
 from retrievers.config import RetrieverConfig
 from retrievers.settings import add_flags, build, environment, environment_layer, file_layer, flag_layer
 
 if TYPE_CHECKING:
     from evals.dataset.load import GoldenSet
+    from evals.dataset.schema import Case
     from evals.sources import SourcePage
+    from retrievers.records import Chunk
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse and run; returns the exit code."""
     namespace = _parser().parse_args(arguments)
-    commands = {"validate": _validate, "import": _import, "init": _init}
-    return run(lambda: commands[namespace.command](namespace))
+    return run(lambda: _run(namespace))
+
+
+def _run(namespace: argparse.Namespace) -> int:
+    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
+    command = {"validate": _validate, "import": _import, "init": _init}[namespace.command]
+    said = command(namespace)
+    if not namespace.quiet:
+        print_out("\n".join(said))
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="python -m evals.golden", description="Check golden queries, import some, begin some.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     validate = commands.add_parser("validate", help="check a golden file", description="List every fault of a file.")
-    validate.add_argument("file", type=Path, help="golden .jsonl file, or a folder of them")
-    validate.add_argument("--docs", type=Path, metavar="DIR", help="also find every piece of evidence in these pages")
+    validate.add_argument("file", type=user_path, help="golden .jsonl file, or a folder of them")
+    validate.add_argument(
+        "--docs", type=user_path, metavar="DIR", help="also find every piece of evidence in these pages"
+    )
     validate.add_argument("--base-url", default="/docs", help="what page addresses begin with (default: /docs)")
     brought = commands.add_parser("import", help="import a test collection", description="BEIR or TREC to golden data.")
     formats = brought.add_subparsers(dest="format", required=True, metavar="FORMAT")
     beir = formats.add_parser("beir", help="a BEIR folder: queries.jsonl and qrels/*.tsv")
-    beir.add_argument("folder", type=Path, help="the folder")
-    beir.add_argument("--qrels", type=Path, metavar="FILE", help="judgements (default: qrels/test.tsv in the folder)")
+    beir.add_argument("folder", type=user_path, help="the folder")
+    beir.add_argument(
+        "--qrels", type=user_path, metavar="FILE", help="judgements (default: qrels/test.tsv in the folder)"
+    )
     trec = formats.add_parser("trec", help="TREC topics and qrels")
-    trec.add_argument("topics", type=Path, help="file of <top> elements")
-    trec.add_argument("qrels", type=Path, help="file of `query iteration document grade` lines")
+    trec.add_argument("topics", type=user_path, help="file of <top> elements")
+    trec.add_argument("qrels", type=user_path, help="file of `query iteration document grade` lines")
     trec.add_argument(
         "--topic-ids",
         choices=("auto", "num", "ordinal"),
@@ -48,39 +62,63 @@ def _parser() -> argparse.ArgumentParser:
         help="what the query ids of the qrels are: the topics' <num> or their place in the file (default: what fits)",
     )
     for command in (beir, trec):
-        command.add_argument("--out", type=Path, required=True, metavar="FILE", help="golden file to write")
+        command.add_argument("--out", type=user_path, required=True, metavar="FILE", help="golden file to write")
     init = commands.add_parser("init", help="begin golden data", description="Sample chunks into cases to fill in.")
-    init.add_argument("--out", type=Path, default=Path("golden.jsonl"), metavar="FILE", help="default: golden.jsonl")
+    init.add_argument(
+        "--out", type=user_path, default=Path("golden.jsonl"), metavar="FILE", help="default: golden.jsonl"
+    )
     init.add_argument("--count", type=int, default=40, metavar="N", help="in-scope cases (default: 40)")
     init.add_argument("--out-of-scope", type=int, default=10, metavar="N", help="cases out of scope (default: 10)")
     init.add_argument("--seed", type=int, default=0, help="of the choice (default: 0)")
     init.add_argument("--force", action="store_true", help="replace the file if it exists")
-    init.add_argument("--config", type=Path, metavar="FILE", help="retriever settings as YAML")
+    init.add_argument("--config", type=user_path, metavar="FILE", help="retriever settings as YAML")
     add_flags(init, RetrieverConfig)
     for command in (validate, beir, trec, init):
         add_logging_flags(command)
     return parser
 
 
-def _validate(namespace: argparse.Namespace) -> int:
+def _validate(namespace: argparse.Namespace) -> list[str]:
     from evals.config import DatasetConfig
     from evals.dataset.load import load_golden
 
     golden = load_golden(DatasetConfig(path=namespace.file))
-    checked = "form checked; give --docs DIR to find the evidence too"
+    checked, chunks = "form checked; give --docs DIR to find the evidence too", None
     if namespace.docs:
         chunks = _resolve_in_pages(golden, namespace.docs, namespace.base_url)
-        checked = f"every piece of evidence found in {chunks} chunks"
-    print_out(f"{namespace.file}: {len(golden.cases)} cases are valid ({checked})")
+        checked = f"every piece of evidence found in {len(chunks)} chunks"
     splits = Counter((case.split or "no split", case.in_scope) for case in golden.cases)
-    for split in sorted({name for name, _ in splits}):
-        print_out(f"  {split}: {splits[split, True]} in scope, {splits[split, False]} out of scope")
     types = Counter(case.query_type or "no type" for case in golden.cases)
-    print_out("  " + ", ".join(f"{name}: {count}" for name, count in types.most_common()))
-    return 0
+    return [
+        f"{namespace.file}: {len(golden.cases)} cases are valid ({checked})",
+        *(
+            f"  {split}: {splits[split, True]} in scope, {splits[split, False]} out of scope"
+            for split in sorted({name for name, _ in splits})
+        ),
+        "  " + ", ".join(f"{name}: {count}" for name, count in types.most_common()),
+        *(f"  {line}" for line in _human_verdicts(golden.cases, chunks)),
+    ]
 
 
-def _resolve_in_pages(golden: "GoldenSet", docs: Path, base_url: str) -> int:
+def _human_verdicts(cases: "Sequence[Case]", chunks: "Sequence[Chunk] | None") -> list[str]:
+    from evals.dataset.relevance import unplaced_verdicts
+    from evals.judge.correction import FEWEST_LABELLED
+
+    judged = [case.human_verdicts for case in cases if case.human_verdicts]
+    if not judged:
+        return []
+    useful = sum(sum(verdicts.values()) for verdicts in judged)
+    count = f"human verdicts: {sum(map(len, judged))} in {len(judged)} cases, {useful} of them useful"
+    lines = [count + (f"; to correct a judge takes {FEWEST_LABELLED} cases" if len(judged) < FEWEST_LABELLED else "")]
+    unplaced = [] if chunks is None else unplaced_verdicts(cases, chunks)
+    if unplaced:
+        case_id, chunk_id = unplaced[0]
+        where = f"as {chunk_id!r} of case {case_id!r}: were they cut otherwise?"
+        lines.append(f"{len(unplaced)} of the verdicts are on chunks that these pages do not give, {where}")
+    return lines
+
+
+def _resolve_in_pages(golden: "GoldenSet", docs: Path, base_url: str) -> "list[Chunk]":
     from evals.dataset.relevance import resolve
     from evals.errors import DatasetError
     from evals.sources import SourcePage
@@ -97,7 +135,7 @@ def _resolve_in_pages(golden: "GoldenSet", docs: Path, base_url: str) -> int:
     faults = _misquoted(golden, {page.source_url: SourcePage(page) for page in corpus.pages})
     if faults:
         raise DatasetError(f"{len(faults)} quotes are not in their page word for word:", faults)
-    return len(chunks)
+    return chunks
 
 
 def _misquoted(golden: "GoldenSet", pages: Mapping[str, "SourcePage"]) -> list[str]:
@@ -109,7 +147,7 @@ def _misquoted(golden: "GoldenSet", pages: Mapping[str, "SourcePage"]) -> list[s
     ]
 
 
-def _import(namespace: argparse.Namespace) -> int:
+def _import(namespace: argparse.Namespace) -> list[str]:
     from evals.dataset.importers import import_beir, import_trec
 
     if namespace.format == "beir":
@@ -119,25 +157,29 @@ def _import(namespace: argparse.Namespace) -> int:
     rows = [case.model_dump(exclude_defaults=True) | {"in_scope": True} for case in imported.cases]
     write(namespace.out, _lines(rows))
     judged = sum(len(case.relevant_ids) for case in imported.cases)
-    print_out(f"{namespace.out}: {len(imported.cases)} cases with {judged} relevant documents")
-    for note in imported.notes:
-        print_out(f"  {note}")
-    print_out("  relevant_ids must equal the chunk_id of your collection (see metadata.map in the experiment file)")
-    return 0
+    return [
+        f"{namespace.out}: {len(imported.cases)} cases with {judged} relevant documents",
+        *(f"  {note}" for note in imported.notes),
+        "  relevant_ids must equal the chunk_id of your collection (see metadata.map in the experiment file)",
+    ]
 
 
-def _init(namespace: argparse.Namespace) -> int:
+def _init(namespace: argparse.Namespace) -> list[str]:
     from evals.dataset.skeletons import skeletons
     from evals.errors import DatasetError
     from retrievers.connection import describe, open_client
     from retrievers.reading import scroll
 
-    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file)
     if namespace.out.exists() and not namespace.force:
         raise DatasetError(f"{namespace.out}: exists already; name another file with --out, or replace it with --force")
     env = environment(os.environ)
     layers = [environment_layer(env), *([file_layer(namespace.config, RetrieverConfig)] if namespace.config else [])]
     config = build(RetrieverConfig, [*layers, flag_layer(namespace, RetrieverConfig)])
+    if config.python is not None:
+        raise DatasetError(
+            f"python: init reads chunks from a collection, not from {config.python!r}; leave python out, and name the "
+            "store and collection"
+        )
     client = open_client(config.store, env)
     try:
         describe(client, config)
@@ -148,11 +190,10 @@ def _init(namespace: argparse.Namespace) -> int:
     if not rows or not chunks:
         raise DatasetError(f"collection {config.collection!r} holds no chunk with text")
     write(namespace.out, _lines(rows))
-    print_out(
+    return [
         f"{namespace.out}: {len(rows)} skeleton cases out of {len(chunks)} chunks; write a query and an answer "
         f"into each, shorten the quote to what answers it, then: python -m evals.golden validate {namespace.out}"
-    )
-    return 0
+    ]
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> str:

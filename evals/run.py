@@ -9,9 +9,11 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,14 +25,16 @@ from evals.quiet import silence
 from retrievers.command import (
     EXIT_INCOMPLETE,
     Parser,
+    Progress,
     add_logging_flags,
     print_error,
     print_out,
     progress_bar,
     run,
     set_up_logging,
+    user_path,
 )
-from retrievers.config import dump
+from retrievers.config import RetrieverConfig, dump
 from retrievers.settings import (
     Layer,
     add_flags,
@@ -43,24 +47,28 @@ from retrievers.settings import (
 
 if TYPE_CHECKING:
     from evals.dataset.load import GoldenSet
+    from evals.grid.axes import Plan
+    from evals.grid.build import Retrieved
+    from evals.grid.pipeline import GridResult
+    from evals.judge.judge import Judge
     from evals.pipeline import Grounds
     from evals.records import RunResult
     from evals.tracking import Tracker
-    from retrievers.retriever import QdrantRetriever
+    from retrievers.protocol import Retriever
 
 log = logging.getLogger("evals.run")  # not __main__, which no handler listens to
 EXPERIMENTS = Path(__file__).parent / "experiments"
 EXIT_FAILED = 1
-MAX_FAILED_SHARE = 0.05
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass
 class Outcome:
-    """What is left to say after a run: where its report is, and why it is incomplete."""
+    """What is left to write and say: where reports go, why the run is incomplete, and the grid that it is a cell of."""
 
     report: Path | None = None
+    junit: Path | None = None
     incomplete: str = ""
+    grid: "GridResult | None" = None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,12 +85,18 @@ def parser() -> argparse.ArgumentParser:
         epilog="Exit codes: 0 passed, 1 a criterion failed, 2 user error, 3 incomplete, 130 interrupted.",
     )
     made.add_argument(
-        "--config", type=Path, metavar="FILE", help="experiment file (default: the packaged default.yaml)"
+        "--config", type=user_path, metavar="FILE", help="experiment file (default: the packaged default.yaml)"
     )
     made.add_argument("--limit", dest="dataset.limit", default=argparse.SUPPRESS, metavar="N", help="at most N cases")
     made.add_argument("--ids", dest="dataset.ids", default=argparse.SUPPRESS, metavar="A,B", help="only these cases")
-    made.add_argument("--output", type=Path, metavar="FILE", help="where to write the JSON report")
-    made.add_argument("--export", type=Path, metavar="FILE", help="write the retriever's settings for an application")
+    made.add_argument("--output", type=user_path, metavar="FILE", help="where to write the JSON report")
+    made.add_argument(
+        "--junit", type=user_path, metavar="FILE", help="where to write criteria and queries as JUnit XML"
+    )
+    made.add_argument(
+        "--export", type=user_path, metavar="FILE", help="write the retriever's settings for an application"
+    )
+    made.add_argument("--plan", action="store_true", help="say what the run would call and cost, and stop")
     made.add_argument("--no-gate", action="store_true", help="exit with 0 although a criterion failed")
     made.add_argument("--list-metrics", action="store_true", help="list all metrics and stop")
     made.add_argument("--print-config", action="store_true", help="print the resolved configuration and stop")
@@ -106,7 +120,7 @@ def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> Experi
 
 
 def _main(namespace: argparse.Namespace) -> int:
-    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file)
+    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
     if namespace.list_metrics:
         return _list_metrics()
     env = environment(os.environ)
@@ -115,6 +129,8 @@ def _main(namespace: argparse.Namespace) -> int:
         print_out(yaml.safe_dump(dump(config), sort_keys=False).rstrip())
         return 0
     silence(hub=bool(config.dataset.hub))
+    if namespace.plan:
+        return _plan(config, namespace, env)
     result, outcome = _run(config, namespace, env)
     if not namespace.quiet:
         _show(result, outcome, everything=namespace.verbose)
@@ -129,38 +145,104 @@ def _main(namespace: argparse.Namespace) -> int:
 def _run(
     config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[str, str]
 ) -> tuple["RunResult", Outcome]:
-    from evals import gates, tracking
+    from evals import facts, tracking
     from evals.dataset.load import load_golden
     from evals.errors import TrackingError
-    from evals.metrics import VERDICT_METRIC, choose
-    from evals.pipeline import ground
+    from evals.grid.pipeline import retrieve
+    from evals.pipeline import evaluate, ground
 
-    gates.check_names(config.criteria, [*choose(["*"], config.latency.concurrency), VERDICT_METRIC])
-    choose(config.metrics, config.latency.concurrency)
+    _check_metrics(config)
+    planned = _sweep(config)
     golden = load_golden(config.dataset)
     name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    outcome = Outcome(report=namespace.output)
+    outcome = Outcome(report=namespace.output, junit=namespace.junit)
     if config.tracking.enabled:
         if not config.tracking.uri:
             tracking.check_folder(tracking.FOLDER)
         outcome.report = outcome.report or _report_file(tracking.FOLDER / "reports", name)
-    for file in (outcome.report, namespace.export):
+    for file in (outcome.report, outcome.junit, namespace.export):
         check_writable(file)
-    with progress_bar(shown=not namespace.quiet) as progress:
-        retriever, sources = _open(config, env, progress)
-        with retriever:
-            grounds = ground(golden, retriever)
+    with progress_bar(shown=not namespace.quiet) as progress, _judge(config, env, progress) as judge:
+        with _opened(config, planned, env, progress) as (retrievers, sources):
+            grounds = ground(golden, retrievers[0], sources)
             tracker = None
             if config.tracking.enabled:
                 try:
-                    tracker = tracking.start(config.tracking, name, dump(config))
+                    tracker = tracking.start(config.tracking, name, _parameters(config, retrievers[0]))
                 except TrackingError as error:
                     log.debug("MLflow failed", exc_info=True)
                     outcome.incomplete = str(error)
-            result = _evaluate(config, golden, grounds, retriever, sources, progress, tracker, outcome)
-    if namespace.export:
-        write(namespace.export, yaml.safe_dump(_portable(config), sort_keys=False))
+
+            def work() -> "RunResult":
+                known = facts.gather(config, golden, retrievers[0])
+                if planned is None:
+                    return evaluate(config, golden, grounds, retrievers[0], sources, known, progress, judge)
+                find = partial(retrieve, config, planned, golden, grounds, retrievers, progress)
+                return _grid(config, planned, find, grounds, sources, known, judge, outcome)
+
+            result = _evaluate(work, golden, tracker, outcome)
+    if namespace.export and (outcome.grid is None or outcome.grid.chosen is not None):
+        settings = config.retriever if outcome.grid is None else outcome.grid.settings
+        write(namespace.export, yaml.safe_dump(_portable(settings), sort_keys=False))
     return result, outcome
+
+
+def _grid(
+    config: ExperimentConfig,
+    planned: "Plan",
+    find: Callable[[], "Sequence[Retrieved]"],
+    grounds: "Grounds",
+    sources: Any,
+    known: Mapping[str, Any],
+    judge: "Judge | None",
+    outcome: Outcome,
+) -> "RunResult":
+    """The chosen cell of a grid as a run; the grid is left with the outcome."""
+    from evals.grid.pipeline import evaluate_grid
+
+    outcome.grid = evaluate_grid(config, planned, find(), grounds, sources, known, judge)
+    if outcome.grid.chosen is None:
+        outcome.incomplete = outcome.incomplete or f"the cells are not ranked: {outcome.grid.ranking.reason}"
+    return outcome.grid.run
+
+
+def _sweep(config: ExperimentConfig) -> "Plan | None":
+    """The grid that the experiment asks for, checked; None for a single run."""
+    if not config.sweep.axes:
+        return None
+    from evals.grid.axes import plan
+    from evals.grid.pipeline import grid_metrics
+
+    grid_metrics(config)
+    return plan(config.retriever, config.sweep)
+
+
+def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[str, str]) -> int:
+    from evals.dataset.load import load_golden
+    from evals.planning import describe_plan
+
+    _check_metrics(config)
+    planned = _sweep(config)
+    golden = load_golden(config.dataset)
+    with progress_bar(shown=not namespace.quiet) as progress, _judge(config, env, progress) as judge:
+        with _opened(config, planned, env, progress) as (retrievers, _):
+            text = describe_plan(config, golden, retrievers, judge, progress, sweep=planned, width=_width())
+    print_out(text.rstrip())
+    return 0
+
+
+def _check_metrics(config: ExperimentConfig) -> None:
+    from evals import gates
+    from evals.metrics import VERDICT_METRIC, choose
+
+    judged = config.judge.model is not None
+    choose(config.metrics, config.latency.concurrency, judged=judged)
+    gates.check_names(config.criteria, [*choose(["*"], config.latency.concurrency, judged=True), VERDICT_METRIC])
+    choose([*config.criteria], config.latency.concurrency, judged=judged)
+
+
+def _width() -> int:
+    return max(100, shutil.get_terminal_size((120, 40)).columns)
 
 
 def _report_file(folder: Path, name: str) -> Path:
@@ -170,49 +252,74 @@ def _report_file(folder: Path, name: str) -> Path:
     return next(file for file in (folder / f"{one}.json" for one in names) if not file.exists())
 
 
-def _portable(config: ExperimentConfig) -> dict[str, Any]:
+def _portable(retriever: RetrieverConfig) -> dict[str, Any]:
     """The retriever's settings for another folder: where the embedded store is goes without saying only in this one."""
     from retrievers.connection import DEFAULT_PATH
 
-    settings = dump(config.retriever)
-    store = config.retriever.store
-    if not store.url and not store.path:
+    settings = dump(retriever)
+    store = retriever.store
+    if "store" in settings and not store.url and not store.path:
         settings["store"]["path"] = str(DEFAULT_PATH.absolute())
     return settings
 
 
-def _open(config: ExperimentConfig, env: Mapping[str, str], progress: Progress) -> tuple["QdrantRetriever", Any]:
+def _parameters(config: ExperimentConfig, retriever: "Retriever") -> dict[str, Any]:
+    """The settings, with the class that retrieves."""
+    settings = dump(config)
+    return {**settings, "retriever": {**settings["retriever"], "class": retriever.label}}
+
+
+@contextmanager
+def _opened(
+    config: ExperimentConfig, planned: "Plan | None", env: Mapping[str, str], progress: Progress
+) -> Iterator[tuple[list["Retriever"], Any]]:
+    """The retriever, or one for each variant of a sweep, and the source pages; closed at the end."""
     from evals.prepare import index_if_stale
     from evals.web_sources import open_sources
+    from retrievers import factory
     from retrievers.embeddings import make_embeddings
-    from retrievers.retriever import QdrantRetriever
+    from retrievers.opening import open_retriever
 
-    embeddings = make_embeddings(config.retriever.embedding, env)  # first, so that a missing key leaves nothing behind
+    embeddings = None  # before anything is indexed, so that a missing key or factory leaves nothing behind
+    if config.retriever.python is None:
+        embeddings = make_embeddings(config.retriever.embedding, env)
+    else:
+        factory.find(config.retriever.python, "python")
     index_if_stale(config, env, progress)
     sources = open_sources(config.sources)
-    return QdrantRetriever.open(config.retriever, env=env, embeddings=embeddings), sources
+    wanted = [config.retriever] if planned is None else [variant.settings for variant in planned.variants]
+    with ExitStack() as stack:
+        opened = [stack.enter_context(open_retriever(one, env=env, embeddings=embeddings)) for one in wanted]
+        yield opened, sources
+
+
+@contextmanager
+def _judge(config: ExperimentConfig, env: Mapping[str, str], progress: Progress) -> Iterator["Judge | None"]:
+    """The judge that the experiment names, closed at the end; None when it names none."""
+    if config.judge.model is None:
+        yield None
+        return
+    from evals.judge.judge import Judge
+    from evals.report.judging import spent
+
+    judge = Judge.open(config.judge, env, lambda done, total, usage: progress("judging", done, total, spent(usage)))
+    try:
+        yield judge
+    finally:
+        judge.close()
 
 
 def _evaluate(
-    config: ExperimentConfig,
-    golden: "GoldenSet",
-    grounds: "Grounds",
-    retriever: "QdrantRetriever",
-    sources: Any,
-    progress: Progress,
-    tracker: "Tracker | None",
-    outcome: Outcome,
+    work: Callable[[], "RunResult"], golden: "GoldenSet", tracker: "Tracker | None", outcome: Outcome
 ) -> "RunResult":
+    """Do the work, save what it came to, and end the MLflow run as it deserves."""
     from evals import facts
     from evals.errors import TrackingError
-    from evals.pipeline import evaluate
 
     status = "FAILED"
     started = time.time()
     try:
-        known = facts.gather(config, golden, retriever)
-        result = evaluate(config, golden, grounds, retriever, sources, known, progress)
-        result = facts.with_duration(result, started)
+        result = facts.with_duration(work(), started)
         _save(result, golden, tracker, outcome)
         status = "FINISHED"
     except TrackingError as error:
@@ -224,17 +331,23 @@ def _evaluate(
     finally:
         if tracker:
             tracker.end(status)
-    outcome.incomplete = outcome.incomplete or _too_many_failures(result)
+    judged = result.judging.incomplete if result.judging else ""
+    outcome.incomplete = outcome.incomplete or judged or _too_many_failures(result)
     return result
 
 
 def _save(result: "RunResult", golden: "GoldenSet", tracker: "Tracker | None", outcome: Outcome) -> None:
     from evals.report.document import document
     from evals.report.figures import draw
+    from evals.report.grid_document import grid_document
+    from evals.report.junit import junit
 
-    text = json.dumps(document(result), indent=2, ensure_ascii=False, allow_nan=False)
+    whole = document(result) | ({"grid": grid_document(outcome.grid)} if outcome.grid else {})
+    text = json.dumps(whole, indent=None if outcome.grid else 2, ensure_ascii=False, allow_nan=False)
     if outcome.report:
         write(outcome.report, text)
+    if outcome.junit:
+        write(outcome.junit, junit(result, _too_many_failures(result)))
     if tracker:
         settings = yaml.safe_dump(dict(result.config), sort_keys=False)
         tracker.log(result, golden, {"report.json": text, "experiment.yaml": settings}, draw(result))
@@ -242,17 +355,19 @@ def _save(result: "RunResult", golden: "GoldenSet", tracker: "Tracker | None", o
 
 def _too_many_failures(result: "RunResult") -> str:
     for summary in result.summaries:
-        if summary.n_failed > MAX_FAILED_SHARE * (summary.n + summary.n_failed):
+        if not summary.usable:
             return f"{summary.metric}: {summary.n_failed} of {summary.n + summary.n_failed} failed ({summary.note})"
     return ""
 
 
 def _show(result: "RunResult", outcome: Outcome, *, everything: bool) -> None:
+    from evals.report.grid_terminal import render_grid
     from evals.report.terminal import render
 
-    width = max(100, shutil.get_terminal_size((120, 40)).columns)
     color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    print_out(render(result, width=width, color=color, everything=everything).rstrip())
+    if outcome.grid:
+        print_out(render_grid(outcome.grid, width=_width(), color=color).rstrip() + "\n")
+    print_out(render(result, width=_width(), color=color, everything=everything).rstrip())
     if outcome.report:
         print_out(f"Report: {outcome.report}")
 

@@ -1,4 +1,7 @@
-"""Runs to MLflow. The only file that knows it; a run is begun before the work, so that a killed one shows as killed."""
+"""Runs to MLflow, which only this file and `tracked_runs` know.
+
+A run is begun before the work, so that a killed one shows as killed.
+"""
 
 import contextlib
 import logging
@@ -15,7 +18,8 @@ from evals.files import probe
 from evals.records import RunResult, Summary
 from evals.report.document import rows
 from evals.report.terminal import description
-from retrievers.errors import ConfigError, redacted
+from retrievers.errors import ConfigError, RetrievalError, redacted
+from retrievers.present import score_text
 from retrievers.settings import flatten, tables
 
 if TYPE_CHECKING:
@@ -116,6 +120,20 @@ def start(config: TrackingConfig, name: str, settings: Mapping[str, Any]) -> Tra
         return tracker
 
 
+@contextlib.contextmanager
+def connection(uri: str) -> Iterator["MlflowClient"]:
+    """A client of MLflow that prints nothing and whose errors are ours.
+
+    Raises:
+        TrackingError: MLflow failed within the block.
+    """
+    _set_environment()
+    with _mlflow_errors(uri), _quiet():
+        from mlflow import MlflowClient
+
+        yield MlflowClient(tracking_uri=uri)
+
+
 def local_uri(folder: Path) -> str:
     """The database below a folder, which is made where there is none.
 
@@ -184,18 +202,19 @@ def _parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tags(result: RunResult) -> dict[str, str]:
-    facts = result.facts
+    facts, collection = result.facts, result.facts["collection"] or {}
     tags = {
         "dataset.fingerprint": facts["dataset_fingerprint"],
-        "collection.fingerprint": facts["collection"]["fingerprint"],
-        "collection.points": facts["collection"]["points"],
+        "collection.fingerprint": collection.get("fingerprint"),
+        "collection.points": collection.get("points"),
         "code.commit": facts["commit"],
         "passed": all(gate.passed for gate in result.gates),
         "criteria.failed": ", ".join(gate.metric for gate in result.gates if not gate.passed) or "none",
     }
     tags["mlflow.note.content"] = description(result)
+    tags |= {"retriever": facts["retriever"], "relevance": facts["relevance"]}
     tags |= {f"version.{name}": value for name, value in facts["versions"].items()}
-    return {key: str(value) for key, value in tags.items()}
+    return {key: str(value) for key, value in tags.items() if value is not None}
 
 
 def _table(result: RunResult) -> dict[str, list[Any]]:
@@ -210,7 +229,7 @@ def _table(result: RunResult) -> dict[str, list[Any]]:
             "outcome": row["outcome"],
             "reasons": "; ".join(row["reasons"]),
             "top_score": row["top_score"],
-            "retrieved": "\n".join(f"{h['rank']}. {h['score']:.3f} {h['source']}" for h in row["retrieved"]),
+            "retrieved": "\n".join(f"{h['rank']}. {score_text(h['score'])} {h['source']}" for h in row["retrieved"]),
             "time_ms": row["time_ms"],
         }
         flat |= {name: _cell(row["scores"].get(name)) for name in names}
@@ -249,7 +268,7 @@ def _set_environment() -> None:
 def _mlflow_errors(uri: str) -> Iterator[None]:
     try:
         yield
-    except (ConfigError, KeyboardInterrupt):
+    except RetrievalError:
         raise
     except Exception as error:  # MLflow raises its own, SQLAlchemy's and requests' errors
         cause = redacted(next(iter(str(error).strip().splitlines()), ""))[:300]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from retrievers.errors import ConfigError, RetrievalError, nearest, redacted
 
@@ -19,7 +19,16 @@ EXIT_USER_ERROR = 2
 EXIT_INCOMPLETE = 3
 EXIT_INTERRUPTED = 130
 LOG_FIELDS = ("query", "query_id", "stage", "collection", "attempt")
+TOLD = ("retrievers.retriever", "retrievers.foreign.adapter")
+"""Loggers whose errors reach the user as the message that their command ends with."""
 log = logging.getLogger(__name__)
+
+
+class Progress(Protocol):
+    """Told how far a stage is, and what else there is to say of it."""
+
+    def __call__(self, stage: str, done: int, total: int, detail: str = "") -> None:
+        """Show it."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -91,22 +100,38 @@ def print_out(text: str) -> None:
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
 
-def add_logging_flags(parser: argparse.ArgumentParser) -> None:
-    """`--quiet`, `--verbose` and `--log-file`."""
-    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+def user_path(text: str) -> Path:
+    """A path given as an argument; the shell leaves `~` standing in `--flag=~/file`.
+
+    Raises:
+        ArgumentTypeError: `~name` names nobody.
+    """
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise argparse.ArgumentTypeError(f"there is no home folder for {text.partition('/')[0]!r}") from None
+
+
+def add_logging_flags(parser: argparse.ArgumentParser, *, quiet: str = "print nothing but errors") -> None:
+    """`--quiet`, `--verbose` and `--log-file`; `quiet` says what is printed all the same."""
+    parser.add_argument("--quiet", action="store_true", help=quiet)
     parser.add_argument("--verbose", action="store_true", help="say what is being done")
-    parser.add_argument("--log-file", type=Path, metavar="FILE", help="append what happens to FILE as JSON lines")
+    parser.add_argument("--log-file", type=user_path, metavar="FILE", help="append what happens to FILE as JSON lines")
 
 
-def set_up_logging(*, verbose: bool, log_file: Path | None) -> None:
-    """Send our log records to standard error (warnings, with `verbose` everything) and to a JSON-lines file.
+def set_up_logging(*, verbose: bool, log_file: Path | None, quiet: bool = False) -> None:
+    """Send our log records to standard error and to a JSON-lines file.
+
+    The file gets everything; standard error warnings, with `quiet` errors alone, with `verbose` (and not `quiet`) what
+    is being done. A search that failed ends its command, which says so itself: its record goes to the file alone.
 
     Raises:
         ConfigError: The file cannot be written.
     """
     ours = [logging.getLogger(name) for name in ("retrievers", "evals")]
     console = logging.StreamHandler()
-    console.setLevel(logging.INFO if verbose else logging.WARNING)
+    console.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
+    console.addFilter(lambda record: record.name not in TOLD or record.levelno < logging.ERROR)
     console.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     handlers: list[logging.Handler] = [console]
     if log_file:
@@ -126,22 +151,29 @@ def set_up_logging(*, verbose: bool, log_file: Path | None) -> None:
 
 
 @contextmanager
-def progress_bar(*, shown: bool) -> Iterator[Callable[[str, int, int], None]]:
+def progress_bar(*, shown: bool) -> Iterator[Progress]:
     """A progress bar on standard error, fed by (stage, done, total); none is drawn unless `shown` on a terminal."""
     if not (shown and sys.stderr.isatty()):
-        yield lambda stage, done, total: None
+        yield lambda stage, done, total, detail="": None
         return
+    from rich import progress
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, object] = {}
+    columns = (
+        progress.TextColumn("{task.description:<12}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[detail]}"),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks: dict[str, progress.TaskID] = {}
 
-        def show(stage: str, done: int, total: int) -> None:
+        def show(stage: str, done: int, total: int, detail: str = "") -> None:
             if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=total)
-            bar.update(tasks[stage], completed=done, total=total)  # type: ignore[arg-type]
+                tasks[stage] = bar.add_task(stage, total=total, detail=detail)
+            bar.update(tasks[stage], completed=done, total=total, detail=detail)
 
         yield show
 

@@ -6,6 +6,7 @@ RetrievalError
 ├── EmbeddingError               the embedding model failed
 │   └── MissingKeyError          its API key is not in the environment
 ├── RerankError                  the reranker failed
+├── ForeignRetrieverError        the user's own retriever failed, or returned what is no document
 ├── SearchTimeoutError           a search did not end before its deadline
 ├── StoreError                   the vector store failed
 │   ├── StoreUnreachableError    nothing answers at the URL, or the folder does not exist
@@ -74,6 +75,10 @@ class RerankError(RetrievalError):
     """The reranker failed or returned something unusable."""
 
 
+class ForeignRetrieverError(RetrievalError):
+    """The user's own retriever failed, or returned something that is no usable document."""
+
+
 class SearchTimeoutError(RetrievalError):
     """A search did not end before its deadline (`timeout_s`), whatever stage it was in."""
 
@@ -131,8 +136,9 @@ class IndexingError(RetrievalError):
 
 
 def redacted(text: str) -> str:
-    """A text without the credentials and query values of the addresses in it."""
+    """A text without the credentials and query values of the addresses in it, and without bearer tokens."""
     text = re.sub(r"://[^\s'\"]*@", "://***@", text)
+    text = re.sub(r"\b(bearer\s+)[\w.~+/=-]+", r"\1***", text, flags=re.IGNORECASE)
     return re.sub(r"([?&][\w.-]+=)[^\s&'\"]+", r"\1***", text)
 
 

@@ -17,7 +17,7 @@ from retrievers.caching import open_result_cache, remembered, version_of
 from retrievers.config import RetrieverConfig
 from retrievers.connection import CollectionInfo, check_collection, describe, open_client, store_errors
 from retrievers.embeddings import checked, make_embeddings
-from retrievers.errors import QueryError, RetrievalError
+from retrievers.errors import ConfigError, QueryError, RetrievalError
 from retrievers.keyword import Bm25Encoder
 from retrievers.pipeline import Answer, Pipeline
 from retrievers.pushdown import compile_filters
@@ -30,6 +30,7 @@ from retrievers.session import answered, document, failed
 from retrievers.settings import build, environment, file_layer
 
 log = logging.getLogger(__name__)
+BATCH = 32
 
 
 class QdrantRetriever(BaseRetriever):
@@ -65,6 +66,11 @@ class QdrantRetriever(BaseRetriever):
         Raises:
             RetrievalError: Typed, with what to do.
         """
+        if settings.python is not None:
+            raise ConfigError(
+                f"python {settings.python!r} is a retriever of its own: call its factory, "
+                "or open it for evaluation with retrievers.open_retriever"
+            )
         env = environment(os.environ) if env is None else env
         embeddings = checked(embeddings, settings.embedding) if embeddings else make_embeddings(settings.embedding, env)
         reranker = make_reranker(settings.cross_encoder, env) if settings.rerank == "cross-encoder" else None
@@ -93,6 +99,26 @@ class QdrantRetriever(BaseRetriever):
         if not isinstance(source, RetrieverConfig):
             source = build(RetrieverConfig, [file_layer(Path(source), RetrieverConfig)])
         return cls.open(source, env=env)
+
+    @property
+    def label(self) -> str:
+        """The name of this class."""
+        return type(self).__name__
+
+    @property
+    def embedding_label(self) -> str:
+        """Provider and name of the model."""
+        return f"{self.settings.embedding.provider}:{self.settings.embedding.resolved_model}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Nothing that a reader of its results would have to know."""
+        return ()
+
+    @property
+    def batch_size(self) -> int:
+        """Queries that are embedded and searched for in one round trip."""
+        return BATCH
 
     @property
     def info(self) -> CollectionInfo:

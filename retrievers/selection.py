@@ -61,7 +61,7 @@ def cut(scores: Sequence[float], top_k: int, threshold: float, groups: Sequence[
 def select(
     candidates: Sequence[RetrievedChunk],
     top_k: int,
-    threshold: float,
+    threshold: float | None,
     *,
     on: Decisive = "semantic",
     group_by: str | None = None,
@@ -71,13 +71,13 @@ def select(
     Args:
         candidates: In their order.
         top_k: Most chunks to keep.
-        threshold: Least score, 0 to 1, inclusive.
+        threshold: Least score, 0 to 1, inclusive; None to keep whatever was found.
         on: Which score: the cosine similarity, or the final one.
         group_by: A field of which each value is kept once, with its first candidate; a chunk without it stands alone.
     """
-    scores = [decisive(found, on) for found in candidates]
+    scores = [0.0 if threshold is None else decisive(found, on) for found in candidates]
     groups = [_group(found, group_by) for found in candidates] if group_by else None
-    places = cut(scores, top_k, threshold, groups)
+    places = cut(scores, top_k, threshold or 0.0, groups)
     return Selection(
         chunks=tuple(replace(candidates[place], rank=rank) for rank, place in enumerate(places.kept, 1)),
         below_threshold=tuple(candidates[place] for place in places.below),
@@ -88,7 +88,7 @@ def select(
 
 def decisive(found: RetrievedChunk, on: Decisive) -> float:
     """The score that the threshold reads."""
-    return found.scores["semantic"] if on == "semantic" else found.score
+    return found.scores["semantic"] if on == "semantic" else found.known_score
 
 
 def _group(found: RetrievedChunk, field: str) -> Hashable:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from evals.quiet import silence
 from retrievers import retry
@@ -13,6 +14,8 @@ SETTINGS = ("QDRANT_", "COHERE_", "CO_API_", "RAG_", "MLFLOW_", "LANGSMITH_", "L
 HANDBOOK = Path(__file__).parents[1] / "datasets" / "physical_ai_handbook"
 
 silence(hub=False)
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")  # a busy one is no fault of the code
 
 
 @pytest.fixture(scope="session")

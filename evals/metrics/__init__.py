@@ -4,15 +4,30 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from evals.errors import ExperimentError
-from evals.metrics import content, cost, determinism, latency, metadata, ragas_metrics, ranking, scope
+from evals.metrics import (
+    content,
+    cost,
+    determinism,
+    latency,
+    llm_metrics,
+    metadata,
+    ragas_metrics,
+    ranking,
+    scope,
+    similarity,
+    trust_metrics,
+)
 from evals.metrics.base import Metric, RunMetric
+from evals.records import VERDICT_METRIC
 from retrievers.errors import nearest
 
-VERDICT_METRIC = "queries/pass_rate"
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
         *ragas_metrics.METRICS,
+        *similarity.METRICS,
+        *llm_metrics.METRICS,
+        *trust_metrics.METRICS,
         *ranking.METRICS,
         *metadata.METRICS,
         *content.METRICS,
@@ -24,15 +39,20 @@ METRICS: Mapping[str, Metric] = {
 }
 
 
-def choose(patterns: Sequence[str], concurrency: Sequence[int]) -> dict[str, Metric]:
+NEED_A_JUDGE = llm_metrics.NAMES | trust_metrics.NAMES
+"""The metrics that there are only with a judge."""
+
+
+def choose(patterns: Sequence[str], concurrency: Sequence[int], *, judged: bool = False) -> dict[str, Metric]:
     """The metrics that names or patterns such as `ranking/*` choose, in the order of METRICS.
 
     Args:
         patterns: Names or patterns; `*` is all.
         concurrency: The concurrencies at which latency is measured.
+        judged: Whether there is a judge; without one, patterns pass over the metrics that need it.
 
     Raises:
-        ExperimentError: A pattern chooses nothing; the nearest names are given.
+        ExperimentError: A pattern chooses nothing, the nearest names are given; or only what needs a judge.
     """
     measured = {m.name: m for level in concurrency for m in latency.metrics_at(level)}
     named = {f"latency/{s}_{t}_ms" for s in latency.STAGES for t in ("mean", *latency.PERCENTILES)}
@@ -43,7 +63,12 @@ def choose(patterns: Sequence[str], concurrency: Sequence[int]) -> dict[str, Met
         if not matching and not fnmatchcase(VERDICT_METRIC, pattern):
             near = nearest(pattern, [*known, VERDICT_METRIC])
             raise ExperimentError(f"metrics: no metric {pattern!r}{near} (--list-metrics shows all)")
-        chosen |= matching
+        if not judged and matching and matching.keys() <= NEED_A_JUDGE:
+            raise ExperimentError(
+                f"metrics: {pattern!r} needs a judge, and there is none; name one, for example "
+                "--judge.model cohere:command-a-03-2025"
+            )
+        chosen |= {name: metric for name, metric in matching.items() if judged or name not in NEED_A_JUDGE}
     return {name: metric for name, metric in known.items() if name in chosen}
 
 

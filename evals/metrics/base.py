@@ -5,12 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from evals import stats
+from evals.judge.records import Judging
+from evals.judge.trust import Trust
 from evals.records import Failure, Observation, Observed, Score, Summary, Unscored
 from evals.sources import Sources
 
 Scope = Literal["in_scope", "out_of_scope", "all"]
 Kind = Literal["proportion", "mean", "amount"]
-"""Which interval a metric has: Wilson for values of 0 or 1, BCa bootstrap for shares (`mean`) and for amounts."""
+"""Which interval a metric has: that of a proportion for values of 0 or 1, of shares (`mean`), or of amounts."""
 Scorer = Callable[[Sequence[Observation], "Context"], Sequence[Score]]
 Statistic = Callable[[Observed, "Context"], Summary]
 
@@ -22,14 +24,19 @@ class Context:
     Attributes:
         required: Metadata fields that every chunk must have.
         sources: The source pages, None when it is not known where they are.
-        relevant_texts: Chunk id to text of every chunk that is relevant to some query.
+        relevant_texts: Chunk id to text of every chunk that is relevant to some query; None where the retriever's
+            chunks cannot be listed.
         seed: Of all resampling.
+        judging: What the judge said, None without a judge.
+        trust: How far to trust it, None without a judge.
     """
 
     required: tuple[str, ...]
     sources: Sources | None
-    relevant_texts: Mapping[str, str]
+    relevant_texts: Mapping[str, str] | None
     seed: int
+    judging: Judging | None = None
+    trust: Trust | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +80,7 @@ def within(observations: Sequence[Observation], scope: Scope) -> list[Observatio
     return [o for o in observations if scope == "all" or o.case.in_scope == (scope == "in_scope")]
 
 
-def summarise(name: str, scores: Sequence[Score], interval: Kind, seed: int) -> Summary:
+def summarise(name: str, scores: Sequence[Score], interval: Kind) -> Summary:
     """Average scores, with their counts, the 95% interval, and the bounds that failures leave open.
 
     The mean and its interval are over the scored values; where some failed, `bound_low` and `bound_high` are the mean
@@ -82,22 +89,24 @@ def summarise(name: str, scores: Sequence[Score], interval: Kind, seed: int) -> 
     values = [score for score in scores if isinstance(score, float | int)]
     unscored = [score for score in scores if isinstance(score, Unscored)]
     failed = [score for score in scores if isinstance(score, Failure)]
-    whole = len(values) + len(failed)
+    whole, total = len(values) + len(failed), stats.total(values)
     empty = Summary(
         metric=name,
         value=None,
         n=len(values),
         n_unscored=len(unscored),
         n_failed=len(failed),
-        bound_low=sum(values) / whole if failed else None,
-        bound_high=(sum(values) + len(failed)) / whole if failed else None,
+        bound_low=total / whole if failed else None,
+        bound_high=(total + len(failed)) / whole if failed else None,
     )
     if not values:
         reason = unscored[0].reason if unscored else failed[0].message if failed else "no query of this kind"
         return replace(empty, note=reason)
     found = (
-        stats.wilson(sum(values), len(values))
+        stats.wilson(total, len(values))
         if interval == "proportion"
-        else stats.mean_interval(values, seed, shares=interval == "mean")
+        else stats.mean_interval(values, shares=interval == "mean")
     )
-    return replace(empty, value=sum(values) / len(values), ci_low=found.low, ci_high=found.high, note=found.note)
+    note = found.note or (unscored[0].reason if unscored else failed[0].message if failed else "")
+    note = note if empty.usable else f"unusable, as more than 5% failed: {note}"
+    return replace(empty, value=total / len(values), ci_low=found.low, ci_high=found.high, note=note)

@@ -1,13 +1,15 @@
-"""A run as one JSON document. Its schema is in docs/report.md."""
+"""A run as one JSON document. Its schema is in schema.json and docs/report.md."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from evals.dataset.load import case_fingerprint
+from evals.judge.records import Judging
 from evals.records import Failure, Observation, RunResult, Score, Unscored
+from evals.report.judging import chunk_verdict, claims, judge_section
+from evals.report.schema import SCHEMA_VERSION
 from retrievers.records import RetrievedChunk
-
-SCHEMA_VERSION = 1
 
 
 def document(result: RunResult) -> dict[str, Any]:
@@ -22,6 +24,7 @@ def document(result: RunResult) -> dict[str, Any]:
         "criteria": [asdict(gate) for gate in result.gates],
         "validation": _without(asdict(result.validation), "verdicts"),
         "notes": list(result.notes),
+        "judge": judge_section(result.judging, result.trust) if result.judging else None,
         "queries": rows(result),
     }
 
@@ -29,7 +32,10 @@ def document(result: RunResult) -> dict[str, Any]:
 def rows(result: RunResult) -> list[dict[str, Any]]:
     """One row a query: what was asked, expected and returned, every score, the verdict and its reasons."""
     verdicts = {verdict.query_id: verdict for verdict in result.validation.verdicts}
-    return [_row(o, result.scores) | _verdict(asdict(verdicts[o.case.id])) for o in result.observed.observations]
+    return [
+        _row(o, result.scores, result.judging) | _verdict(asdict(verdicts[o.case.id]))
+        for o in result.observed.observations
+    ]
 
 
 def plain_score(score: Score) -> float | dict[str, str]:
@@ -41,24 +47,29 @@ def plain_score(score: Score) -> float | dict[str, str]:
     return score
 
 
-def _row(observation: Observation, scores: Mapping[str, Mapping[str, Score]]) -> dict[str, Any]:
+def _row(
+    observation: Observation, scores: Mapping[str, Mapping[str, Score]], judging: Judging | None
+) -> dict[str, Any]:
     case = observation.case
     return {
         "id": case.id,
         "query": case.query,
+        "fingerprint": case_fingerprint(case),
         "in_scope": case.in_scope,
         "query_type": case.query_type,
         "tags": list(case.tags),
         "reference_answer": case.reference_answer,
         "relevant": dict(observation.relevance.grades),
+        "relevant_complete": not observation.relevance.incomplete,
         "top_score": observation.top_score,
-        "retrieved": [_hit(found, observation) for found in observation.selection],
+        "retrieved": [_hit(found, observation, judging) for found in observation.selection],
         "best_below_threshold": [_hit(found, observation) for found in _below(observation)],
+        "claims": claims(judging, observation) if judging else [],
         "scores": {name: plain_score(values[case.id]) for name, values in scores.items() if case.id in values},
     }
 
 
-def _hit(found: RetrievedChunk, observation: Observation) -> dict[str, Any]:
+def _hit(found: RetrievedChunk, observation: Observation, judging: Judging | None = None) -> dict[str, Any]:
     return {
         "rank": found.rank,
         "score": found.score,
@@ -67,6 +78,7 @@ def _hit(found: RetrievedChunk, observation: Observation) -> dict[str, Any]:
         "breadcrumb": found.breadcrumb,
         "grade": observation.relevance.grades.get(found.chunk.chunk_id, 0),
         "preview": found.chunk.chunk_text_preview,
+        "judge": chunk_verdict(judging, observation.case.id, found.chunk.chunk_id) if judging else None,
     }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from evals.metrics.base import within
 from evals.metrics.latency import STAGES, stage_values
 from evals.metrics.ranking import evidence_recall, recall
+from evals.metrics.scope import top_scores
 from evals.records import RunResult
 
 if TYPE_CHECKING:
@@ -29,16 +30,19 @@ def draw(result: RunResult) -> dict[str, "Figure"]:
     return {name: figure for name, figure in drawn.items() if figure is not None}
 
 
-def score_distribution(result: RunResult) -> "Figure":
-    """Best score of every query before the threshold, in scope against out of scope, with the threshold."""
+def score_distribution(result: RunResult) -> "Figure | None":
+    """Best score of every query before the threshold, in scope against out of scope, with the threshold, if any."""
+    if any(o.top_score is None for o in result.observed.observations):
+        return None
     figure, axes = _canvas()
     bins = np.linspace(0, 1, 41)
     for scope, color, label in (("in_scope", BLUE, "in scope"), ("out_of_scope", ORANGE, "out of scope")):
-        scores = [o.top_score for o in within(result.observed.observations, scope)]  # type: ignore[arg-type]
+        scores = top_scores(within(result.observed.observations, scope))  # type: ignore[arg-type]
         if scores:
             axes.hist(scores, bins=list(bins), alpha=0.6, color=color, label=f"{label} (n = {len(scores)})")
-    threshold = result.config["retriever"]["threshold"]
-    axes.axvline(threshold, color=GREY, linestyle="--", label=f"threshold {threshold:g}")
+    threshold = result.config["retriever"].get("threshold")
+    if threshold is not None:
+        axes.axvline(threshold, color=GREY, linestyle="--", label=f"threshold {threshold:g}")
     axes.set(
         xlabel="best cosine similarity of a query",
         ylabel="queries",
@@ -50,23 +54,26 @@ def score_distribution(result: RunResult) -> "Figure":
 
 
 def recall_by_rank(result: RunResult) -> "Figure | None":
-    """Mean recall of relevant chunks and of evidence items along the candidates, before the threshold, by depth."""
+    """Mean recall of relevant chunks and of evidence items along the candidates, before the threshold, by depth.
+
+    Recall of chunks is left out where not all relevant ones are known.
+    """
     observations = within(result.observed.observations, "in_scope")
     if not observations:
         return None
     depth = min(50, result.config["retriever"]["candidates"])
     ids = [tuple(c.chunk.chunk_id for c in o.candidates.chunks) for o in observations]
     ranks = range(1, depth + 1)
-    chunks = [
-        np.mean([recall(i, o.relevance.grades, k) for i, o in zip(ids, observations, strict=True)]) for k in ranks
-    ]
     items = [
         np.mean([evidence_recall(i, o.relevance.items, k) for i, o in zip(ids, observations, strict=True)])
         for k in ranks
     ]
     figure, axes = _canvas()
     axes.plot(ranks, items, color=BLUE, label="evidence items found")
-    axes.plot(ranks, chunks, color=ORANGE, label="relevant chunks found")
+    if not any(o.relevance.incomplete for o in observations):
+        pairs = list(zip(ids, observations, strict=True))
+        chunks = [np.mean([recall(i, o.relevance.grades, k) for i, o in pairs]) for k in ranks]
+        axes.plot(ranks, chunks, color=ORANGE, label="relevant chunks found")
     top_k = result.config["retriever"]["top_k"]
     axes.axvline(top_k, color=GREY, linestyle="--", label=f"top_k {top_k}")
     axes.set(xlabel="candidates read", ylabel="recall", title=f"Recall by rank, before the threshold (n = {len(ids)})")

@@ -2,17 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from io import StringIO
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from evals.records import Gate, Observation, QueryVerdict, RunResult, Summary
+from evals.report.trust import print_disagreements
+from retrievers.present import score_text
 
 WORST = 5
 SHOWN_METRICS = (
     "queries/pass_rate",
     "ragas/*",
+    "judge/*",
     "ranking/expected_top3_in_5",
     "ranking/hit_rate_at_5",
     "ranking/recall_at_5",
@@ -44,13 +48,14 @@ def render(result: RunResult, *, width: int, color: bool, everything: bool = Fal
     console.print(
         f"[bold]{escape(result.name)}[/bold]  {facts['cases']} queries "
         f"({facts['in_scope']} in scope, {facts['out_of_scope']} out of scope)"
-        f" · collection {escape(str(facts['collection']['name']))} ({facts['collection']['points']:,} chunks)"
+        f" · {escape(_searched(facts))}"
     )
     console.print(_settings(result), style="dim")
     console.print(_table(result, everything=everything))
     for note in result.notes:
         console.print(f"[yellow]Note:[/yellow] {escape(note)}")
     _print_worst(console, result)
+    print_disagreements(console, result, everything=everything)
     _print_outcome(console, result.gates)
     return out.getvalue()
 
@@ -92,16 +97,28 @@ def worst(result: RunResult) -> list[tuple[Observation, QueryVerdict]]:
 
 def _surprise(observation: Observation) -> float:
     """How confidently wrong: the best score that was returned."""
-    return max((found.score for found in observation.selection), default=0.0)
+    return max((found.score for found in observation.selection if found.score is not None), default=0.0)
+
+
+def _searched(facts: Mapping[str, Any]) -> str:
+    collection = facts["collection"]
+    if collection is None:
+        return "a retriever whose chunks cannot be listed"
+    return f"collection {collection['name']} ({collection['points']:,} chunks)"
 
 
 def _settings(result: RunResult) -> str:
-    retriever = result.config["retriever"]
-    embedding = str(result.facts["embedding"])
-    return (
-        f"{retriever['mode']} · top_k {retriever['top_k']} · threshold {retriever['threshold']:g} · "
-        f"candidates {retriever['candidates']} · {escape(embedding)}"
-    )
+    retriever, facts = result.config["retriever"], result.facts
+    foreign = retriever.get("python")
+    threshold = retriever.get("threshold")
+    parts = [
+        f"python {foreign} ({facts['retriever']})" if foreign else retriever["mode"],
+        f"top_k {retriever['top_k']}",
+        "no threshold" if threshold is None else f"threshold {threshold:g}",
+        f"candidates {retriever['candidates']}",
+        facts["embedding"],
+    ]
+    return escape(" · ".join(str(part) for part in parts if part))
 
 
 def _table(result: RunResult, *, everything: bool) -> Table:
@@ -122,6 +139,8 @@ def _table(result: RunResult, *, everything: bool) -> Table:
 def _shown(summary: Summary) -> bool:
     from fnmatch import fnmatchcase
 
+    if summary.value is None and not summary.n_unscored and not summary.n_failed:
+        return False  # it was not asked for, or there is nothing that it could be about
     return any(fnmatchcase(summary.metric, pattern) for pattern in SHOWN_METRICS)
 
 
@@ -140,13 +159,13 @@ def _cells(summary: Summary, gates: Mapping[str, Gate]) -> list[str]:
 
 
 def _remark(summary: Summary) -> str:
-    parts = [summary.note] if summary.note else []
+    parts = []
     if summary.n_unscored and summary.value is not None:
         parts.append(f"{summary.n_unscored} unscored")
     if summary.n_failed:
         bounds = f", {summary.bound_low:.3f} … {summary.bound_high:.3f}" if summary.bound_low is not None else ""
         parts.append(f"{summary.n_failed} failed{bounds}")
-    return "; ".join(parts)
+    return ": ".join(part for part in ("; ".join(parts), summary.note) if part)
 
 
 def _print_worst(console: Console, result: RunResult) -> None:
@@ -163,7 +182,7 @@ def _print_worst(console: Console, result: RunResult) -> None:
             mark = "✓" if found.chunk.chunk_id in observation.relevance.grades else " "
             heading = escape(found.chunk.heading or "")
             console.print(
-                f"    {found.rank}. {found.score:.3f} {mark} {escape(found.source)}  [dim]{heading}[/dim]",
+                f"    {found.rank}. {score_text(found.score)} {mark} {escape(found.source)}  [dim]{heading}[/dim]",
                 overflow="ellipsis",
                 no_wrap=True,
             )

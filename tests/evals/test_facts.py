@@ -57,7 +57,9 @@ def test_the_collections_fingerprint_changes_with_a_payload_and_comes_back_with_
 ) -> None:
     def fingerprint() -> str:
         with QdrantRetriever.open(config.retriever, env={}) as opened:
-            return str(facts.collection_facts(opened)["fingerprint"])
+            known = facts.collection_facts(opened)
+        assert known is not None
+        return str(known["fingerprint"])
 
     def set_text(text: str) -> str:
         client = open_client(config.retriever.store, {})

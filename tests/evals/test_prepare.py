@@ -66,6 +66,20 @@ def test_another_size_of_chunk_indexes_again(made: Experiment) -> None:
     assert stored(config) != before
 
 
+def test_other_payload_keys_index_again(made: Experiment) -> None:
+    index_if_stale(settings(made), {}, silent)
+    flat = {"text_key": "body", "nested_under": "", "map": {"heading": "section"}}
+    config = settings(made, retriever__metadata=flat)
+    assert index_if_stale(config, {}, silent)
+    assert not index_if_stale(config, {}, silent)
+    client = open_client(config.retriever.store, {})
+    try:
+        records, _ = client.scroll(config.retriever.collection, limit=100)
+    finally:
+        client.close()
+    assert {"Kinematics", "Topics"} <= {(record.payload or {})["section"] for record in records}
+
+
 def test_an_index_that_was_interrupted_is_finished(made: Experiment) -> None:
     config = settings(made)
     index_if_stale(config, {}, silent)

@@ -104,16 +104,34 @@ def test_logging_has_its_flags() -> None:
     assert (given.quiet, given.verbose, given.log_file) == (True, True, Path("a/b.jsonl"))
 
 
-@pytest.mark.parametrize(("verbose", "shown"), [(False, ["WARNING"]), (True, ["INFO", "WARNING"])])
-def test_warnings_are_shown_and_more_on_request(
-    verbose: bool, shown: list[str], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("flags", "shown"),
+    [
+        ({"verbose": False}, ["WARNING", "ERROR"]),
+        ({"verbose": True}, ["INFO", "WARNING", "ERROR"]),
+        ({"verbose": False, "quiet": True}, ["ERROR"]),
+        ({"verbose": True, "quiet": True}, ["ERROR"]),
+    ],
+)
+def test_warnings_are_shown_and_more_or_less_on_request(
+    flags: dict[str, bool], shown: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    set_up_logging(verbose=verbose, log_file=None)
+    set_up_logging(**flags, log_file=None)
     log = logging.getLogger("retrievers.test")
     log.debug("d")
     log.info("i")
     log.warning("w")
+    log.error("e")
     assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == shown
+
+
+def test_what_the_command_says_itself_is_only_in_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(verbose=True, log_file=tmp_path / "log")
+    log = logging.getLogger("retrievers.retriever")
+    log.warning("w")
+    log.error("search failed")
+    assert capsys.readouterr().err == "WARNING retrievers.retriever: w\n"
+    assert [json.loads(line)["level"] for line in (tmp_path / "log").read_text().splitlines()] == ["WARNING", "ERROR"]
 
 
 def test_a_log_file_holds_json_lines_with_what_is_known(tmp_path: Path) -> None:

@@ -377,7 +377,7 @@ def test_a_wrong_dimension_is_told_with_the_likely_model(server: QdrantServer, c
     assert "holds vectors of 1024 dimensions (as cohere (embed-english-v3.0) makes)" in shown
 
 
-def test_a_search_that_fails_is_told_and_logged_with_its_query(
+def test_a_search_that_fails_is_told_once_and_logged_with_its_query(
     server: QdrantServer, tmp_path: Path, capsys: Captured
 ) -> None:
     there = ["--store.url", server.url, "--collection", "pages"]
@@ -385,11 +385,46 @@ def test_a_search_that_fails_is_told_and_logged_with_its_query(
     assert capsys.readouterr() == ("", "")
     fault = FAULTS["500"]
     with server.failing(type(fault)(reply=fault.reply, on="/points/query")):
-        shown = refused(["search", "robot", *there, "--log-file", "log.jsonl"], capsys)
-    assert "answered 500 Internal Server Error: panicked" in shown
+        shown = refused(["search", "robot", *there, "--log-file", "log.jsonl"], capsys).splitlines()
+        quiet = refused(["search", "robot", *there, "--quiet"], capsys).splitlines()
+    *retried, last = shown
+    assert [line.partition(": ")[0] for line in retried] == ["WARNING retrievers.retry"] * 3
+    assert last.startswith("error: ") and "answered 500 Internal Server Error: panicked" in last
+    assert quiet == [last]
     logged = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     (failed,) = [entry for entry in logged if entry["level"] == "ERROR"]
     assert (failed["query"], failed["collection"]) == ("robot", "pages")
+
+
+def test_quiet_leaves_the_result(store: list[str], capsys: Captured) -> None:
+    for command in (["search", "how do nodes stream messages"], ["inspect"]):
+        assert main([*command, *store, "--quiet"]) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        assert out.startswith((" 1  0.", "Collection   pages"))
+
+
+def test_help_says_what_quiet_leaves(capsys: Captured) -> None:
+    for command, left in (("search", "print the result and errors alone"), ("index", "print nothing but errors")):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert left in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_tilde_is_the_users_home_in_every_path(
+    tmp_path: Path, folder: RetrieverConfig, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert folder.store.path is not None
+    monkeypatch.setenv("HOME", str(folder.store.path.parent))
+    (folder.store.path.parent / "r.yaml").write_text("collection: pages\nstore: {path: ~/store}\n")
+    assert main(["search", "robot", "--config=~/r.yaml", "--log-file=~/log.jsonl"]) == 0
+    assert main(["search", "robot", "--store.path=~/store", "--collection=pages"]) == 0
+    assert (folder.store.path.parent / "log.jsonl").exists()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(SystemExit) as caught:
+        main(["search", "robot", "--config=~nobody-of-that-name/r.yaml"])
+    assert caught.value.code == 2
+    assert "argument --config: there is no home folder for '~nobody-of-that-name'" in capsys.readouterr().err
 
 
 def test_a_provider_that_fails_is_told_without_the_key(

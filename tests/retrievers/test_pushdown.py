@@ -1,6 +1,7 @@
-"""Filters on a real collection: fields by all their names, what the payload holds, results as by brute force."""
+"""Filters on a real collection: results as by brute force, and what no payload can meet told."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +11,10 @@ from qdrant_client import QdrantClient
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError, StoreError
-from retrievers.filters import Expression, parse
+from retrievers.filters import Expression
 from retrievers.inspection import SAMPLE
 from retrievers.payload import filter_path
-from retrievers.pushdown import PayloadSchema, check, compile_filters, resolve_key
+from retrievers.pushdown import compile_filters
 from tests.support.collections import embedded, fill, settings
 from tests.support.expressions import as_mapping, conditions, holds, trees
 from tests.support.qdrant_server import FAULTS, QdrantServer
@@ -30,7 +31,7 @@ METADATA: tuple[dict[str, Any], ...] = (
 FIELDS: Mapping[str, tuple[Any, ...]] = {
     "module": ("ros2", "imu", "", "other"),
     "tags": ("a", "b", "c", "d"),
-    "n": (5, 6.0, 1, 9, 4, "5"),
+    "n": (5, 6.0, 1, 9, 4),
     "x": (2, 1.5, 2.0, -1, 0),
     "draft": (True, False),
     "mixed": (5, 5.0, "5", True, 1, 7),
@@ -62,6 +63,17 @@ def collection(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         return
     client = QdrantClient(":memory:")
     yield Collection(client, nested=request.param == "nested")
+    client.close()
+
+
+@pytest.fixture(params=["local", "embedded"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[QdrantClient]:
+    if request.param == "embedded":
+        with embedded(tmp_path) as client:
+            yield client
+        return
+    client = QdrantClient(":memory:")
+    yield client
     client.close()
 
 
@@ -108,44 +120,7 @@ def test_without_filters_there_is_none() -> None:
         assert compile_filters(server.client, settings(collection="none")) is None
 
 
-# Fields
-
-
-def schema_of(*payloads: Mapping[str, Any]) -> PayloadSchema:
-    return PayloadSchema.of(payloads)
-
-
-def test_the_schema_holds_the_types_of_values_and_of_items_of_lists() -> None:
-    schema = schema_of({"a": 1, "m": {"t": ["x", 2], "e": []}}, {"a": 1.5, "b": None, "m": {"f": True}})
-    assert schema.types == {
-        "a": {"int", "float"},
-        "b": {"NoneType"},
-        "m.t": {"str", "int"},
-        "m.e": set(),
-        "m.f": {"bool"},
-    }
-
-
-@pytest.mark.parametrize(
-    ("metadata", "payload", "fields", "key"),
-    [
-        ({}, {"metadata": {"source_url": "/"}}, ["source_url", "url", "metadata.source_url"], "metadata.source_url"),
-        ({}, {"metadata": {"url": "/"}}, ["source_url", "url"], "metadata.url"),
-        ({}, {"metadata": {"document_id": "/"}}, ["source_document_id", "source_document", "document_id"], None),
-        ({}, {"metadata": {"lang": "en"}}, ["lang", "metadata.lang"], "metadata.lang"),
-        ({}, {"page_content": "t", "metadata": {}}, ["page_content"], "page_content"),
-        ({"map": {"title": "name"}}, {"metadata": {"name": "x"}}, ["title", "name", "metadata.name"], "metadata.name"),
-        (FLAT, {"body": "t", "url": "/"}, ["source_url", "url"], "url"),
-        ({**FLAT, "map": {"url": "href"}}, {"href": "/"}, ["source_url", "url", "href"], "href"),
-        (FLAT, {"extra": {"lang": "en"}}, ["extra.lang"], "extra.lang"),
-    ],
-)
-def test_a_field_is_known_by_its_canonical_name_its_aliases_and_its_key(
-    metadata: Any, payload: Any, fields: list[str], key: str | None
-) -> None:
-    config = settings(metadata=metadata).metadata
-    expected = key or "metadata.document_id"
-    assert {resolve_key(field, config, schema_of(payload)) for field in fields} == {expected}
+# Fields and kinds
 
 
 @pytest.mark.parametrize(
@@ -176,19 +151,71 @@ def test_an_unknown_field_is_an_error_with_the_nearest_name(metadata: Any, field
     ("filters", "said"),
     [
         ("module > 5", "module: a range needs a number, but the payload holds text there"),
-        ("draft <= 1", "draft: a range needs a number, but the payload holds NoneType and true/false there"),
-        ("n = 5 or not (tags >= 1)", "tags: a range needs a number, but the payload holds NoneType and text there"),
+        ("draft <= 1", "draft: a range needs a number, but the payload holds true/false there"),
+        ("n = 5 or not (tags >= 1)", "tags: a range needs a number, but the payload holds text there"),
+        (
+            "n = '5'",
+            "n: nothing can equal the text '5': the payload holds whole numbers there; write 5 without quotes",
+        ),
+        (
+            {"not": {"n": "five"}},
+            "n: nothing can equal the text 'five': the payload holds whole numbers there; expected a number",
+        ),
+        ("tags contains 5", 'tags: nothing can equal the number 5: the payload holds text there; write "5" in quotes'),
+        (
+            "module = imu or tags in [a, 1.5]",
+            'tags: nothing can equal the number 1.5: the payload holds text there; write "1.5" in quotes',
+        ),
+        (
+            "module = true",
+            'module: nothing can equal the value true: the payload holds text there; write "true" in quotes',
+        ),
+        (
+            {"draft": "True"},
+            "draft: nothing can equal the text 'True': the payload holds true/false there; write True without quotes",
+        ),
+        (
+            "draft = 1",
+            "draft: nothing can equal the number 1: the payload holds true/false there; expected true or false",
+        ),
+        (
+            "x = false",
+            "x: nothing can equal the value false: the payload holds numbers there; expected a number",
+        ),
     ],
 )
-def test_a_range_over_what_is_no_number_is_an_error(collection: Collection, filters: str, said: str) -> None:
+def test_what_nothing_in_the_payload_can_meet_is_an_error(collection: Collection, filters: Any, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         collection.matches(filters)
     assert str(caught.value) == f"filters: {said}"
 
 
-def test_a_range_over_some_numbers_is_none() -> None:
-    schema = schema_of({"metadata": {"v": "x"}}, {"metadata": {"v": 5}})
-    check(parse("v > 1"), settings().metadata, schema)
+def test_every_such_value_is_named_at_once(collection: Collection) -> None:
+    with pytest.raises(ConfigError) as caught:
+        collection.matches("tags = 5 and (n = '5' or draft > 1) and tags = 5")
+    assert [line.split(":")[1].strip() for line in str(caught.value).splitlines()] == ["tags", "n", "draft"]
+
+
+def test_a_kind_of_value_that_few_chunks_have_is_found_in_the_whole_collection(store: QdrantClient) -> None:
+    rare: tuple[Any, ...] = ("text", 7, True, ["more text"])
+    values: list[Any] = [*(SAMPLE * [None]), *rare]
+    fillers = {"n": 5, "t": "x", "f": False}
+    payloads = [{"metadata": fillers if value is None else {"n": value, "t": value, "f": value}} for value in values]
+    fill(store, "c", [[1.0, 0.0]] * len(payloads), payloads)
+
+    def found(filters: str) -> list[Any]:
+        compiled = compile_filters(store, settings(collection="c", filters=filters))
+        return [int(point.id) - SAMPLE for point in store.scroll("c", compiled, limit=1000)[0]]
+
+    assert found("n = text or n = true") == [0, 2]
+    assert found("t >= 7") == [1]
+    assert found("t = true or f = 'more text'") == [2, 3]
+    assert found("f <= 7") == [1]
+    assert found("n = 'in none of them'") == []  # text there is, if not this one
+    store.delete("c", list(range(SAMPLE, len(values))))
+    for filters in ("n = text", "n = true", "t >= 7", "t = true", "f = 'more text'", "f <= 7"):
+        with pytest.raises(ConfigError, match="the payload holds"):
+            found(filters)
 
 
 def test_a_field_that_few_chunks_have_is_found_in_the_whole_collection() -> None:
@@ -208,6 +235,10 @@ def test_a_field_that_few_chunks_have_is_found_in_the_whole_collection() -> None
         found("rare = 7 and rate = 7")
     with pytest.raises(ConfigError, match="url: a range needs a number, but the payload holds text there"):
         found("url > 7")
+    with pytest.raises(
+        ConfigError, match="rare: nothing can equal the text 'x': the payload holds whole numbers there"
+    ):
+        found("rare = x")
     client.close()
 
 
@@ -258,6 +289,9 @@ def test_the_collection_is_asked_once_more_only_for_a_field_the_sample_lacks() -
         with pytest.raises(ConfigError):
             compile_filters(client, config("modul = m"))
         assert len(server.requests) == 3
+        with pytest.raises(ConfigError):
+            compile_filters(client, config("module = 5"))  # the sample was all there is
+        assert len(server.requests) == 4
         with server.failing(FAULTS["500"]), pytest.raises(StoreError):
             compile_filters(client, config("module = m"))
         client.close()

@@ -64,7 +64,7 @@ def said(session: RetrievalSession) -> tuple[str, str]:
 
 
 def found(session: RetrievalSession) -> list[tuple[str, float, int]]:
-    return [(c.chunk.chunk_id, c.score, c.rank) for c in session.chunks]
+    return [(c.chunk.chunk_id, c.known_score, c.rank) for c in session.chunks]
 
 
 # Query vectors

@@ -75,7 +75,7 @@ class World:
     def found(self, query: Sequence[float], depth: int) -> list[tuple[str, float]]:
         (candidates,) = searched(self.client, CONFIG, [search_for(query)], depth)
         assert [c.rank for c in candidates] == list(range(1, len(candidates) + 1))
-        return [(c.chunk.chunk_id, c.score) for c in candidates]
+        return [(c.chunk.chunk_id, c.known_score) for c in candidates]
 
 
 @pytest.fixture(scope="module", params=[(0, 1, 2), (1, 40, 2), (2, 97, 3), (3, 150, 8)], ids=str)

@@ -104,8 +104,12 @@ class LoopbackServer(ABC):
             yield
         finally:
             self.fault = None
-            self._released.set()
-            self._released = Event()
+            self.release()
+
+    def release(self) -> None:
+        """Let go of the clients that are kept waiting."""
+        self._released.set()
+        self._released = Event()
 
     def handle(self, request: Request) -> Reply:
         with self._lock:
@@ -144,6 +148,7 @@ def free_port() -> int:
 
 class _Http(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128  # with the usual 5, a burst of connections loses some and waits a second for each
     owner: LoopbackServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -1,0 +1,185 @@
+"""The verdict store: one SQLite file of JSON texts, so that no verdict is bought twice. Loading it executes nothing."""
+
+import hashlib
+import json
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from filelock import FileLock
+
+from evals.errors import JudgeError
+from evals.judge.config import JudgeConfig
+
+log = logging.getLogger(__name__)
+DAY = 86_400.0
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS verdicts (
+    key BLOB PRIMARY KEY, model TEXT NOT NULL, kind TEXT NOT NULL, answer TEXT NOT NULL,
+    tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, created REAL NOT NULL, used REAL NOT NULL
+) WITHOUT ROWID
+"""
+COLUMNS = "key, model, kind, answer, tokens_in, tokens_out, created, used"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stored:
+    """A verdict as it is kept.
+
+    Attributes:
+        model: `provider:name` that gave it.
+        kind: Name of the response schema.
+        answer: The verdict as JSON.
+        tokens_in: Tokens it cost to ask, all attempts together.
+    """
+
+    model: str
+    kind: str
+    answer: str
+    tokens_in: int
+    tokens_out: int
+
+
+def verdict_key(
+    *, provider: str, model: str, parameters: Mapping[str, Any], prompt: str, schema: str, ragas: str
+) -> bytes:
+    """The key of a verdict, 32 bytes: a hash of all that the answer depends on.
+
+    Args:
+        provider: Such as `cohere`.
+        model: Name of the model.
+        parameters: Of sampling, and the address if it is not the provider's own.
+        prompt: The whole prompt.
+        schema: The response schema as JSON.
+        ragas: Version of ragas, whose prompt it is.
+    """
+    whole = json.dumps([provider, model, dict(parameters), prompt, schema, ragas], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()
+
+
+class VerdictStore:
+    """Verdicts by key; each `put` is on disk when it returns. Safe among threads and processes."""
+
+    def __init__(self, file: Path, clock: Callable[[], float] = time.time) -> None:
+        self.file = file
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._used: set[bytes] = set()
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(file, timeout=30, check_same_thread=False, isolation_level=None)
+            try:
+                self._prepare()
+            except BaseException:
+                self._db.close()
+                raise
+        except (OSError, sqlite3.Error) as error:
+            raise self._unusable(error) from error
+
+    def get(self, key: bytes) -> Stored | None:
+        """The verdict of a key, None when it is not there.
+
+        Raises:
+            JudgeError: The file cannot be read.
+        """
+        with self._lock:
+            rows = self._run("SELECT model, kind, answer, tokens_in, tokens_out FROM verdicts WHERE key = ?", (key,))
+            if not rows:
+                return None
+            self._used.add(key)
+        model, kind, answer, tokens_in, tokens_out = rows[0]
+        return Stored(model=model, kind=kind, answer=answer, tokens_in=tokens_in, tokens_out=tokens_out)
+
+    def put(self, key: bytes, verdict: Stored) -> None:
+        """Commit a verdict.
+
+        Raises:
+            JudgeError: The file cannot be written, for instance because the disk is full.
+        """
+        now = self._clock()
+        row = (key, verdict.model, verdict.kind, verdict.answer, verdict.tokens_in, verdict.tokens_out, now, now)
+        with self._lock:
+            self._run(f"INSERT OR REPLACE INTO verdicts ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+    def mean_tokens_out(self, model: str, kind: str) -> float | None:
+        """Tokens that the model's answers of that kind had on average (latest 500); None when there is none."""
+        with self._lock:
+            rows = self._run(
+                "SELECT avg(tokens_out) FROM (SELECT tokens_out FROM verdicts WHERE model = ? AND kind = ? "
+                "ORDER BY created DESC LIMIT 500)",
+                (model, kind),
+            )
+        return None if rows[0][0] is None else float(rows[0][0])
+
+    def trim(self, *, max_mb: float, max_days: float | None) -> int:
+        """Drop verdicts that are too old, then those used longest ago until the rest fits; returns how many went."""
+        with self._lock:
+            before = self._count()
+            if max_days is not None:
+                self._run("DELETE FROM verdicts WHERE created < ?", (self._clock() - max_days * DAY,))
+            while self._megabytes() > max_mb and self._count():
+                share = max(1, self._count() // 10)
+                self._run(
+                    "DELETE FROM verdicts WHERE key IN (SELECT key FROM verdicts ORDER BY used LIMIT ?)", (share,)
+                )
+            gone = before - self._count()
+            if gone:
+                self._run("VACUUM", ())
+        return gone
+
+    def close(self) -> None:
+        """Note what was used, and close the file."""
+        with self._lock:
+            try:
+                self._db.execute("BEGIN")
+                now = self._clock()
+                self._db.executemany("UPDATE verdicts SET used = ? WHERE key = ?", [(now, key) for key in self._used])
+                self._db.execute("COMMIT")
+            except sqlite3.Error as error:  # only the order in which old verdicts go suffers
+                log.debug("when verdicts were last used could not be noted: %s", error)
+            finally:
+                self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    def _prepare(self) -> None:
+        with FileLock(f"{self.file}.lock"):  # two processes that switch a new file to WAL at once can both fail
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute(SCHEMA)
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.execute(f"SELECT {COLUMNS} FROM verdicts LIMIT 1")  # a file of another program stays as it is
+
+    def _count(self) -> int:
+        return int(self._run("SELECT count(*) FROM verdicts", ())[0][0])
+
+    def _megabytes(self) -> float:
+        pages, free, size = (self._run(f"PRAGMA {n}", ())[0][0] for n in ("page_count", "freelist_count", "page_size"))
+        return float((pages - free) * size / 1e6)
+
+    def _run(self, statement: str, values: tuple[Any, ...]) -> list[Any]:
+        try:
+            return self._db.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: Exception) -> JudgeError:
+        return JudgeError(
+            f"the verdict store {self.file} cannot be used ({error}); make room, name another file with "
+            "judge.cache_path, or set judge.cache: off (then every run buys its verdicts again)"
+        )
+
+
+def store_file(config: JudgeConfig, env: Mapping[str, str]) -> Path:
+    """Where verdicts are kept: the configured file, else one in the user's cache folder."""
+    home = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return config.cache_path or home / "retrieval-evals" / "verdicts.sqlite"

@@ -1,0 +1,253 @@
+"""Any LangChain chat model by `provider:model`, asked for one answer at a time without retries of its own.
+
+Models are called synchronously from threads: ChatCohere keeps one asynchronous HTTP client that belongs to the first
+event loop, and a second loop would fail with it.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+from pydantic.warnings import PydanticDeprecationWarning
+
+from evals.errors import JudgeError
+from evals.judge.config import JudgeConfig
+from evals.judge.faults import explain
+from retrievers.errors import nearest
+from retrievers.faults import causes
+from retrievers.settings import api_key
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import BaseMessage
+
+KEYS: Mapping[str, str] = {
+    "cohere": "COHERE_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "mistralai": "MISTRAL_API_KEY",
+    "google_genai": "GOOGLE_API_KEY",
+    "groq": "GROQ_API_KEY",
+    "deepseek": "DEEPSEEK_API_KEY",
+    "xai": "XAI_API_KEY",
+    "together": "TOGETHER_API_KEY",
+    "fireworks": "FIREWORKS_API_KEY",
+    "openrouter": "OPENROUTER_API_KEY",
+    "perplexity": "PPLX_API_KEY",
+    "nvidia": "NVIDIA_API_KEY",
+    "ollama": "",
+}
+"""Providers and the variable that holds their key; LangChain's `init_chat_model` knows how to build each."""
+EXTRAS = ("anthropic", "ollama")
+"""Providers for whose package the project has an extra; LangChain would fall back to an older class without it."""
+KEY_ARGUMENTS: Mapping[str, str] = {"cohere": "cohere_api_key"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What a model answered: its text, why it stopped, and the tokens it counted (None when it does not say)."""
+
+    text: str
+    finish: str = ""
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chat:
+    """A chat model ready to be asked.
+
+    Attributes:
+        provider: Such as `cohere`.
+        name: Of the model, as the provider knows it.
+        parameters: All that the answer depends on besides model, prompt and schema.
+        structure: Schema to the arguments that make the provider answer in JSON; empty when it has no such means.
+    """
+
+    provider: str
+    name: str
+    parameters: Mapping[str, Any]
+    model: "BaseChatModel"
+    structure: Callable[[type[BaseModel]], Mapping[str, Any]]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    per_request: Callable[[float], Mapping[str, Any]] = lambda timeout_s: {}
+
+    def ask(self, prompt: str, schema: type[BaseModel], timeout_s: float, *, structured: bool) -> Answer:
+        """Send one prompt, once, and wait for the whole answer.
+
+        Args:
+            prompt: The whole prompt.
+            schema: What the answer should look like; sent along where `structured`.
+            timeout_s: Seconds to wait, where the provider lets a single request say so.
+            structured: Whether to ask for JSON by the provider's means.
+
+        Raises:
+            Exception: Whatever the provider's library raises; see `evals.judge.faults`.
+        """
+        extra = self.structure(schema) if structured else {}
+        try:
+            message = self.model.invoke(prompt, **self.arguments, **extra, **self.per_request(timeout_s))
+        except Exception as error:
+            ended = read_early_end(error)
+            if ended is None:
+                raise
+            return ended
+        return read_message(message)
+
+
+def read_message(message: "BaseMessage") -> Answer:
+    """Text, stop reason and usage out of a LangChain message."""
+    usage = getattr(message, "usage_metadata", None) or {}
+    said = {**message.additional_kwargs, **message.response_metadata}
+    finish = said.get("finish_reason") or said.get("stop_reason") or said.get("done_reason") or ""
+    refusal = said.get("refusal")  # OpenAI's, in place of a text
+    return Answer(
+        text=str(refusal or message.text),
+        finish="refusal" if refusal else str(finish),
+        tokens_in=usage.get("input_tokens"),
+        tokens_out=usage.get("output_tokens"),
+    )
+
+
+def read_early_end(error: BaseException) -> Answer | None:
+    """The answer that openai's client hides in an error when it was cut or filtered; None for any other error."""
+    for one in causes(error):
+        if type(one).__name__ == "ContentFilterFinishReasonError":
+            return Answer(text="", finish="content_filter", tokens_out=0)
+        if type(one).__name__ == "LengthFinishReasonError":
+            said: Any = getattr(one, "completion", None)
+            text = next((choice.message.content or "" for choice in getattr(said, "choices", ())), "")
+            usage = getattr(said, "usage", None)
+            read, written = (getattr(usage, f"{what}_tokens", None) for what in ("prompt", "completion"))
+            return Answer(text=text, finish="length", tokens_in=read, tokens_out=written)
+    return None
+
+
+def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
+    """Build the model that the settings name.
+
+    Raises:
+        JudgeError: The provider is unknown or not installed, its key is missing, or the user's function fails.
+    """
+    warnings.filterwarnings("ignore", category=PydanticDeprecationWarning, module=r"(langchain_)?cohere\.")
+    if config.provider == "python":
+        return _chat(config, _from_python(config.name))
+    if config.provider not in KEYS:
+        near = nearest(config.provider, [*KEYS, "python"])
+        raise JudgeError(
+            f"judge.model {config.model!r}: unknown provider {config.provider!r}{near}; expected one of "
+            f"{', '.join(KEYS)}, or python:module:factory for a LangChain chat model of your own"
+        )
+    if config.provider in EXTRAS and find_spec(f"langchain_{config.provider}") is None:
+        raise JudgeError(
+            f"judge.model {config.model!r} needs a package that is not installed: "
+            f"pip install 'retrieval-evals[{config.provider}]'"
+        )
+    from langchain.chat_models import init_chat_model
+
+    try:
+        model = init_chat_model(config.name, model_provider=config.provider, **_construction(config, env))
+    except ImportError as error:
+        raise JudgeError(f"judge.model {config.model!r} needs a package that is not installed: {error}") from error
+    except Exception as error:  # each provider checks its arguments in its own way
+        raise JudgeError(f"judge.model {config.model!r} cannot be built: {explain(error)}") from error
+    return _chat(config, model)
+
+
+def _construction(config: JudgeConfig, env: Mapping[str, str]) -> dict[str, Any]:
+    """The arguments of the model's class: key, address, timeout, and its own retries switched off."""
+    key_env = config.api_key_env or KEYS[config.provider]
+    key = api_key(env, key_env) if key_env else None
+    if key_env and not key and not (config.provider == "openai" and config.base_url):
+        raise JudgeError(
+            f"judge.model {config.model!r} needs an API key: expected it in {key_env}, which is not set; "
+            "export it or write it into .env, or name another variable with judge.api_key_env"
+        )
+    made: dict[str, Any] = {} if config.temperature is None else {"temperature": config.temperature}
+    if key_env:
+        made[KEY_ARGUMENTS.get(config.provider, "api_key")] = key or "none"  # a local server asks for no key
+    if config.base_url:
+        made["base_url"] = config.base_url
+    if config.provider == "cohere":
+        return made | {"timeout_seconds": config.timeout_s}
+    if config.provider == "ollama":
+        return made | {"client_kwargs": {"timeout": config.timeout_s}, **_given("seed", config.seed)}
+    seeds = {"openai", "deepseek", "openrouter"}
+    return (
+        made
+        | {"timeout": config.timeout_s, "max_retries": 0, "max_tokens": config.max_output_tokens}
+        | (_given("seed", config.seed) if config.provider in seeds else {})
+    )
+
+
+def _chat(config: JudgeConfig, model: "BaseChatModel") -> Chat:
+    parameters = {
+        "temperature": config.temperature,
+        "seed": config.seed,
+        "max_output_tokens": config.max_output_tokens,
+        "base_url": config.base_url,
+        "structured": config.structured,
+    }
+    arguments: dict[str, Any] = {}
+    per_request: Callable[[float], Mapping[str, Any]] = lambda timeout_s: {}  # noqa: E731
+    if config.provider == "cohere":
+        arguments = {"max_tokens": config.max_output_tokens, **_given("seed", config.seed)}
+        per_request = lambda timeout_s: {  # noqa: E731
+            "request_options": {"max_retries": 0, "timeout_in_seconds": timeout_s}
+        }
+    elif config.provider == "openai":
+        per_request = lambda timeout_s: {"timeout": timeout_s}  # noqa: E731
+    return Chat(
+        provider=config.provider,
+        name=config.name,
+        parameters=parameters,
+        model=model,
+        structure=STRUCTURES.get(config.provider, lambda schema: {}),
+        arguments=arguments,
+        per_request=per_request,
+    )
+
+
+def _cohere_format(schema: type[BaseModel]) -> Mapping[str, Any]:
+    return {"response_format": {"type": "json_object", "schema": schema.model_json_schema()}}
+
+
+def _openai_format(schema: type[BaseModel]) -> Mapping[str, Any]:
+    described = {"name": schema.__name__, "schema": schema.model_json_schema()}
+    return {"response_format": {"type": "json_schema", "json_schema": described}}
+
+
+def _ollama_format(schema: type[BaseModel]) -> Mapping[str, Any]:
+    return {"format": schema.model_json_schema()}
+
+
+STRUCTURES: Mapping[str, Callable[[type[BaseModel]], Mapping[str, Any]]] = {
+    "cohere": _cohere_format,
+    "openai": _openai_format,
+    "ollama": _ollama_format,
+}
+"""How each provider is asked for JSON of a schema; from the others it is read out of the text."""
+
+
+def _from_python(target: str) -> "BaseChatModel":
+    from langchain_core.language_models import BaseChatModel
+
+    module, _, name = target.partition(":")
+    try:
+        built = getattr(import_module(module), name)()
+    except Exception as error:  # the user's own code may raise anything
+        raise JudgeError(f"judge.model 'python:{target}' cannot be loaded: {explain(error)}") from error
+    if not isinstance(built, BaseChatModel):
+        raise JudgeError(
+            f"judge.model 'python:{target}': expected a LangChain chat model (BaseChatModel), "
+            f"got {type(built).__name__}"
+        )
+    return built
+
+
+def _given(name: str, value: Any) -> dict[str, Any]:
+    return {} if value is None else {name: value}

@@ -1,0 +1,107 @@
+"""The settings of the judge."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from retrievers.config import TABLE, Settings, address
+
+
+class PriceConfig(Settings):
+    """What a model's tokens cost, in US dollars per million."""
+
+    input: float = Field(ge=0, description="US dollars per million tokens read")
+    output: float = Field(ge=0, description="US dollars per million tokens written")
+
+
+class BudgetConfig(Settings):
+    """Where a run stops buying verdicts. What was judged by then is reported; the rest is unscored."""
+
+    calls: int | None = Field(None, ge=0, description="most calls of the judge")
+    tokens: int | None = Field(None, ge=0, description="most tokens, read and written together")
+    usd: float | None = Field(None, ge=0, description="most US dollars, by judge.prices")
+
+
+class JudgeConfig(Settings):
+    """Which language model judges, how fast, and for how much. Without `model` there is no judge and no LLM metric.
+
+    Attributes:
+        model: `provider:model`, such as `cohere:command-a-03-2025`; `python:module:factory` calls a function of the
+            user's that returns a LangChain chat model. An OpenAI-compatible server (llama.cpp, vLLM) is `openai:NAME`
+            with `base_url`.
+        temperature: None leaves it to the provider, for models that refuse the parameter.
+        structured: Whether the model is asked for JSON by the provider's own means; `auto` finds out.
+        timeout_s: Seconds one request may take.
+        deadline_s: Seconds one verdict may take, from its first request, with all further attempts; the time that
+            everybody waits because a server limits the rate does not count.
+        cache: `off` neither reads nor writes the verdict store.
+        refresh: Ask again for what is stored, and store the new answer.
+        rejudge: How many queries are judged a second time, past the store, to measure the judge's noise.
+        prices: Model (as in `model`) to what its tokens cost.
+    """
+
+    model: str | None = Field(None, description="provider:model of the judge; without one there are no LLM metrics")
+    base_url: str | None = Field(None, description="address of the provider's API, if not its own")
+    api_key_env: str | None = Field(None, description="environment variable of the API key; the provider's if left out")
+    temperature: float | None = Field(0.0, ge=0, le=2, description="sampling temperature")
+    seed: int | None = Field(0, description="seed of sampling, where the provider takes one")
+    max_output_tokens: int = Field(2048, ge=16, description="most tokens of one answer")
+    structured: Literal["auto", "on", "off"] = Field("auto", description="JSON by the provider's means: auto, on, off")
+    timeout_s: float = Field(60.0, gt=0, le=3600, description="seconds one request may take")
+    deadline_s: float = Field(180.0, gt=0, le=86_400, description="seconds one verdict may take, with all attempts")
+    max_concurrency: int = Field(16, ge=1, le=512, description="most requests at once")
+    requests_per_minute: float | None = Field(None, gt=0, description="most requests a minute")
+    tokens_per_minute: float | None = Field(None, gt=0, description="most tokens a minute, read and written")
+    cache: Literal["on", "off"] = Field("on", description="keep verdicts on disk: on or off")
+    cache_path: Path | None = Field(None, description="file of the verdicts; in the user's cache folder if left out")
+    cache_max_mb: float = Field(2048.0, gt=0, description="megabytes of the verdict store, oldest used go first")
+    cache_max_days: float | None = Field(None, gt=0, description="days a verdict is kept; for ever if left out")
+    refresh: bool = Field(False, description="ask again for what is stored")
+    rejudge: int = Field(0, ge=0, description="queries to judge a second time, to measure the judge's noise")
+    budget: BudgetConfig = Field(default_factory=lambda: BudgetConfig.model_validate({}), description="limits")
+    prices: Mapping[str, PriceConfig] = Field(
+        default_factory=dict, description="model: {input, output} in USD per million tokens", json_schema_extra=TABLE
+    )
+
+    @field_validator("model")
+    @classmethod
+    def _provider_and_model(cls, model: str | None) -> str | None:
+        if model is None:
+            return None
+        provider, _, name = model.partition(":")
+        if not provider or not name:
+            raise ValueError("expected provider:model, such as cohere:command-a-03-2025")
+        if provider == "python" and ":" not in name:
+            raise ValueError("expected python:module:factory")
+        return model or None
+
+    @field_validator("base_url")
+    @classmethod
+    def _url_without_secrets(cls, url: str | None) -> str | None:
+        return None if url is None else address(url, "http://localhost:8000/v1", "named by judge.api_key_env")
+
+    @model_validator(mode="after")
+    def _dollars_need_a_price(self) -> Self:
+        if self.budget.usd is not None and self.price is None:
+            raise ValueError(
+                f"budget.usd is set, but prices has no entry for {self.model!r}; "
+                "write what its tokens cost, such as prices: {" + f"{self.model}: {{input: 2.5, output: 10}}}}"
+            )
+        return self
+
+    @property
+    def provider(self) -> str:
+        """The part of `model` before the colon; empty without a judge."""
+        return (self.model or "").partition(":")[0]
+
+    @property
+    def name(self) -> str:
+        """The part of `model` after the colon; empty without a judge."""
+        return (self.model or "").partition(":")[2]
+
+    @property
+    def price(self) -> PriceConfig | None:
+        """What the model's tokens cost, None when the table does not say."""
+        return self.prices.get(self.model or "")

@@ -1,0 +1,145 @@
+"""The judge of a run: every question of every query in flight at once, each answered once."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+from evals.errors import JudgeError
+from evals.judge.budget import Ledger, Usage
+from evals.judge.cache import VerdictStore, store_file
+from evals.judge.chat import Chat, make_chat
+from evals.judge.config import JudgeConfig
+from evals.judge.engine import Engine
+from evals.judge.records import ChunkVerdict, Claim, Judging, Selected
+from evals.judge.tasks import PRECISION, Graded, Task, grade, tasks
+from evals.records import Failure, Observation, Score, Unscored
+
+log = logging.getLogger(__name__)
+Told = Callable[[int, int, Usage], None]
+"""Told how many questions are done, of how many, and what was spent."""
+AHEAD = 4
+"""Questions made ready for each call that may be in flight."""
+
+
+class Judge:
+    """A chat model with its settings and its verdict store."""
+
+    def __init__(
+        self,
+        config: JudgeConfig,
+        chat: Chat,
+        store: VerdictStore | None,
+        told: Told = lambda done, total, usage: None,
+    ) -> None:
+        self.config, self.chat, self.store, self._told = config, chat, store, told
+        self._ledger = Ledger(config.budget, config.price)
+
+    @classmethod
+    def open(cls, config: JudgeConfig, env: Mapping[str, str], told: Told = lambda done, total, usage: None) -> "Judge":
+        """Build the model and open the verdict store. No call is made.
+
+        Raises:
+            JudgeError: The model cannot be built, or the store cannot be used.
+        """
+        chat = make_chat(config, env)
+        store = VerdictStore(store_file(config, env)) if config.cache == "on" else None
+        return cls(config, chat, store, told)
+
+    @property
+    def model(self) -> str:
+        """`provider:name`."""
+        return f"{self.chat.provider}:{self.chat.name}"
+
+    def judge(self, metrics: Collection[str], observations: Sequence[Observation]) -> Judging:
+        """Ask whatever the metrics need to know of the selections of observations.
+
+        Args:
+            metrics: Names of metrics; those that need no judge are passed over.
+            observations: The selections; several of one query are as many selections.
+
+        Raises:
+            JudgeError: The very first call was refused for a reason that all others would share.
+        """
+        return self._judging(self._ask(list(tasks(metrics, observations)), self.store))
+
+    def again(
+        self, first: Judging, metrics: Collection[str], observations: Sequence[Observation], seed: int
+    ) -> Judging:
+        """Ask some queries a second time, past the store, if the settings want it.
+
+        Args:
+            first: What was said the first time.
+            metrics: Names of metrics; those that need no judge are passed over.
+            observations: One for each query.
+            seed: Of the choice of queries.
+        """
+        if not self.config.rejudge:
+            return first
+        chosen = repeated(observations, self.config.rejudge, seed)
+        second = self._judging(self._ask(list(tasks(metrics, chosen)), None))
+        return replace(first, again=second, usage=second.usage)
+
+    def _judging(self, graded: Sequence[tuple[Task, Graded]]) -> Judging:
+        verdicts: dict[tuple[str, str], ChunkVerdict | Failure | Unscored] = {}
+        scores: dict[tuple[str, str, Selected], Score] = {}
+        claims: dict[tuple[str, Selected], tuple[Claim, ...]] = {}
+        for task, result in graded:
+            if task.metric == PRECISION:
+                found = result.verdict or result.value
+                assert not isinstance(found, float)
+                verdicts[task.case_id, task.chunk_ids[0]] = found
+            else:
+                scores[task.metric, task.case_id, task.chunk_ids] = result.value
+                if result.claims:
+                    claims[task.case_id, task.chunk_ids] = result.claims
+        usage = self._ledger.usage
+        return Judging(model=self.model, verdicts=verdicts, scores=scores, claims=claims, usage=usage)
+
+    def close(self) -> None:
+        """Trim the verdict store to its limits, and close it."""
+        if self.store:
+            try:
+                self.store.trim(max_mb=self.config.cache_max_mb, max_days=self.config.cache_max_days)
+            except JudgeError as error:  # the run is over, and what it came to stands
+                log.warning("the verdict store was not trimmed: %s", error)
+            finally:
+                self.store.close()
+
+    def _ask(self, questions: Sequence[Task], store: VerdictStore | None) -> list[tuple[Task, Graded]]:
+        async def run() -> list[tuple[Task, Graded]]:
+            graded: list[tuple[Task, Graded]] = []
+            waiting = iter(questions)
+
+            async def work() -> None:
+                for task in waiting:
+                    if engine.fatal:
+                        return
+                    result = await grade(task, engine)
+                    graded.append((task, result))
+                    _log_failure(task, result)
+                    self._told(len(graded), len(questions), engine.usage)
+
+            await asyncio.gather(*(work() for _ in range(AHEAD * self.config.max_concurrency)))
+            return graded
+
+        with Engine(self.chat, self.config, store, self._ledger) as engine:
+            graded = asyncio.run(run())
+            if engine.fatal:
+                raise engine.fatal
+            return graded
+
+
+def _log_failure(task: Task, result: Graded) -> None:
+    if isinstance(result.value, Failure):
+        about = f"{task.metric} of {task.case_id}"
+        failure = f"{result.value.type}: {result.value.message}"
+        log.error("%s failed: %s", about, failure, extra={"query_id": task.case_id, "stage": "judge"})
+
+
+def repeated(observations: Sequence[Observation], count: int, seed: int) -> list[Observation]:
+    """A random sample of the queries that the judge was asked about, at most `count`, in their order."""
+    asked = list(dict.fromkeys(o.case.id for o in observations if o.case.in_scope and o.selection))
+    chosen = set(random.Random(seed).sample(asked, min(count, len(asked))))
+    return [o for o in observations if o.case.id in chosen]

@@ -1,0 +1,170 @@
+"""What judging would cost, counted before a call is made: the same questions, answered by nobody."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from evals.judge.budget import cost
+from evals.judge.engine import USUAL_ANSWER
+from evals.judge.judge import Judge
+from evals.judge.keys import Keys
+from evals.judge.tasks import JUDGED, grade, tasks
+from evals.records import Observation
+from retrievers.tokens import count_tokens
+
+Schema = TypeVar("Schema", bound=BaseModel)
+SECONDS_PER_CALL = 2.0
+"""What a call is taken to last where no limit a minute is set; an assumption that the plan states."""
+BLANK: dict[str, Any] = {
+    "reason": "",
+    "verdict": 0,
+    "rating": 0,
+    "entities": [],
+    "classifications": [{"statement": "", "reason": "", "attributed": 0}],
+}
+"""An answer of every schema: no question depends on the answer to another."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Share:
+    """What one metric needs.
+
+    Attributes:
+        questions: Distinct calls of the judge; `cached`, how many of them are in the verdict store.
+        tokens_in: Tokens of the prompts that are not, counted with the packaged tokenizer.
+        tokens_out: Tokens of their answers, estimated.
+    """
+
+    metric: str
+    questions: int
+    cached: int
+    tokens_in: int
+    tokens_out: int
+
+    @property
+    def calls(self) -> int:
+        """Calls that would be made."""
+        return self.questions - self.cached
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a run's judging needs.
+
+    Attributes:
+        model: `provider:name` of the judge.
+        shares: By metric; a question that two metrics ask is counted with the first.
+        measured_answers: Whether the answers' length is an average of stored ones, or a guess.
+        usd: What the calls would cost by the price table, None without a price.
+        seconds: How long they would take at the given limits; see `SECONDS_PER_CALL`.
+        stopped: What the budget would leave out, empty when it holds everything.
+    """
+
+    model: str
+    shares: tuple[Share, ...]
+    measured_answers: bool
+    usd: float | None
+    seconds: float
+    stopped: str
+
+    @property
+    def total(self) -> Share:
+        """All metrics together."""
+        fields = ("questions", "cached", "tokens_in", "tokens_out")
+        return Share(metric="all", **{name: sum(getattr(one, name) for one in self.shares) for name in fields})
+
+
+class _Counter:
+    """Answers every prompt with a blank, and counts what it would have cost."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._keys = Keys(judge.chat)
+        self._judge = judge
+        self._seen: set[bytes] = set()
+        self._means: dict[str, float | None] = {}
+        self.metric = ""
+        self.found = {name: Counter[str]() for name in JUDGED}
+
+    @property
+    def measured(self) -> bool:
+        """Whether every kind of answer was seen before."""
+        return bool(self._means) and all(mean is not None for mean in self._means.values())
+
+    async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
+        """Count a prompt that was not counted yet."""
+        key = self._keys.key(prompt, schema)
+        if key not in self._seen:
+            self._seen.add(key)
+            self._count(key, prompt, schema.__name__)
+        return schema.model_validate({name: BLANK[name] for name in schema.model_fields})
+
+    def _count(self, key: bytes, prompt: str, kind: str) -> None:
+        store, counts = self._judge.store, self.found[self.metric]
+        counts["questions"] += 1
+        if store and not self._judge.config.refresh and store.get(key):
+            counts["cached"] += 1
+            return
+        if kind not in self._means:
+            self._means[kind] = store.mean_tokens_out(self._judge.model, kind) if store else None
+        mean = self._means[kind]
+        counts["tokens_in"] += count_tokens(prompt)
+        counts["tokens_out"] += USUAL_ANSWER if mean is None else round(mean)
+
+
+def plan(judge: Judge, metrics: Collection[str], observations: Sequence[Observation]) -> Plan:
+    """Count the calls that judging these selections would take. No call is made.
+
+    Args:
+        judge: Whose model, limits, prices and store count.
+        metrics: Names of metrics; those that need no judge are passed over.
+        observations: The selections; several of one query are as many selections.
+    """
+    counter = _Counter(judge)
+
+    async def count() -> None:
+        for task in tasks(metrics, observations):
+            counter.metric = task.metric
+            await grade(task, counter)
+
+    asyncio.run(count())
+    shares = tuple(
+        Share(metric=name, **{field: counts[field] for field in ("questions", "cached", "tokens_in", "tokens_out")})
+        for name, counts in counter.found.items()
+        if name in metrics
+    )
+    made = Plan(model=judge.model, shares=shares, measured_answers=counter.measured, usd=None, seconds=0.0, stopped="")
+    whole, config = made.total, judge.config
+    return Plan(
+        model=judge.model,
+        shares=shares,
+        measured_answers=counter.measured,
+        usd=cost(config.price, whole.tokens_in, whole.tokens_out),
+        seconds=_seconds(judge, whole),
+        stopped=_stopped(judge, whole),
+    )
+
+
+def _seconds(judge: Judge, whole: Share) -> float:
+    config = judge.config
+    by_calls = 60 * whole.calls / config.requests_per_minute if config.requests_per_minute else 0.0
+    tokens = whole.tokens_in + whole.tokens_out
+    by_tokens = 60 * tokens / config.tokens_per_minute if config.tokens_per_minute else 0.0
+    return max(by_calls, by_tokens, whole.calls * SECONDS_PER_CALL / config.max_concurrency)
+
+
+def _stopped(judge: Judge, whole: Share) -> str:
+    budget = judge.config.budget
+    needed = {
+        "calls": (whole.calls, budget.calls),
+        "tokens": (whole.tokens_in + whole.tokens_out, budget.tokens),
+        "USD": (cost(judge.config.price, whole.tokens_in, whole.tokens_out) or 0.0, budget.usd),
+    }
+    return "; ".join(
+        f"the budget holds {limit:,} {unit} of {need:,.10g}"
+        for unit, (need, limit) in needed.items()
+        if limit is not None and need > limit
+    )

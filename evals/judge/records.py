@@ -1,0 +1,53 @@
+"""What the judge said, as records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from evals.judge.budget import Usage
+from evals.records import Failure, Score, Unscored
+
+Selected = tuple[str, ...]
+"""Chunk ids of a selection in rank order."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChunkVerdict:
+    """Whether a chunk was useful for arriving at the reference answer (1 or 0), and the judge's reason."""
+
+    verdict: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """A statement of the reference answer, whether the selection supports it (1 or 0), and the judge's reason."""
+
+    statement: str
+    attributed: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judging:
+    """All that the judge said in a run.
+
+    Attributes:
+        model: `provider:name`.
+        verdicts: (case id, chunk id) to the verdict on the chunk, or why there is none.
+        scores: (metric, case id, selection) to the score of a metric that is asked about whole selections.
+        claims: (case id, selection) to the statements of the reference answer.
+        usage: What it cost, the second pass included.
+        again: What the judge said of some queries when asked a second time; None when it was not.
+    """
+
+    model: str
+    verdicts: Mapping[tuple[str, str], ChunkVerdict | Failure | Unscored]
+    scores: Mapping[tuple[str, str, Selected], Score]
+    claims: Mapping[tuple[str, Selected], tuple[Claim, ...]]
+    usage: Usage = field(default_factory=Usage)
+    again: "Judging | None" = None
+
+    @property
+    def incomplete(self) -> str:
+        """Why not everything was judged, empty when it was."""
+        return self.usage.stopped

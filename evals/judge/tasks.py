@@ -1,0 +1,166 @@
+"""What there is to judge: one task for each verdict, by ragas' own metric classes.
+
+Context precision is asked chunk by chunk (ragas asks it one chunk at a time as well, but waits for each); the other
+metrics are asked about a whole selection. Source: ragas 0.4.3, `ragas.metrics.collections`.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from evals.judge.engine import Asker, UnansweredError
+from evals.judge.records import ChunkVerdict, Claim, Selected
+from evals.records import Failure, Observation, Score, Unscored
+
+PRECISION = "ragas/llm_context_precision"
+RECALL = "ragas/llm_context_recall"
+RELEVANCE = "ragas/llm_context_relevance"
+ENTITY_RECALL = "ragas/llm_context_entity_recall"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """How a metric of ragas is asked.
+
+    Attributes:
+        class_name: In `ragas.metrics.collections`.
+        by_chunk: Whether it is asked about each chunk alone.
+        inputs: Question, reference answer and texts to the arguments of its `ascore`.
+        needs_reference: Whether it needs a reference answer.
+        calls: Calls of the model that one task makes.
+    """
+
+    class_name: str
+    by_chunk: bool
+    inputs: Callable[[str, str, list[str]], dict[str, Any]]
+    needs_reference: bool
+    calls: int
+
+
+def _full(question: str, reference: str, texts: list[str]) -> dict[str, Any]:
+    return {"user_input": question, "reference": reference, "retrieved_contexts": texts}
+
+
+def _question(question: str, _: str, texts: list[str]) -> dict[str, Any]:
+    return {"user_input": question, "retrieved_contexts": texts}
+
+
+def _reference(_: str, reference: str, texts: list[str]) -> dict[str, Any]:
+    return {"reference": reference, "retrieved_contexts": texts}
+
+
+JUDGED: Mapping[str, Judged] = {
+    PRECISION: Judged(
+        class_name="ContextPrecisionWithReference", by_chunk=True, inputs=_full, needs_reference=True, calls=1
+    ),
+    RECALL: Judged(class_name="ContextRecall", by_chunk=False, inputs=_full, needs_reference=True, calls=1),
+    RELEVANCE: Judged(class_name="ContextRelevance", by_chunk=False, inputs=_question, needs_reference=False, calls=2),
+    ENTITY_RECALL: Judged(
+        class_name="ContextEntityRecall", by_chunk=False, inputs=_reference, needs_reference=True, calls=2
+    ),
+}
+"""The metrics that a judge grades."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """One question to the judge: a metric on some chunks of a case."""
+
+    metric: str
+    case_id: str
+    chunk_ids: Selected
+    inputs: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Graded:
+    """What a task came to: the value of ragas' metric, and what the judge said of the parts."""
+
+    value: Score
+    verdict: ChunkVerdict | None = None
+    claims: tuple[Claim, ...] = ()
+
+
+def tasks(metrics: Collection[str], observations: Sequence[Observation]) -> Iterator[Task]:
+    """What has to be asked, each question once, query by query. Empty selections need no judge.
+
+    Args:
+        metrics: Names out of JUDGED; others are passed over.
+        observations: Of in-scope queries are asked; several of one query are as many selections.
+    """
+    seen: set[tuple[str, str, Selected]] = set()
+    for observation in observations:
+        for name in (name for name in JUDGED if name in metrics):
+            if why_not(name, observation) is None:
+                for task in _of(name, observation):
+                    key = (task.metric, task.case_id, task.chunk_ids)
+                    if key not in seen:
+                        seen.add(key)
+                        yield task
+
+
+def why_not(metric: str, observation: Observation) -> Score | None:
+    """The score of a metric that needs no judge, or why it has none; None when the judge has to be asked."""
+    if not observation.case.in_scope:
+        return Unscored(reason="out of scope")
+    if JUDGED[metric].needs_reference and not (observation.case.reference_answer or "").strip():
+        return Unscored(reason="the case has no reference answer")
+    return None if observation.selection else 0.0
+
+
+def selected(observation: Observation) -> Selected:
+    """The chunk ids of a selection."""
+    return tuple(found.chunk.chunk_id for found in observation.selection)
+
+
+def _of(metric: str, observation: Observation) -> Iterator[Task]:
+    how, case = JUDGED[metric], observation.case
+    chunks = [found.chunk for found in observation.selection]
+    for part in [[chunk] for chunk in chunks] if how.by_chunk else [chunks]:
+        yield Task(
+            metric=metric,
+            case_id=case.id,
+            chunk_ids=tuple(chunk.chunk_id for chunk in part),
+            inputs=how.inputs(case.query, case.reference_answer or "", [chunk.text for chunk in part]),
+        )
+
+
+async def grade(task: Task, asker: Asker) -> Graded:
+    """Let ragas' metric ask the judge.
+
+    Args:
+        task: What to ask.
+        asker: The judge; asked for the same prompt again, it must answer the same.
+    """
+    from ragas.metrics import collections
+
+    from evals.judge.llm import RagasJudge
+
+    judge = RagasJudge(asker)
+    value: Score
+    try:
+        result = await getattr(collections, JUDGED[task.metric].class_name)(llm=judge).ascore(**task.inputs)
+        value = float(result.value)
+    except UnansweredError:
+        value = 0.0  # of no account: the judge remembers why it gave no answer
+    except Exception as error:  # a metric that fails is shown as failed, beside the mean of the others
+        value = Failure(type=type(error).__name__, message=str(error))
+    if judge.unanswered:  # even where the metric swallowed it: its value is then that of a part of the answers
+        value = judge.unanswered.outcome
+    elif isinstance(value, float) and not isfinite(value):
+        value = Failure(type="NotFinite", message=f"ragas returned {value}")
+    return Graded(value=value) if isinstance(value, Failure | Unscored) else _graded(task, value, judge.answers)
+
+
+def _graded(task: Task, value: float, answers: Sequence[Any]) -> Graded:
+    if task.metric == PRECISION:
+        said = answers[0]
+        return Graded(value=value, verdict=ChunkVerdict(verdict=int(said.verdict), reason=said.reason))
+    if task.metric == RECALL:
+        return Graded(value=value, claims=tuple(_claim(said) for said in answers[0].classifications))
+    return Graded(value=value)
+
+
+def _claim(said: Any) -> Claim:
+    return Claim(statement=said.statement, attributed=int(said.attributed), reason=said.reason)

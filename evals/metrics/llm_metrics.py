@@ -1,0 +1,78 @@
+"""The LLM-graded context metrics of ragas: arithmetic on what the judge said, with our denominators.
+
+An empty result of an in-scope query scores 0 and needs no call. A verdict that could not be had makes the query's score
+a failure, not a zero. Source: ragas 0.4.3, `ragas.metrics.collections`.
+"""
+
+from collections.abc import Callable, Sequence
+
+from evals.judge.precision import NOT_JUDGED, context_precision
+from evals.judge.records import Judging
+from evals.judge.tasks import ENTITY_RECALL, PRECISION, RECALL, RELEVANCE, selected, why_not
+from evals.metrics.base import Context, Metric, QueryMetric, RunMetric
+from evals.records import Observation, Observed, Score, Summary, Unscored
+
+
+def _by_selection(metric: str) -> Callable[[Observation, Judging], Score]:
+    def score(observation: Observation, judging: Judging) -> Score:
+        return judging.scores.get((metric, observation.case.id, selected(observation)), NOT_JUDGED)
+
+    return score
+
+
+def _scorer(
+    metric: str, score: Callable[[Observation, Judging], Score]
+) -> Callable[[Sequence[Observation], Context], list[Score]]:
+    def of(observation: Observation, context: Context) -> Score:
+        if context.judging is None:
+            return Unscored(reason="there is no judge (judge.model)")
+        known = why_not(metric, observation)
+        return score(observation, context.judging) if known is None else known
+
+    def score_all(observations: Sequence[Observation], context: Context) -> list[Score]:
+        scores = [of(observation, context) for observation in observations]
+        incomplete = context.judging.incomplete if context.judging else ""
+        return _as_far_as_judged(scores, observations, incomplete) if incomplete else scores
+
+    return score_all
+
+
+def _as_far_as_judged(scores: Sequence[Score], observations: Sequence[Observation], incomplete: str) -> list[Score]:
+    """Where judging ended early, empty results behind that place do not count: they alone would be there, all 0."""
+    unscored = Unscored(reason=incomplete)
+    end = next((place for place, score in enumerate(scores) if score == unscored), len(scores))
+    return [
+        score if place < end or observation.selection else unscored
+        for place, (score, observation) in enumerate(zip(scores, observations, strict=True))
+    ]
+
+
+def _spent(name: str, about: str, read: Callable[[Judging], float | None]) -> RunMetric:
+    def summarise(_: Observed, context: Context) -> Summary:
+        if context.judging is None:
+            return Summary(metric=name, value=None, note="there is no judge (judge.model)")
+        value = read(context.judging)
+        note = f"no price for {context.judging.model} in judge.prices" if value is None else "a total has no interval"
+        return Summary(metric=name, value=value, n=int(value is not None), note=note)
+
+    return RunMetric(name=name, about=about, summarise=summarise)
+
+
+_ABOUT = (
+    (PRECISION, context_precision, "average precision of the returned chunks by the judge's verdicts"),
+    (RECALL, _by_selection(RECALL), "share of the reference's statements that the returned chunks support"),
+    (RELEVANCE, _by_selection(RELEVANCE), "how relevant the returned chunks are to the question, by two prompts"),
+    (ENTITY_RECALL, _by_selection(ENTITY_RECALL), "share of the reference's entities that the returned chunks name"),
+)
+METRICS: tuple[Metric, ...] = (
+    *(
+        QueryMetric(name=name, scope="in_scope", interval="mean", about=about, score=_scorer(name, score))
+        for name, score, about in _ABOUT
+    ),
+    _spent("cost/judge_calls", "calls of the judge, every attempt counted", lambda j: float(j.usage.calls)),
+    _spent("cost/judge_cache_hits", "verdicts that needed no call", lambda j: float(j.usage.hits)),
+    _spent("cost/judge_tokens", "tokens that the judge read and wrote", lambda j: float(j.usage.tokens)),
+    _spent("cost/judge_usd", "what the judge cost in US dollars, by judge.prices", lambda j: j.usage.usd),
+)
+NAMES = frozenset(metric.name for metric in METRICS)
+"""What needs a judge."""

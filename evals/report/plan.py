@@ -1,0 +1,82 @@
+"""A plan for a terminal: what a run would embed and ask, before it does."""
+
+from collections.abc import Sequence
+from io import StringIO
+
+from rich.console import Console
+from rich.table import Table
+
+from evals.judge.plan import SECONDS_PER_CALL, Plan
+from retrievers.config import RetrieverConfig
+
+
+def render_plan(plan: Plan | None, retrieval: Sequence[str], *, width: int, color: bool) -> str:
+    """The plan as text.
+
+    Args:
+        plan: Of the judge, None without one.
+        retrieval: Lines on what retrieval itself calls.
+        width: Of the terminal.
+        color: Whether to color it.
+    """
+    out = StringIO()
+    console = Console(file=out, width=width, force_terminal=color, no_color=not color, highlight=False)
+    console.print("[bold]Retrieval[/bold]")
+    for line in retrieval:
+        console.print(f"  {line}")
+    if plan is None:
+        console.print("[bold]Judge[/bold]\n  none (judge.model): no LLM-graded metric, no call")
+        return out.getvalue()
+    console.print(f"[bold]Judge[/bold] {plan.model}")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("  metric", "questions", "cached", "calls", "tokens in", "tokens out"):
+        table.add_column(name, justify="left" if name == "  metric" else "right", no_wrap=True)
+    for share in (*plan.shares, plan.total):
+        figures = (share.questions, share.cached, share.calls, share.tokens_in, share.tokens_out)
+        table.add_row(f"  {share.metric}", *(f"{figure:,}" for figure in figures))
+    console.print(table)
+    if plan.total.calls:
+        length = "an average of stored answers" if plan.measured_answers else "a guess"
+        console.print(
+            f"  Tokens in are counted with the packaged tokenizer, the model's own may differ; tokens out are {length}."
+        )
+    money = f"about {plan.usd:,.2f} USD" if plan.usd is not None else f"no price for {plan.model} in judge.prices"
+    console.print(f"  Cost: {money}. Time at the given limits: about {_duration(plan.seconds)}, "
+                  f"if a call takes {SECONDS_PER_CALL:g} s.")  # fmt: skip
+    if plan.stopped:
+        console.print(f"  [yellow]The run would stop early: {plan.stopped}.[/yellow]")
+    return out.getvalue()
+
+
+def retrieval_calls(config: RetrieverConfig, cases: int, latency_calls: int, determinism_calls: int) -> list[str]:
+    """What retrieval embeds and reranks, line by line.
+
+    Args:
+        config: The retriever.
+        cases: How many queries there are.
+        latency_calls: Further searches that measure latency.
+        determinism_calls: Further searches that repeat queries.
+    """
+    if config.python is not None:
+        return [
+            f"{cases + latency_calls + determinism_calls:,} searches by python {config.python}, whatever they call: "
+            f"{cases:,} for candidates (this plan has made them), {latency_calls:,} to measure latency, "
+            f"{determinism_calls:,} to repeat queries"
+        ]
+    embedding = f"{config.embedding.provider}:{config.embedding.resolved_model}"
+    local = " (local, free)" if config.embedding.provider == "wordllama" else ""
+    total = cases + latency_calls + determinism_calls
+    lines = [
+        f"{total:,} query embeddings by {embedding}{local}: {cases:,} for candidates (this plan has made them), "
+        f"{latency_calls:,} to measure latency, {determinism_calls:,} to repeat queries"
+    ]
+    if config.rerank == "cross-encoder":
+        reranker = f"{config.cross_encoder.provider}:{config.cross_encoder.resolved_model}"
+        lines.append(f"{total:,} rerank calls by {reranker}, each of up to {config.candidates} chunks")
+    return lines
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,0 +1,52 @@
+"""The judge on a real model, which says the right thing, or in other words, in other keys, without end, or nothing."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from evals.judge.config import JudgeConfig
+from evals.judge.judge import Judge
+from evals.judge.records import ChunkVerdict, Judging
+from evals.judge.tasks import PRECISION, RELEVANCE
+from evals.records import Failure
+from tests.support.one_question import CLAIM, USEFUL, USELESS
+from tests.support.results import hit, observation
+from tests.support.small_model import MODEL, absent, serving
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(absent()), reason=absent())]
+CHUNKS = [hit(1, 0.9, "useful", text=USEFUL), hit(2, 0.5, "useless", text=USELESS)]
+ASKED = observation("arm", CHUNKS, 2, {"useful": 1}, query="How is a pose reached?", reference_answer=CLAIM)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serving() as url:
+        yield url
+
+
+def judged(url: str, metric: str, structured: str) -> Judging:
+    """What the judge has to say about two chunks, in answers of 48 tokens."""
+    limits = {"max_output_tokens": 48, "max_concurrency": 2, "timeout_s": 200.0, "deadline_s": 400.0}
+    named = {"model": f"openai:{MODEL}", "base_url": url, "structured": structured, "cache": "off"}
+    judge = Judge.open(JudgeConfig.model_validate(named | limits), {})
+    try:
+        return judge.judge([metric], [ASKED])
+    finally:
+        judge.close()
+
+
+def test_of_free_text_comes_a_verdict_or_a_failure_that_says_why(url: str) -> None:
+    judging = judged(url, PRECISION, "off")
+    failed = [one for one in judging.verdicts.values() if isinstance(one, Failure)]
+    held = [one for one in judging.verdicts.values() if isinstance(one, ChunkVerdict)]
+    assert len(failed) + len(held) == len(CHUNKS) <= judging.usage.calls
+    assert judging.usage.failed == len(failed)
+    assert all(one.message for one in failed)
+    assert {one.verdict for one in held} <= {0, 1}
+
+
+def test_under_a_schema_comes_a_rating_of_the_scale(url: str) -> None:
+    first, second = (judged(url, RELEVANCE, "on") for _ in range(2))
+    [score] = first.scores.values()
+    assert score in (0, 0.25, 0.5, 0.75, 1) or (isinstance(score, Failure) and score.type == "OutOfRange")
+    assert first.scores == second.scores
