@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="1000,10000,100000,1000000")
     sizes = [int(size) for size in parser.parse_args().sizes.split(",")]
     print(
-        f"{'queries':>10} {'wall s':>9} {'CPU s':>9} {'us CPU a query':>15} {'peak MB':>9}   load {os.getloadavg()[0]:.1f}"
+        f"{'queries':>10} {'wall s':>9} {'CPU s':>9} {'us CPU each':>15} {'peak MB':>9}   load {os.getloadavg()[0]:.1f}"
     )
     found = {size: in_fresh_process(size) for size in (0, *sizes)}
     for size, (wall, cpu, peak) in found.items():
