@@ -8,12 +8,16 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.records import RunResult
+from retrievers.errors import redacted
 from retrievers.protocol import Retriever
+
+if TYPE_CHECKING:
+    from evals.judge.chat import Chat
 
 LIBRARIES = (
     "retrieval-evals", "ragas", "datasets", "qdrant-client", "langchain-core", "langchain-qdrant", "langchain-cohere",
@@ -46,22 +50,30 @@ def gather(config: ExperimentConfig, golden: GoldenSet, retriever: Retriever) ->
     }
 
 
+def judge_facts(chat: "Chat") -> dict[str, Any]:
+    """What a judge's verdicts depend on besides the question, and a fingerprint of it and of ragas' version."""
+    parameters = {name: redacted(v) if isinstance(v, str) else v for name, v in chat.parameters.items()}
+    known = {"provider": chat.provider, "model": chat.name, "parameters": parameters, "ragas": version("ragas")}
+    digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
+    return {**known, "fingerprint": digest}
+
+
 def with_duration(result: RunResult, started: float) -> RunResult:
     """The result with how long the run took, in seconds."""
     return replace(result, facts={**result.facts, "duration_s": round(time.time() - started, 3)})
 
 
-def collection_facts(retriever: Retriever) -> dict[str, Any]:
+def collection_facts(retriever: Retriever) -> dict[str, Any] | None:
     """The collection's fingerprint: its size, vectors and recorded model, and the content of up to 256 points.
 
-    Of a retriever whose collection is not known: the same names with nothing behind them.
+    None for a retriever whose chunks cannot be listed.
 
     Raises:
         StoreError: The store failed.
     """
     info = retriever.info
     if info is None:
-        return {"name": None, "points": None, "fingerprint": None}
+        return None
     points = retriever.sample(SAMPLE)
     content = hashlib.sha256()
     for point_id, payload in sorted(points):

@@ -1,7 +1,7 @@
 """The flow of an evaluation, every collaborator passed in."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evals import candidates, gates, stats
@@ -11,8 +11,9 @@ from evals.dataset.relevance import Relevance, evidence_urls, labelled_ids, reso
 from evals.dataset.returned import check_evidence, resolve_returned
 from evals.dataset.schema import Case
 from evals.judge.judge import Judge
+from evals.judge.measure import measure
 from evals.judge.records import Judging
-from evals.metrics import VERDICT_METRIC, choose, llm_metrics
+from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC, choose
 from evals.metrics.base import Context, Metric, QueryMetric, summarise, within
 from evals.notes import notes
 from evals.records import LatencyPass, Observation, Observed, Repetition, RunResult, Score, Summary, ValidationReport
@@ -101,12 +102,11 @@ def evaluate(
     )
     gates.check_names(config.criteria, [*metrics, VERDICT_METRIC])
     observed = observe(config, metrics, golden, retriever, grounds, progress)
-    judging = (
-        judge.judge(metrics, observed.observations, config.seed)
-        if judge and not llm_metrics.NAMES.isdisjoint(metrics)
-        else None
-    )
-    context = context_of(config, grounds, sources, judging)
+    judging = None
+    if judge and not NEED_A_JUDGE.isdisjoint(metrics):
+        judging = judge.judge(metrics, observed.observations)
+        judging = judge.again(judging, metrics, observed.observations, config.seed)
+    context = with_trust(context_of(config, grounds, sources, judging), observed)
     scores, summaries = score(metrics, observed, context)
     return finish(config, observed, scores, summaries, context, facts)
 
@@ -120,6 +120,13 @@ def context_of(config: ExperimentConfig, grounds: Grounds, sources: Sources | No
         seed=config.seed,
         judging=judging,
     )
+
+
+def with_trust(context: Context, observed: Observed) -> Context:
+    """The context with how far the judge can be trusted by what it said of these observations."""
+    if context.judging is None:
+        return context
+    return replace(context, trust=measure(context.judging, observed.observations, context.seed))
 
 
 def finish(
@@ -145,6 +152,7 @@ def finish(
         validation=validation,
         notes=notes(observed, config.retriever.top_k, context.judging),
         judging=context.judging,
+        trust=context.trust,
     )
 
 
@@ -202,7 +210,7 @@ def score(
             chosen = within(observed.observations, metric.scope)
             values = metric.score(chosen, context)
             scores[name] = {o.case.id: value for o, value in zip(chosen, values, strict=True)}
-            summaries.append(summarise(name, values, metric.interval, context.seed))
+            summaries.append(summarise(name, values, metric.interval))
         else:
             summaries.append(metric.summarise(observed, context))
     return scores, summaries

@@ -7,7 +7,7 @@ from retrievers.connection import describe, open_client
 from retrievers.embeddings import make_embeddings
 from retrievers.errors import CollectionNotFoundError
 from retrievers.indexing.chunking import CHUNKING_VERSION
-from retrievers.indexing.index import index_corpus, read_corpus
+from retrievers.indexing.index import IndexOptions, index_corpus, read_corpus
 
 
 def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: Callable[[str, int, int], None]) -> bool:
@@ -38,19 +38,13 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
             "pages_fingerprint": corpus.fingerprint,
             "max_tokens": config.index.max_tokens,
             "chunking": CHUNKING_VERSION,
+            "payload": retriever.metadata.layout,
         }
         if all(manifest.get(key) == value for key, value in fresh.items()):
             return False
         embeddings = make_embeddings(retriever.embedding, env)
-        index_corpus(
-            client,
-            retriever,
-            embeddings,
-            corpus,
-            max_tokens=config.index.max_tokens,
-            replace=True,
-            progress=progress,
-        )
+        options = IndexOptions(max_tokens=config.index.max_tokens, replace=True)
+        index_corpus(client, retriever, embeddings, corpus, options, progress)
         return True
     finally:
         client.close()

@@ -10,6 +10,7 @@ from retrievers.records import Candidates, RetrievedChunk
 
 if TYPE_CHECKING:
     from evals.judge.records import Judging
+    from evals.judge.trust import Trust
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,6 +31,8 @@ class Failure:
 Score = float | Unscored | Failure
 """A finite number, or why there is none. Never NaN, never a silent 0."""
 MAX_FAILED_SHARE = 0.05
+VERDICT_METRIC = "queries/pass_rate"
+"""The share of the queries whose outcome is SUCCESS."""
 Outcome = Literal["SUCCESS", "PARTIAL_SUCCESS", "FAILURE"]
 
 
@@ -194,7 +197,7 @@ class RunResult:
         scores: Metric to case id to score, for the metrics that score queries.
         facts: Fingerprints, versions, commit, seed, times: what makes runs comparable.
         notes: What a reader must know beside the figures.
-        judging: What the judge said, None without a judge.
+        judging: What the judge said, None without a judge; `trust`, how far to trust it.
     """
 
     name: str
@@ -207,3 +210,4 @@ class RunResult:
     validation: ValidationReport
     notes: Sequence[str] = ()
     judging: "Judging | None" = None
+    trust: "Trust | None" = None

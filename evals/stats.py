@@ -1,7 +1,7 @@
-"""95% intervals for proportions, means, percentiles and AUROC. Pure and seeded.
+"""95% intervals for proportions, means, percentiles and AUROC. Pure.
 
-Sources: Wilson (1927) for proportions; Efron (1987), BCa bootstrap, for other means, by scipy; Conover (1999, section
-3.2), order statistics, for percentiles; Newcombe (2006, method 5) for AUROC.
+Sources: Wilson (1927) for proportions; other means as `score_intervals` says; Conover (1999, section 3.2), order
+statistics, for percentiles; Newcombe (2006, method 5) for AUROC.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,13 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from evals import score_intervals
+
 LEVEL = 0.95
-Z = 1.959963984540054
+Z = score_intervals.Z
 RESAMPLES = 9_999
 FEWEST = 10
-"""A bootstrap of fewer values is not a 95% interval: simulated coverage is 50% at 2 values, 82% at 5, 90% at 10."""
+"""Fewer values have no 95% interval: of mostly empty results, nine or fewer may well hold not one that is not 0."""
 SAME = 1e-9
 """Values that differ by no more are the same: ragas' perfect precision is 1 - 1e-10 / number of relevant."""
 
@@ -45,42 +47,65 @@ def wilson(successes: float, n: float) -> Interval:
     """
     if n == 0:
         return Interval(note="not computable: nothing was scored")
-    share = successes / n
-    centre = share + Z * Z / (2 * n)
-    spread = Z * sqrt(share * (1 - share) / n + Z * Z / (4 * n * n))
-    scale = 1 + Z * Z / n
-    low = (centre - spread) / scale if successes > 0 else 0.0
-    high = (centre + spread) / scale if successes < n else 1.0
-    return Interval(low=low, high=high)
+    low, high = score_intervals.proportion_intervals(np.asarray(successes / n), np.asarray(float(n)))
+    return Interval(low=float(low), high=float(high))
 
 
-def mean_interval(values: Sequence[float], seed: int, *, shares: bool = True) -> Interval:
-    """BCa bootstrap interval of a mean (9,999 resamples) of at least ten values.
+def mean_interval(values: Sequence[float], *, shares: bool = True) -> Interval:
+    """Score interval of a mean of at least ten values, by `score_intervals`.
 
-    When all values are the same the bootstrap sees no spread. If they are shares and that value is 0 or 1, Wilson's
+    In simulations of 40, 80 and 225 values it holds the true mean in 93% to 97% of samples, the BCa bootstrap in 86% to
+    95%; where only two to four of 40 values differ from all others, it does in 90% to 92%.
+    When all values are the same there is no spread to go by. If they are shares and that value is 0 or 1, Wilson's
     interval is given (values within [0, 1] vary no more than a proportion does); otherwise none.
 
     Args:
         values: One finite number per query.
-        seed: Of the resampling.
-        shares: Whether values lie within [0, 1] by their nature, unlike milliseconds or tokens.
+        shares: Whether values lie within [0, 1] by their nature, unlike milliseconds, tokens or differences. Where they
+            are of both signs they are treated as differences.
     """
     array = np.asarray(values, dtype=float)
-    if array.size == 0:
+    n = array.size
+    if n == 0:
         return Interval(note="not computable: nothing was scored")
     if np.ptp(array) <= SAME:
         if shares and min(abs(array[0]), abs(array[0] - 1)) <= SAME:
-            return wilson(round(array[0]) * array.size, array.size)
+            return wilson(round(array[0]) * n, n)
         return Interval(note="not computable: all values are equal")
-    if array.size < FEWEST:
-        return Interval(note=f"not computable: {array.size} values are too few, {FEWEST} are needed")
-    from scipy.stats import bootstrap
+    if n < FEWEST:
+        return Interval(note=f"not computable: {n} values are too few, {FEWEST} are needed")
+    low, high = mean_intervals(array[:, None], shares=shares)
+    return Interval(low=float(low[0]), high=float(high[0]))
 
-    found = bootstrap((array,), np.mean, n_resamples=RESAMPLES, method="BCa", rng=np.random.default_rng(seed))
-    low, high = found.confidence_interval
-    if not (np.isfinite(low) and np.isfinite(high)):
-        return Interval(note="not computable: the bootstrap is degenerate")
-    return Interval(low=float(low), high=float(high))
+
+def mean_intervals(values: NDArray[np.float64], *, shares: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What `mean_interval` says of every column of values [n, columns]: lower and upper ends, NaN where there is none.
+
+    Args:
+        values: Finite.
+        shares: Whether they lie within [0, 1].
+    """
+    n = len(values)
+    ends = np.full(values.shape[1], np.nan), np.full(values.shape[1], np.nan)
+    if n == 0 or values.shape[1] == 0:
+        return ends
+    mean = values.mean(axis=0)
+    same = np.ptp(values, axis=0) <= SAME
+    edge = same & ((np.abs(mean) <= SAME) | (np.abs(mean - 1) <= SAME)) & shares
+    of = score_intervals.proportion_intervals(np.round(mean[edge]), np.asarray(float(n)))
+    ends[0][edge], ends[1][edge] = of
+    vary = ~same & (n >= FEWEST)
+    if vary.any():
+        varying, count = values[:, vary], np.asarray(float(n))
+        centred = varying - mean[vary]
+        variance = (centred**2).sum(axis=0) / (n - 1)
+        one_sign = (varying >= 0).all(axis=0) | (varying <= 0).all(axis=0)
+        ends[0][vary], ends[1][vary] = (
+            score_intervals.share_intervals(mean[vary], variance, count)
+            if shares
+            else score_intervals.amount_intervals(mean[vary], variance, one_sign * (centred**3).mean(axis=0), count)
+        )
+    return ends
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -91,7 +91,7 @@ def _run(namespace: argparse.Namespace) -> int:
 def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
     from retrievers.opening import open_retriever
     from retrievers.present import session_json, session_text
-    from retrievers.retriever import check_query
+    from retrievers.query import check_query
 
     check_query(namespace.query)
     with open_retriever(config, env=env) as retriever:
@@ -103,30 +103,24 @@ def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
         shown = session_json(session, include_metadata=config.include_metadata)
         print_out(json.dumps(shown, indent=2, ensure_ascii=False))
     else:
-        print_out(session_text(session, verbose=namespace.verbose))
+        print_out(session_text(session, verbose=namespace.verbose, include_metadata=config.include_metadata))
     return 0
 
 
 def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
     from retrievers.connection import location, open_client
     from retrievers.embeddings import make_embeddings
-    from retrievers.indexing.index import index_corpus, read_corpus
+    from retrievers.indexing.index import IndexOptions, index_corpus, read_corpus
 
+    options = IndexOptions(
+        max_tokens=namespace.max_tokens, skip_broken=namespace.skip_broken, replace=namespace.replace
+    )
     corpus = read_corpus(namespace.folder, namespace.base_url)
     embeddings = make_embeddings(config.embedding, env)
     client = open_client(config.store, env, create=True)
     try:
         with progress_bar(shown=not namespace.quiet) as progress:
-            report = index_corpus(
-                client,
-                config,
-                embeddings,
-                corpus,
-                max_tokens=namespace.max_tokens,
-                skip_broken=namespace.skip_broken,
-                replace=namespace.replace,
-                progress=progress,
-            )
+            report = index_corpus(client, config, embeddings, corpus, options, progress)
     finally:
         client.close()
     for fault in report.skipped:

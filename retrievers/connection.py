@@ -15,7 +15,7 @@ from langchain_core.embeddings import Embeddings
 from pydantic import ValidationError
 
 from retrievers import faults
-from retrievers.config import RetrieverConfig, StoreConfig
+from retrievers.config import MetadataConfig, RetrieverConfig, StoreConfig
 from retrievers.errors import (
     CollectionNotFoundError,
     CollectionStateError,
@@ -239,6 +239,7 @@ def check_collection(
         raise CollectionStateError(
             f"collection {info.name!r} uses the {info.distance} distance; expected cosine, which the threshold reads"
         )
+    _check_layout(config.metadata, info)
     _check_keyword_side(config, info)
     wanted = {"provider": config.embedding.provider, "model": config.embedding.resolved_model}
     recorded = info.manifest.get("embedding")
@@ -252,6 +253,16 @@ def check_collection(
             )
     elif not config.trust_embedding:
         _check_by_example(client, config, embeddings, info)
+
+
+def _check_layout(config: MetadataConfig, info: CollectionInfo) -> None:
+    other = config.unread(info.manifest.get("payload") or config.layout)
+    if other:
+        raise CollectionStateError(
+            f"collection {info.name!r} was indexed under other payload keys; expected "
+            f"{', '.join(f'metadata.{key}: {value!r}' for key, value in other.items())}; set that, or index the pages "
+            "again with the keys that are set (python -m retrievers index DIR)"
+        )
 
 
 def _check_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> None:

@@ -26,7 +26,7 @@ def is_transient(error: BaseException) -> bool:
     if isinstance(error, httpx.TimeoutException):
         return True
     passing = (httpx.ConnectError, httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
-    return isinstance(error, passing) and not any(_lasts(cause) for cause in causes(error))
+    return isinstance(error, passing) and not any(lasts(cause) for cause in causes(error))
 
 
 def is_untrusted(error: BaseException) -> bool:
@@ -104,8 +104,8 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _lasts(error: BaseException) -> bool:
-    """A host that does not exist, and all that is wrong with TLS but a connection that ended in its handshake."""
+def lasts(error: BaseException) -> bool:
+    """Whether it is a host that does not exist, or anything wrong with TLS but a connection ended in its handshake."""
     if isinstance(error, socket.gaierror):
         return error.errno != socket.EAI_AGAIN
     return isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)

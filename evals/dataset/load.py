@@ -17,6 +17,7 @@ from retrievers.errors import nearest
 if TYPE_CHECKING:
     from datasets import Dataset
 
+LABELS = {"query_type", "tags", "split"}
 MAX_FAULTS_SHOWN = 50
 BY_CHUNK = ("relevant_ids", "human_verdicts")
 """Fields whose keys are chunk ids. A table would make a column of each key, so there they are JSON text."""
@@ -121,6 +122,15 @@ def choose(cases: Sequence[Case], config: DatasetConfig) -> tuple[Case, ...]:
         if (case.id in config.ids if config.ids else config.split is None or case.split == config.split)
     ]
     return tuple(chosen[: config.limit])
+
+
+def case_fingerprint(case: Case) -> str:
+    """SHA-256 over all of a case that its scores can depend on.
+
+    Not over what only sorts it (`LABELS`), nor over human verdicts, which correct a mean and no query's own score.
+    """
+    row = case.model_dump(mode="json", exclude=LABELS | {"human_verdicts"})
+    return hashlib.sha256(json.dumps(row, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 def fingerprint(cases: Sequence[Case]) -> str:

@@ -13,7 +13,7 @@ from evals.grid.means import Scored, summarise_cells
 from evals.grid.records import Configuration, Grid, MetricScores
 from evals.grid.scoring import score_all
 from evals.grid.selections import observed_scores, select_all
-from evals.metrics import VERDICT_METRIC, llm_metrics
+from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC
 from evals.metrics.base import Context, Metric, QueryMetric
 from evals.records import Observation, Observed
 from evals.verdicts import verdict
@@ -122,7 +122,7 @@ def _configuration(plan: Plan, one: Retrieved) -> Configuration:
 
 def _with_summaries(configuration: Configuration, metrics: Mapping[str, Metric], context: Context) -> Configuration:
     """The configuration with the metrics that belong to it; what the judge cost belongs to the whole grid."""
-    own = [m for name, m in metrics.items() if not isinstance(m, QueryMetric) and name not in llm_metrics.NAMES]
+    own = [m for name, m in metrics.items() if not isinstance(m, QueryMetric) and name not in NEED_A_JUDGE]
     summaries = tuple(metric.summarise(configuration.observed, context) for metric in own)
     return replace(configuration, summaries=summaries)
 

@@ -34,7 +34,8 @@ class JudgeConfig(Settings):
         temperature: None leaves it to the provider, for models that refuse the parameter.
         structured: Whether the model is asked for JSON by the provider's own means; `auto` finds out.
         timeout_s: Seconds one request may take.
-        deadline_s: Seconds one verdict may take, from its first request, with all further attempts.
+        deadline_s: Seconds one verdict may take, from its first request, with all further attempts; the time that
+            everybody waits because a server limits the rate does not count.
         cache: `off` neither reads nor writes the verdict store.
         refresh: Ask again for what is stored, and store the new answer.
         rejudge: How many queries are judged a second time, past the store, to measure the judge's noise.
@@ -67,7 +68,9 @@ class JudgeConfig(Settings):
     @field_validator("model")
     @classmethod
     def _provider_and_model(cls, model: str | None) -> str | None:
-        provider, _, name = (model or "x:x").partition(":")
+        if model is None:
+            return None
+        provider, _, name = model.partition(":")
         if not provider or not name:
             raise ValueError("expected provider:model, such as cohere:command-a-03-2025")
         if provider == "python" and ":" not in name:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evals import stats
-from evals.judge.estimate import Estimate, Floats
+from evals.judge.estimate import AT_ONCE, Estimate, Floats, finite_interval, queries
 from evals.records import Failure, Observation, Score, Unscored
 from evals.stats import SAME, Interval
 
@@ -87,8 +87,8 @@ def correct(metric: str, judged: Mapping[str, Score], human: Mapping[str, Score]
     _check(metric, human, "human")
     scored = {query_id: score for query_id, score in sorted(judged.items()) if isinstance(score, float | int)}
     seen = {key: score for key, score in sorted(human.items()) if isinstance(score, float | int) and key in scored}
-    raw = _mean(list(scored.values()), judged, seed)
-    alone = _mean(list(seen.values()), human, seed)
+    raw = _mean(list(scored.values()), judged)
+    alone = _mean(list(seen.values()), human)
     refused = _refusal(human, len(seen))
     if refused:
         return Correction(
@@ -135,23 +135,26 @@ def power_tuned(y: Floats, f: Floats, others: Floats) -> tuple[Floats, Floats]:
 def _interval(y: Floats, f: Floats, others: Floats, seed: int) -> Interval:
     from scipy.stats import bootstrap
 
+    tuning = power_tuned(y, f, others)[1]
+    if max(np.ptp(y - tuning * f), np.ptp(tuning * others)) <= SAME:
+        return Interval(note="not computable: people and judge never differ, and the other queries have equal scores")
     found = bootstrap(
         (np.arange(len(y)), np.arange(len(others))),
         lambda seen, unseen, axis: power_tuned(y[seen], f[seen], others[unseen])[0],
         n_resamples=stats.RESAMPLES,
-        batch=1_000,
+        batch=max(1, AT_ONCE // (len(y) + len(others))),
         vectorized=True,
         method="BCa",
         rng=np.random.default_rng(seed),
     ).confidence_interval
-    return Interval(low=max(0.0, float(found.low)), high=min(1.0, float(found.high)))
+    return finite_interval(max(0.0, found.low), min(1.0, found.high))
 
 
-def _mean(values: Sequence[float], scores: Mapping[str, Score], seed: int) -> Estimate:
+def _mean(values: Sequence[float], scores: Mapping[str, Score]) -> Estimate:
     failed = sum(isinstance(score, Failure) for score in scores.values())
     return Estimate(
         value=float(np.mean(values)) if values else None,
-        interval=stats.mean_interval(values, seed),
+        interval=stats.mean_interval(values),
         n=len(values),
         n_queries=len(values),
         n_failed=failed,
@@ -163,7 +166,7 @@ def _mean(values: Sequence[float], scores: Mapping[str, Score], seed: int) -> Es
 def _refusal(human: Mapping[str, Score], usable: int) -> str:
     """Why there is no correction; nothing when there is one."""
     if usable < FEWEST_LABELLED:
-        return f"{usable} queries can be used that have human verdicts, {FEWEST_LABELLED} are needed"
+        return f"only {queries(usable)} with human verdicts can be used, {FEWEST_LABELLED} are needed"
     dropped = len(human) - usable
     if dropped <= MOST_DROPPED * len(human):
         return ""

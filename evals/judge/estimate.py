@@ -30,7 +30,7 @@ class Estimate:
         n: How many verdicts (or scores) it is over.
         n_queries: How many queries these belong to.
         n_unscored: How many could not be scored; `n_failed`, how many failed.
-        bound_low: The value if all that failed had been wrong, `bound_high` if right; None when nothing failed.
+        bound_low: The least that the value could be, had nothing failed, `bound_high` the most; None when nothing did.
     """
 
     value: float | None
@@ -75,9 +75,21 @@ def resampled_totals(rows: Floats, seed: int) -> Floats:
     return np.concatenate(totals)
 
 
+def queries(n: int) -> str:
+    """A number of queries in words."""
+    return "1 query" if n == 1 else f"{n} queries"
+
+
 def too_few_queries(n: int) -> str:
     """Why there is no interval over so few queries."""
-    return f"not computable: {n} {'query is' if n == 1 else 'queries are'} too few, {stats.FEWEST} are needed"
+    return f"not computable: only {queries(n)}, {stats.FEWEST} are needed"
+
+
+def finite_interval(low: float, high: float) -> Interval:
+    """An interval of these ends, or none if the bootstrap could not find one."""
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return Interval(note="not computable: the bootstrap is degenerate")
+    return Interval(low=float(low), high=float(high))
 
 
 def share(right: Floats, trials: Floats, failed: Floats, seed: int, *, empty: str) -> Estimate:
@@ -121,17 +133,17 @@ def share_interval(right: Floats, trials: Floats, seed: int) -> Interval:
     """
     from scipy.stats import t
 
-    queries, n = len(trials), float(trials.sum())
+    sampled, n = len(trials), float(trials.sum())
     value = float(right.sum()) / n
     if value in (0.0, 1.0):
         worth = n * n / float((trials**2).sum())
         return stats.wilson(value * worth, worth)
-    if queries < stats.FEWEST:
-        return Interval(note=too_few_queries(queries))
+    if sampled < stats.FEWEST:
+        return Interval(note=too_few_queries(sampled))
     totals = resampled_totals(np.stack([right, trials], axis=1), seed)
-    variance = float((totals[:, 0] / totals[:, 1]).var()) * queries / (queries - 1)
+    variance = float((totals[:, 0] / totals[:, 1]).var()) * sampled / (sampled - 1)
     worth = min(n, value * (1 - value) / variance) if variance > 0 else n
-    worth *= (stats.Z / float(t.ppf((1 + stats.LEVEL) / 2, queries - 1))) ** 2
+    worth *= (stats.Z / float(t.ppf((1 + stats.LEVEL) / 2, sampled - 1))) ** 2
     return stats.wilson(value * worth, worth)
 
 

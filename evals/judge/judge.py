@@ -1,10 +1,12 @@
 """The judge of a run: every question of every query in flight at once, each answered once."""
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
+from evals.errors import JudgeError
 from evals.judge.budget import Ledger, Usage
 from evals.judge.cache import VerdictStore, store_file
 from evals.judge.chat import Chat, make_chat
@@ -14,6 +16,7 @@ from evals.judge.records import ChunkVerdict, Claim, Judging, Selected
 from evals.judge.tasks import PRECISION, Graded, Task, grade, tasks
 from evals.records import Failure, Observation, Score, Unscored
 
+log = logging.getLogger(__name__)
 Told = Callable[[int, int, Usage], None]
 """Told how many questions are done, of how many, and what was spent."""
 AHEAD = 4
@@ -49,23 +52,34 @@ class Judge:
         """`provider:name`."""
         return f"{self.chat.provider}:{self.chat.name}"
 
-    def judge(self, metrics: Collection[str], observations: Sequence[Observation], seed: int = 0) -> Judging:
+    def judge(self, metrics: Collection[str], observations: Sequence[Observation]) -> Judging:
         """Ask whatever the metrics need to know of the selections of observations.
 
         Args:
             metrics: Names of metrics; those that need no judge are passed over.
             observations: The selections; several of one query are as many selections.
-            seed: Of the choice of the queries that are judged again, where the settings ask for it.
 
         Raises:
             JudgeError: The very first call was refused for a reason that all others would share.
         """
-        first = self._judging(self._ask(list(tasks(metrics, observations)), self.store))
+        return self._judging(self._ask(list(tasks(metrics, observations)), self.store))
+
+    def again(
+        self, first: Judging, metrics: Collection[str], observations: Sequence[Observation], seed: int
+    ) -> Judging:
+        """Ask some queries a second time, past the store, if the settings want it.
+
+        Args:
+            first: What was said the first time.
+            metrics: Names of metrics; those that need no judge are passed over.
+            observations: One for each query.
+            seed: Of the choice of queries.
+        """
         if not self.config.rejudge:
             return first
         chosen = repeated(observations, self.config.rejudge, seed)
-        again = self._judging(self._ask(list(tasks(metrics, chosen)), None))
-        return replace(first, again=again, usage=again.usage)
+        second = self._judging(self._ask(list(tasks(metrics, chosen)), None))
+        return replace(first, again=second, usage=second.usage)
 
     def _judging(self, graded: Sequence[tuple[Task, Graded]]) -> Judging:
         verdicts: dict[tuple[str, str], ChunkVerdict | Failure | Unscored] = {}
@@ -88,6 +102,8 @@ class Judge:
         if self.store:
             try:
                 self.store.trim(max_mb=self.config.cache_max_mb, max_days=self.config.cache_max_days)
+            except JudgeError as error:  # the run is over, and what it came to stands
+                log.warning("the verdict store was not trimmed: %s", error)
             finally:
                 self.store.close()
 
@@ -102,6 +118,7 @@ class Judge:
                         return
                     result = await grade(task, engine)
                     graded.append((task, result))
+                    _log_failure(task, result)
                     self._told(len(graded), len(questions), engine.usage)
 
             await asyncio.gather(*(work() for _ in range(AHEAD * self.config.max_concurrency)))
@@ -112,6 +129,13 @@ class Judge:
             if engine.fatal:
                 raise engine.fatal
             return graded
+
+
+def _log_failure(task: Task, result: Graded) -> None:
+    if isinstance(result.value, Failure):
+        about = f"{task.metric} of {task.case_id}"
+        failure = f"{result.value.type}: {result.value.message}"
+        log.error("%s failed: %s", about, failure, extra={"query_id": task.case_id, "stage": "judge"})
 
 
 def repeated(observations: Sequence[Observation], count: int, seed: int) -> list[Observation]:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from evals import stats
-from evals.judge.estimate import NO_INTERVAL, Estimate, Floats
+from evals.judge.estimate import AT_ONCE, NO_INTERVAL, Estimate, Floats, finite_interval, queries
 from evals.stats import Interval
 
 
@@ -64,27 +64,26 @@ def kappa_interval(table: Floats, seed: int) -> Interval:
     """
     from scipy.stats import bootstrap
 
-    hit, over, missed, rejected = table.sum(axis=0)
-    if not over and not missed:
+    if not table[:, 1:3].any():
         return _of_full_agreement(table)
     for label, count in ((1, table[:, 0] + table[:, 2]), (0, table[:, 1] + table[:, 3])):
         holding = int((count > 0).sum())
         if holding < stats.FEWEST:
             return Interval(
-                note=f"not computable: chunks labelled {label} in too few queries, {holding}; {stats.FEWEST} are needed"
+                note=f"not computable: chunks labelled {label} in only {queries(holding)}, {stats.FEWEST} are needed"
             )
-    if not (hit + over) or not (missed + rejected):
-        return Interval(note="not computable: all verdicts are the same, so that kappa is 0 in every resample")
+    if np.ptp(cohens_kappa(table.sum(axis=0) - table)) <= stats.SAME:
+        return Interval(note="not computable: kappa is the same whichever queries are drawn")
     found = bootstrap(
         (np.arange(len(table)),),
         lambda picks, axis: cohens_kappa(table[picks].sum(axis=-2)),
         n_resamples=stats.RESAMPLES,
-        batch=1_000,
+        batch=max(1, AT_ONCE // len(table)),
         vectorized=True,
         method="BCa",
         rng=np.random.default_rng(seed),
     ).confidence_interval
-    return Interval(low=float(found.low), high=float(found.high))
+    return finite_interval(found.low, found.high)
 
 
 def _of_full_agreement(table: Floats) -> Interval:

@@ -13,6 +13,7 @@ from evals.judge.estimate import (
     Floats,
     around,
     by_query,
+    queries,
     resampled_totals,
     share,
     too_few_queries,
@@ -71,8 +72,9 @@ def noise_share(scores: Mapping[str, tuple[Score, Score]], seed: int) -> Estimat
     1. No value when the scores do not vary at all.
 
     The interval is Student's on log(B / W), whose spread is taken from 9,999 samples of queries: unlike Shrout and
-    Fleiss's it does not suppose normal scores, under which theirs covers half of the time what it should. Where the
-    judge seldom changes its mind and a change moves a score far, as with average precision, 85% to 95%.
+    Fleiss's it does not suppose normal scores. In simulations of 20 to 200 queries it covers 92% to 98% for shares of
+    useful chunks; for average precision, where one changed verdict can move a score far, 83% to 97%, the less the rarer
+    changes are. Theirs covers as little as 50%.
 
     Args:
         scores: Query id to its score in the first and the second pass.
@@ -128,9 +130,9 @@ def _interval(scored: Floats, seed: int) -> Interval:
     if n < stats.FEWEST:
         return Interval(note=too_few_queries(n))
     if changed < FEWEST_CHANGED:
-        return Interval(note=f"not computable: scores changed in {changed} queries, {FEWEST_CHANGED} are needed")
+        return Interval(note=f"not computable: scores changed in only {queries(changed)}, {FEWEST_CHANGED} are needed")
     if apart < FEWEST_CHANGED:
-        return Interval(note=f"not computable: {apart} queries differ from the others, {FEWEST_CHANGED} are needed")
+        return Interval(note=f"not computable: only {queries(apart)} unlike the others, {FEWEST_CHANGED} are needed")
     sums = _sums(scored)
     between, within = mean_squares(resampled_totals(sums, seed))
     defined = (between > SAME**2) & (within > SAME**2)  # a resample of unchanged queries alone has no ratio

@@ -15,17 +15,19 @@ from evals.metrics import (
     ranking,
     scope,
     similarity,
+    trust_metrics,
 )
 from evals.metrics.base import Metric, RunMetric
+from evals.records import VERDICT_METRIC
 from retrievers.errors import nearest
 
-VERDICT_METRIC = "queries/pass_rate"
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
         *ragas_metrics.METRICS,
         *similarity.METRICS,
         *llm_metrics.METRICS,
+        *trust_metrics.METRICS,
         *ranking.METRICS,
         *metadata.METRICS,
         *content.METRICS,
@@ -35,6 +37,10 @@ METRICS: Mapping[str, Metric] = {
         *cost.METRICS,
     )
 }
+
+
+NEED_A_JUDGE = llm_metrics.NAMES | trust_metrics.NAMES
+"""The metrics that there are only with a judge."""
 
 
 def choose(patterns: Sequence[str], concurrency: Sequence[int], *, judged: bool = False) -> dict[str, Metric]:
@@ -57,12 +63,12 @@ def choose(patterns: Sequence[str], concurrency: Sequence[int], *, judged: bool 
         if not matching and not fnmatchcase(VERDICT_METRIC, pattern):
             near = nearest(pattern, [*known, VERDICT_METRIC])
             raise ExperimentError(f"metrics: no metric {pattern!r}{near} (--list-metrics shows all)")
-        if not judged and matching and matching.keys() <= llm_metrics.NAMES:
+        if not judged and matching and matching.keys() <= NEED_A_JUDGE:
             raise ExperimentError(
                 f"metrics: {pattern!r} needs a judge, and there is none; name one, for example "
                 "--judge.model cohere:command-a-03-2025"
             )
-        chosen |= {name: metric for name, metric in matching.items() if judged or name not in llm_metrics.NAMES}
+        chosen |= {name: metric for name, metric in matching.items() if judged or name not in NEED_A_JUDGE}
     return {name: metric for name, metric in known.items() if name in chosen}
 
 

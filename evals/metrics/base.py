@@ -6,12 +6,13 @@ from typing import Literal
 
 from evals import stats
 from evals.judge.records import Judging
+from evals.judge.trust import Trust
 from evals.records import Failure, Observation, Observed, Score, Summary, Unscored
 from evals.sources import Sources
 
 Scope = Literal["in_scope", "out_of_scope", "all"]
 Kind = Literal["proportion", "mean", "amount"]
-"""Which interval a metric has: Wilson for values of 0 or 1, BCa bootstrap for shares (`mean`) and for amounts."""
+"""Which interval a metric has: that of a proportion for values of 0 or 1, of shares (`mean`), or of amounts."""
 Scorer = Callable[[Sequence[Observation], "Context"], Sequence[Score]]
 Statistic = Callable[[Observed, "Context"], Summary]
 
@@ -27,6 +28,7 @@ class Context:
             chunks cannot be listed.
         seed: Of all resampling.
         judging: What the judge said, None without a judge.
+        trust: How far to trust it, None without a judge.
     """
 
     required: tuple[str, ...]
@@ -34,6 +36,7 @@ class Context:
     relevant_texts: Mapping[str, str] | None
     seed: int
     judging: Judging | None = None
+    trust: Trust | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +80,7 @@ def within(observations: Sequence[Observation], scope: Scope) -> list[Observatio
     return [o for o in observations if scope == "all" or o.case.in_scope == (scope == "in_scope")]
 
 
-def summarise(name: str, scores: Sequence[Score], interval: Kind, seed: int) -> Summary:
+def summarise(name: str, scores: Sequence[Score], interval: Kind) -> Summary:
     """Average scores, with their counts, the 95% interval, and the bounds that failures leave open.
 
     The mean and its interval are over the scored values; where some failed, `bound_low` and `bound_high` are the mean
@@ -102,7 +105,7 @@ def summarise(name: str, scores: Sequence[Score], interval: Kind, seed: int) -> 
     found = (
         stats.wilson(total, len(values))
         if interval == "proportion"
-        else stats.mean_interval(values, seed, shares=interval == "mean")
+        else stats.mean_interval(values, shares=interval == "mean")
     )
     note = found.note or (unscored[0].reason if unscored else failed[0].message if failed else "")
     note = note if empty.usable else f"unusable, as more than 5% failed: {note}"

@@ -16,7 +16,7 @@ DEFAULT_CONCURRENCY = (1, 4)
 def stage_statistic(observed: Observed, context: Context, *, stage: str, statistic: str, concurrency: int) -> Summary:
     """A statistic of one stage's wall time in milliseconds, over single calls after warm-up.
 
-    The mean has a BCa interval over the queries' own means, since calls of one query are alike. Percentiles have one
+    The mean has an interval over the queries' own means, since calls of one query are alike. Percentiles have one
     of order statistics over all calls, which speaks for these queries called again, not for others. Under concurrency
     results must equal the serial ones; where they do not, there is no figure.
     """
@@ -32,7 +32,7 @@ def stage_statistic(observed: Observed, context: Context, *, stage: str, statist
     if not values:
         return Summary(metric=name, value=None, note=f"no {stage} stage ran")
     if statistic == "mean":
-        value, found = fmean(values), stats.mean_interval(_query_means(timed, stage), context.seed, shares=False)
+        value, found = fmean(values), stats.mean_interval(_query_means(timed, stage), shares=False)
     else:
         share = PERCENTILES[statistic]
         value, found = stats.percentile(values, share), stats.percentile_interval(values, share)

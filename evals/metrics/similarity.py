@@ -12,8 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from evals.judge.precision import average_precision
 from evals.metrics.base import Context, QueryMetric
-from evals.metrics.llm_metrics import average_precision
 from evals.records import Observation, Score, Unscored
 
 FARTHEST = 0.5

@@ -6,12 +6,18 @@ from typing import Any
 from evals.judge.budget import Usage
 from evals.judge.records import ChunkVerdict, Judging
 from evals.judge.tasks import selected
+from evals.judge.trust import Trust, view
 from evals.records import Failure, Observation, Unscored
 
 
-def judge_section(judging: Judging) -> dict[str, Any]:
-    """The judge of a run: model, what it cost, why it is incomplete."""
-    return {"model": judging.model, "usage": asdict(judging.usage), "incomplete": judging.incomplete}
+def judge_section(judging: Judging, trust: Trust | None) -> dict[str, Any]:
+    """The judge of a run: model, what it cost, why it is incomplete, how far to trust it."""
+    return {
+        "model": judging.model,
+        "usage": asdict(judging.usage),
+        "incomplete": judging.incomplete,
+        "trust": view(trust) if trust else None,
+    }
 
 
 def chunk_verdict(judging: Judging, case_id: str, chunk_id: str) -> dict[str, Any] | None:

@@ -57,6 +57,12 @@ def retrieval_calls(config: RetrieverConfig, cases: int, latency_calls: int, det
         latency_calls: Further searches that measure latency.
         determinism_calls: Further searches that repeat queries.
     """
+    if config.python is not None:
+        return [
+            f"{cases + latency_calls + determinism_calls:,} searches by python {config.python}, whatever they call: "
+            f"{cases:,} for candidates (this plan has made them), {latency_calls:,} to measure latency, "
+            f"{determinism_calls:,} to repeat queries"
+        ]
     embedding = f"{config.embedding.provider}:{config.embedding.resolved_model}"
     local = " (local, free)" if config.embedding.provider == "wordllama" else ""
     total = cases + latency_calls + determinism_calls

@@ -9,12 +9,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from evals.records import Gate, Observation, QueryVerdict, RunResult, Summary
+from evals.report.trust import print_disagreements
 from retrievers.present import score_text
 
 WORST = 5
 SHOWN_METRICS = (
     "queries/pass_rate",
     "ragas/*",
+    "judge/*",
     "ranking/expected_top3_in_5",
     "ranking/hit_rate_at_5",
     "ranking/recall_at_5",
@@ -53,6 +55,7 @@ def render(result: RunResult, *, width: int, color: bool, everything: bool = Fal
     for note in result.notes:
         console.print(f"[yellow]Note:[/yellow] {escape(note)}")
     _print_worst(console, result)
+    print_disagreements(console, result, everything=everything)
     _print_outcome(console, result.gates)
     return out.getvalue()
 
@@ -99,7 +102,7 @@ def _surprise(observation: Observation) -> float:
 
 def _searched(facts: Mapping[str, Any]) -> str:
     collection = facts["collection"]
-    if collection["name"] is None:
+    if collection is None:
         return "a retriever whose chunks cannot be listed"
     return f"collection {collection['name']} ({collection['points']:,} chunks)"
 
@@ -136,6 +139,8 @@ def _table(result: RunResult, *, everything: bool) -> Table:
 def _shown(summary: Summary) -> bool:
     from fnmatch import fnmatchcase
 
+    if summary.value is None and not summary.n_unscored and not summary.n_failed:
+        return False  # it was not asked for, or there is nothing that it could be about
     return any(fnmatchcase(summary.metric, pattern) for pattern in SHOWN_METRICS)
 
 

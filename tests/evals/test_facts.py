@@ -3,12 +3,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from evals import facts
 from evals.config import ExperimentConfig
 from evals.dataset.load import load_golden
+from evals.judge.chat import Chat
 from evals.prepare import index_if_stale
 from evals.records import Observed, RunResult, ValidationReport
 from retrievers.connection import open_client
@@ -46,6 +48,21 @@ def test_the_facts_of_a_run(config: ExperimentConfig, retriever: QdrantRetriever
     assert known["started_at"].endswith("+00:00")
 
 
+def chat(**parameters: Any) -> Chat:
+    return Chat(provider="openai", name="m", parameters=parameters, model=cast(Any, None), structure=lambda schema: {})
+
+
+def test_the_facts_of_a_judge_are_what_its_verdicts_depend_on() -> None:
+    found = facts.judge_facts(chat(seed=0, base_url="http://me:s3cret@host"))
+    fingerprint = found.pop("fingerprint")
+    assert found == {
+        "provider": "openai", "model": "m", "parameters": {"seed": 0, "base_url": "http://***@host"},
+        "ragas": version("ragas"),
+    }  # fmt: skip
+    assert facts.judge_facts(chat(seed=0, base_url="http://me:other@host"))["fingerprint"] == fingerprint
+    assert facts.judge_facts(chat(seed=1, base_url="http://me:s3cret@host"))["fingerprint"] != fingerprint
+
+
 def test_a_library_that_is_not_installed_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "LIBRARIES", ("numpy", "no-such-library"))
     found = facts.versions()
@@ -57,7 +74,9 @@ def test_the_collections_fingerprint_changes_with_a_payload_and_comes_back_with_
 ) -> None:
     def fingerprint() -> str:
         with QdrantRetriever.open(config.retriever, env={}) as opened:
-            return str(facts.collection_facts(opened)["fingerprint"])
+            known = facts.collection_facts(opened)
+        assert known is not None
+        return str(known["fingerprint"])
 
     def set_text(text: str) -> str:
         client = open_client(config.retriever.store, {})

@@ -17,7 +17,7 @@ from evals.errors import TrackingError
 from evals.records import Summary
 from retrievers.errors import ConfigError
 from tests.support.mlflow_server import MlflowServer, mlflow_server
-from tests.support.results import golden, result
+from tests.support.results import golden, result, without_scores
 from tests.support.shared import shared_folder
 
 SETTINGS = {
@@ -271,3 +271,13 @@ def test_a_server_that_goes_away_is_said_and_a_run_it_can_no_longer_end_is_only_
         tracker.end("FAILED")
     assert "MLflow run r1 could not be ended as FAILED" in caplog.text
     assert "s3cret" not in caplog.text + str(caught.value)
+
+
+def test_a_run_of_a_retriever_without_scores_has_no_tag_of_what_is_not_known() -> None:
+    tags = tracking._tags(without_scores())
+    assert (tags["retriever"], tags["relevance"]) == ("Bm25", "returned")
+    assert "collection.fingerprint" not in tags and "collection.points" not in tags
+    assert "None" not in tags.values()
+    table = tracking._table(without_scores())
+    assert table["top_score"] == [None, None, None]
+    assert table["retrieved"][1] == "1.   –   b.md:1-2"

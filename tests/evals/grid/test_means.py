@@ -29,7 +29,7 @@ def test_a_mean_is_that_of_a_single_run_to_the_last_bit(queries: int) -> None:
     found = figures([SelectionScores(values=values)], [known], rows)
     for cell in range(known.cells):
         alone: list[Score] = values[known.of_cell(cell)][rows].tolist()
-        summary = summarise("m", alone, "amount", 0)
+        summary = summarise("m", alone, "amount")
         assert (found.mean[cell], found.n[cell]) == (summary.value, summary.n)
         assert found.mean[cell] == stats.total([float(v) for v in alone if isinstance(v, float)]) / len(rows)
     assert np.array_equal(found.common, found.mean)

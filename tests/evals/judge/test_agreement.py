@@ -40,7 +40,7 @@ def test_counts_by_hand() -> None:
     assert (found.false_useful.value, found.false_useful.n, found.false_useful.n_queries) == (0.4, 5, 3)
     assert (found.false_useless.value, found.false_useless.n, found.false_useless.n_queries) == (0.4, 5, 4)
     assert found.kappa.value == pytest.approx(0.2, abs=1e-15)
-    assert found.accuracy.interval.note == "not computable: 4 queries are too few, 10 are needed"
+    assert found.accuracy.interval.note == "not computable: only 4 queries, 10 are needed"
 
 
 @settings(max_examples=60, deadline=None)
@@ -79,7 +79,7 @@ def test_intervals_draw_queries_that_have_the_label() -> None:
         assert one.value is not None and one.interval.low is not None and one.interval.high is not None
         assert one.interval.low < one.value < one.interval.high
     without = agree(rows[:-3], 0)
-    assert without.false_useless.interval.note == "not computable: 9 queries are too few, 10 are needed"
+    assert without.false_useless.interval.note == "not computable: only 9 queries, 10 are needed"
 
 
 def test_full_agreement_has_intervals_that_end_at_the_value() -> None:

@@ -92,9 +92,9 @@ def test_verdicts_spread_evenly_are_worth_no_more_than_their_number() -> None:
 @pytest.mark.parametrize("queries", [1, 2, 9])
 def test_too_few_queries_have_a_share_but_no_interval(queries: int) -> None:
     found = share(np.ones(queries), np.full(queries, 2.0), np.zeros(queries), 0, empty="")
-    said = "1 query is" if queries == 1 else f"{queries} queries are"
+    said = "1 query" if queries == 1 else f"{queries} queries"
     assert found.value == 0.5
-    assert found.interval == Interval(note=f"not computable: {said} too few, 10 are needed")
+    assert found.interval == Interval(note=f"not computable: only {said}, 10 are needed")
 
 
 def test_queries_without_a_trial_are_no_queries_of_it() -> None:

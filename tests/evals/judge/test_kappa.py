@@ -107,7 +107,13 @@ def test_a_judge_that_always_says_the_same_agrees_no_better_than_chance(says: in
     found = estimate_kappa(counts, np.zeros((20, 2)), 0)
     assert found.value == 0
     assert found.interval.low is None
-    assert "all verdicts are the same" in found.interval.note
+    assert found.interval.note == "not computable: kappa is the same whichever queries are drawn"
+
+
+def test_queries_that_are_all_alike_leave_no_interval() -> None:
+    found = estimate_kappa(np.tile([2.0, 1.0, 1.0, 3.0], (20, 1)), np.zeros((20, 2)), 0)
+    assert found.value == pytest.approx(5 / 12)
+    assert found.interval.note == "not computable: kappa is the same whichever queries are drawn"
 
 
 def test_full_agreement_has_an_interval_from_wilsons() -> None:
@@ -126,7 +132,7 @@ def test_a_label_in_few_queries_leaves_no_interval() -> None:
     counts[:9] = [1, 0, 1, 3]
     found = estimate_kappa(counts, np.zeros((30, 2)), 0)
     assert found.value is not None
-    assert found.interval.note == "not computable: chunks labelled 1 in too few queries, 9; 10 are needed"
+    assert found.interval.note == "not computable: chunks labelled 1 in only 9 queries, 10 are needed"
     counts[9] = counts[0]
     assert estimate_kappa(counts, np.zeros((30, 2)), 0).interval.low is not None
 

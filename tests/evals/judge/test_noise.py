@@ -34,7 +34,7 @@ class TestSelfAgreement:
         rows = [*rejudged("a", (1, 1), (0, 0), (0, 1)), *rejudged("b", (1, 0), (0, 0))]
         found = self_agreement(rows, 0)
         assert (found.value, found.n, found.n_queries, found.n_failed) == (0.6, 5, 2, 0)
-        assert found.interval.note == "not computable: 2 queries are too few, 10 are needed"
+        assert found.interval.note == "not computable: only 2 queries, 10 are needed"
 
     def test_a_judge_that_never_changes_its_mind_has_wilsons_interval_by_query(self) -> None:
         rows = [row for query in range(30) for row in rejudged(f"q{query}", (1, 1), (0, 0), (0, 0))]
@@ -73,7 +73,7 @@ class TestNoiseShare:
         found = noise_share(scores([(0.1, 0.3), (0.6, 0.6), (1, 1)]), 0)
         assert found.value == pytest.approx(2 * (0.02 / 3) / (0.32 + 0.02 / 3), abs=1e-12)
         assert (found.n, found.n_queries) == (3, 3)
-        assert found.interval.note == "not computable: 3 queries are too few, 10 are needed"
+        assert found.interval.note == "not computable: only 3 queries, 10 are needed"
 
     @settings(max_examples=80, deadline=None)
     @given(st.lists(st.tuples(st.integers(0, 10), st.integers(0, 10)), min_size=2, max_size=40))
@@ -107,18 +107,18 @@ class TestNoiseShare:
     def test_scores_that_never_change_have_no_noise_and_no_interval(self) -> None:
         found = noise_share(scores([(x / 20, x / 20) for x in range(20)]), 0)
         assert found.value == 0
-        assert found.interval.note == "not computable: scores changed in 0 queries, 5 are needed"
+        assert found.interval.note == "not computable: scores changed in only 0 queries, 5 are needed"
 
     def test_few_changes_have_no_interval(self) -> None:
         pairs = [(x / 20, x / 20) for x in range(20)]
         pairs[:4] = [(0.0, 0.2)] * 4
-        assert "changed in 4 queries, 5 are needed" in noise_share(scores(pairs), 0).interval.note
+        assert "changed in only 4 queries, 5 are needed" in noise_share(scores(pairs), 0).interval.note
         pairs[4] = (0.4, 0.2)
         assert noise_share(scores(pairs), 0).interval.low is not None
 
     def test_queries_that_differ_little_have_no_interval(self) -> None:
         found = noise_share(scores([(0.4, 0.6)] * 26 + [(0.9, 0.9)] * 4), 0)
-        assert found.interval.note == "not computable: 4 queries differ from the others, 5 are needed"
+        assert found.interval.note == "not computable: only 4 queries unlike the others, 5 are needed"
         level = noise_share(scores([(0.4, 0.6)] * 30), 0)
         assert (level.value, level.interval.low) == (1, None)
 

@@ -29,22 +29,22 @@ def test_each_scores_every_observation_in_order() -> None:
 
 def test_a_mean_with_its_count_and_interval() -> None:
     values: list[Score] = [0.0, 0.25, 0.5, 1.0, 1.0, 0.0, 0.75, 0.5, 0.5, 0.0, 1.0, 0.5]
-    found = summarise("m", values, "mean", 3)
-    interval = stats.mean_interval([float(v) for v in values], 3)  # type: ignore[arg-type]
+    found = summarise("m", values, "mean")
+    interval = stats.mean_interval([float(v) for v in values])  # type: ignore[arg-type]
     assert (found.metric, found.value, found.n) == ("m", 0.5, 12)
     assert (found.ci_low, found.ci_high) == (interval.low, interval.high)
     assert (found.n_unscored, found.n_failed, found.bound_low, found.bound_high, found.note) == (0, 0, None, None, "")
 
 
 def test_a_proportion_has_wilsons_interval() -> None:
-    found = summarise("m", [1.0] * 30 + [0.0] * 10, "proportion", 0)
+    found = summarise("m", [1.0] * 30 + [0.0] * 10, "proportion")
     interval = stats.wilson(30, 40)
     assert (found.value, found.ci_low, found.ci_high) == (0.75, interval.low, interval.high)
 
 
 @pytest.mark.parametrize(("kind", "has_interval"), [("mean", True), ("proportion", True), ("amount", False)])
 def test_only_shares_that_are_all_0_have_an_interval(kind: Kind, has_interval: bool) -> None:
-    found = summarise("m", [0.0] * 40, kind, 0)
+    found = summarise("m", [0.0] * 40, kind)
     assert found.value == 0.0
     assert (found.ci_high is not None) == has_interval
     assert ("all values are equal" in found.note) != has_interval
@@ -52,7 +52,7 @@ def test_only_shares_that_are_all_0_have_an_interval(kind: Kind, has_interval: b
 
 def test_unscored_and_failed_stay_out_of_the_mean_but_beside_it() -> None:
     """Two scored with mean 0.75, one failed: between 1.5 / 3 and 2.5 / 3."""
-    found = summarise("m", [1.0, UNSCORED, 0.5, FAILED, UNSCORED], "mean", 0)
+    found = summarise("m", [1.0, UNSCORED, 0.5, FAILED, UNSCORED], "mean")
     assert (found.value, found.n, found.n_unscored, found.n_failed) == (0.75, 2, 2, 1)
     assert (found.bound_low, found.bound_high) == pytest.approx((1.5 / 3, 2.5 / 3))
 
@@ -69,7 +69,7 @@ def test_unscored_and_failed_stay_out_of_the_mean_but_beside_it() -> None:
 def test_without_a_score_there_is_no_value_but_a_reason(
     scores: list[Score], note: str, counts: tuple[int, int, int], bounds: tuple[float | None, float | None]
 ) -> None:
-    found = summarise("m", scores, "mean", 0)
+    found = summarise("m", scores, "mean")
     assert (found.value, found.ci_low, found.ci_high, found.note) == (None, None, None, note)
     assert (found.n, found.n_unscored, found.n_failed) == counts
     assert (found.bound_low, found.bound_high) == bounds
@@ -81,7 +81,7 @@ SCORES = st.lists(st.one_of(st.floats(0, 1), st.just(UNSCORED), st.just(FAILED))
 @settings(max_examples=80, deadline=None)
 @given(SCORES, st.sampled_from(["mean", "amount"]))
 def test_counts_add_up_bounds_hold_the_mean_and_nothing_is_nan(scores: list[Score], kind: Kind) -> None:
-    found = summarise("m", scores, kind, 0)
+    found = summarise("m", scores, kind)
     assert found.n + found.n_unscored + found.n_failed == len(scores)
     figures = (found.value, found.ci_low, found.ci_high, found.bound_low, found.bound_high)
     assert all(figure is None or isfinite(figure) for figure in figures)

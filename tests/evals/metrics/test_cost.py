@@ -27,6 +27,6 @@ def test_an_empty_result_costs_nothing() -> None:
 def test_tokens_are_an_amount_not_a_share(empties: int) -> None:
     """Forty empty results have no interval; with one of 400 tokens it reaches beyond 1."""
     observations = [observe()] * empties + [observe(results(make_chunk("a", chunk_token_count=400)))] * (40 - empties)
-    found = summarise("cost/context_tokens", METRICS[0].score(observations, make_context()), METRICS[0].interval, 0)
+    found = summarise("cost/context_tokens", METRICS[0].score(observations, make_context()), METRICS[0].interval)
     assert found.value == 10.0 * (40 - empties)
     assert found.ci_high is None if empties == 40 else found.ci_high is not None and found.ci_high > 20

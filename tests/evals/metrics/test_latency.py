@@ -44,7 +44,7 @@ def test_the_intervals_are_those_of_statistics() -> None:
     for name, share in (("p50", 0.5), ("p95", 0.95)):
         found, expected = statistic(timed(*TIMES), name), stats.percentile_interval(TIMES, share)
         assert (found.ci_low, found.ci_high) == (expected.low, expected.high)
-    found, expected = statistic(timed(*TIMES), "mean"), stats.mean_interval(TIMES, 0, shares=False)
+    found, expected = statistic(timed(*TIMES), "mean"), stats.mean_interval(TIMES, shares=False)
     assert (found.ci_low, found.ci_high) == (expected.low, expected.high)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import random
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from math import isnan
 from statistics import fmean
@@ -111,7 +112,7 @@ def test_equals_ragas_evaluate_on_a_small_set_of_non_empty_results() -> None:
     for name in CLASSES:
         ours = score(name, observations, TEXTS)
         assert ours == pytest.approx(scores[name], abs=1e-9)
-        assert summarise(name, ours, "mean", 0).value == pytest.approx(means[name], abs=1e-9)
+        assert summarise(name, ours, "mean").value == pytest.approx(means[name], abs=1e-9)
 
 
 def test_ragas_drops_empty_results_from_two_means_where_ours_count_0() -> None:
@@ -121,7 +122,7 @@ def test_ragas_drops_empty_results_from_two_means_where_ours_count_0() -> None:
     for name in CLASSES:
         ours = score(name, [HALF, EMPTY], TEXTS)
         assert ours[1] == 0.0
-        assert summarise(name, ours, "mean", 0).value == fmean([scores[name][0], 0.0])
+        assert summarise(name, ours, "mean").value == fmean([scores[name][0], 0.0])
         assert isnan(scores[name][1]) == (name in dropped)
         assert means[name] == pytest.approx(scores[name][0] / (1 if name in dropped else 2))
 
@@ -159,7 +160,7 @@ def test_nan_is_a_failure_not_a_score() -> None:
     """ragas gives NaN for the recall of nothing."""
     found = score_with_ragas("IDBasedContextRecall", [observe(results(A), {})])
     assert found == [Failure(type="NotFinite", message="ragas returned nan")]
-    summary = summarise("m", [*found, 1.0], "mean", 0)
+    summary = summarise("m", [*found, 1.0], "mean")
     assert (summary.value, summary.n, summary.n_failed, summary.bound_low, summary.bound_high) == (1.0, 1, 1, 0.5, 1.0)
 
 
@@ -175,3 +176,33 @@ def test_an_error_of_ragas_is_a_failure_with_its_cause(caplog: pytest.LogCapture
     assert "empty" in found[0].message
     assert [record.levelname for record in caplog.records if record.name.startswith("evals")] == ["ERROR"]
     assert caplog.records[-1].__dict__["query_id"] == "q"
+
+
+@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("returned", [("a", "b"), ("b",), ()])
+def test_where_the_chunks_cannot_be_listed_only_the_precision_of_ids_is_true(
+    name: str, returned: Sequence[str]
+) -> None:
+    """The share of what was returned needs no other chunk; an empty result does not make up for an unknown one."""
+    known = observe(results(*returned), {"a": 1} if "a" in returned else {})
+    unlisted = replace(known, relevance=replace(known.relevance, incomplete="not listed"))
+    metric = METRICS[name]
+    assert isinstance(metric, QueryMetric)
+    [score] = metric.score([unlisted], replace(make_context(), relevant_texts=None))
+    if name == "ragas/id_context_precision":
+        assert score == (0.0 if not returned else ("a" in returned) / len(returned))
+    else:
+        assert isinstance(score, Unscored)
+
+
+def test_with_labelled_ids_and_no_listing_ids_are_scored_and_texts_are_not() -> None:
+    """Scoring texts where all happen to have come back would leave out what did not."""
+    labelled = [observe(results("a"), {"a": 1}), observe(results("b"), {"a": 1}), observe((), {"a": 1})]
+    for name in CLASSES:
+        metric = METRICS[name]
+        assert isinstance(metric, QueryMetric)
+        scores = metric.score(labelled, replace(make_context(), relevant_texts=None))
+        if name.startswith("ragas/id_"):
+            assert scores == [1.0, 0.0, 0.0]
+        else:
+            assert scores == [Unscored(reason="the texts of the relevant chunks are not known")] * 3

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise, permutations
 from statistics import fmean
 
@@ -111,7 +112,7 @@ def test_the_mean_over_a_run_counts_missing_queries_as_0(name: str, k: int) -> N
     metric = METRICS[f"ranking/{name}_at_{k}"]
     assert isinstance(metric, QueryMetric)
     observations = [observe(results(*ids), relevant(qrels[query])) for query, ids in run.items()]
-    summary = summarise(metric.name, metric.score(observations, make_context()), metric.interval, 0)
+    summary = summarise(metric.name, metric.score(observations, make_context()), metric.interval)
     assert summary.n == len(run) > len(per_query)
     assert summary.value == pytest.approx(fmean(per_query.get(query, 0.0) for query in run), abs=1e-12)
 
@@ -215,7 +216,7 @@ def test_expected_top3_counts_only_cases_with_three_relevant_chunks() -> None:
     observations = [observe(results("a", "b", "c"), three), observe((), three), observe(results("a"), {"a": 1})]
     scores = metric.score(observations, make_context())
     assert scores == [1.0, 0.0, Unscored(reason="fewer than three relevant chunks")]
-    summary = summarise(metric.name, scores, metric.interval, 0)
+    summary = summarise(metric.name, scores, metric.interval)
     assert (summary.value, summary.n, summary.n_unscored) == (0.5, 2, 1)
 
 
@@ -249,3 +250,20 @@ def test_metrics_with_wilsons_interval_score_0_or_1_only(name: str) -> None:
         assert values <= {0.0, 1.0}
     else:
         assert not values <= {0.0, 1.0}, "values of 0 and 1 have Wilson's interval"
+
+
+NEED_ALL = {"recall", "map", "ndcg", "expected_top3_in_5"}
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS if name.startswith("ranking/")])
+def test_what_divides_by_all_relevant_has_no_value_where_they_are_not_all_known(name: str) -> None:
+    known = observe(results("a", "b", "c", "d"), {"a": 2, "b": 1, "d": 1})
+    unknown = replace(known, relevance=replace(known.relevance, incomplete="not listed"))
+    empty = replace(unknown, selection=())
+    metric = METRICS[name]
+    assert isinstance(metric, QueryMetric)
+    complete, partial, nothing = metric.score([known, unknown, empty], make_context())
+    if name.removeprefix("ranking/").rpartition("_at_")[0] in NEED_ALL or name == "ranking/expected_top3_in_5":
+        assert partial == nothing == Unscored(reason="not listed")
+    else:
+        assert (partial, nothing) == (complete, 0.0)

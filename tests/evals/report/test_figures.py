@@ -1,6 +1,7 @@
 """The figures hold the run's own numbers."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 from evals.records import Call, LatencyPass, Observation, Observed, RunResult, ValidationReport
 from evals.report.figures import draw, latency_by_stage, recall_by_rank, score_distribution
 from tests.support.observed import make_case, observe, results
+from tests.support.results import without_scores
 
 NO_VERDICTS = ValidationReport(
     total=0, passed=0, failed=0, pass_rate=0.0, average_latency_ms=None, p95_latency_ms=None, verdicts=()
@@ -167,3 +169,25 @@ def test_figures_can_be_saved_and_name_their_axes() -> None:
         file = BytesIO()
         figure.savefig(file, format="png", dpi=40)
         assert file.getvalue().startswith(b"\x89PNG")
+
+
+def test_without_cosines_there_is_no_distribution_of_them() -> None:
+    assert score_distribution(without_scores()) is None
+    assert set(draw(without_scores())) == {"recall_by_rank"}
+
+
+def test_without_a_threshold_none_is_drawn() -> None:
+    run = run_of([asked("ab", {"a": 1})])
+    assert "threshold 0.3" in lines(axes_of(score_distribution(run)))
+    free = replace(run, config={"retriever": {"top_k": 5, "candidates": 100}})
+    assert not lines(axes_of(score_distribution(free)))
+
+
+def test_where_not_all_relevant_chunks_are_known_only_evidence_is_drawn() -> None:
+    """Of the relevant chunks some may never have come back; evidence items are all known."""
+    known = asked("abc", {"b": 1, "z": 1})
+    unlisted = replace(known, relevance=replace(known.relevance, incomplete="not listed"))
+    drawn = lines(axes_of(recall_by_rank(run_of([unlisted], candidates=3))))
+    assert drawn["evidence items found"] == ([1, 2, 3], [0.0, 0.5, 0.5])
+    assert "relevant chunks found" not in drawn
+    assert "relevant chunks found" in lines(axes_of(recall_by_rank(run_of([known]))))

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from evals.records import RunResult, Summary
-from evals.report.terminal import figure, render, worst
-from tests.support.results import GATES, RIGHT, hit, observation, report_of, result, verdict
+from evals.report.terminal import description, figure, render, worst
+from tests.support.results import GATES, RIGHT, hit, observation, report_of, result, verdict, without_scores
 
 
 def shown(made: RunResult, **options: Any) -> str:
@@ -168,3 +168,21 @@ def test_colour_only_where_it_is_asked_for() -> None:
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     text = render(result(), width=width, color=False, everything=True)
     assert max(len(one.rstrip()) for one in text.split("\n")) <= width
+
+
+def test_a_retriever_without_scores_and_collection_is_shown_as_such() -> None:
+    text = shown(without_scores())
+    assert "(2 in scope, 1 out of scope) · a retriever whose chunks cannot be listed" in text
+    assert line(text, "python").strip() == "python mine:make (Bm25) · top_k 3 · no threshold · candidates 5"
+    assert "1.   –     b.md:1-2  Heading of b" in text
+    assert "threshold 0" not in text and "None" not in text
+
+
+def test_of_a_users_store_the_collection_and_the_threshold_are_shown() -> None:
+    config = {"python": "mine:make", "top_k": 3, "candidates": 5, "threshold": 0.25}
+    facts = {**result().facts, "retriever": "QdrantVectorStore", "embedding": "CohereEmbeddings"}
+    text = shown(result(config={"retriever": config}, facts=facts))
+    assert "collection robots (1,234 chunks)" in text
+    head = "python mine:make (QdrantVectorStore) · top_k 3 · threshold 0.25 · candidates 5 · CohereEmbeddings"
+    assert head in text
+    assert head in description(result(config={"retriever": config}, facts=facts))
