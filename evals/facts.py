@@ -8,12 +8,15 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.records import RunResult
 from retrievers.protocol import Retriever
+
+if TYPE_CHECKING:
+    from evals.judge.chat import Chat
 
 LIBRARIES = (
     "retrieval-evals", "ragas", "datasets", "qdrant-client", "langchain-core", "langchain-qdrant", "langchain-cohere",
@@ -22,8 +25,16 @@ LIBRARIES = (
 SAMPLE = 256
 
 
-def gather(config: ExperimentConfig, golden: GoldenSet, retriever: Retriever) -> dict[str, Any]:
+def gather(
+    config: ExperimentConfig, golden: GoldenSet, retriever: Retriever, chat: "Chat | None" = None
+) -> dict[str, Any]:
     """All facts of a run that are known before it.
+
+    Args:
+        config: The experiment.
+        golden: Its golden queries.
+        retriever: What is evaluated.
+        chat: The judge's model, None without a judge.
 
     Raises:
         StoreError: The collection cannot be read.
@@ -40,6 +51,7 @@ def gather(config: ExperimentConfig, golden: GoldenSet, retriever: Retriever) ->
         "retriever": retriever.label,
         "relevance": "returned" if retriever.info is None else "collection",
         "embedding": retriever.embedding_label,
+        "judge": None if chat is None else judge_facts(chat),
         "versions": versions(),
         "commit": code_commit(),
         "seed": config.seed,
@@ -78,6 +90,20 @@ def collection_facts(retriever: Retriever) -> dict[str, Any] | None:
     }
     digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
     return {"name": info.name, **known, "fingerprint": digest}
+
+
+def judge_facts(chat: "Chat") -> dict[str, Any]:
+    """What a judge's verdicts depend on besides the question: model, parameters, the ragas whose prompts it is asked.
+
+    Judges of the same fingerprint share their stored verdicts.
+    """
+    known = {
+        "provider": chat.provider,
+        "model": chat.name,
+        "parameters": dict(chat.parameters),
+        "ragas": version("ragas"),
+    }
+    return {**known, "fingerprint": hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()}
 
 
 def versions() -> dict[str, str]:

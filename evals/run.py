@@ -174,7 +174,7 @@ def _run(
                     outcome.incomplete = str(error)
 
             def work() -> "RunResult":
-                known = facts.gather(config, golden, retrievers[0])
+                known = facts.gather(config, golden, retrievers[0], judge.chat if judge else None)
                 if planned is None:
                     return evaluate(config, golden, grounds, retrievers[0], sources, known, progress, judge)
                 find = partial(retrieve, config, planned, golden, grounds, retrievers, progress)

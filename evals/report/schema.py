@@ -57,7 +57,9 @@ class Facts(_Section):
     embedding: str | None = Field(
         None, description="provider:model of the embedding, or its class; null where it is not known"
     )
-    judge: dict[str, Any] | None = Field(None, description="provider, model and parameters of the judge")
+    judge: dict[str, Any] | None = Field(
+        None, description="provider, model, parameters and ragas version of the judge, and their fingerprint"
+    )
     versions: dict[str, str] = Field(description="Python's version and those of the libraries that scores depend on")
     commit: str = Field(description="commit of the working directory, with -dirty where files differ; or unknown")
     seed: int = Field(ge=0, description="seed of all resampling")

@@ -96,7 +96,7 @@ def test_other_chunks_of_the_same_evidence() -> None:
         ({"embedding": None}, "embedding", "wordllama:l2", "not recorded"),
         ({"commit": "abc-dirty"}, "commit", "abc", "abc-dirty"),
         ({"seed": 1}, "seed", "0", "1"),
-        ({"judge": "cohere:y"}, "judge", "not recorded", "cohere:y"),
+        ({"judge": {"provider": "cohere", "model": "y"}}, "judge", "not recorded", "cohere:y"),
         ({"versions": {"python": "3.11", "ragas": "0.5"}}, "version of ragas", "0.4.3", "0.5"),
         ({"versions": {"ragas": "0.4.3"}}, "version of python", "3.11", "not recorded"),
     ],
@@ -104,6 +104,21 @@ def test_other_chunks_of_the_same_evidence() -> None:
 def test_facts_that_must_be_known(changes: dict[str, Any], what: str, baseline: str, other: str) -> None:
     [one] = found(report(SCORES), report(SCORES, **changes))
     assert (one.what, one.grade, one.baseline, one.other) == (what, "known", baseline, other)
+
+
+def test_judges_are_told_apart_by_what_differs() -> None:
+    first, second = (
+        {
+            "provider": "cohere",
+            "model": "y",
+            "parameters": {"temperature": degree, "seed": 0},
+            "fingerprint": f"{degree}",
+        }
+        for degree in (0.0, 0.5)
+    )
+    [one] = found(report(SCORES, judge=first), report(SCORES, judge=second))
+    assert (one.what, one.baseline, one.other) == ("judge", "cohere:y, temperature 0.0", "cohere:y, temperature 0.5")
+    assert found(report(SCORES, judge=first), report(SCORES, judge=first)) == []
 
 
 def test_two_collections_that_are_not_known_may_be_two() -> None:
