@@ -343,7 +343,11 @@ def timeless(session: dict[str, object]) -> dict[str, object]:
     chunks = session["chunks"]
     assert isinstance(chunks, list)
     return {
-        **{key: value for key, value in session.items() if key not in ("session_id", "timings", "below_threshold")},
+        **{
+            key: value
+            for key, value in session.items()
+            if key not in ("session_id", "timings", "cache", "below_threshold")
+        },
         "chunks": [{**chunk, "retrieved_at": None} for chunk in chunks],
     }
 
