@@ -10,7 +10,7 @@ from retrievers.settings import flatten
 
 SHOWN = 5
 DIGITS = 12
-WITHOUT_SCORES = {"name", "tracking", "criteria", "metrics"}
+WITHOUT_SCORES = {"name", "tracking", "criteria", "metrics", "sweep", "objective"}
 """Settings on which no score depends."""
 JUDGED = ("ragas/llm_*", "judge/*")
 """Metrics that a judge gives; a difference of two judges' scores says nothing about retrieval."""
