@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
@@ -80,6 +80,9 @@ class TrackingConfig(Settings):
     enabled: bool = Field(True, description="log to MLflow")
     uri: str | None = Field(None, description="MLflow tracking URI; the database under ./mlruns when left out")
     experiment: str = Field("retrieval-evals", min_length=1, description="MLflow experiment")
+    log_cells: Literal["chosen", "all", "none"] = Field(
+        "chosen", description="cells of a grid that get a run of their own: chosen, all or none"
+    )
     run_name: str | None = Field(None, description="name of the run; the experiment's and the time when left out")
 
     @field_serializer("uri")

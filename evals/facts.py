@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.records import RunResult
+from retrievers.errors import redacted
 from retrievers.protocol import Retriever
 
 if TYPE_CHECKING:
@@ -58,6 +59,14 @@ def gather(
     }
 
 
+def judge_facts(chat: "Chat") -> dict[str, Any]:
+    """What a judge's verdicts depend on besides the question, and a fingerprint of it and of ragas' version."""
+    parameters = {name: redacted(v) if isinstance(v, str) else v for name, v in chat.parameters.items()}
+    known = {"provider": chat.provider, "model": chat.name, "parameters": parameters, "ragas": version("ragas")}
+    digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
+    return {**known, "fingerprint": digest}
+
+
 def with_duration(result: RunResult, started: float) -> RunResult:
     """The result with how long the run took, in seconds."""
     return replace(result, facts={**result.facts, "duration_s": round(time.time() - started, 3)})
@@ -90,20 +99,6 @@ def collection_facts(retriever: Retriever) -> dict[str, Any] | None:
     }
     digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
     return {"name": info.name, **known, "fingerprint": digest}
-
-
-def judge_facts(chat: "Chat") -> dict[str, Any]:
-    """What a judge's verdicts depend on besides the question: model, parameters, the ragas whose prompts it is asked.
-
-    Judges of the same fingerprint share their stored verdicts.
-    """
-    known = {
-        "provider": chat.provider,
-        "model": chat.name,
-        "parameters": dict(chat.parameters),
-        "ragas": version("ragas"),
-    }
-    return {**known, "fingerprint": hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()}
 
 
 def versions() -> dict[str, str]:

@@ -168,7 +168,7 @@ def _init(namespace: argparse.Namespace) -> list[str]:
     from evals.dataset.skeletons import skeletons
     from evals.errors import DatasetError
     from retrievers.connection import describe, open_client
-    from retrievers.search import scroll
+    from retrievers.reading import scroll
 
     if namespace.out.exists() and not namespace.force:
         raise DatasetError(f"{namespace.out}: exists already; name another file with --out, or replace it with --force")

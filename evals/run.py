@@ -11,9 +11,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +47,8 @@ from retrievers.settings import (
 if TYPE_CHECKING:
     from evals.dataset.load import GoldenSet
     from evals.grid.axes import Plan
-    from evals.grid.build import Retrieved
     from evals.grid.pipeline import GridResult
     from evals.judge.judge import Judge
-    from evals.pipeline import Grounds
     from evals.records import RunResult
     from evals.tracking import Tracker
     from retrievers.protocol import Retriever
@@ -148,12 +145,14 @@ def _run(
     from evals import facts, tracking
     from evals.dataset.load import load_golden
     from evals.errors import TrackingError
-    from evals.grid.pipeline import retrieve
+    from evals.grid.heldout import load_held_out, measure_held_out
+    from evals.grid.pipeline import evaluate_grid, retrieve
     from evals.pipeline import evaluate, ground
 
     _check_metrics(config)
     planned = _sweep(config)
     golden = load_golden(config.dataset)
+    unseen = load_held_out(config) if planned else None
     name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     outcome = Outcome(report=namespace.output, junit=namespace.junit)
     if config.tracking.enabled:
@@ -177,33 +176,23 @@ def _run(
                 known = facts.gather(config, golden, retrievers[0], judge.chat if judge else None)
                 if planned is None:
                     return evaluate(config, golden, grounds, retrievers[0], sources, known, progress, judge)
-                find = partial(retrieve, config, planned, golden, grounds, retrievers, progress)
-                return _grid(config, planned, find, grounds, sources, known, judge, outcome)
+                found = retrieve(config, planned, golden, grounds, retrievers, progress)
+                grid = evaluate_grid(config, planned, found, grounds, sources, known, judge)
+                held = (
+                    measure_held_out(config, planned, grid, unseen, retrievers, sources, progress, judge)
+                    if unseen
+                    else None
+                )
+                outcome.grid = replace(grid, held_out=held)
+                if grid.choice is None:
+                    outcome.incomplete = outcome.incomplete or f"the cells are not ranked: {grid.ranking.reason}"
+                return grid.run
 
             result = _evaluate(work, golden, tracker, outcome)
     if namespace.export and (outcome.grid is None or outcome.grid.chosen is not None):
         settings = config.retriever if outcome.grid is None else outcome.grid.settings
         write(namespace.export, yaml.safe_dump(_portable(settings), sort_keys=False))
     return result, outcome
-
-
-def _grid(
-    config: ExperimentConfig,
-    planned: "Plan",
-    find: Callable[[], "Sequence[Retrieved]"],
-    grounds: "Grounds",
-    sources: Any,
-    known: Mapping[str, Any],
-    judge: "Judge | None",
-    outcome: Outcome,
-) -> "RunResult":
-    """The chosen cell of a grid as a run; the grid is left with the outcome."""
-    from evals.grid.pipeline import evaluate_grid
-
-    outcome.grid = evaluate_grid(config, planned, find(), grounds, sources, known, judge)
-    if outcome.grid.chosen is None:
-        outcome.incomplete = outcome.incomplete or f"the cells are not ranked: {outcome.grid.ranking.reason}"
-    return outcome.grid.run
 
 
 def _sweep(config: ExperimentConfig) -> "Plan | None":
@@ -337,6 +326,7 @@ def _evaluate(
 
 
 def _save(result: "RunResult", golden: "GoldenSet", tracker: "Tracker | None", outcome: Outcome) -> None:
+    from evals.grid.children import along_top_k, children, table
     from evals.report.document import document
     from evals.report.figures import draw
     from evals.report.grid_document import grid_document
@@ -351,6 +341,9 @@ def _save(result: "RunResult", golden: "GoldenSet", tracker: "Tracker | None", o
     if tracker:
         settings = yaml.safe_dump(dict(result.config), sort_keys=False)
         tracker.log(result, golden, {"report.json": text, "experiment.yaml": settings}, draw(result))
+        if outcome.grid:
+            which = result.config["tracking"]["log_cells"]
+            tracker.log_grid(children(outcome.grid, which), table(outcome.grid.grid), along_top_k(outcome.grid))
 
 
 def _too_many_failures(result: "RunResult") -> str:

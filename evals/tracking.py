@@ -15,6 +15,7 @@ from evals.config import ExperimentConfig, TrackingConfig
 from evals.dataset.load import GoldenSet
 from evals.errors import TrackingError
 from evals.files import probe
+from evals.grid.children import Child
 from evals.records import RunResult, Summary
 from evals.report.document import rows
 from evals.report.judging import claim_lines, verdict_lines
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 FOLDER = Path("mlruns")
 MAX_PARAMETER = 6_000
+BATCH = 1_000
+"""Most metrics of one request."""
 SECONDS_FOR_SERVER = "10"
 
 
@@ -66,6 +69,45 @@ class Tracker:
                 _write_files(Path(folder), files, figures)
                 self.client.log_artifacts(self.run_id, folder)
             self.client.log_table(self.run_id, _table(result), "queries.json")
+
+    def log_grid(
+        self,
+        children: Sequence[Child],
+        table: Mapping[str, Sequence[Any]],
+        along: Mapping[str, Sequence[tuple[int, float]]],
+    ) -> None:
+        """Write a grid: its table, its metrics along top_k as steps, and runs below this one for some of its cells.
+
+        Args:
+            children: The cells that get a run of their own, with values only.
+            table: The whole grid by columns.
+            along: Metric to (top_k, mean); logged as `by_top_k/METRIC` with `step` = top_k.
+
+        Raises:
+            TrackingError: MLflow failed; what was written so far stays.
+        """
+        with _mlflow_errors(self.uri), _quiet():
+            from mlflow.entities import Metric, Param
+
+            self.client.log_table(self.run_id, {name: list(values) for name, values in table.items()}, "grid.json")
+            now = _milliseconds()
+            steps = [
+                Metric(f"by_top_k/{name}", value, now, top_k)
+                for name, values in along.items()
+                for top_k, value in values
+            ]
+            for start in range(0, len(steps), BATCH):
+                self.client.log_batch(self.run_id, metrics=steps[start : start + BATCH])
+            for child in children:
+                tags = {"mlflow.parentRunId": self.run_id, "mlflow.source.name": "evals.run", "cell": str(child.cell)}
+                tags |= {"role": ", ".join(child.roles)} if child.roles else {}
+                run = self.client.create_run(self.experiment_id, run_name=child.name, tags=tags)
+                self.client.log_batch(
+                    run.info.run_id,
+                    metrics=[Metric(name, value, now, 0) for name, value in child.metrics.items()],
+                    params=[Param(name, str(value)) for name, value in child.parameters.items()],
+                )
+                self.client.set_terminated(run.info.run_id, status="FINISHED")
 
     def end(self, status: str) -> None:
         """End the run as FINISHED, FAILED or KILLED; a tracker that cannot be reached is only logged."""

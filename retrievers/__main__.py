@@ -91,7 +91,7 @@ def _run(namespace: argparse.Namespace) -> int:
 def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
     from retrievers.opening import open_retriever
     from retrievers.present import session_json, session_text
-    from retrievers.retriever import check_query
+    from retrievers.query import check_query
 
     check_query(namespace.query)
     with open_retriever(config, env=env) as retriever:

@@ -187,6 +187,9 @@ class KeywordConfig(Settings):
     Attributes:
         synonyms: Term or phrase to further terms that are searched along when it occurs in a query.
         synonym_weight: Their weight, where a term of the query itself weighs 1.
+        expansion: `terms`: they join the query's own terms. `list`: the query so expanded is searched for by itself,
+            and reciprocal rank fusion takes what it finds as a third list, of `synonym_weight` times the weight of the
+            keyword list, which is then that of the query's own terms. A query without a synonym has no such list.
     """
 
     vector_name: str = Field("bm25", min_length=1, description="name of the sparse vector in the collection")
@@ -198,6 +201,9 @@ class KeywordConfig(Settings):
         default_factory=dict, description="term: [terms searched along]", json_schema_extra=TABLE
     )
     synonym_weight: float = Field(0.5, gt=0, lt=1, description="weight of a synonym; the query's own terms weigh 1")
+    expansion: Literal["terms", "list"] = Field(
+        "terms", description="synonyms join the query's terms, or make a third list for rrf"
+    )
 
     @field_validator("language")
     @classmethod
@@ -220,12 +226,17 @@ class CacheConfig(Settings):
 
     Attributes:
         embeddings: `auto` keeps those of hosted models; a local one is faster than a file, or not known by its name.
+        results: Those of an embedded store are dropped when it changes.
+        results_ttl_s: A server does not tell of every change, so its results are kept only for as long as is set here.
     """
 
     embeddings: Literal["auto", "on", "off"] = Field("auto", description="keep query vectors on disk: auto, on or off")
     path: Path | None = Field(None, description="file of the query vectors; in the user's cache folder if left out")
     ttl_s: float = Field(3600.0, gt=0, description="seconds a query vector is kept")
     results: int = Field(256, ge=0, le=100_000, description="how many results are kept in memory; 0 for none")
+    results_ttl_s: float = Field(
+        0.0, ge=0, le=86_400, description="seconds a result from a server is kept, changed or not; 0 for not at all"
+    )
 
 
 class CrossEncoderConfig(ModelConfig):
@@ -358,6 +369,17 @@ class RetrieverConfig(Settings):
     def _rerank_fits_mode(self) -> Self:
         if self.rerank == "rrf" and self.mode != "hybrid":
             raise ValueError(f"rerank 'rrf' fuses two searches and needs mode 'hybrid', got mode {self.mode!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _expansion_has_lists_to_join(self) -> Self:
+        if self.keyword.expansion == "list" and (self.mode != "hybrid" or self.used_fusion != "rrf"):
+            raise ValueError(
+                "keyword.expansion 'list' is a third list of reciprocal rank fusion and needs mode 'hybrid' with "
+                f"rerank 'rrf' or fusion 'rrf', got mode {self.mode!r} with fusion {self.used_fusion!r}"
+            )
+        if self.keyword.expansion == "list" and not self.keyword.synonyms:
+            raise ValueError("keyword.expansion 'list' searches for synonyms, but keyword.synonyms names none")
         return self
 
     @model_validator(mode="after")

@@ -94,7 +94,8 @@ class RetrievedChunk:
     """A chunk at its place in a result. `score` is on `score_scale`; `scores` holds the components.
 
     `score` is None where the retriever gives none (`score_scale` is then `none`).
-    Components are `semantic` (cosine), `keyword` (BM25), `fused`, `rerank` and `diversity`.
+    Components are `semantic` (cosine), `keyword` (BM25), `expanded` (BM25 of the expanded query, where that is searched
+    by itself), `fused`, `rerank` and `diversity`.
     `original_rank` and `original_score` are those before reranking.
     """
 
@@ -161,6 +162,7 @@ class Confidence:
     """How sure a result looks, from its scores alone.
 
     Attributes:
+        scale: Which scores: those that the threshold read, the cosine unless it is `threshold_on: final`.
         average: Mean score of the returned chunks; `minimum`, `maximum` and `deviation` (population) likewise.
         coverage: Share of the requested `top_k` that was returned, 0 to 1.
         level: `high`, `medium`, `low`, or `none` for an empty result.
@@ -174,6 +176,7 @@ class Confidence:
     coverage: float
     level: Literal["high", "medium", "low", "none"]
     reason: str
+    scale: ScoreScale = "cosine"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,21 +3,20 @@
 from evals.choice.choose import choose
 from evals.choice.explain import explain
 from evals.choice.heldout import held_out
-from evals.choice.intervals import mean_intervals
-from evals.choice.objective import allowed_cells, combine
-from evals.choice.records import Cells, Choice, HeldOut, MetricScores, ObjectiveScores, Standing
+from evals.choice.intervals import column_intervals
+from evals.choice.objective import combine
+from evals.choice.records import Cells, Choice, HeldOut, ObjectiveScores, QueryScores, Standing
 
 __all__ = [
     "Cells",
     "Choice",
     "HeldOut",
-    "MetricScores",
     "ObjectiveScores",
+    "QueryScores",
     "Standing",
-    "allowed_cells",
     "choose",
+    "column_intervals",
     "combine",
     "explain",
     "held_out",
-    "mean_intervals",
 ]

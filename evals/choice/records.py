@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from evals.metrics.base import Kind
 from evals.stats import Interval
 
 Floats = NDArray[np.float64]
@@ -13,22 +14,18 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MetricScores:
-    """One metric of every cell, on the queries that are scored in all cells.
+class QueryScores:
+    """One metric of every query in every cell.
 
     Attributes:
-        metric: Its name.
-        query_ids: The queries.
-        values: [queries, cells], finite.
-        dropped: Queries left out because some cell has no score of theirs.
-        span: Largest possible difference of two values: 1 for a metric within [0, 1], None where there is no bound.
+        query_ids: The queries of the metric's scope.
+        values: [queries, cells]; NaN where a query has no score.
+        kind: Of the metric: proportions and means lie within 0 and 1, amounts anywhere.
     """
 
-    metric: str
     query_ids: tuple[str, ...]
     values: Floats
-    dropped: int = 0
-    span: float | None = 1.0
+    kind: Kind = "mean"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,19 +33,22 @@ class ObjectiveScores:
     """What is maximised: a column for every cell, whose mean is the cell's value.
 
     Attributes:
-        objective: As text, for reports.
+        objective: As text.
         values: [queries, cells], finite; more is better.
-        strata: [queries]; queries of the same number are exchangeable (in scope, out of scope), resampling keeps each
-            number's share.
-        dropped: Queries left out because some cell has no score of theirs.
-        span: Largest possible difference of two values in a column, None where there is no bound.
+        strata: [queries]; queries of one number are exchangeable, resampling keeps how many there are of each.
+        kind: `proportion` and `mean` where values lie between `floor` and `floor` + `span`.
+        floor: The lowest value possible.
+        span: The largest difference possible between two cells on one query, None where there is no bound.
+        dropped: Queries left out because some cells score them and others do not.
     """
 
     objective: str
     values: Floats
     strata: Integers
-    dropped: int = 0
+    kind: Kind = "mean"
+    floor: float = 0.0
     span: float | None = 1.0
+    dropped: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,7 +57,7 @@ class Cells:
 
     Attributes:
         labels: What each is called, such as `top_k 5, threshold 0.3`.
-        cost: [cells], mean context tokens; the cheapest cell is the one with the least.
+        cost: [cells], mean context tokens.
         allowed: [cells], whether it meets the constraints.
     """
 
@@ -68,7 +68,7 @@ class Cells:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """How a cell stands; cells that scored the same on every query are one, called by the cheapest of them.
+    """How a cell stands. Cells that scored the same on every query are one, called by the cheapest of them.
 
     Attributes:
         cell: Its place in the grid.
@@ -77,11 +77,10 @@ class Standing:
         cost: Mean context tokens of `cell`.
         value: Mean of the objective.
         interval: 95% interval of `value`, for this cell alone.
-        win_share: Share of the bootstrap resamples in which it is the best, 0 to 1.
+        win_share: Share of the bootstrap resamples in which it is the best; None if not computable.
         in_set: Whether it belongs to the 95% confidence set of best cells.
         difference: `value` minus that of the best cell, at most 0.
-        lower: Simultaneous 95% lower bound on (this cell − truly best cell), at most 0; None if not computable.
-        upper: Simultaneous 95% upper bound on the same, at most 0; below 0 just when the cell is not in the set.
+        lower: Simultaneous 95% lower bound on (this cell − the truly best one), at most 0; None if not computable.
     """
 
     cell: int
@@ -90,11 +89,10 @@ class Standing:
     cost: float
     value: float
     interval: Interval
-    win_share: float
+    win_share: float | None
     in_set: bool
     difference: float
     lower: float | None
-    upper: float | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,16 +102,17 @@ class Choice:
     Attributes:
         objective: What was maximised, as text.
         margin: How much worse than the best cell the recommended one may be, in units of the objective.
-        n: Queries it is over; `dropped`, how many were left out because some cell has no score of theirs.
+        n: Queries it is over; `dropped`, how many were left out because some cells score them and others do not.
         n_cells: Cells of the grid; `n_allowed`, how many of them meet the constraints.
-        standings: One for all cells that scored the same on every query, the best value first.
-        best: The standing with the highest value, the cheapest among equals.
-        recommended: The cheapest standing proved not worse than the best by more than the margin, or else `best`.
+        standings: The highest value first, the cheapest first among equals.
+        best: The first of them.
+        recommended: The cheapest standing proved not worse than the truly best by more than the margin, where it is
+            cheaper than `best`; or else `best`.
         proved: Whether that was proved of `recommended`.
-        reason: Why it is recommended, one sentence.
-        queries_needed: How many queries it would take to prefer a cheaper cell (power 80%), were the differences as
-            measured; None where it is preferred already, or where no number of queries would do.
-        note: Why sets and bounds are not computable, or ''.
+        reason: Why it is recommended, a sentence.
+        queries_needed: How many queries it would take to prefer a cheaper cell (with power 80%), were the differences
+            as measured; None where one is preferred already, or where no number of queries would do.
+        note: Why the set and the bounds are not computable, or empty.
     """
 
     objective: str
@@ -132,19 +131,20 @@ class Choice:
 
     @property
     def best_set(self) -> tuple[Standing, ...]:
-        """The 95% confidence set of best cells, the best value first."""
+        """The 95% confidence set of best cells, the highest value first; all where it is not computable."""
         return tuple(standing for standing in self.standings if standing.in_set)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HeldOut:
-    """The chosen cell on queries that had no part in the choice: the unbiased figure.
+    """The recommended cell on queries that had no part in the choice: the unbiased figure.
 
     Attributes:
-        label: The chosen cell.
+        label: The cell.
         value: Mean of the objective on the held-out queries; `n`, how many there are.
         interval: Its 95% interval.
-        chosen_on: Its value on the queries it was chosen on; the difference to `value` is how much choosing flattered.
+        chosen_on: Its value on the queries it was chosen on.
+        optimism: `chosen_on` − `value`: how much choosing flattered, and chance.
     """
 
     label: str
@@ -152,3 +152,4 @@ class HeldOut:
     n: int
     interval: Interval
     chosen_on: float
+    optimism: float

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from evals.comparison.differences import adjust, choose, difference
-from evals.comparison.mismatches import changes, line, mismatches, pair
+from evals.comparison.directions import direction
+from evals.comparison.mismatches import changes, judged, line, mismatches, other_judges
 from evals.comparison.moved import moved, movers
+from evals.comparison.pairing import pair
 from evals.comparison.records import Comparison, Difference, Mismatch, Pairing, Run
 from evals.comparison.regressions import Tolerance, check_names, judge
 from evals.errors import ReportError
@@ -100,5 +102,7 @@ def _refuse(baseline: Run, other: Run, pairing: Pairing, found: Sequence[Mismatc
 
 def _difference(one: Comparison, metric: str) -> Difference:
     reports = one.baseline.report, one.other.report
+    if judged(metric) and other_judges(reports[0].facts, reports[1].facts):
+        return Difference(metric=metric, better=direction(metric), note="given by different judges, so not compared")
     seed = reports[0].facts.seed
     return difference(metric, *reports, one.pairing, restricted=one.restricted, seed=seed)

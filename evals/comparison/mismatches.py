@@ -1,6 +1,7 @@
 """What makes two runs incomparable, and what a reader of their difference must know. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from evals.comparison.records import Mismatch, Pairing, SettingChange
@@ -11,27 +12,10 @@ SHOWN = 5
 DIGITS = 12
 WITHOUT_SCORES = {"name", "tracking", "criteria", "metrics"}
 """Settings on which no score depends."""
+JUDGED = ("ragas/llm_*", "judge/*")
+"""Metrics that a judge gives; a difference of two judges' scores says nothing about retrieval."""
 WHERE = {"collection": "all chunks", "returned": "the chunks that came back"}
 OF_SCORES = {"ragas": "its prompts and formulas are part of the ragas/ scores"}
-
-
-def pair(baseline: Report, other: Report) -> Pairing:
-    """Match the queries of two runs by id; those that are the same in both are paired, in the baseline's order.
-
-    With another golden dataset a query is the same when all of its case is that a score can depend on.
-    """
-    same = baseline.facts.dataset_fingerprint == other.facts.dataset_fingerprint
-    theirs = {row.id: row for row in other.queries}
-    shared = [(row, theirs[row.id]) for row in baseline.queries if row.id in theirs]
-    paired = [(a, b) for a, b in shared if same or (a.fingerprint and a.fingerprint == b.fingerprint)]
-    kept = {a.id for a, _ in paired}
-    ours = {row.id for row in baseline.queries}
-    return Pairing(
-        rows=tuple(paired),
-        only_baseline=tuple(row.id for row in baseline.queries if row.id not in theirs),
-        only_other=tuple(row.id for row in other.queries if row.id not in ours),
-        changed=tuple(a.id for a, _ in shared if a.id not in kept),
-    )
 
 
 def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Mismatch]:
@@ -40,6 +24,7 @@ def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Mismat
         *_golden(baseline.facts, other.facts, pairing),
         *_relevance(baseline.facts, other.facts, pairing),
         *_collection(baseline.facts, other.facts),
+        *_judges(baseline.facts, other.facts),
         *_plain(baseline.facts, other.facts),
         *_versions(baseline.facts.versions, other.facts.versions),
     ]
@@ -120,12 +105,44 @@ def _collection(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
     )
 
 
+def other_judges(baseline: Facts, other: Facts) -> bool:
+    """Whether both runs have a judge, but not the same."""
+    first, second = baseline.judge, other.judge
+    return first is not None and second is not None and first.fingerprint != second.fingerprint
+
+
+def judged(metric: str) -> bool:
+    """Whether a metric is what a judge said."""
+    return any(fnmatchcase(metric, pattern) for pattern in JUDGED)
+
+
+def _judges(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
+    if other_judges(baseline, other):
+        yield Mismatch(
+            what="judge",
+            grade="known",
+            baseline=_judge_text(baseline, other),
+            other=_judge_text(other, baseline),
+            meaning=f"what they said is not compared: {', '.join(JUDGED)}",
+        )
+
+
+def _judge_text(facts: Facts, against: Facts) -> str:
+    """The model, and of the parameters those that differ."""
+    one, two = facts.judge, against.judge
+    if one is None or two is None:
+        return "none"
+    known = {**one.parameters, "ragas": one.ragas}
+    theirs = {**two.parameters, "ragas": two.ragas}
+    differing = [f"{name} {value}" for name, value in known.items() if theirs.get(name) != value]
+    return " ".join([f"{one.provider}:{one.model}", *([f"({', '.join(differing)})"] if differing else [])])
+
+
 def _plain(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
     first, second = baseline.model_dump(), other.model_dump()
     for name, meaning in (
         ("retriever", ""),
         ("embedding", ""),
-        ("judge", "their verdicts differ too"),
         ("commit", ""),
         ("seed", ""),
     ):

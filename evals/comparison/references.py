@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evals.comparison.records import Run
 from evals.errors import ReportError
-from evals.report.schema import parse
+from evals.report.reading import parse
 from retrievers.errors import nearest
 
 

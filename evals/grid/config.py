@@ -77,6 +77,10 @@ class ObjectiveConfig(Settings):
     )
     margin: float = Field(0.02, ge=0, description="how much worse than the best a cheaper cell may be")
 
+    held_out: str | None = Field(
+        None, description="split on which the chosen cell is measured again; test if the grid is over dev"
+    )
+
     @field_validator("metrics", mode="before")
     @classmethod
     def _one_or_several(cls, written: Any) -> Any:

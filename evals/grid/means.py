@@ -39,11 +39,10 @@ def summarise_cells(scored: Mapping[str, Scored], selections: Sequence[Selection
             where = slice(first + cells.start, first + cells.stop)
             chosen: dict[bytes, NDArray[np.int64]] = {}  # most metrics are over the same queries
             for columns in made.values():
-                key = columns.rows.tobytes()
-                if key not in chosen:
+                if columns.key not in chosen:
                     whole = len(columns.rows) == numbers.shape[1]
-                    chosen[key] = numbers if whole else np.ascontiguousarray(numbers[:, columns.rows])
-                columns.fill(place, where, chosen[key])
+                    chosen[columns.key] = numbers if whole else np.ascontiguousarray(numbers[:, columns.rows])
+                columns.fill(place, where, chosen[columns.key])
         first += known.cells
     return {name: columns.summaries() for name, columns in made.items()}
 
@@ -53,7 +52,7 @@ class _Columns:
 
     def __init__(self, scored: Scored, selections: Sequence[Selections]) -> None:
         cells = sum(known.cells for known in selections)
-        self.rows = scored.rows
+        self.rows, self.key = scored.rows, scored.rows.tobytes()
         self._parts = scored.parts
         self._mean, self._common = np.full(cells, np.nan), np.full(cells, np.nan)
         self._n, self._unscored, self._failed = (np.zeros(cells, dtype=np.int64) for _ in range(3))
@@ -63,7 +62,7 @@ class _Columns:
     def fill(self, place: int, where: slice, numbers: NDArray[np.int64]) -> None:
         """Figures of some cells of a configuration, given the selection of each (cell, query of the metric)."""
         part = self._parts[place]
-        values = part.values[numbers]
+        values = np.take(part.values, numbers)
         if part.issue is None:
             self._n[where] = values.shape[1]
             self._mean[where] = _means(values)

@@ -1,17 +1,19 @@
 """The flow of a grid: every variant retrieved once, every cell scored, the leading one as a run of its own."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 from evals import candidates
+from evals.choice import Choice, HeldOut
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.errors import ExperimentError
 from evals.grid.abstaining import Abstaining, abstaining, wanted_rates
 from evals.grid.axes import Plan
 from evals.grid.build import Retrieved, build, configure, pass_rate
+from evals.grid.choosing import decide
 from evals.grid.objective import Ranking, describe, needed, rank
 from evals.grid.records import Grid
 from evals.grid.scoring import distinct
@@ -25,9 +27,6 @@ from retrievers.config import RetrieverConfig
 from retrievers.errors import nearest
 from retrievers.protocol import Retriever
 
-ChooseCell = Callable[[Grid, Ranking, ExperimentConfig], int | None]
-"""Which cell the grid comes down to, None where that cannot be said."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class GridResult:
@@ -35,26 +34,29 @@ class GridResult:
 
     Attributes:
         ranking: Its cells by the objective.
-        chosen: The cell that was chosen; None where cells cannot be ranked, and `run` is then of the first.
-        run: That cell as a run of its own has it: scores, intervals, criteria, verdicts.
+        choice: Which cell to use, and what is known about it; None where cells cannot be ranked, and `run` is then of
+            the first.
+        run: The recommended cell as a run of its own has it: scores, intervals, criteria, verdicts.
         abstaining: What thresholds do under the cell's configuration, at its cut; None where none is in force.
+        held_out: The recommended cell on queries that had no part in the choice; None without any.
     """
 
     grid: Grid
     ranking: Ranking
-    chosen: int | None
+    choice: Choice | None
     run: RunResult
     abstaining: Abstaining | None = None
+    held_out: HeldOut | None = None
+
+    @property
+    def chosen(self) -> int | None:
+        """The cell that was chosen; None where cells cannot be ranked."""
+        return None if self.choice is None else self.choice.recommended.cell
 
     @property
     def settings(self) -> RetrieverConfig:
         """The retriever's settings of the cell that `run` is of."""
         return self.grid.settings(self.chosen or 0)
-
-
-def best_cell(grid: Grid, ranking: Ranking, config: ExperimentConfig) -> int | None:
-    """The first of the ranking."""
-    return ranking.order[0] if ranking.order else None
 
 
 def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
@@ -118,7 +120,6 @@ def evaluate_grid(
     sources: Sources | None,
     facts: Mapping[str, Any],
     judge: Judge | None = None,
-    choose_cell: ChooseCell = best_cell,
 ) -> GridResult:
     """Score every cell of what was retrieved, and say which it comes down to.
 
@@ -130,7 +131,6 @@ def evaluate_grid(
         sources: The source pages, None when not known.
         facts: What makes runs comparable, handed on to the result.
         judge: Who grades the metrics that need a judge, each distinct selection once; None without one.
-        choose_cell: What the grid comes down to; the best cell of the ranking when left out.
 
     Raises:
         ExperimentError: No cell meets the constraints.
@@ -144,7 +144,8 @@ def evaluate_grid(
     context = context_of(config, grounds, sources, judging)
     grid = build(plan, config.sweep, configurations, metrics, context)
     ranking = rank(grid, config.objective)
-    chosen = choose_cell(grid, ranking, config)
+    choice = decide(grid, ranking, config.objective, config.seed)
+    chosen = None if choice is None else choice.recommended.cell
     shown = 0 if chosen is None else chosen
     if judge and judging:
         again = judge.again(judging, metrics, grid.observed(shown).observations, config.seed)
@@ -152,7 +153,7 @@ def evaluate_grid(
     return GridResult(
         grid=grid,
         ranking=ranking,
-        chosen=chosen,
+        choice=choice,
         run=_noted(run_of(grid, shown, config, metrics, context, facts), grid, ranking, chosen),
         abstaining=abstaining(grid, shown, wanted_rates(config.objective.constraints)),
     )

@@ -12,6 +12,7 @@ from evals.grid.objective import Ranking
 from evals.grid.pipeline import GridResult
 from evals.grid.records import Configuration, MetricScores
 from evals.records import Summary
+from evals.report.choice_document import choice_section
 
 MOST_CELLS = 10_000
 """Cells beyond these are left out of the report, from the end of the ranking."""
@@ -24,6 +25,7 @@ def grid_document(result: GridResult) -> dict[str, Any]:
     return {
         "axes": {name: values if isinstance(values, str) else list(values) for name, values in grid.axes.items()},
         "chosen": result.chosen,
+        "choice": choice_section(result.choice, result.held_out) if result.choice else None,
         "ranking": _ranking(result.ranking, kept),
         "configurations": [_configuration(configuration) for configuration in grid.configurations],
         "cells": {

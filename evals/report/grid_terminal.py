@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evals.choice import Choice, HeldOut, explain
 from evals.grid.abstaining import Abstaining
 from evals.grid.objective import TOKENS, Ranking, figures
 from evals.grid.pipeline import GridResult
@@ -35,13 +36,28 @@ def render_grid(result: GridResult, *, width: int, color: bool) -> str:
         f"{len(grid.top_ks)} × top_k, {_thresholds(grid)} × threshold · {len(grid.query_ids)} queries"
     )
     console.print(escape(_by(ranking)), style="dim")
-    if ranking.reason:
+    if result.choice is None:
         console.print(f"[yellow]Not ranked:[/yellow] {escape(ranking.reason)}")
     else:
-        console.print(_table(grid, ranking))
+        for line in (*explain(result.choice), *_held_out(result.held_out)):
+            console.print(escape(line))
+        console.print()
+        console.print(_table(grid, ranking, result.choice))
+        console.print("✓ may be the best (95%) · ★ recommended · +n: so many more cells scored the same on every query")
     if result.abstaining:
         _print_abstention(console, result.abstaining)
     return out.getvalue()
+
+
+def _held_out(found: HeldOut | None) -> list[str]:
+    if found is None:
+        return []
+    known = found.interval
+    ends = "" if known.low is None or known.high is None else f" ({known.low:.3f} … {known.high:.3f})"
+    return [
+        f"Held out: {found.value:.3f}{ends} on {found.n} queries that had no part in the choice "
+        f"({found.chosen_on:.3f} on those that had)"
+    ]
 
 
 def _print_abstention(console: Console, known: Abstaining) -> None:
@@ -70,19 +86,23 @@ def _by(ranking: Ranking) -> str:
     return said
 
 
-def _table(grid: Grid, ranking: Ranking) -> Table:
+def _table(grid: Grid, ranking: Ranking, choice: Choice) -> Table:
     columns = _columns(grid, ranking)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("", justify="right")
     table.add_column("retrieval", no_wrap=True)
     for name in ("top_k", "threshold"):
         table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
     if len(ranking.weights) > 1 or set(ranking.weights.values()) != {1.0}:
         table.add_column("objective", justify="right", no_wrap=True)
     for name in columns:
         table.add_column(name.replace("/", "/\n"), justify="right")
-    for place, index in enumerate(ranking.order[:SHOWN], 1):
-        table.add_row(str(place), *_row(grid, ranking, index, columns))
+    for place, standing in enumerate(choice.standings, 1):
+        if place <= SHOWN or standing is choice.recommended:
+            mark = "★" if standing is choice.recommended else "✓" if standing.in_set else ""
+            same = f" +{len(standing.members) - 1}" if len(standing.members) > 1 else ""
+            table.add_row(str(place), *_row(grid, ranking, standing.cell, columns, mark + same))
     return table
 
 
@@ -91,9 +111,9 @@ def _columns(grid: Grid, ranking: Ranking) -> Sequence[str]:
     return [name for name in dict.fromkeys(wanted) if name in grid.metrics or name in ranking.constraints]
 
 
-def _row(grid: Grid, ranking: Ranking, index: int, columns: Sequence[str]) -> list[str]:
+def _row(grid: Grid, ranking: Ranking, index: int, columns: Sequence[str], mark: str) -> list[str]:
     cell = grid.cell(index)
-    known = [escape(grid.configurations[cell.configuration].name), str(cell.top_k), _threshold(cell)]
+    known = [escape(grid.configurations[cell.configuration].name), str(cell.top_k), _threshold(cell), mark]
     if len(ranking.weights) > 1 or set(ranking.weights.values()) != {1.0}:
         known.append(f"{ranking.values[index]:.3f}")
     values = [float(figures(grid, name, symbol=">=")[index]) for name in columns]

@@ -1,4 +1,4 @@
-"""The report's schema, and reading a report by it. `schema.json` beside this file is what this module generates.
+"""The report's schema as models. `schema.json` beside this file is what this module generates.
 
 `python -m evals.report.schema` prints the JSON Schema. The models are open: a field that they do not know is kept, so
 that a later version may add fields and sections without raising `schema_version`.
@@ -6,16 +6,14 @@ that a later version may add fields and sections without raising `schema_version
 
 import json
 import sys
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from evals.errors import ReportError
 from evals.records import Outcome
 
 SCHEMA_VERSION = 1
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-MAX_FAULTS_SHOWN = 5
 
 
 class _Section(BaseModel):
@@ -35,6 +33,16 @@ class CollectionFacts(_Section):
     embedding: dict[str, Any] = Field({}, description="the embedding model that the collection records")
     sampled_points: int | None = Field(None, description="points whose content was hashed, at most 256")
     sample_hash: str | None = Field(None, description="SHA-256 over the content of the sampled points")
+
+
+class JudgeFacts(_Section):
+    """What the verdicts of the judge depend on besides the question."""
+
+    provider: str = Field(description="whose model it is")
+    model: str = Field(description="name of the model, as the provider knows it")
+    parameters: dict[str, Any] = Field(description="temperature, seed and the like")
+    ragas: str = Field(description="version of ragas, whose prompts it is asked with")
+    fingerprint: str = Field(description="SHA-256 over all of these")
 
 
 class Facts(_Section):
@@ -57,9 +65,7 @@ class Facts(_Section):
     embedding: str | None = Field(
         None, description="provider:model of the embedding, or its class; null where it is not known"
     )
-    judge: dict[str, Any] | None = Field(
-        None, description="provider, model, parameters and ragas version of the judge, and their fingerprint"
-    )
+    judge: JudgeFacts | None = Field(None, description="the LLM judge; absent without one")
     versions: dict[str, str] = Field(description="Python's version and those of the libraries that scores depend on")
     commit: str = Field(description="commit of the working directory, with -dirty where files differ; or unknown")
     seed: int = Field(ge=0, description="seed of all resampling")
@@ -212,60 +218,13 @@ class Report(_Section):
     validation: Validation = Field(description="totals of the verdicts")
     notes: list[str] = Field(description="what a reader must know beside the figures")
     judge: JudgeSection | None = Field(None, description="the LLM judge; null without one")
+    grid: dict[str, Any] | None = Field(None, description="the grid whose chosen cell this run is; absent without one")
     queries: list[QueryRow] = Field(description="one entry a query, in the order of the golden data")
 
 
 def json_schema() -> dict[str, Any]:
     """The report's JSON Schema (draft 2020-12)."""
     return {"$schema": DIALECT, **Report.model_json_schema()}
-
-
-def parse(text: str, place: str) -> Report:
-    """Read a report; its schema version is looked at before anything else.
-
-    Args:
-        text: The JSON document.
-        place: Where it comes from, for messages.
-
-    Raises:
-        ReportError: It is no JSON, no report, one of another schema version, or breaks the schema.
-    """
-    try:
-        document = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise ReportError(f"{place}: not valid JSON: {error}; expected a report of evals.run") from error
-    if not isinstance(document, dict) or "schema_version" not in document:
-        found = f"the fields {', '.join(map(repr, [*document][:5]))}" if isinstance(document, dict) else _kind(document)
-        raise ReportError(f"{place}: expected a report of evals.run, which has a schema_version; found {found}")
-    version = document["schema_version"]
-    if type(version) is not int or version != SCHEMA_VERSION:
-        raise ReportError(
-            f"{place}: expected a report of schema version {SCHEMA_VERSION}, found version {version!r}; "
-            "make it again with this version of retrieval-evals, or read it with the version that made it"
-        )
-    try:
-        report = Report.model_validate(document)
-    except ValidationError as error:
-        raise ReportError(f"{place}: not a report of schema version {SCHEMA_VERSION}:", _faults(error)) from error
-    ids = [row.id for row in report.queries]
-    if len({*ids}) < len(ids):
-        twice = next(one for one in ids if ids.count(one) > 1)
-        raise ReportError(f"{place}: expected every query once, found {twice!r} more than once")
-    return report
-
-
-def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")
-
-
-def _kind(value: Any) -> str:
-    return {list: "a list", str: "a text", type(None): "null"}.get(type(value), repr(value)[:40])
-
-
-def _faults(error: ValidationError) -> list[str]:
-    found = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors(include_url=False)]
-    more = [f"… and {len(found) - MAX_FAULTS_SHOWN} more"] if len(found) > MAX_FAULTS_SHOWN else []
-    return [*found[:MAX_FAULTS_SHOWN], *more]
 
 
 if __name__ == "__main__":

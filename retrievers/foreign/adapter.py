@@ -16,8 +16,8 @@ from retrievers.faults import cause
 from retrievers.foreign.documents import chunk_of
 from retrievers.foreign.listing import Listing
 from retrievers.foreign.sources import Found, Source
+from retrievers.query import check_query
 from retrievers.records import Candidates, Chunk, RetrievalSession, RetrievedChunk, StageTimings
-from retrievers.retriever import check_query
 from retrievers.selection import Selection, select
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from retrievers import search
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.connection import CollectionInfo, read_info
 from retrievers.errors import (
@@ -18,6 +17,7 @@ from retrievers.errors import (
     redacted,
 )
 from retrievers.faults import cause
+from retrievers.reading import scroll
 from retrievers.records import Chunk
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ class Listing:
             )
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
-        """Chunks by field values (see `search.scroll`)."""
+        """Chunks by field values (see `reading.scroll`)."""
         with self._errors():
-            return search.scroll(self._client, self._config, where)
+            return scroll(self._client, self._config, where)
 
     def sample(self, count: int) -> list[tuple[str, Mapping[str, Any]]]:
         """Point ids and payloads of the first points."""

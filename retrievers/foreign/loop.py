@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+PATIENCE_S = 2.0
 
 
 class BackgroundLoop:
@@ -27,10 +29,13 @@ class BackgroundLoop:
             self._loop = self._thread = None
         if loop is None or thread is None:
             return
-        asyncio.run_coroutine_threadsafe(_cancel_others(), loop).result()
+        ending = asyncio.run_coroutine_threadsafe(_cancel_others(), loop)
+        with suppress(TimeoutError):  # code that does not let itself be cancelled ends with the process
+            ending.result(PATIENCE_S)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+        thread.join(PATIENCE_S)
+        if not thread.is_alive():
+            loop.close()
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
@@ -129,7 +130,9 @@ class StoreSource:
         answer = self._store.similarity_search_with_score(query, k=depth)
         documents = checked_documents([document for document, _ in pairs(answer)])
         scores = [checked_score(score) for _, score in answer]
-        return [(d, cosine(s) if self.scale == "cosine" else s) for d, s in zip(documents, scores, strict=True)]
+        if self.scale == "cosine":
+            scores = cosine(np.asarray(scores, dtype=np.float32)).tolist()
+        return list(zip(documents, scores, strict=True))
 
     def close(self) -> None:
         """Nothing: the client is the listing's."""

@@ -3,14 +3,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from evals import facts
 from evals.config import ExperimentConfig
 from evals.dataset.load import load_golden
-from evals.judge.chat import make_chat
+from evals.judge.chat import Chat, make_chat
 from evals.judge.config import JudgeConfig
 from evals.prepare import index_if_stale
 from evals.records import Observed, RunResult, ValidationReport
@@ -73,6 +73,16 @@ def test_a_judge_is_known_by_all_that_its_verdicts_depend_on(
     ]
     assert len({one["fingerprint"] for one in (found, *others)}) == 5
     assert "SECRET" not in str(found)
+
+
+def test_credentials_in_a_judges_address_are_no_facts() -> None:
+    def found(password: str) -> dict[str, Any]:
+        where = {"base_url": f"http://me:{password}@host"}
+        return facts.judge_facts(
+            Chat(provider="openai", name="m", parameters=where, model=cast(Any, None), structure=lambda schema: {})
+        )
+
+    assert found("s3cret") == found("other") and "s3cret" not in str(found("s3cret"))
 
 
 def test_a_library_that_is_not_installed_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:

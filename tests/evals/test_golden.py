@@ -138,3 +138,12 @@ def test_init_replaces_no_file_unasked(tmp_path: Path, capsys: pytest.CaptureFix
     out = golden(tmp_path)
     assert main(["init", "--out", str(out), "--store.path", str(tmp_path / "none")]) == 2
     assert "exists already" in capsys.readouterr().err
+
+
+def test_skeletons_are_begun_from_a_collection_and_not_from_a_retriever(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "golden.jsonl"
+    assert main(["init", "--python", "mine:make", "--out", str(out)]) == 2
+    assert "python: init reads chunks from a collection, not from 'mine:make'" in capsys.readouterr().err
+    assert not out.exists()

@@ -16,9 +16,15 @@ import pytest
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
-from retrievers.config import EmbeddingConfig
+from evals.config import DatasetConfig
+from evals.dataset.load import load_golden
+from retrievers.config import EmbeddingConfig, RetrieverConfig, StoreConfig
 from retrievers.embeddings import make_embeddings
+from retrievers.retriever import QdrantRetriever
+from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import DIMENSION, KEY, CohereServer
+from tests.support.golden_labels import golden_labels
+from tests.support.judging import Oracle
 from tests.support.qdrant_server import QdrantServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -56,7 +62,7 @@ def named(*starts: str) -> list[str]:
 
 
 def test_no_command_of_the_readme_goes_untested() -> None:
-    ours = [*OWN, *WITH_THE_HANDBOOK, *COMPARED, "make run", "make test", "make ui"]
+    ours = [*OWN, *WITH_THE_HANDBOOK, *COMPARED, *JUDGED, "make run", "make test", "make ui"]
     assert [command for command in COMMANDS if command not in ours] == []
 
 
@@ -65,7 +71,8 @@ WITH_THE_HANDBOOK = [
     *named("python -m evals.run --retriever", "python -m evals.run --dataset", "python -m evals.run --config evals"),
 ]
 COMPARED = named("python -m evals.run --tracking.run-name", "python -m evals.compare")
-WITH_THE_HANDBOOK = [command for command in WITH_THE_HANDBOOK if "QDRANT_URL" not in command]
+JUDGED = named("python -m evals.run --config evals/experiments/cohere.yaml")
+WITH_THE_HANDBOOK = [command for command in WITH_THE_HANDBOOK if "QDRANT_URL" not in command and command not in JUDGED]
 OWN = [
     *[command for command in COMMANDS if "QDRANT_URL" in command],
     *named("python -m evals.golden validate", "python -m evals.run --config mine.yaml"),
@@ -98,6 +105,25 @@ def test_two_runs_are_compared_and_the_last_command_fails_as_it_says(after_make_
     sample = next(text for kind, text in BLOCKS if kind == "text" and "win/tie/loss" in text)
     printed = [line.split() for line in failed.stdout.splitlines()]
     assert [line for line in sample.splitlines() if line.split() not in printed] == []
+
+
+def test_commands_with_a_judge(after_make_run: Path) -> None:
+    """Against the loopback in Cohere's place; everything else as it stands in the README."""
+    plan, judged = JUDGED
+    golden = load_golden(DatasetConfig(path=after_make_run / "datasets" / "physical_ai_handbook" / "golden.jsonl"))
+    store = StoreConfig(path=after_make_run / ".qdrant")
+    with QdrantRetriever.open(RetrieverConfig(store=store), env={}) as retriever:
+        oracle = Oracle(golden_labels(golden.cases, retriever.chunks()))
+    with CohereChatServer(oracle) as cohere:
+        places = ("retriever.embedding", "retriever.cross-encoder", "judge")
+        here = "".join(f" --{place}.base-url {cohere.url}" for place in places)
+        planned = run(plan + here, after_make_run, {"COHERE_API_KEY": KEY})
+        assert (planned.returncode, planned.stderr) == (0, "")
+        assert "ragas/llm_context_precision" in planned.stdout and not cohere.chats
+        done = run(judged + here, after_make_run, {"COHERE_API_KEY": KEY})
+    assert (done.returncode in (0, 1), done.stderr) == (True, "")
+    for name in ("ragas/llm_context_recall", "judge/agreement", "judge/self_agreement"):
+        assert name in done.stdout
 
 
 @pytest.fixture(scope="module")

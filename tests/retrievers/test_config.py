@@ -224,6 +224,26 @@ def test_reranking_by_rrf_needs_two_searches(mode: str) -> None:
     assert f"needs mode 'hybrid', got mode '{mode}'" in faults(mode=mode, rerank="rrf")[""]
 
 
+@pytest.mark.parametrize("way", [{"rerank": "rrf"}, {"fusion": "rrf"}])
+def test_an_expanded_query_may_be_a_third_list_of_rrf(way: dict[str, str]) -> None:
+    keyword = {"synonyms": {"bus": ["topic"]}, "expansion": "list"}
+    assert settings(mode="hybrid", keyword=keyword, **way).keyword.expansion == "list"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"mode": "hybrid"}, "needs mode 'hybrid' with rerank 'rrf' or fusion 'rrf', got mode 'hybrid' with fusion 'w"),
+        ({"mode": "keyword", "fusion": "rrf"}, "got mode 'keyword' with fusion 'rrf'"),
+        ({"mode": "semantic"}, "got mode 'semantic'"),
+        ({"mode": "hybrid", "rerank": "rrf", "keyword": {"expansion": "list"}}, "keyword.synonyms names none"),
+    ],
+)
+def test_a_third_list_needs_rrf_and_synonyms(values: dict[str, Any], said: str) -> None:
+    keyword = {"synonyms": {"bus": ["topic"]}, "expansion": "list"}
+    assert said in faults(**{"keyword": keyword, **values})[""]
+
+
 @pytest.mark.parametrize(
     ("mode", "fusion", "rerank", "scale"),
     [

@@ -34,8 +34,9 @@ from retrievers.errors import (
     StoreTimeoutError,
     StoreUnreachableError,
 )
+from retrievers.query import check_query
 from retrievers.records import RetrievalSession, RetrievedChunk
-from retrievers.retriever import QdrantRetriever, check_query
+from retrievers.retriever import QdrantRetriever
 from retrievers.selection import select
 from tests.support.cohere_server import FAULTS as COHERE_FAULTS
 from tests.support.cohere_server import KEY as COHERE_KEY

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evals.comparison.records import Pairing, Run
-from evals.report.schema import Report, parse
+from evals.report.reading import parse
+from evals.report.schema import Report
 
 NDCG = "ranking/ndcg_at_10"
 HIT = "ranking/hit_rate_at_5"
@@ -62,6 +63,13 @@ def facts(**changes: Any) -> dict[str, Any]:
         "dataset_fingerprint": "beef", "cases": 2, "in_scope": 2, "out_of_scope": 0,
         "collection": {"name": "robots", "points": 578, "fingerprint": "c0ffee"}, "embedding": "wordllama:l2",
         "versions": {"python": "3.11", "ragas": "0.4.3"}, "commit": "abc", "seed": 0,
+    } | changes  # fmt: skip
+
+
+def judge(**changes: Any) -> dict[str, Any]:
+    """The judge among the facts."""
+    return {
+        "provider": "cohere", "model": "x", "parameters": {"temperature": 0.0}, "ragas": "0.4.3", "fingerprint": "1",
     } | changes  # fmt: skip
 
 

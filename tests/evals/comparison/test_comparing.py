@@ -5,7 +5,7 @@ import pytest
 from evals.comparison.comparing import Wanted, compare
 from evals.comparison.regressions import Tolerance
 from evals.errors import ExperimentError, ReportError
-from tests.support.reports import HIT, NDCG, P95, TOKENS, report, row, run
+from tests.support.reports import HIT, NDCG, P95, TOKENS, judge, report, row, run
 
 FIRST = run(report({NDCG: [0.5, 0.5, 0.5], HIT: [1.0, 1.0, 0.0]}, {P95: 3.0}), "first.json")
 SECOND = run(report({NDCG: [0.5, 0.1, 0.9], HIT: [1.0, 0.0, 0.0]}, {P95: 2.0}, seed=5), "second.json")
@@ -90,6 +90,20 @@ def test_nothing_in_common_is_refused_even_when_restricted() -> None:
     second = run(report({NDCG: [0.5]}, rows=rows("c"), dataset_fingerprint="2"), "two.json")
     with pytest.raises(ReportError, match="no query is the same in both, so there is nothing to compare"):
         compare(first, [second], Wanted(common=True))
+
+
+def test_what_different_judges_said_is_not_compared_and_fails_its_tolerance() -> None:
+    precision = "ragas/llm_context_precision"
+    first, second = (
+        run(report({NDCG: [0.5], precision: [0.5]}, judge=judge(fingerprint=name)), name) for name in ("one", "two")
+    )
+    [found] = compare(first, [second], Wanted(tolerances=(Tolerance(metric=precision, tolerance=1),)))
+    by_name = {one.metric: one for one in found.differences}
+    assert (by_name[precision].difference, by_name[precision].paired) == (None, None)
+    assert by_name[NDCG].difference == 0.0
+    assert [one.reason for one in found.regressions] == ["given by different judges, so not compared"]
+    [same] = compare(first, [run(first.report, "again")], Wanted())
+    assert {one.metric: one.difference for one in same.differences}[precision] == 0.0
 
 
 def test_restricting_what_is_the_same_anyway_restricts_nothing() -> None:

@@ -2,10 +2,11 @@ from typing import Any
 
 import pytest
 
-from evals.comparison.mismatches import changes, line, mismatches, pair
+from evals.comparison.mismatches import changes, line, mismatches
+from evals.comparison.pairing import pair
 from evals.comparison.records import Mismatch
 from evals.report.schema import Report
-from tests.support.reports import HIT, report, row
+from tests.support.reports import HIT, judge, report, row
 
 SCORES = {HIT: [1.0, 0.0]}
 
@@ -16,36 +17,6 @@ def found(baseline: Report, other: Report) -> list[Mismatch]:
 
 def queries(*names: str, **changes: Any) -> Report:
     return report({HIT: []}, rows=[row(name, {HIT: 1.0}) for name in names], **changes)
-
-
-# Which queries are the same
-
-
-def test_of_the_same_golden_data_all_queries_are_paired_by_id() -> None:
-    pairing = pair(queries("a", "b", "c"), queries("c", "a", "b"))
-    assert [(a.id, b.id) for a, b in pairing.rows] == [("a", "a"), ("b", "b"), ("c", "c")]
-    assert pairing.complete
-
-
-def test_of_other_golden_data_those_whose_case_is_the_same() -> None:
-    first = queries("a", "b", "c", dataset_fingerprint="1")
-    rows = [row("b", {}), row("c", {}, fingerprint="another case"), row("d", {})]
-    pairing = pair(first, report({}, rows=rows, dataset_fingerprint="2"))
-    assert [a.id for a, _ in pairing.rows] == ["b"]
-    assert (pairing.only_baseline, pairing.only_other, pairing.changed) == (("a",), ("d",), ("c",))
-    assert not pairing.complete
-
-
-def test_a_case_without_a_fingerprint_cannot_be_told_to_be_the_same() -> None:
-    rows = [row("a", {}, fingerprint=None)]
-    first, second = (report({}, rows=rows, dataset_fingerprint=name) for name in "12")
-    assert pair(first, second).changed == ("a",)
-    assert pair(first, first).complete
-
-
-def test_nothing_in_common() -> None:
-    pairing = pair(queries("a", dataset_fingerprint="1"), queries("b", dataset_fingerprint="2"))
-    assert (pairing.rows, pairing.only_baseline, pairing.only_other) == ((), ("a",), ("b",))
 
 
 # What differs besides
@@ -96,7 +67,6 @@ def test_other_chunks_of_the_same_evidence() -> None:
         ({"embedding": None}, "embedding", "wordllama:l2", "not recorded"),
         ({"commit": "abc-dirty"}, "commit", "abc", "abc-dirty"),
         ({"seed": 1}, "seed", "0", "1"),
-        ({"judge": {"provider": "cohere", "model": "y"}}, "judge", "not recorded", "cohere:y"),
         ({"versions": {"python": "3.11", "ragas": "0.5"}}, "version of ragas", "0.4.3", "0.5"),
         ({"versions": {"ragas": "0.4.3"}}, "version of python", "3.11", "not recorded"),
     ],
@@ -104,21 +74,6 @@ def test_other_chunks_of_the_same_evidence() -> None:
 def test_facts_that_must_be_known(changes: dict[str, Any], what: str, baseline: str, other: str) -> None:
     [one] = found(report(SCORES), report(SCORES, **changes))
     assert (one.what, one.grade, one.baseline, one.other) == (what, "known", baseline, other)
-
-
-def test_judges_are_told_apart_by_what_differs() -> None:
-    first, second = (
-        {
-            "provider": "cohere",
-            "model": "y",
-            "parameters": {"temperature": degree, "seed": 0},
-            "fingerprint": f"{degree}",
-        }
-        for degree in (0.0, 0.5)
-    )
-    [one] = found(report(SCORES, judge=first), report(SCORES, judge=second))
-    assert (one.what, one.baseline, one.other) == ("judge", "cohere:y, temperature 0.0", "cohere:y, temperature 0.5")
-    assert found(report(SCORES, judge=first), report(SCORES, judge=first)) == []
 
 
 def test_two_collections_that_are_not_known_may_be_two() -> None:
@@ -135,6 +90,21 @@ def test_relevance_looked_for_in_other_places_is_named_and_what_came_back_is_not
     assert (one.what, one.grade, rest) == ("relevance", "known", [])
     assert (one.baseline, one.other) == ("resolved in all chunks", "resolved in the chunks that came back")
     assert found(returned, report(SCORES, relevance="returned")) == []
+
+
+def test_judges_that_differ_are_named_by_what_differs_between_them() -> None:
+    asked = [
+        judge(model="a", parameters={"temperature": 0.0, "seed": 0}, fingerprint="1"),
+        judge(model="a", parameters={"temperature": 0.5, "seed": 0}, fingerprint="2"),
+    ]
+    [one] = found(*(report(SCORES, judge=one) for one in asked))
+    assert (one.what, one.baseline, one.other) == ("judge", "cohere:a (temperature 0.0)", "cohere:a (temperature 0.5)")
+    assert one.meaning == "what they said is not compared: ragas/llm_*, judge/*"
+
+
+def test_a_judge_in_one_run_only_or_the_same_in_both_is_no_mismatch() -> None:
+    assert found(report(SCORES), report(SCORES, judge=judge())) == []
+    assert found(report(SCORES, judge=judge()), report(SCORES, judge=judge())) == []
 
 
 def test_what_forbids_stands_first_and_all_are_named() -> None:

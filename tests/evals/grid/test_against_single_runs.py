@@ -2,18 +2,21 @@
 
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evals.config import ExperimentConfig
+from evals.grid.axes import plan
 from evals.grid.pipeline import GridResult
 from evals.judge.judge import Judge
+from evals.planning import describe_plan
 from evals.records import RunResult
 from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import KEY
-from tests.support.experiment import Experiment, make_experiment, settings
+from tests.support.experiment import Experiment, make_experiment, settings, silent
 from tests.support.grid_world import PAGES, Bench, make_world
 from tests.support.judging import Flaws, Labels, Oracle
 
@@ -149,26 +152,58 @@ def test_a_tie_at_the_cut_is_broken_as_in_a_run_of_its_own(bench: Bench, world: 
         equal(found, index, bench.run(config, found.grid.settings(index)))
 
 
-def test_with_llm_metrics_bought_once(
-    bench: Bench, world: Experiment, server: CohereChatServer, tmp_path: Path
-) -> None:
+def judging(server: CohereChatServer, bench: Bench, folder: Path) -> dict[str, str]:
+    """The settings of a judge on the loopback that knows the golden answers, and errs at times."""
     texts = {case.query: case.reference_answer or "" for case in bench.golden.cases}
     labels = {
         query: Labels(useful=[answer.removeprefix("It is said that ")], claims={answer: [answer[16:-1]]})
         for query, answer in texts.items()
     }
     server.oracle = Oracle(labels, entities=("joint", "motor"), flaws=Flaws(false_useful=0.3, seed=1))
-    judge = {"model": "cohere:command-a-03-2025", "base_url": server.url, "cache_path": str(tmp_path / "verdicts")}
-    sweep = {"rerank": ["none", "mmr"], "top_k": "1:4", "threshold": "0:0.9:0.15"}
-    config = experiment(world, server, judge=judge, sweep=sweep)
-    asked = Judge.open(config.judge, bench.env)
+    return {"model": "cohere:command-a-03-2025", "base_url": server.url, "cache_path": str(folder / "verdicts")}
+
+
+@contextmanager
+def judge_of(config: ExperimentConfig, bench: Bench) -> Iterator[Judge]:
+    judge = Judge.open(config.judge, bench.env)
     try:
-        found = bench.grid(config, asked)
-        assert found.run.judging is not None
+        yield judge
+    finally:
+        judge.close()
+
+
+def test_with_llm_metrics(bench: Bench, world: Experiment, server: CohereChatServer, tmp_path: Path) -> None:
+    sweep = {"rerank": ["none", "mmr"], "top_k": "1:4", "threshold": "0:0.9:0.15"}
+    config = experiment(world, server, judge=judging(server, bench, tmp_path), sweep=sweep)
+    with judge_of(config, bench) as judge:
+        found = bench.grid(config, judge)
         before = len(server.chats)
         rng = random.Random(4)
         for index in rng.sample(range(len(found.grid)), k=5):
-            equal(found, index, bench.run(config, found.grid.settings(index), asked))
+            equal(found, index, bench.run(config, found.grid.settings(index), judge))
         assert len(server.chats) == before, "a cell's run asks nothing that the grid has not asked"
-    finally:
-        asked.close()
+
+
+def test_verdicts_are_bought_once_and_planned_for(
+    bench: Bench, world: Experiment, server: CohereChatServer, tmp_path: Path
+) -> None:
+    """One call a query and text for precision, one a query and distinct result for recall; equal prompts are one."""
+    metrics = ["ragas/llm_context_precision", "ragas/llm_context_recall", "ranking/ndcg_at_10"]
+    sweep = {"mode": ["semantic", "hybrid"], "top_k": "1:4", "threshold": "0:0.9:0.15"}
+    config = experiment(world, server, judge=judging(server, bench, tmp_path), sweep=sweep)
+    config = config.model_copy(update={"metrics": tuple(metrics)})
+    with judge_of(config, bench) as judge:
+        planned = plan(config.retriever, config.sweep)
+        with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, _):
+            text = describe_plan(config, bench.golden, retrievers, judge, silent, sweep=planned, width=120)
+        before = len(server.chats)
+        grid = bench.grid(config, judge).grid
+        made = len(server.chats) - before
+    results = {
+        (o.case.query, tuple(c.chunk.text for c in o.selection))
+        for index in range(len(grid)) for o in grid.observed(index).observations if o.case.in_scope and o.selection
+    }  # fmt: skip
+    texts = {(query, text) for query, returned in results for text in returned}
+    assert made == len(texts) + len(results)
+    total = next(line.split() for line in text.splitlines() if line.strip().startswith("all"))
+    assert int(total[3].replace(",", "")) == made

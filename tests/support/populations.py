@@ -1,0 +1,131 @@
+"""Populations of queries scored in the cells of a grid: drawn from with replacement, their true means are known."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+DEPTH = 20
+QUERIES = 20_000
+THRESHOLDS = (0.0, 0.4, 0.5, 0.6)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Population:
+    """Scores [queries, cells] within [0, 1], and the mean context tokens of every cell."""
+
+    values: Floats
+    cost: Floats
+
+    @property
+    def truth(self) -> Floats:
+        """The mean of every cell."""
+        return np.asarray(self.values.mean(axis=0))
+
+    @property
+    def best(self) -> NDArray[np.intp]:
+        """The cells with the highest mean."""
+        return np.flatnonzero(self.truth >= self.truth.max() - 1e-12)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Floats:
+        """n queries, independently."""
+        return self.values[rng.integers(0, len(self.values), n)]
+
+
+def nested(metric: Callable[[Mapping[str, Floats]], Floats], *, decay: float, hits: float, seed: int = 0) -> Population:
+    """The grid of top_k 1 to 20 and four thresholds over rankings whose relevance fades with the rank.
+
+    Queries differ in how well they are answered and in how high their cosines are; a cell keeps a prefix of a ranking.
+
+    Args:
+        metric: Of the scores by prefix length [queries, 21] of every known metric.
+        decay: How fast relevance fades.
+        hits: Relevance at the first rank.
+        seed: Of the population.
+    """
+    rng = np.random.default_rng(seed)
+    ease = 2 * rng.beta(2, 2, (QUERIES, 1))
+    relevant = rng.random((QUERIES, DEPTH)) < np.clip(hits * np.exp(-decay * np.arange(DEPTH)) * ease, 0, 0.95)
+    total = np.maximum(1, relevant.sum(axis=1) + rng.poisson(0.5, QUERIES))
+    steps = rng.exponential(0.018, (QUERIES, DEPTH))
+    cosines = np.clip(rng.normal(0.62, 0.13, (QUERIES, 1)), 0.05, 0.98) - np.cumsum(steps, axis=1) + steps[:, :1]
+    above = (cosines[:, :, None] >= np.array(THRESHOLDS)).sum(axis=1)
+    lengths = np.minimum(np.arange(1, DEPTH + 1)[None, :, None], above[:, None, :]).reshape(QUERIES, -1)
+    scores = metric(_by_prefix(relevant, total))
+    return Population(values=np.take_along_axis(scores, lengths, axis=1), cost=150 * lengths.mean(axis=0))
+
+
+def _by_prefix(relevant: NDArray[np.bool_], total: NDArray[np.int64]) -> dict[str, Floats]:
+    """Metrics of every prefix, the empty one first."""
+    empty, found = np.zeros((len(relevant), 1)), np.cumsum(relevant, axis=1)
+    discounts = 1 / np.log2(np.arange(2, DEPTH + 2))
+    gains = np.cumsum(relevant * discounts * (np.arange(DEPTH) < 10), axis=1)
+    ideal = np.cumsum(discounts)[np.minimum(total, 10) - 1]
+    return {
+        "hit": np.hstack([empty, found > 0]),
+        "recall": np.hstack([empty, found / total[:, None]]),
+        "precision": np.hstack([empty, found / np.arange(1, DEPTH + 1)]),
+        "ndcg": np.hstack([empty, gains / ideal[:, None]]),
+    }
+
+
+def tied(cells: int, best: int, *, likeness: float, gap: float, binary: bool = False, seed: int = 0) -> Population:
+    """Alike cells, mostly 0, of which `best` are truly equal and the best, the others worse by up to `gap`.
+
+    Every query comes once for each rotation of its scores among the equal cells, so that these have the same mean.
+
+    Args:
+        cells: How many.
+        best: How many of them are equal and the best.
+        likeness: Correlation of two cells' latent scores.
+        gap: How far the worst cell is behind, in standard deviations of the latent score.
+        binary: Whether scores are 0 or 1.
+        seed: Of the population.
+    """
+    rng = np.random.default_rng(seed)
+    queries = QUERIES // best
+    behind = np.concatenate([np.zeros(best), np.linspace(0, gap, cells - best + 1)[1:]])
+    shared, own = rng.normal(size=(queries, 1)), rng.normal(size=(queries, cells))
+    latent = np.sqrt(likeness) * shared + np.sqrt(1 - likeness) * own - behind
+    scores = (latent > 0.3).astype(float) if binary else np.clip(0.6 * latent, 0, 1)
+    turns = [np.hstack([np.roll(scores[:, :best], turn, axis=1), scores[:, best:]]) for turn in range(best)]
+    return Population(values=np.vstack(turns), cost=np.linspace(6_000, 100, cells))
+
+
+def rare_losses(cells: int, *, gain: float, loss: float, seed: int = 0) -> Population:
+    """Cells that gain a little on every query and lose everything on few; the first, which does neither, is the best.
+
+    Args:
+        cells: How many, of evenly growing gain and loss.
+        gain: Of the last cell, on every query.
+        loss: Share of the queries on which the last cell scores 0.
+        seed: Of the population.
+    """
+    rng = np.random.default_rng(seed)
+    base = 0.3 + 0.6 * rng.beta(3, 2, (QUERIES, 1))
+    part = np.linspace(0, 1, cells)
+    lost = rng.permutation(QUERIES)[:, None] < loss * part * QUERIES
+    return Population(values=np.where(lost, 0.0, base + gain * part), cost=np.linspace(6_000, 100, cells))
+
+
+@cache
+def populations() -> Mapping[str, Population]:
+    """The populations that statistics are tried on, by what they are like."""
+    return {
+        "nDCG@10": nested(lambda known: known["ndcg"], decay=0.18, hits=0.45),
+        "nDCG@10, sparse": nested(lambda known: known["ndcg"], decay=0.25, hits=0.15),
+        "hits, shallow": nested(lambda known: known["hit"], decay=0.35, hits=0.9),
+        "0.7 recall + 0.3 precision": nested(
+            lambda known: 0.7 * known["recall"] + 0.3 * known["precision"], decay=0.18, hits=0.45
+        ),
+        "0.5 recall + 0.5 precision": nested(
+            lambda known: 0.5 * known["recall"] + 0.5 * known["precision"], decay=0.18, hits=0.45
+        ),
+        "five equal best of 60": tied(60, 5, likeness=0.9, gap=0.4),
+        "60 near ties": tied(60, 1, likeness=0.95, gap=0.02),
+        "60 near ties, binary": tied(60, 1, likeness=0.9, gap=0.02, binary=True),
+        "small gains, rare losses": rare_losses(20, gain=0.02, loss=0.04),
+    }
