@@ -56,7 +56,7 @@ def main() -> None:
     wanted = options.only.split(",")
     sys.path.insert(0, str(ROOT))
     os.environ["RAGAS_DO_NOT_TRACK"] = "true"
-    logging.disable(logging.WARNING)  # ragas logs every empty result
+    logging.disable(logging.ERROR)  # ragas logs every empty result as an error
     with tempfile.TemporaryDirectory() as folder:
         world = World(options.data, Path(folder))
         print(f"{len(world.cases)} queries, {len(world.texts):,} chunks, {CELLS} cells; load {os.getloadavg()[0]:.1f}")
