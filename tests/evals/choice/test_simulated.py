@@ -1,4 +1,4 @@
-"""What a choice promises, in 400 draws of 40, 80 and 225 queries from populations whose truth is known.
+"""What a choice promises, in 300 draws of 40, 80 and 225 queries from populations whose truth is known.
 
 docs/choice.md has the table, beside those of other methods.
 """
@@ -12,9 +12,9 @@ from scipy.stats import beta
 from evals.choice import Cells, Choice, ObjectiveScores, choose
 from tests.support.populations import POPULATIONS, Population, population
 
-DRAWS = 400
+DRAWS = 300
 MARGIN = 0.02
-RESAMPLES = 500
+RESAMPLES = 400
 
 
 @dataclass(frozen=True, kw_only=True)
