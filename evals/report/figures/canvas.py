@@ -37,20 +37,21 @@ def style() -> Iterator[None]:
     """The look of all figures; names of users are never read as formulas."""
     import matplotlib
 
-    with matplotlib.rc_context(
-        {
-            **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
-            **{f"boxplot.{part}props.color": INK for part in ("box", "whisker", "cap")},
-            "text.parse_math": False,
-            "font.size": 10,
-            "axes.titlesize": 10.5,
-            "axes.titleweight": "bold",
-            "axes.titlelocation": "left",
-            "legend.fontsize": 9,
-            "grid.color": GREY,
-            "svg.fonttype": "none",
-        }
-    ):
+    inked = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
+    settings: dict[Any, Any] = {
+        **dict.fromkeys(inked, INK),
+        **{f"boxplot.{part}props.color": INK for part in ("box", "whisker", "cap")},
+        "text.parse_math": False,
+        "font.size": 10,
+        "axes.titlesize": 10.5,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "legend.fontsize": 9,
+        "grid.color": GREY,
+        "image.composite_image": False,
+        "svg.fonttype": "none",
+    }
+    with matplotlib.rc_context(settings):
         yield
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from evals.grid.objective import TOKENS
 from evals.grid.pipeline import GridResult
-from evals.report.figures.canvas import GREY, INK, Picture, canvas
+from evals.report.figures.canvas import GREY, Picture, canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,7 +81,7 @@ def heat_maps(result: GridResult) -> dict[str, Picture]:
             figure=_heat_map(plane, ranking.values, choice.objective, scale),
             caption=f"{choice.objective} in every cell of {plane.name}: outlined the cells that may be the best (95%), "
             "★ the recommended one, ○ the best as measured"
-            + (", hatched those that do not meet the constraints." if ranking.constraints else "."),
+            + (", greyed those that do not meet the constraints." if ranking.constraints else "."),
         )
         for plane in planes
     }
@@ -136,7 +136,7 @@ def _heat_map(plane: Plane, values: Floats, title: str, scale: tuple[float, floa
     bar = figure.colorbar(image, ax=axes, pad=0.02)
     if bar.solids is not None:
         bar.solids.set_rasterized(True)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     _label(axes, plane, title)
     _mark(axes, plane)
     return figure
@@ -157,34 +157,29 @@ def _ticks(count: int) -> list[int]:
 
 
 def _mark(axes: "Axes", plane: Plane) -> None:
-    """The confidence set outlined, forbidden cells hatched, the best and the recommended cell marked."""
+    """The confidence set outlined, forbidden cells greyed, the best and the recommended cell marked."""
     from matplotlib.collections import LineCollection
+    from matplotlib.colors import ListedColormap
 
     result = plane.result
     assert result.choice is not None
     allowed = np.zeros(len(result.grid), dtype=np.bool_)
     allowed[list(result.ranking.order)] = True
-    if result.ranking.constraints:
-        _hatch(axes, plane.of(~allowed))
+    if not allowed.all():
+        veil = np.ma.masked_equal(plane.of(~allowed).astype(float), 0.0)
+        axes.imshow(veil, origin="lower", aspect="auto", interpolation="none", cmap=ListedColormap([GREY]), alpha=0.7)
     inside = np.zeros(len(result.grid), dtype=np.bool_)
     inside[[cell for standing in result.choice.best_set for cell in standing.members]] = True
     outline = edges(plane.of(inside).astype(np.bool_))
     for color, width in (("#10151a", 3.2), ("#ffffff", 1.4)):  # seen on every colour of the map
-        axes.add_collection(LineCollection(outline, colors=color, linewidths=width, capstyle="round", zorder=3))
+        lines = LineCollection(outline, colors=color, linewidths=width, capstyle="round", zorder=3)
+        lines.set_clip_on(False)  # it may run along the border of the map
+        axes.add_collection(lines)
     choice = result.choice
     for cell, marker, size in ((choice.best.cell, "o", 60), (choice.recommended.cell, "*", 150)):
         at = plane.place(cell)
         if at is not None:
             axes.scatter(at[1], at[0], marker=marker, s=size, color="#ffffff", edgecolors="#10151a", zorder=4)
-
-
-def _hatch(axes: "Axes", forbidden: NDArray[np.generic]) -> None:
-    from matplotlib.patches import Rectangle
-
-    for row, column in np.argwhere(forbidden).tolist():
-        cell = Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=GREY, alpha=0.6, edgecolor=INK, linewidth=0)
-        cell.set_rasterized(True)
-        axes.add_patch(cell)
 
 
 def _slug(name: str) -> str:

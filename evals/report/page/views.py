@@ -80,7 +80,7 @@ def worst_queries(result: RunResult) -> list[Row]:
 def queries(result: RunResult) -> list[Row]:
     """Every query, what became of it, and what was returned; the worst first."""
     verdicts = {verdict.query_id: verdict for verdict in result.validation.verdicts}
-    made = [
+    made: list[Row] = [
         {**_query(o, verdicts[o.case.id], row), "expected": list(expected(o))}
         for o, row in zip(result.observed.observations, rows(result), strict=True)
     ]
