@@ -26,8 +26,16 @@ LIBRARIES = (
 SAMPLE = 256
 
 
-def gather(config: ExperimentConfig, golden: GoldenSet, retriever: Retriever) -> dict[str, Any]:
+def gather(
+    config: ExperimentConfig, golden: GoldenSet, retriever: Retriever, chat: "Chat | None" = None
+) -> dict[str, Any]:
     """All facts of a run that are known before it.
+
+    Args:
+        config: The experiment.
+        golden: Its golden queries.
+        retriever: What is evaluated.
+        chat: The judge's model, None without a judge.
 
     Raises:
         StoreError: The collection cannot be read.
@@ -44,6 +52,7 @@ def gather(config: ExperimentConfig, golden: GoldenSet, retriever: Retriever) ->
         "retriever": retriever.label,
         "relevance": "returned" if retriever.info is None else "collection",
         "embedding": retriever.embedding_label,
+        "judge": None if chat is None else judge_facts(chat),
         "versions": versions(),
         "commit": code_commit(),
         "seed": config.seed,

@@ -6,8 +6,8 @@ exchangeable on each query, the sign of each query's difference is a coin. Smuck
 it, the bootstrap and the t-test to agree on TREC runs, and advise against Wilcoxon's test, which answers another
 question (it drops ties and sees ranks only) and disagrees. For scores of 0 or 1 it is McNemar's exact test.
 
-Sources: McNemar (1947); Holm (1979); Tango (1998), score interval of a difference of paired proportions; Efron (1987),
-BCa bootstrap, for other differences; Phipson & Smyth (2010), why a sampled p value is (hits + 1) / (draws + 1).
+Sources: McNemar (1947); Holm (1979); Tango (1998), score interval of a difference of paired proportions (other
+differences as `stats.mean_interval` says); Phipson & Smyth (2010), why a sampled p value is (hits + 1) / (draws + 1).
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ def compare(baseline: Sequence[float], other: Sequence[float], seed: int) -> Pai
     Args:
         baseline: One finite number a query, at least one.
         other: As many.
-        seed: Of the resampling.
+        seed: Of the drawn signs.
     """
     first, second = np.asarray(baseline, dtype=float), np.asarray(other, dtype=float)
     differences = second - first

@@ -51,7 +51,7 @@ def describe_plan(
         variants = zip(sweep.variants, found, strict=True)
         kept = configure(sweep, [Retrieved(variant=variant, observed=one) for variant, one in variants])
         selected = [observation for one in kept for observation in distinct(one).observations]
-    made = plan(judge, list(metrics), selected) if judge else None
+    made = plan(judge, list(metrics), selected, _longest(selected), config.seed) if judge else None
     further = _further_searches(config, metrics, len(golden.cases))
     names = [""] if sweep is None else [f"{variant.name}: " for variant in sweep.variants]
     lines = [
@@ -60,6 +60,16 @@ def describe_plan(
         for line in retrieval_calls(retriever.settings, len(golden.cases), *further)
     ]
     return render_plan(made, lines, width=width, color=False)
+
+
+def _longest(observations: Sequence[Observation]) -> list[Observation]:
+    """For each query the largest of its selections: of a sweep it is not known yet which will be judged again."""
+    longest: dict[str, Observation] = {}
+    for one in observations:
+        known = longest.get(one.case.id)
+        if known is None or len(one.selection) > len(known.selection):
+            longest[one.case.id] = one
+    return list(longest.values())
 
 
 def _found(retriever: Retriever, golden: GoldenSet, progress: candidates.Progress) -> Observed:

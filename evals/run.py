@@ -175,8 +175,7 @@ def _run(
                     outcome.incomplete = str(error)
 
             def work() -> "RunResult":
-                known = facts.gather(config, golden, retrievers[0])
-                known |= {"judge": facts.judge_facts(judge.chat)} if judge else {}
+                known = facts.gather(config, golden, retrievers[0], judge.chat if judge else None)
                 if planned is None:
                     return evaluate(config, golden, grounds, retrievers[0], sources, known, progress, judge)
                 found = retrieve(config, planned, golden, grounds, retrievers, progress)

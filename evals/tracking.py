@@ -18,6 +18,7 @@ from evals.files import probe
 from evals.grid.children import Child
 from evals.records import RunResult, Summary
 from evals.report.document import rows
+from evals.report.judging import claim_lines, verdict_lines
 from evals.report.terminal import description
 from retrievers.errors import ConfigError, RetrievalError, redacted
 from retrievers.present import score_text
@@ -255,6 +256,8 @@ def _tags(result: RunResult) -> dict[str, str]:
     }
     tags["mlflow.note.content"] = description(result)
     tags |= {"retriever": facts["retriever"], "relevance": facts["relevance"]}
+    judge = facts.get("judge") or {}
+    tags |= {f"judge.{name}": judge.get(name) for name in ("provider", "model", "fingerprint")}
     tags |= {f"version.{name}": value for name, value in facts["versions"].items()}
     return {key: str(value) for key, value in tags.items() if value is not None}
 
@@ -274,6 +277,8 @@ def _table(result: RunResult) -> dict[str, list[Any]]:
             "retrieved": "\n".join(f"{h['rank']}. {score_text(h['score'])} {h['source']}" for h in row["retrieved"]),
             "time_ms": row["time_ms"],
         }
+        if result.judging:
+            flat |= {"judge": "\n".join(verdict_lines(row)), "claims": "\n".join(claim_lines(row))}
         flat |= {name: _cell(row["scores"].get(name)) for name in names}
         for key, value in flat.items():
             columns.setdefault(key, []).append(value)

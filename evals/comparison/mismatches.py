@@ -10,7 +10,7 @@ from retrievers.settings import flatten
 
 SHOWN = 5
 DIGITS = 12
-WITHOUT_SCORES = {"name", "tracking", "criteria", "metrics"}
+WITHOUT_SCORES = {"name", "tracking", "criteria", "metrics", "sweep", "objective"}
 """Settings on which no score depends."""
 JUDGED = ("ragas/llm_*", "judge/*")
 """Metrics that a judge gives; a difference of two judges' scores says nothing about retrieval."""
@@ -150,8 +150,8 @@ def _plain(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
             yield Mismatch(
                 what=name,
                 grade="known",
-                baseline=_text(first.get(name)),
-                other=_text(second.get(name)),
+                baseline=_text(first.get(name), second.get(name)),
+                other=_text(second.get(name), first.get(name)),
                 meaning=meaning,
             )
 
@@ -179,5 +179,11 @@ def some(ids: Sequence[str]) -> str:
     return ", ".join(ids[:SHOWN]) + (", …" if len(ids) > SHOWN else "")
 
 
-def _text(value: Any) -> str:
-    return "not recorded" if value is None else str(value)
+def _text(value: Any, beside: Any = None) -> str:
+    """A value; of a judge its model, and those of its parameters that are not those of the one beside."""
+    if not isinstance(value, Mapping):
+        return "not recorded" if value is None else str(value)
+    mine, others = (one.get("parameters", {}) if isinstance(one, Mapping) else {} for one in (value, beside))
+    other = [f"{name} {mine.get(name)!r}" for name in {**mine, **others} if mine.get(name) != others.get(name)]
+    named = f"{value.get('provider')}:{value.get('model')}"
+    return ", ".join([named, *(other if isinstance(beside, Mapping) else ())])

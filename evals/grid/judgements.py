@@ -1,6 +1,6 @@
 """Candidates against golden judgements, as arrays: what the metrics over all prefixes at once read. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -55,21 +55,27 @@ def found(observations: Sequence[Observation], settings: RetrieverConfig) -> Fou
     return Found(scores=scores, groups=groups)
 
 
+def judge_lists(ranked: Sequence[Sequence[str]], grades: Sequence[Mapping[str, int]]) -> Judged:
+    """Ranked lists of distinct ids against what is relevant to their queries.
+
+    Args:
+        ranked: Ids in rank order, one list a query.
+        grades: To each list the relevant ids with their grades above 0.
+    """
+    gains = np.zeros((len(ranked), max(map(len, ranked), default=0)), dtype=np.int64)
+    ideal = np.zeros((len(ranked), max(DEEPEST, *map(len, grades), 0)), dtype=np.int64)
+    for row, (ids, known) in enumerate(zip(ranked, grades, strict=True)):
+        gains[row, : len(ids)] = [known.get(chunk_id, 0) for chunk_id in ids]
+        ideal[row, : len(known)] = sorted(known.values(), reverse=True)
+    return Judged(gains=gains, relevant=np.asarray([len(known) for known in grades], dtype=np.int64), ideal=ideal)
+
+
 def judged(observations: Sequence[Observation], selections: Selections) -> Judged:
     """The lists of selections against what is relevant to their queries."""
-    grades = [o.relevance.grades for o in observations]
-    depth = max((len(o.candidates.chunks) for o in observations), default=0)
-    gains = np.zeros((len(observations), depth), dtype=np.int64)
-    ideal = np.zeros((len(observations), max(DEEPEST, *map(len, grades), 0)), dtype=np.int64)
-    for row, (o, known) in enumerate(zip(observations, grades, strict=True)):
-        gains[row, : len(o.candidates.chunks)] = [known.get(c.chunk.chunk_id, 0) for c in o.candidates.chunks]
-        ideal[row, : len(known)] = sorted(known.values(), reverse=True)
+    ranked = [[c.chunk.chunk_id for c in o.candidates.chunks] for o in observations]
+    known = judge_lists(ranked, [o.relevance.grades for o in observations])
     query = selections.query
-    return Judged(
-        gains=_at(gains, selections),
-        relevant=np.asarray([len(known) for known in grades], dtype=np.int64)[query],
-        ideal=ideal[query],
-    )
+    return Judged(gains=_at(known.gains, selections), relevant=known.relevant[query], ideal=known.ideal[query])
 
 
 def with_items(known: Judged, observations: Sequence[Observation], selections: Selections) -> Judged:

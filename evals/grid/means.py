@@ -62,7 +62,7 @@ class _Columns:
     def fill(self, place: int, where: slice, numbers: NDArray[np.int64]) -> None:
         """Figures of some cells of a configuration, given the selection of each (cell, query of the metric)."""
         part = self._parts[place]
-        values = part.values[numbers]
+        values = np.take(part.values, numbers)
         if part.issue is None:
             self._n[where] = values.shape[1]
             self._mean[where] = _means(values)

@@ -68,14 +68,14 @@ class JudgeConfig(Settings):
     @field_validator("model")
     @classmethod
     def _provider_and_model(cls, model: str | None) -> str | None:
-        if model is None:
+        if not model:
             return None
         provider, _, name = model.partition(":")
         if not provider or not name:
             raise ValueError("expected provider:model, such as cohere:command-a-03-2025")
         if provider == "python" and ":" not in name:
             raise ValueError("expected python:module:factory")
-        return model or None
+        return model
 
     @field_validator("base_url")
     @classmethod

@@ -68,7 +68,7 @@ def correct(metric: str, judged: Mapping[str, Score], human: Mapping[str, Score]
     the judge says of queries that no human saw, less its error where one did. The labelled queries are taken out of
     the first mean, as the method supposes two independent samples. See `power_tuned` for λ. The interval is BCa
     bootstrap, labelled and other queries resampled apart and λ found anew each time: where scores crowd at 1, it covers
-    92% to 96% where the normal interval of the papers covers 83% to 91%.
+    92% to 96% where the normal interval of the papers covers 84% to 92%.
 
     Args:
         metric: Its name.
@@ -124,12 +124,13 @@ def power_tuned(y: Floats, f: Floats, others: Floats) -> tuple[Floats, Floats]:
     n, rest = y.shape[-1], others.shape[-1]
     if rest < 2:
         return y.mean(axis=-1), np.zeros(y.shape[:-1])
-    f_mean = f.mean(axis=-1)
+    f_mean, others_mean = f.mean(axis=-1), others.mean(axis=-1)
     covariance = (y * f).mean(axis=-1) - y.mean(axis=-1) * f_mean
-    variance = np.concatenate((f, others), axis=-1).var(axis=-1, ddof=1)
+    apart = n * rest / (n + rest) * (f_mean - others_mean) ** 2  # what the two means differ by adds to both spreads
+    variance = (n * f.var(axis=-1) + rest * others.var(axis=-1) + apart) / (n + rest - 1)
     share = np.divide(covariance, (1 + n / rest) * variance, out=np.zeros_like(variance), where=variance > SAME**2)
     tuning = np.clip(share, 0, 1)
-    return y.mean(axis=-1) + tuning * (others.mean(axis=-1) - f_mean), tuning
+    return y.mean(axis=-1) + tuning * (others_mean - f_mean), tuning
 
 
 def _interval(y: Floats, f: Floats, others: Floats, seed: int) -> Interval:

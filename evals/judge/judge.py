@@ -117,6 +117,8 @@ class Judge:
                     if engine.fatal:
                         return
                     result = await grade(task, engine)
+                    if engine.fatal:  # which is raised, and not told twice
+                        return
                     graded.append((task, result))
                     _log_failure(task, result)
                     self._told(len(graded), len(questions), engine.usage)

@@ -53,7 +53,7 @@ def _runs(comparison: Comparison) -> Table:
 
 def _about(run: Run) -> str:
     facts = run.report.facts
-    return f"{facts.cases} queries · {facts.started_at} · {run.origin}"
+    return f"{facts.cases} queries · {facts.started_at[:16].replace('T', ' ')} · {run.origin}"
 
 
 def _print_known(console: Console, comparison: Comparison) -> None:

@@ -15,7 +15,7 @@ from evals.records import Summary
 from evals.report.choice_document import choice_section
 
 MOST_CELLS = 10_000
-"""Cells beyond these are left out of the report, from the end of the ranking."""
+"""Cells beyond these are left out of the report, from the end of the ranking; never the one that was chosen."""
 
 
 def grid_document(result: GridResult) -> dict[str, Any]:
@@ -46,7 +46,8 @@ def _kept(result: GridResult) -> NDArray[np.int64]:
     every = np.arange(len(result.grid))
     if len(every) <= MOST_CELLS:
         return every
-    order = np.asarray(result.ranking.order, dtype=np.int64)
+    chosen = () if result.chosen is None else (result.chosen,)
+    order = np.asarray(list(dict.fromkeys((*chosen, *result.ranking.order))), dtype=np.int64)
     rest = np.setdiff1d(every, order)
     return np.sort(np.concatenate([order, rest])[:MOST_CELLS])
 

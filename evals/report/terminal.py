@@ -8,11 +8,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evals.records import Gate, Observation, QueryVerdict, RunResult, Summary
+from evals.records import Gate, RunResult, Summary
 from evals.report.trust import print_disagreements
-from retrievers.present import score_text
+from evals.report.worst import print_worst
 
-WORST = 5
 SHOWN_METRICS = (
     "queries/pass_rate",
     "ragas/*",
@@ -37,7 +36,6 @@ SHOWN_METRICS = (
     "cost/*",
 )
 """What the terminal shows beside the metrics that have a criterion; the report has them all."""
-ORDER = {"FAILURE": 0, "PARTIAL_SUCCESS": 1, "SUCCESS": 2}
 
 
 def render(result: RunResult, *, width: int, color: bool, everything: bool = False) -> str:
@@ -54,7 +52,7 @@ def render(result: RunResult, *, width: int, color: bool, everything: bool = Fal
     console.print(_table(result, everything=everything))
     for note in result.notes:
         console.print(f"[yellow]Note:[/yellow] {escape(note)}")
-    _print_worst(console, result)
+    print_worst(console, result)
     print_disagreements(console, result, everything=everything)
     _print_outcome(console, result.gates)
     return out.getvalue()
@@ -77,27 +75,16 @@ def description(result: RunResult) -> str:
 
 
 def figure(metric: str, value: float | None) -> str:
-    """A value rounded for reading: milliseconds and tokens to one place, the rest to three."""
+    """A value rounded for reading: milliseconds and tokens to one place, dollars to four, the rest to three."""
     if value is None:
         return "–"
+    if metric == "cost/judge_usd":
+        return f"{value:,.4f}"
+    if metric.startswith("cost/judge_"):
+        return f"{value:,.0f}"
     return (
         f"{value:,.1f}" if metric.endswith("_ms") or "_ms_c" in metric or metric.startswith("cost/") else f"{value:.3f}"
     )
-
-
-def worst(result: RunResult) -> list[tuple[Observation, QueryVerdict]]:
-    """The five worst queries: failures first, then by how little of their result was right, then by id."""
-    verdicts = {verdict.query_id: verdict for verdict in result.validation.verdicts}
-    pairs = [(o, verdicts[o.case.id]) for o in result.observed.observations]
-    bad = [pair for pair in pairs if pair[1].outcome != "SUCCESS"]
-    return sorted(
-        bad, key=lambda pair: (ORDER[pair[1].outcome], pair[1].content_relevance, -_surprise(pair[0]), pair[1].query_id)
-    )[:WORST]
-
-
-def _surprise(observation: Observation) -> float:
-    """How confidently wrong: the best score that was returned."""
-    return max((found.score for found in observation.selection if found.score is not None), default=0.0)
 
 
 def searched(facts: Mapping[str, Any]) -> str:
@@ -168,34 +155,6 @@ def _remark(summary: Summary) -> str:
         bounds = f", {summary.bound_low:.3f} … {summary.bound_high:.3f}" if summary.bound_low is not None else ""
         parts.append(f"{summary.n_failed} failed{bounds}")
     return ": ".join(part for part in ("; ".join(parts), summary.note) if part)
-
-
-def _print_worst(console: Console, result: RunResult) -> None:
-    pairs = worst(result)
-    if not pairs:
-        return
-    which = "worst query" if len(pairs) == 1 else f"{len(pairs)} worst queries"
-    console.print(f"\n[bold]The {which}[/bold], and what was retrieved instead")
-    for observation, verdict in pairs:
-        console.print(f"\n  [bold]{escape(observation.case.id)}[/bold] {escape(observation.case.query)}")
-        for reason in verdict.reasons[:2]:
-            console.print(f"    [red]{verdict.outcome}[/red] {escape(reason)}")
-        for found in observation.selection[:3]:
-            mark = "✓" if found.chunk.chunk_id in observation.relevance.grades else " "
-            heading = escape(found.chunk.heading or "")
-            console.print(
-                f"    {found.rank}. {score_text(found.score)} {mark} {escape(found.source)}  [dim]{heading}[/dim]",
-                overflow="ellipsis",
-                no_wrap=True,
-            )
-        for place in expected(observation)[:2]:
-            console.print(f"    expected  {escape(place)}", overflow="ellipsis", no_wrap=True, style="dim")
-
-
-def expected(observation: Observation) -> Sequence[str]:
-    """The places that should have been found, the most relevant first."""
-    ordered = sorted(observation.case.evidence, key=lambda e: -e.grade)
-    return list(dict.fromkeys(f"{e.source_url} › {e.heading}" if e.heading else e.source_url for e in ordered))
 
 
 def _print_outcome(console: Console, gates: Sequence[Gate]) -> None:

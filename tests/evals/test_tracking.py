@@ -14,8 +14,10 @@ from mlflow.entities import Run
 from evals import tracking
 from evals.config import TrackingConfig
 from evals.errors import TrackingError
+from evals.judge.records import ChunkVerdict, Claim
 from evals.records import Summary
 from retrievers.errors import ConfigError
+from tests.support.judged import judging
 from tests.support.mlflow_server import MlflowServer, mlflow_server
 from tests.support.results import golden, result, without_scores
 from tests.support.shared import shared_folder
@@ -161,6 +163,24 @@ def test_the_table_has_a_row_a_query_and_a_column_a_metric(run: Run) -> None:
     assert [row["ranking/hit_rate_at_5"] for row in rows] == [1.0, None, 0.0]
     assert [row["ragas/id_context_recall"] for row in rows] == [0.5, None, None]
     assert rows[2]["reasons"].startswith("returned 0 chunks, expected at least 1; and more")
+
+
+def test_what_the_judge_said_is_in_the_table_and_who_it_was_in_the_tags() -> None:
+    said = judging(
+        verdicts={
+            ("right", "a"): ChunkVerdict(verdict=1, reason="It helps."),
+            ("right", "b"): ChunkVerdict(verdict=0, reason="It does not."),
+        },
+        claims={("right", ("a", "b")): (Claim(statement="It turns.", attributed=1, reason="It says so."),)},
+    )
+    judge = {"provider": "cohere", "model": "command", "parameters": {"seed": 0}, "fingerprint": "cafe"}
+    made = result(judging=said, facts={**result().facts, "judge": judge})
+    table = tracking._table(made)
+    assert table["judge"] == ["1. useful: It helps.\n2. useless: It does not.", "", ""]
+    assert table["claims"] == ["supported: It turns. (It says so.)", "", ""]
+    tags = tracking._tags(made)
+    assert (tags["judge.provider"], tags["judge.model"], tags["judge.fingerprint"]) == ("cohere", "command", "cafe")
+    assert "judge" not in tracking._table(result()) and "judge.model" not in tracking._tags(result())
 
 
 def test_files_and_figures_are_artifacts(run: Run) -> None:

@@ -12,7 +12,8 @@ from evals.records import Observation, QueryVerdict, RunResult, Summary
 from evals.report.document import rows
 from evals.report.figures.why import COLORS, why
 from evals.report.grid_terminal import columns, held_out_lines
-from evals.report.terminal import expected, figure, worst
+from evals.report.terminal import figure
+from evals.report.worst import expected, worst
 from retrievers.present import score_text
 
 Row = Mapping[str, Any]

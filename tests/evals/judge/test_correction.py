@@ -271,18 +271,18 @@ def _score(verdicts: NDArray[np.bool_], kind: str) -> Floats:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "false", "missed", "biased"),
-    [("share", 0.25, 0.0, True), ("ap", 0.25, 0.0, True), ("share", 0.2, 0.1, False)],
-    ids=["lenient judge of shares", "lenient judge of average precision", "unbiased judge"],
+    [("ap", 0.25, 0.0, True), ("share", 0.2, 0.1, False)],
+    ids=["lenient judge of average precision", "unbiased judge of shares"],
 )
 def test_covers_the_human_mean_with_a_biased_judge_and_an_unbiased_one(
     kind: str, false: float, missed: float, biased: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """100 labelled of 400 queries, 2,000 draws, 399 resamples each.
+    """100 labelled of 400 queries, 2,000 draws, 999 resamples each.
 
-    The corrected interval held the human mean in 94.2% to 94.3%, that of the labels alone in 93.8% to 94.1% at 1.36 to
-    1.52 times the width. The raw one held it in 94.2% where the judge errs both ways alike, never where it is lenient.
+    The corrected interval held the human mean in 94.7% of them with the lenient judge and in 94.5% with the unbiased
+    one, at 0.73 and 0.72 of the width of that of the labels alone; the raw one held it in none and in 94.9%.
     """
-    monkeypatch.setattr(stats, "RESAMPLES", 399)
+    monkeypatch.setattr(stats, "RESAMPLES", 999)
     rng = np.random.default_rng(8)
     true = float(draws(rng, (1, 1_000_000), false, missed, kind)[0].mean())
     human, judge = draws(rng, (2_000, 400), false, missed, kind)

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from evals.records import RunResult, Summary
-from evals.report.terminal import description, figure, render, worst
+from evals.report.terminal import description, figure, render
 from tests.support.results import GATES, RIGHT, hit, observation, report_of, result, verdict, without_scores
 
 
@@ -26,6 +26,8 @@ def line(text: str, start: str) -> str:
         ("latency/total_p95_ms_c4", 0.04, "0.0"),
         ("latency/drift", -0.0104, "-0.010"),
         ("cost/context_tokens", 379.66, "379.7"),
+        ("cost/judge_calls", 1234.0, "1,234"),
+        ("cost/judge_usd", 0.03126, "0.0313"),
     ],
 )
 def test_a_figure_is_rounded_by_what_it_measures(metric: str, value: float | None, text: str) -> None:
@@ -97,26 +99,6 @@ def test_relevant_results_are_marked_and_expected_places_named_once_best_first()
         "expected  /docs/y",
         "expected  /docs/x › Low",
     ]
-
-
-def test_the_five_worst_are_failures_first_then_least_relevant_then_most_confident_then_by_id() -> None:
-    plan = [
-        ("fine", "SUCCESS", 1.0, 0.5),
-        ("partial", "PARTIAL_SUCCESS", 0.0, 0.9),
-        ("half", "FAILURE", 0.5, 0.9),
-        ("shy", "FAILURE", 0.0, 0.4),
-        ("b", "FAILURE", 0.0, 0.7),
-        ("a", "FAILURE", 0.0, 0.7),
-        ("sure", "FAILURE", 0.0, 0.8),
-        ("last", "PARTIAL_SUCCESS", 0.5, 0.9),
-    ]
-    made = result(
-        observed=replace(
-            result().observed, observations=tuple(observation(n, [hit(1, s, "x")], 1) for n, _, _, s in plan)
-        ),
-        validation=report_of([verdict(n, o, "why", relevance=r) for n, o, r, _ in plan]),  # type: ignore[arg-type]
-    )
-    assert [o.case.id for o, _ in worst(made)] == ["sure", "a", "b", "shy", "half"]
 
 
 def test_when_all_is_well_no_worst_queries_are_shown() -> None:
