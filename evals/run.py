@@ -331,6 +331,7 @@ def _save(result: "RunResult", golden: "GoldenSet", tracker: "Tracker | None", o
     from evals.report.figures import draw
     from evals.report.grid_document import grid_document
     from evals.report.junit import junit
+    from evals.report.traces import traces
 
     whole = document(result) | ({"grid": grid_document(outcome.grid)} if outcome.grid else {})
     text = json.dumps(whole, indent=None if outcome.grid else 2, ensure_ascii=False, allow_nan=False)
@@ -344,6 +345,7 @@ def _save(result: "RunResult", golden: "GoldenSet", tracker: "Tracker | None", o
         if outcome.grid:
             which = result.config["tracking"]["log_cells"]
             tracker.log_grid(children(outcome.grid, which), table(outcome.grid.grid), along_top_k(outcome.grid))
+        tracker.log_traces(traces(result, result.config["tracking"]["traces"]))
 
 
 def _too_many_failures(result: "RunResult") -> str:
