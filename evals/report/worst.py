@@ -59,11 +59,12 @@ def print_worst(console: Console, result: RunResult) -> None:
             )
             if said := _judged(result, observation.case.id, found.chunk.chunk_id):
                 console.print(f"       {escape(said)}", style="dim")
-        for place in _expected(observation)[:2]:
+        for place in expected(observation)[:2]:
             console.print(f"    expected  {escape(place)}", overflow="ellipsis", no_wrap=True, style="dim")
 
 
-def _expected(observation: Observation) -> Sequence[str]:
+def expected(observation: Observation) -> Sequence[str]:
+    """The places that should have been found, the most relevant first."""
     ordered = sorted(observation.case.evidence, key=lambda e: -e.grade)
     return list(dict.fromkeys(f"{e.source_url} › {e.heading}" if e.heading else e.source_url for e in ordered))
 

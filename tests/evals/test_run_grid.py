@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,15 @@ def test_the_report_is_of_the_chosen_cell_and_holds_the_grid(run: Run, folder: P
     assert (
         max(v for v in grid["metrics"]["ranking/ndcg_at_10"]["mean"]) == made["metrics"]["ranking/ndcg_at_10"]["value"]
     )
+
+
+def test_the_page_shows_the_recommendation_and_the_maps_of_the_grid(run: Run, folder: Path) -> None:
+    done = run(*SWEEP, "--html", "r.html", "--output", "r.json")
+    assert done.code == 0
+    page = (folder / "r.html").read_text(encoding="utf-8")
+    for line in report(folder / "r.json")["grid"]["choice"]["explanation"]:
+        assert f"<p>{escape(line, quote=False)}</p>" in page
+    assert 'id="figure-heat_map_semantic"' in page and 'id="figure-quality_by_tokens"' in page
 
 
 def test_a_single_run_has_no_grid(run: Run, folder: Path) -> None:
