@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from mlflow import MlflowClient
 
 from evals.run import main
 from retrievers.retriever import QdrantRetriever
@@ -167,3 +168,29 @@ def test_one_query_and_no_query_in_scope(run: Run) -> None:
     nothing = run(*SWEEP, "--ids", "france,soup")
     assert nothing.code == 3
     assert "ranking/ndcg_at_10 scores no query" in nothing.err
+
+
+def test_mlflow_has_the_grid_the_cells_worth_opening_and_the_worst_queries(run: Run, folder: Path) -> None:
+    uri = f"sqlite:///{folder / 'runs.db'}"
+    tracked = (
+        "--tracking.enabled",
+        "true",
+        "--tracking.uri",
+        uri,
+        "--tracking.traces",
+        "2",
+        "--tracking.run-name",
+        "g",
+    )
+    assert run(*SWEEP, *tracked, "--output", "r.json").code == 0
+    made, client = report(folder / "r.json"), MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name("retrieval-evals").experiment_id
+    (parent,) = client.search_runs([experiment], "attributes.run_name = 'g'")
+    cells = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")
+    roles = {int(cell.data.tags["cell"]): cell.data.tags["role"] for cell in cells}
+    assert "recommended" in roles[made["grid"]["chosen"]]
+    assert {*made["grid"]["choice"]["set"][:20]} <= roles.keys()
+    assert "grid.json" in [file.path for file in client.list_artifacts(parent.info.run_id)]
+    traces = client.search_traces(locations=[experiment], filter_string=f"attributes.run_id = '{parent.info.run_id}'")
+    assert len(traces) == 2
+    assert "SUCCESS" not in {one.value for trace in traces for one in trace.info.assessments if one.name == "outcome"}

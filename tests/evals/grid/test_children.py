@@ -144,9 +144,26 @@ def test_a_child_has_its_settings_its_means_and_its_name(found: GridResult) -> N
     child = children(found, "all")[99]
     assert child.name == describe(found.grid, 99) == "hybrid weighted, top_k 5, threshold 0.9"
     assert child.parameters == {
+        "cell.top_k": 5, "cell.threshold": 0.9,
         "retriever.mode": "hybrid", "retriever.fusion": "weighted", "retriever.semantic_weight": 0.7,
         "retriever.rerank": "none", "retriever.candidates": 20, "retriever.top_k": 5, "retriever.threshold": 0.9,
     }  # fmt: skip
+
+
+def test_the_first_parameters_by_name_that_differ_are_the_cuts_and_those_that_are_swept(found: GridResult) -> None:
+    """What MLflow's comparison draws: a setting that means nothing in a mode must not count as differing."""
+    every = [child.parameters for child in children(found, "all")]
+    assert len({tuple(parameters) for parameters in every}) == 1
+    differing = sorted(name for name in every[0] if len({str(parameters[name]) for parameters in every}) > 1)
+    assert differing == [
+        "cell.threshold", "cell.top_k", "retriever.mode", "retriever.threshold", "retriever.top_k",
+    ]  # fmt: skip
+
+
+def test_what_is_optimised_is_the_first_metric(bench: Bench, world: Experiment) -> None:
+    objective = {"metrics": {"ranking/recall_at_5": 1.0}}
+    made = bench.grid(settings(world, metrics=["ranking/*"], sweep={"top_k": "1:3"}, objective=objective))
+    assert {next(iter(child.metrics)) for child in children(made, "all")} == {"ranking/recall_at_5"}
 
 
 def test_a_childs_metrics_are_the_means_of_its_scores_and_no_others(found: GridResult) -> None:
