@@ -1,5 +1,6 @@
 """Golden queries × retriever: candidates once at full depth, then the latency and determinism passes."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -8,34 +9,34 @@ from typing import Literal
 from evals.dataset.schema import Case
 from evals.records import Call, LatencyPass, Repetition
 from retrievers.errors import RetrievalError
+from retrievers.protocol import Replays, Retriever
 from retrievers.records import Candidates, RetrievalSession, RetrievedChunk
-from retrievers.retriever import QdrantRetriever
 
 Progress = Callable[[str, int, int], None]
-Ranked = tuple[tuple[str, float], ...]
-BATCH = 32
+Ranked = tuple[tuple[str, float | None], ...]
 
 
-def collect(retriever: QdrantRetriever, cases: Sequence[Case], progress: Progress) -> dict[str, Candidates]:
+def collect(retriever: Retriever, cases: Sequence[Case], progress: Progress) -> dict[str, Candidates]:
     """What the search finds for every case, at full candidate depth, by case id.
 
     Raises:
         RetrievalError: A query is unusable, or embedding or search failed; the case is named.
     """
     found: dict[str, Candidates] = {}
-    for start in range(0, len(cases), BATCH):
-        batch = cases[start : start + BATCH]
+    for start in range(0, len(cases), retriever.batch_size):
+        batch = cases[start : start + retriever.batch_size]
         try:
             results = retriever.candidates([case.query for case in batch])
         except RetrievalError as error:
-            raise type(error)(f"cases {batch[0].id!r} to {batch[-1].id!r}: {error}") from error
+            named = f"case {batch[0].id!r}" if len(batch) == 1 else f"cases {batch[0].id!r} to {batch[-1].id!r}"
+            raise type(error)(f"{named}: {error}") from error
         found |= {case.id: result for case, result in zip(batch, results, strict=True)}
         progress("retrieving", len(found), len(cases))
     return found
 
 
 def measure_latency(
-    retriever: QdrantRetriever,
+    retriever: Retriever,
     cases: Sequence[Case],
     *,
     warmup: int,
@@ -76,7 +77,7 @@ def measure_latency(
 
 
 def repeat(
-    retriever: QdrantRetriever,
+    retriever: Retriever,
     cases: Sequence[Case],
     first: Mapping[str, Candidates],
     *,
@@ -91,7 +92,7 @@ def repeat(
     found = []
     for done, case in enumerate(cases, 1):
         for _ in range(repeats):
-            again = retriever.candidates([case.query], use_cache=False)[0]
+            again = _again(retriever, case)
             found.append(_compare(retriever, case.id, first[case.id], again))
         progress("repeating", done, len(cases))
     return tuple(found)
@@ -103,31 +104,54 @@ def ranked(chunks: Sequence[RetrievedChunk]) -> Ranked:
 
 
 def cause_of_change(
-    first: Ranked, again: Ranked, replayed: Callable[[], Ranked]
-) -> Literal["ties", "index", "embedding"]:
+    first: Ranked, again: Ranked, replayed: Callable[[], Ranked] | None
+) -> Literal["ties", "index", "embedding", "unknown"]:
     """Why two results of one query differ.
 
     Ties: the scores are the same and only chunks of equal score changed places. Embedding: searching again with the
-    first vector gives the first result. Index: it does not.
+    first vector gives the first result. Index: it does not. Unknown: that cannot be tried (`replayed` is None).
     """
-    if [score for _, score in first] == [score for _, score in again] and sorted(first) == sorted(again):
+    scores = [score for _, score in first]
+    if None not in scores and scores == [score for _, score in again] and Counter(first) == Counter(again):
         return "ties"
+    if replayed is None:
+        return "unknown"
     return "embedding" if replayed() == first else "index"
 
 
-def _compare(retriever: QdrantRetriever, case_id: str, first: Candidates, again: Candidates) -> Repetition:
+def _again(retriever: Retriever, case: Case) -> Candidates:
+    try:
+        return retriever.candidates([case.query], use_cache=False)[0]
+    except RetrievalError as error:
+        raise type(error)(f"case {case.id!r}: {error}") from error
+
+
+def _compare(retriever: Retriever, case_id: str, first: Candidates, again: Candidates) -> Repetition:
     before, after = ranked(first.chunks), ranked(again.chunks)
+    delta = _largest_change(before, after)
     if before == after:
-        return Repetition(query_id=case_id, identical=True, max_score_delta=0.0)
+        return Repetition(query_id=case_id, identical=True, max_score_delta=delta)
+    cause = cause_of_change(before, after, _replay(retriever, first))
+    return Repetition(query_id=case_id, identical=False, max_score_delta=delta, cause=cause)
+
+
+def _largest_change(before: Ranked, after: Ranked) -> float | None:
+    """The largest change of a chunk's score, None where there are no scores."""
+    if any(score is None for _, score in (*before, *after)):
+        return None
     one, other = dict(before), dict(after)
-    deltas = [abs(one.get(chunk_id, 0.0) - other.get(chunk_id, 0.0)) for chunk_id in one.keys() | other.keys()]
-    cause = cause_of_change(
-        before, after, lambda: ranked(retriever.candidates_by_vector(first.query, first.vector or ()))
-    )
-    return Repetition(query_id=case_id, identical=False, max_score_delta=max(deltas, default=0.0), cause=cause)
+    return max((abs((one.get(i) or 0.0) - (other.get(i) or 0.0)) for i in one.keys() | other.keys()), default=0.0)
 
 
-def _call(retriever: QdrantRetriever, calls: Sequence[Case], level: int, progress: Progress) -> list[RetrievalSession]:
+def _replay(retriever: Retriever, first: Candidates) -> Callable[[], Ranked] | None:
+    """A search with the vector of the first time, where the retriever shows and takes vectors."""
+    vector = first.vector
+    if vector is None or not isinstance(retriever, Replays):
+        return None
+    return lambda: ranked(retriever.candidates_by_vector(first.query, vector))
+
+
+def _call(retriever: Retriever, calls: Sequence[Case], level: int, progress: Progress) -> list[RetrievalSession]:
     stage = "timing" if level == 1 else f"timing ×{level}"
     sessions: list[RetrievalSession] = []
     with ThreadPoolExecutor(level) as pool:

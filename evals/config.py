@@ -1,17 +1,16 @@
 """The settings of an experiment: frozen, checked in full before anything runs."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
+from evals.conditions import checked_conditions
+from evals.grid.config import ObjectiveConfig, SweepConfig
 from evals.judge.config import JudgeConfig
 from retrievers.config import RetrieverConfig, Settings
 from retrievers.errors import redacted
-
-CRITERION = re.compile(r"\s*(<=|>=|==|<|>)\s*([-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*")
 
 
 class DatasetConfig(Settings):
@@ -81,6 +80,10 @@ class TrackingConfig(Settings):
     enabled: bool = Field(True, description="log to MLflow")
     uri: str | None = Field(None, description="MLflow tracking URI; the database under ./mlruns when left out")
     experiment: str = Field("retrieval-evals", min_length=1, description="MLflow experiment")
+    log_cells: Literal["chosen", "all", "none"] = Field(
+        "chosen", description="cells of a grid that get a run of their own: chosen, all or none"
+    )
+    traces: int = Field(0, ge=0, le=10_000, description="so many of the worst queries are logged as traces")
     run_name: str | None = Field(None, description="name of the run; the experiment's and the time when left out")
 
     @field_serializer("uri")
@@ -106,13 +109,14 @@ class ExperimentConfig(Settings):
     determinism: DeterminismConfig = Field(
         default_factory=lambda: DeterminismConfig.model_validate({}), description="determinism"
     )
+    sweep: SweepConfig = Field(default_factory=lambda: SweepConfig.model_validate({}), description="the grid")
+    objective: ObjectiveConfig = Field(
+        default_factory=lambda: ObjectiveConfig.model_validate({}), description="what the best cell is best at"
+    )
     tracking: TrackingConfig = Field(default_factory=lambda: TrackingConfig.model_validate({}), description="MLflow")
     seed: int = Field(0, ge=0, description="seed of all resampling")
 
     @field_validator("criteria")
     @classmethod
     def _conditions(cls, criteria: Mapping[str, str]) -> Mapping[str, str]:
-        for metric, condition in criteria.items():
-            if not CRITERION.fullmatch(condition):
-                raise ValueError(f"{metric}: expected a condition such as '>= 0.8', got {condition!r}")
-        return criteria
+        return checked_conditions(criteria)

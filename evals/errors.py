@@ -3,6 +3,7 @@
 RetrievalError
 └── EvaluationError
     ├── DatasetError      golden data is missing, malformed or does not resolve; every fault is listed
+    ├── ReportError       a report of a run is missing, broken, of another version, or not to be compared with another
     ├── ExperimentError   the experiment asks for something that does not exist or cannot be
     ├── JudgeError        the judge cannot be built, refuses every call, or its store cannot be used
     └── TrackingError     MLflow cannot be reached or refuses
@@ -22,6 +23,18 @@ class DatasetError(EvaluationError):
 
     Attributes:
         faults: One line per fault, each beginning with `file:line`.
+    """
+
+    def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
+        super().__init__("\n  ".join([message, *faults]))
+        self.faults = tuple(faults)
+
+
+class ReportError(EvaluationError):
+    """A report of a run is missing, broken or of another schema version, or cannot be compared with another.
+
+    Attributes:
+        faults: One line per fault.
     """
 
     def __init__(self, message: str, faults: Sequence[str] = ()) -> None:

@@ -8,12 +8,16 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.records import RunResult
-from retrievers.retriever import QdrantRetriever
+from retrievers.errors import redacted
+from retrievers.protocol import Retriever
+
+if TYPE_CHECKING:
+    from evals.judge.chat import Chat
 
 LIBRARIES = (
     "retrieval-evals", "ragas", "datasets", "qdrant-client", "langchain-core", "langchain-qdrant", "langchain-cohere",
@@ -22,14 +26,21 @@ LIBRARIES = (
 SAMPLE = 256
 
 
-def gather(config: ExperimentConfig, golden: GoldenSet, retriever: QdrantRetriever) -> dict[str, Any]:
+def gather(
+    config: ExperimentConfig, golden: GoldenSet, retriever: Retriever, chat: "Chat | None" = None
+) -> dict[str, Any]:
     """All facts of a run that are known before it.
+
+    Args:
+        config: The experiment.
+        golden: Its golden queries.
+        retriever: What is evaluated.
+        chat: The judge's model, None without a judge.
 
     Raises:
         StoreError: The collection cannot be read.
     """
     inside = sum(case.in_scope for case in golden.cases)
-    embedding = config.retriever.embedding
     return {
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "dataset": golden.name,
@@ -38,11 +49,22 @@ def gather(config: ExperimentConfig, golden: GoldenSet, retriever: QdrantRetriev
         "in_scope": inside,
         "out_of_scope": len(golden.cases) - inside,
         "collection": collection_facts(retriever),
-        "embedding": f"{embedding.provider}:{embedding.resolved_model}",
+        "retriever": retriever.label,
+        "relevance": "returned" if retriever.info is None else "collection",
+        "embedding": retriever.embedding_label,
+        "judge": None if chat is None else judge_facts(chat),
         "versions": versions(),
         "commit": code_commit(),
         "seed": config.seed,
     }
+
+
+def judge_facts(chat: "Chat") -> dict[str, Any]:
+    """What a judge's verdicts depend on besides the question, and a fingerprint of it and of ragas' version."""
+    parameters = {name: redacted(v) if isinstance(v, str) else v for name, v in chat.parameters.items()}
+    known = {"provider": chat.provider, "model": chat.name, "parameters": parameters, "ragas": version("ragas")}
+    digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
+    return {**known, "fingerprint": digest}
 
 
 def with_duration(result: RunResult, started: float) -> RunResult:
@@ -50,13 +72,17 @@ def with_duration(result: RunResult, started: float) -> RunResult:
     return replace(result, facts={**result.facts, "duration_s": round(time.time() - started, 3)})
 
 
-def collection_facts(retriever: QdrantRetriever) -> dict[str, Any]:
+def collection_facts(retriever: Retriever) -> dict[str, Any] | None:
     """The collection's fingerprint: its size, vectors and recorded model, and the content of up to 256 points.
+
+    None for a retriever whose chunks cannot be listed.
 
     Raises:
         StoreError: The store failed.
     """
     info = retriever.info
+    if info is None:
+        return None
     points = retriever.sample(SAMPLE)
     content = hashlib.sha256()
     for point_id, payload in sorted(points):

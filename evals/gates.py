@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Callable, Mapping, Sequence
 
-from evals.config import CRITERION
+from evals.conditions import CRITERION
 from evals.errors import ExperimentError
 from evals.records import Gate, Summary
 from retrievers.errors import nearest

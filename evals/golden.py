@@ -16,7 +16,9 @@ from retrievers.settings import add_flags, build, environment, environment_layer
 
 if TYPE_CHECKING:
     from evals.dataset.load import GoldenSet
+    from evals.dataset.schema import Case
     from evals.sources import SourcePage
+    from retrievers.records import Chunk
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,10 +83,10 @@ def _validate(namespace: argparse.Namespace) -> list[str]:
     from evals.dataset.load import load_golden
 
     golden = load_golden(DatasetConfig(path=namespace.file))
-    checked = "form checked; give --docs DIR to find the evidence too"
+    checked, chunks = "form checked; give --docs DIR to find the evidence too", None
     if namespace.docs:
         chunks = _resolve_in_pages(golden, namespace.docs, namespace.base_url)
-        checked = f"every piece of evidence found in {chunks} chunks"
+        checked = f"every piece of evidence found in {len(chunks)} chunks"
     splits = Counter((case.split or "no split", case.in_scope) for case in golden.cases)
     types = Counter(case.query_type or "no type" for case in golden.cases)
     return [
@@ -94,10 +96,29 @@ def _validate(namespace: argparse.Namespace) -> list[str]:
             for split in sorted({name for name, _ in splits})
         ),
         "  " + ", ".join(f"{name}: {count}" for name, count in types.most_common()),
+        *(f"  {line}" for line in _human_verdicts(golden.cases, chunks)),
     ]
 
 
-def _resolve_in_pages(golden: "GoldenSet", docs: Path, base_url: str) -> int:
+def _human_verdicts(cases: "Sequence[Case]", chunks: "Sequence[Chunk] | None") -> list[str]:
+    from evals.dataset.relevance import unplaced_verdicts
+    from evals.judge.correction import FEWEST_LABELLED
+
+    judged = [case.human_verdicts for case in cases if case.human_verdicts]
+    if not judged:
+        return []
+    useful = sum(sum(verdicts.values()) for verdicts in judged)
+    count = f"human verdicts: {sum(map(len, judged))} in {len(judged)} cases, {useful} of them useful"
+    lines = [count + (f"; to correct a judge takes {FEWEST_LABELLED} cases" if len(judged) < FEWEST_LABELLED else "")]
+    unplaced = [] if chunks is None else unplaced_verdicts(cases, chunks)
+    if unplaced:
+        case_id, chunk_id = unplaced[0]
+        where = f"as {chunk_id!r} of case {case_id!r}: were they cut otherwise?"
+        lines.append(f"{len(unplaced)} of the verdicts are on chunks that these pages do not give, {where}")
+    return lines
+
+
+def _resolve_in_pages(golden: "GoldenSet", docs: Path, base_url: str) -> "list[Chunk]":
     from evals.dataset.relevance import resolve
     from evals.errors import DatasetError
     from evals.sources import SourcePage
@@ -114,7 +135,7 @@ def _resolve_in_pages(golden: "GoldenSet", docs: Path, base_url: str) -> int:
     faults = _misquoted(golden, {page.source_url: SourcePage(page) for page in corpus.pages})
     if faults:
         raise DatasetError(f"{len(faults)} quotes are not in their page word for word:", faults)
-    return len(chunks)
+    return chunks
 
 
 def _misquoted(golden: "GoldenSet", pages: Mapping[str, "SourcePage"]) -> list[str]:
@@ -147,13 +168,18 @@ def _init(namespace: argparse.Namespace) -> list[str]:
     from evals.dataset.skeletons import skeletons
     from evals.errors import DatasetError
     from retrievers.connection import describe, open_client
-    from retrievers.search import scroll
+    from retrievers.reading import scroll
 
     if namespace.out.exists() and not namespace.force:
         raise DatasetError(f"{namespace.out}: exists already; name another file with --out, or replace it with --force")
     env = environment(os.environ)
     layers = [environment_layer(env), *([file_layer(namespace.config, RetrieverConfig)] if namespace.config else [])]
     config = build(RetrieverConfig, [*layers, flag_layer(namespace, RetrieverConfig)])
+    if config.python is not None:
+        raise DatasetError(
+            f"python: init reads chunks from a collection, not from {config.python!r}; leave python out, and name the "
+            "store and collection"
+        )
     client = open_client(config.store, env)
     try:
         describe(client, config)

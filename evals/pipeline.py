@@ -1,40 +1,69 @@
 """The flow of an evaluation, every collaborator passed in."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evals import candidates, gates, stats
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.dataset.relevance import Relevance, evidence_urls, labelled_ids, resolve
+from evals.dataset.returned import check_evidence, resolve_returned
+from evals.dataset.schema import Case
 from evals.judge.judge import Judge
+from evals.judge.measure import measure
 from evals.judge.records import Judging
-from evals.metrics import VERDICT_METRIC, choose, llm_metrics
+from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC, choose
 from evals.metrics.base import Context, Metric, QueryMetric, summarise, within
+from evals.notes import notes
 from evals.records import LatencyPass, Observation, Observed, Repetition, RunResult, Score, Summary, ValidationReport
-from evals.sources import Sources
+from evals.sources import SourcePages, Sources
 from evals.verdicts import validate
 from retrievers.config import dump
-from retrievers.records import Chunk
-from retrievers.retriever import QdrantRetriever
+from retrievers.protocol import Retriever
+from retrievers.records import Candidates, Chunk
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grounds:
-    """What is relevant in a collection: to each case, by its id; and chunk id to text of every chunk that is."""
+    """What is relevant in a collection: to each case, by its id; and chunk id to text of every chunk that is.
+
+    Where the retriever's chunks cannot be listed, `relevance` is empty, to be resolved in what it returns, and `texts`
+    None; `sources` then tells page and heading of a chunk that does not name them.
+    """
 
     relevance: Mapping[str, Relevance]
-    texts: Mapping[str, str]
+    texts: Mapping[str, str] | None
+    sources: Sources | None = None
+
+    def among(self, cases: Sequence[Case], found: Mapping[str, Candidates]) -> Mapping[str, Relevance]:
+        """What is relevant to each case, given what was found for it.
+
+        Raises:
+            ExperimentError: Chunks that cannot be listed do not say where they are from.
+        """
+        if self.texts is not None:
+            return self.relevance
+        returned = {case.id: [hit.chunk for hit in found[case.id].chunks] for case in cases}
+        return resolve_returned(cases, returned, self.sources)
 
 
-def ground(golden: GoldenSet, retriever: QdrantRetriever) -> Grounds:
+def ground(golden: GoldenSet, retriever: Retriever, sources: Sources | None = None) -> Grounds:
     """Find the chunks that golden queries call relevant. No query is embedded or searched for.
+
+    Args:
+        golden: Golden queries.
+        retriever: Whose chunks are listed. Where they cannot be, evidence is looked for in the source pages.
+        sources: The source pages, None when not known.
 
     Raises:
         DatasetError: Evidence does not resolve; every fault is listed.
         StoreError: The collection cannot be read.
     """
+    if retriever.info is None:
+        if isinstance(sources, SourcePages):
+            check_evidence(golden.cases, sources, golden.places)
+        return Grounds(relevance={}, texts=None, sources=sources)
     urls, ids = evidence_urls(golden.cases), labelled_ids(golden.cases)
     chunks = retriever.chunks({"source_url": urls}) if urls else []
     chunks += _named(ids, retriever) if ids else []
@@ -47,7 +76,7 @@ def evaluate(
     config: ExperimentConfig,
     golden: GoldenSet,
     grounds: Grounds,
-    retriever: QdrantRetriever,
+    retriever: Retriever,
     sources: Sources | None,
     facts: Mapping[str, Any],
     progress: candidates.Progress,
@@ -72,34 +101,58 @@ def evaluate(
         [*config.metrics, *config.criteria], config.latency.concurrency, judged=config.judge.model is not None
     )
     gates.check_names(config.criteria, [*metrics, VERDICT_METRIC])
-    observed = observe(config, metrics, golden, retriever, grounds.relevance, progress)
-    judging = (
-        judge.judge(metrics, observed.observations, config.seed)
-        if judge and not llm_metrics.NAMES.isdisjoint(metrics)
-        else None
-    )
-    context = Context(
+    observed = observe(config, metrics, golden, retriever, grounds, progress)
+    judging = None
+    if judge and not NEED_A_JUDGE.isdisjoint(metrics):
+        judging = judge.judge(metrics, observed.observations, config.seed)
+        judging = judge.again(judging, metrics, observed.observations, config.seed)
+    context = with_trust(context_of(config, grounds, sources, judging), observed)
+    scores, summaries = score(metrics, observed, context)
+    return finish(config, observed, scores, summaries, context, facts)
+
+
+def context_of(config: ExperimentConfig, grounds: Grounds, sources: Sources | None, judging: Judging | None) -> Context:
+    """What metrics need besides what was observed."""
+    return Context(
         required=config.retriever.metadata.required,
         sources=sources,
         relevant_texts=grounds.texts,
         seed=config.seed,
         judging=judging,
     )
-    scores, summaries = score(metrics, observed, context)
+
+
+def with_trust(context: Context, observed: Observed) -> Context:
+    """The context with how far the judge can be trusted by what it said of these observations."""
+    if context.judging is None:
+        return context
+    return replace(context, trust=measure(context.judging, observed.observations, context.seed))
+
+
+def finish(
+    config: ExperimentConfig,
+    observed: Observed,
+    scores: Mapping[str, Mapping[str, Score]],
+    summaries: Sequence[Summary],
+    context: Context,
+    facts: Mapping[str, Any],
+) -> RunResult:
+    """A run out of its scores: the verdicts of its queries, and whether it meets its criteria."""
     serial = next((p for p in observed.latency if p.concurrency == 1), None)
     validation = validate(observed.observations, serial, context)
-    summaries.append(_pass_rate(validation))
+    whole = [*summaries, _pass_rate(validation)]
     return RunResult(
         name=config.name,
         config=dump(config),
         facts=facts,
         observed=observed,
         scores=scores,
-        summaries=summaries,
-        gates=gates.judge(config.criteria, summaries),
+        summaries=whole,
+        gates=gates.judge(config.criteria, whole),
         validation=validation,
-        notes=_notes(golden, observed, judging),
-        judging=judging,
+        notes=notes(observed, config.retriever.top_k, context.judging),
+        judging=context.judging,
+        trust=context.trust,
     )
 
 
@@ -107,12 +160,13 @@ def observe(
     config: ExperimentConfig,
     metrics: Collection[str],
     golden: GoldenSet,
-    retriever: QdrantRetriever,
-    relevance: Mapping[str, Relevance],
+    retriever: Retriever,
+    grounds: Grounds,
     progress: candidates.Progress,
 ) -> Observed:
     """Retrieve every case once at full depth; time single calls and repeat queries if a metric needs it."""
     found = candidates.collect(retriever, golden.cases, progress)
+    relevance = grounds.among(golden.cases, found)
     latency: tuple[LatencyPass, ...] = ()
     if any(name.startswith("latency/") for name in metrics):
         latency = candidates.measure_latency(
@@ -136,7 +190,13 @@ def observe(
         )
         for case in golden.cases
     )
-    return Observed(observations=observations, latency=latency, repetitions=repetitions)
+    return Observed(
+        observations=observations,
+        latency=latency,
+        repetitions=repetitions,
+        listed=retriever.info is not None,
+        retriever_notes=retriever.notes,
+    )
 
 
 def score(
@@ -156,7 +216,7 @@ def score(
     return scores, summaries
 
 
-def _named(ids: Sequence[str], retriever: QdrantRetriever) -> list[Chunk]:
+def _named(ids: Sequence[str], retriever: Retriever) -> list[Chunk]:
     """The chunks of those ids; where chunks have none of their own they are known by their point's."""
     found = retriever.chunks({"chunk_id": ids})
     rest = sorted({*ids} - {chunk.chunk_id for chunk in found})
@@ -168,22 +228,3 @@ def _pass_rate(validation: ValidationReport) -> Summary:
     return Summary(
         metric=VERDICT_METRIC, value=validation.pass_rate, ci_low=found.low, ci_high=found.high, n=validation.total
     )
-
-
-def _notes(golden: GoldenSet, observed: Observed, judging: Judging | None) -> list[str]:
-    notes = []
-    for kind, wanted in (("in-scope", True), ("out-of-scope", False)):
-        count = sum(case.in_scope == wanted for case in golden.cases)
-        if count == 0:
-            notes.append(f"the golden data holds no {kind} query: metrics over them have no value")
-    for timed in observed.latency:
-        if timed.differing:
-            notes.append(
-                f"at concurrency {timed.concurrency} the results of {len(timed.differing)} queries differ from "
-                f"the serial ones: {', '.join(timed.differing[:5])}"
-            )
-    if judging is None:
-        notes.append("there is no judge (judge.model): no LLM-graded metric was computed")
-    elif judging.incomplete:
-        notes.append(f"not everything was judged: {judging.incomplete}")
-    return notes

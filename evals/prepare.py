@@ -7,7 +7,7 @@ from retrievers.connection import describe, open_client
 from retrievers.embeddings import make_embeddings
 from retrievers.errors import CollectionNotFoundError
 from retrievers.indexing.chunking import CHUNKING_VERSION
-from retrievers.indexing.index import index_corpus, read_corpus
+from retrievers.indexing.index import IndexOptions, index_corpus, read_corpus
 
 
 def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: Callable[[str, int, int], None]) -> bool:
@@ -22,6 +22,8 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
         RetrievalError: Pages are broken, or the store cannot be opened.
     """
     retriever, folder = config.retriever, config.sources.dir
+    if retriever.python is not None and not retriever.names_collection:
+        return False
     if retriever.store.url or retriever.collection != config.index.collection or folder is None:
         return False
     corpus = read_corpus(folder, config.sources.base_url)
@@ -36,19 +38,13 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
             "pages_fingerprint": corpus.fingerprint,
             "max_tokens": config.index.max_tokens,
             "chunking": CHUNKING_VERSION,
+            "payload": retriever.metadata.layout,
         }
         if all(manifest.get(key) == value for key, value in fresh.items()):
             return False
         embeddings = make_embeddings(retriever.embedding, env)
-        index_corpus(
-            client,
-            retriever,
-            embeddings,
-            corpus,
-            max_tokens=config.index.max_tokens,
-            replace=True,
-            progress=progress,
-        )
+        options = IndexOptions(max_tokens=config.index.max_tokens, replace=True)
+        index_corpus(client, retriever, embeddings, corpus, options, progress)
         return True
     finally:
         client.close()

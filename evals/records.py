@@ -10,6 +10,7 @@ from retrievers.records import Candidates, RetrievedChunk
 
 if TYPE_CHECKING:
     from evals.judge.records import Judging
+    from evals.judge.trust import Trust
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,6 +31,8 @@ class Failure:
 Score = float | Unscored | Failure
 """A finite number, or why there is none. Never NaN, never a silent 0."""
 MAX_FAILED_SHARE = 0.05
+VERDICT_METRIC = "queries/pass_rate"
+"""The share of the queries whose outcome is SUCCESS."""
 Outcome = Literal["SUCCESS", "PARTIAL_SUCCESS", "FAILURE"]
 
 
@@ -53,8 +56,10 @@ class Observation:
         return tuple(dict.fromkeys(found.chunk.chunk_id for found in self.selection))
 
     @property
-    def top_score(self) -> float:
-        """The highest cosine before the threshold; 0 where the search found nothing."""
+    def top_score(self) -> float | None:
+        """The highest cosine before the threshold, 0 where the search found nothing; None for a retriever without."""
+        if self.candidates.no_cosine:
+            return None
         return max((c.scores["semantic"] for c in self.candidates.chunks), default=0.0)
 
 
@@ -81,21 +86,33 @@ class LatencyPass:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Repetition:
-    """A query asked again: whether ids and scores came out the same, by how much scores moved, and what explains it."""
+    """A query asked again: whether ids and scores came out the same, by how much scores moved, and what explains it.
+
+    Attributes:
+        max_score_delta: None for a retriever without scores.
+        cause: `unknown` for one that cannot search again with the first vector.
+    """
 
     query_id: str
     identical: bool
-    max_score_delta: float
-    cause: Literal["", "ties", "index", "embedding"] = ""
+    max_score_delta: float | None
+    cause: Literal["", "ties", "index", "embedding", "unknown"] = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """All that was observed in a run, from which every metric is computed."""
+    """All that was observed in a run, from which every metric is computed.
+
+    Attributes:
+        listed: Whether relevance is that of all chunks of a collection; else that of the chunks which came back.
+        retriever_notes: What a reader must know of the retriever.
+    """
 
     observations: tuple[Observation, ...]
     latency: tuple[LatencyPass, ...] = ()
     repetitions: tuple[Repetition, ...] = ()
+    listed: bool = True
+    retriever_notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -180,7 +197,7 @@ class RunResult:
         scores: Metric to case id to score, for the metrics that score queries.
         facts: Fingerprints, versions, commit, seed, times: what makes runs comparable.
         notes: What a reader must know beside the figures.
-        judging: What the judge said, None without a judge.
+        judging: What the judge said, None without a judge; `trust`, how far to trust it.
     """
 
     name: str
@@ -193,3 +210,4 @@ class RunResult:
     validation: ValidationReport
     notes: Sequence[str] = ()
     judging: "Judging | None" = None
+    trust: "Trust | None" = None

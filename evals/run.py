@@ -10,10 +10,9 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +33,7 @@ from retrievers.command import (
     set_up_logging,
     user_path,
 )
-from retrievers.config import dump
+from retrievers.config import RetrieverConfig, dump
 from retrievers.settings import (
     Layer,
     add_flags,
@@ -47,10 +46,12 @@ from retrievers.settings import (
 
 if TYPE_CHECKING:
     from evals.dataset.load import GoldenSet
+    from evals.grid.axes import Plan
+    from evals.grid.pipeline import GridResult
     from evals.judge.judge import Judge
     from evals.records import RunResult
     from evals.tracking import Tracker
-    from retrievers.retriever import QdrantRetriever
+    from retrievers.protocol import Retriever
 
 log = logging.getLogger("evals.run")  # not __main__, which no handler listens to
 EXPERIMENTS = Path(__file__).parent / "experiments"
@@ -59,10 +60,13 @@ EXIT_FAILED = 1
 
 @dataclass
 class Outcome:
-    """What is left to say after a run: where its report is, and why it is incomplete."""
+    """What is left to write and say: where reports go, why the run is incomplete, and the grid that it is a cell of."""
 
     report: Path | None = None
+    junit: Path | None = None
+    html: Path | None = None
     incomplete: str = ""
+    grid: "GridResult | None" = None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -84,6 +88,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--limit", dest="dataset.limit", default=argparse.SUPPRESS, metavar="N", help="at most N cases")
     made.add_argument("--ids", dest="dataset.ids", default=argparse.SUPPRESS, metavar="A,B", help="only these cases")
     made.add_argument("--output", type=user_path, metavar="FILE", help="where to write the JSON report")
+    made.add_argument(
+        "--junit", type=user_path, metavar="FILE", help="where to write criteria and queries as JUnit XML"
+    )
+    made.add_argument("--html", type=user_path, metavar="FILE", help="where to write the report as one HTML page")
     made.add_argument(
         "--export", type=user_path, metavar="FILE", help="write the retriever's settings for an application"
     )
@@ -139,35 +147,65 @@ def _run(
     from evals import facts, tracking
     from evals.dataset.load import load_golden
     from evals.errors import TrackingError
+    from evals.grid.heldout import load_held_out, measure_held_out
+    from evals.grid.pipeline import evaluate_grid, retrieve
     from evals.pipeline import evaluate, ground
 
     _check_metrics(config)
+    planned = _sweep(config)
     golden = load_golden(config.dataset)
+    unseen = load_held_out(config) if planned else None
     name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    outcome = Outcome(report=namespace.output)
+    outcome = Outcome(report=namespace.output, junit=namespace.junit, html=namespace.html)
     if config.tracking.enabled:
         if not config.tracking.uri:
             tracking.check_folder(tracking.FOLDER)
         outcome.report = outcome.report or _report_file(tracking.FOLDER / "reports", name)
-    for file in (outcome.report, namespace.export):
+    for file in (outcome.report, outcome.junit, outcome.html, namespace.export):
         check_writable(file)
     with progress_bar(shown=not namespace.quiet) as progress, _judge(config, env, progress) as judge:
-        retriever, sources = _open(config, env, progress)
-        with retriever:
-            grounds = ground(golden, retriever)
+        with _opened(config, planned, env, progress) as (retrievers, sources):
+            grounds = ground(golden, retrievers[0], sources)
             tracker = None
             if config.tracking.enabled:
                 try:
-                    tracker = tracking.start(config.tracking, name, dump(config))
+                    tracker = tracking.start(config.tracking, name, _parameters(config, retrievers[0]))
                 except TrackingError as error:
                     log.debug("MLflow failed", exc_info=True)
                     outcome.incomplete = str(error)
-            known = facts.gather(config, golden, retriever)
-            work = partial(evaluate, config, golden, grounds, retriever, sources, known, progress, judge)
+
+            def work() -> "RunResult":
+                known = facts.gather(config, golden, retrievers[0], judge.chat if judge else None)
+                if planned is None:
+                    return evaluate(config, golden, grounds, retrievers[0], sources, known, progress, judge)
+                found = retrieve(config, planned, golden, grounds, retrievers, progress)
+                grid = evaluate_grid(config, planned, found, grounds, sources, known, judge)
+                held = (
+                    measure_held_out(config, planned, grid, unseen, retrievers, sources, progress, judge)
+                    if unseen
+                    else None
+                )
+                outcome.grid = replace(grid, held_out=held)
+                if grid.choice is None:
+                    outcome.incomplete = outcome.incomplete or f"the cells are not ranked: {grid.ranking.reason}"
+                return grid.run
+
             result = _evaluate(work, golden, tracker, outcome)
-    if namespace.export:
-        write(namespace.export, yaml.safe_dump(_portable(config), sort_keys=False))
+    if namespace.export and (outcome.grid is None or outcome.grid.chosen is not None):
+        settings = config.retriever if outcome.grid is None else outcome.grid.settings
+        write(namespace.export, yaml.safe_dump(_portable(settings), sort_keys=False))
     return result, outcome
+
+
+def _sweep(config: ExperimentConfig) -> "Plan | None":
+    """The grid that the experiment asks for, checked; None for a single run."""
+    if not config.sweep.axes:
+        return None
+    from evals.grid.axes import plan
+    from evals.grid.pipeline import grid_metrics
+
+    grid_metrics(config)
+    return plan(config.retriever, config.sweep)
 
 
 def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[str, str]) -> int:
@@ -175,22 +213,23 @@ def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[
     from evals.planning import describe_plan
 
     _check_metrics(config)
+    planned = _sweep(config)
     golden = load_golden(config.dataset)
     with progress_bar(shown=not namespace.quiet) as progress, _judge(config, env, progress) as judge:
-        retriever, _ = _open(config, env, progress)
-        with retriever:
-            text = describe_plan(config, golden, retriever, judge, progress, width=_width())
+        with _opened(config, planned, env, progress) as (retrievers, _):
+            text = describe_plan(config, golden, retrievers, judge, progress, sweep=planned, width=_width())
     print_out(text.rstrip())
     return 0
 
 
 def _check_metrics(config: ExperimentConfig) -> None:
     from evals import gates
-    from evals.metrics import VERDICT_METRIC, choose
+    from evals.metrics import BY_NAME_ONLY, VERDICT_METRIC, choose
 
     judged = config.judge.model is not None
     choose(config.metrics, config.latency.concurrency, judged=judged)
-    gates.check_names(config.criteria, [*choose(["*"], config.latency.concurrency, judged=True), VERDICT_METRIC])
+    every = choose(["*", *BY_NAME_ONLY], config.latency.concurrency, judged=True)
+    gates.check_names(config.criteria, [*every, VERDICT_METRIC])
     choose([*config.criteria], config.latency.concurrency, judged=judged)
 
 
@@ -205,27 +244,45 @@ def _report_file(folder: Path, name: str) -> Path:
     return next(file for file in (folder / f"{one}.json" for one in names) if not file.exists())
 
 
-def _portable(config: ExperimentConfig) -> dict[str, Any]:
+def _portable(retriever: RetrieverConfig) -> dict[str, Any]:
     """The retriever's settings for another folder: where the embedded store is goes without saying only in this one."""
     from retrievers.connection import DEFAULT_PATH
 
-    settings = dump(config.retriever)
-    store = config.retriever.store
-    if not store.url and not store.path:
+    settings = dump(retriever)
+    store = retriever.store
+    if "store" in settings and not store.url and not store.path:
         settings["store"]["path"] = str(DEFAULT_PATH.absolute())
     return settings
 
 
-def _open(config: ExperimentConfig, env: Mapping[str, str], progress: Progress) -> tuple["QdrantRetriever", Any]:
+def _parameters(config: ExperimentConfig, retriever: "Retriever") -> dict[str, Any]:
+    """The settings, with the class that retrieves."""
+    settings = dump(config)
+    return {**settings, "retriever": {**settings["retriever"], "class": retriever.label}}
+
+
+@contextmanager
+def _opened(
+    config: ExperimentConfig, planned: "Plan | None", env: Mapping[str, str], progress: Progress
+) -> Iterator[tuple[list["Retriever"], Any]]:
+    """The retriever, or one for each variant of a sweep, and the source pages; closed at the end."""
     from evals.prepare import index_if_stale
     from evals.web_sources import open_sources
+    from retrievers import factory
     from retrievers.embeddings import make_embeddings
-    from retrievers.retriever import QdrantRetriever
+    from retrievers.opening import open_retriever
 
-    embeddings = make_embeddings(config.retriever.embedding, env)  # first, so that a missing key leaves nothing behind
+    embeddings = None  # before anything is indexed, so that a missing key or factory leaves nothing behind
+    if config.retriever.python is None:
+        embeddings = make_embeddings(config.retriever.embedding, env)
+    else:
+        factory.find(config.retriever.python, "python")
     index_if_stale(config, env, progress)
     sources = open_sources(config.sources)
-    return QdrantRetriever.open(config.retriever, env=env, embeddings=embeddings), sources
+    wanted = [config.retriever] if planned is None else [variant.settings for variant in planned.variants]
+    with ExitStack() as stack:
+        opened = [stack.enter_context(open_retriever(one, env=env, embeddings=embeddings)) for one in wanted]
+        yield opened, sources
 
 
 @contextmanager
@@ -272,15 +329,34 @@ def _evaluate(
 
 
 def _save(result: "RunResult", golden: "GoldenSet", tracker: "Tracker | None", outcome: Outcome) -> None:
+    from evals.grid.children import along_top_k, children, table
     from evals.report.document import document
     from evals.report.figures import draw
+    from evals.report.grid_document import grid_document
+    from evals.report.junit import junit
+    from evals.report.page import render_page
+    from evals.report.traces import traces
 
-    text = json.dumps(document(result), indent=2, ensure_ascii=False, allow_nan=False)
+    whole = document(result) | ({"grid": grid_document(outcome.grid)} if outcome.grid else {})
+    text = json.dumps(whole, indent=None if outcome.grid else 2, ensure_ascii=False, allow_nan=False)
     if outcome.report:
         write(outcome.report, text)
+    if outcome.junit:
+        write(outcome.junit, junit(result, _too_many_failures(result)))
+    if not (outcome.html or tracker):
+        return
+    pictures = draw(result, outcome.grid)
+    page = render_page(result, pictures, outcome.grid)
+    if outcome.html:
+        write(outcome.html, page)
     if tracker:
         settings = yaml.safe_dump(dict(result.config), sort_keys=False)
-        tracker.log(result, golden, {"report.json": text, "experiment.yaml": settings}, draw(result))
+        files = {"report.json": text, "report.html": page, "experiment.yaml": settings}
+        tracker.log(result, golden, files, {name: picture.figure for name, picture in pictures.items()})
+        if outcome.grid:
+            which = result.config["tracking"]["log_cells"]
+            tracker.log_grid(children(outcome.grid, which), table(outcome.grid.grid), along_top_k(outcome.grid))
+        tracker.log_traces(traces(result, result.config["tracking"]["traces"]))
 
 
 def _too_many_failures(result: "RunResult") -> str:
@@ -291,12 +367,17 @@ def _too_many_failures(result: "RunResult") -> str:
 
 
 def _show(result: "RunResult", outcome: Outcome, *, everything: bool) -> None:
+    from evals.report.grid_terminal import render_grid
     from evals.report.terminal import render
 
     color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    if outcome.grid:
+        print_out(render_grid(outcome.grid, width=_width(), color=color).rstrip() + "\n")
     print_out(render(result, width=_width(), color=color, everything=everything).rstrip())
     if outcome.report:
         print_out(f"Report: {outcome.report}")
+    if outcome.html:
+        print_out(f"Page: {outcome.html}")
 
 
 def _list_metrics() -> int:

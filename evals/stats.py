@@ -31,14 +31,19 @@ class Interval:
     note: str = ""
 
 
-def wilson(successes: float, n: int) -> Interval:
+def total(values: Sequence[float] | NDArray[np.float64]) -> float:
+    """The sum, added pairwise as numpy does: of one array it is the same to the last bit however it was computed."""
+    return float(np.add.reduce(np.ascontiguousarray(values, dtype=float)))
+
+
+def wilson(successes: float, n: float) -> Interval:
     """Wilson score interval of a proportion, within [0, 1].
 
     (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n), without continuity correction.
 
     Args:
         successes: How many of the `n` succeeded.
-        n: Trials; 0 has no interval.
+        n: Trials, or as many as they are worth; 0 has no interval.
     """
     if n == 0:
         return Interval(note="not computable: nothing was scored")

@@ -1,4 +1,7 @@
-"""Runs to MLflow. The only file that knows it; a run is begun before the work, so that a killed one shows as killed."""
+"""Runs to MLflow, which only this file and `tracked_{cells,runs,traces}` know.
+
+A run is begun before the work, so that a killed one shows as killed.
+"""
 
 import contextlib
 import logging
@@ -12,10 +15,16 @@ from evals.config import ExperimentConfig, TrackingConfig
 from evals.dataset.load import GoldenSet
 from evals.errors import TrackingError
 from evals.files import probe
+from evals.grid.children import Child
 from evals.records import RunResult, Summary
 from evals.report.document import rows
+from evals.report.judging import claim_lines, verdict_lines
 from evals.report.terminal import description
-from retrievers.errors import ConfigError, redacted
+from evals.report.traces import QueryTrace
+from evals.tracked_cells import log_cells
+from evals.tracked_traces import write_traces
+from retrievers.errors import ConfigError, RetrievalError, redacted
+from retrievers.present import score_text
 from retrievers.settings import flatten, tables
 
 if TYPE_CHECKING:
@@ -24,6 +33,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 FOLDER = Path("mlruns")
 MAX_PARAMETER = 6_000
+BATCH = 1_000
+"""Most metrics of one request."""
 SECONDS_FOR_SERVER = "10"
 
 
@@ -61,6 +72,45 @@ class Tracker:
                 _write_files(Path(folder), files, figures)
                 self.client.log_artifacts(self.run_id, folder)
             self.client.log_table(self.run_id, _table(result), "queries.json")
+
+    def log_grid(
+        self,
+        children: Sequence[Child],
+        table: Mapping[str, Sequence[Any]],
+        along: Mapping[str, Sequence[tuple[int, float]]],
+    ) -> None:
+        """Write a grid: its table, its metrics along top_k as steps, and runs below this one for some of its cells.
+
+        Args:
+            children: The cells that get a run of their own, with values only.
+            table: The whole grid by columns.
+            along: Metric to (top_k, mean); logged as `by_top_k/METRIC` with `step` = top_k.
+
+        Raises:
+            TrackingError: MLflow failed; what was written so far stays.
+        """
+        with _mlflow_errors(self.uri), _quiet():
+            from mlflow.entities import Metric
+
+            self.client.log_table(self.run_id, {name: list(values) for name, values in table.items()}, "grid.json")
+            now = _milliseconds()
+            steps = [
+                Metric(f"by_top_k/{name}", value, now, top_k)
+                for name, values in along.items()
+                for top_k, value in values
+            ]
+            for start in range(0, len(steps), BATCH):
+                self.client.log_batch(self.run_id, metrics=steps[start : start + BATCH])
+            log_cells(self.client, self.experiment_id, self.run_id, children)
+
+    def log_traces(self, traces: Sequence[QueryTrace]) -> None:
+        """Write queries as traces of this run, with their scores as assessments, and read them back.
+
+        Raises:
+            TrackingError: MLflow failed, or does not give back what was written.
+        """
+        with _mlflow_errors(self.uri), _quiet():
+            write_traces(self.client, self.experiment_id, self.run_id, traces)
 
     def end(self, status: str) -> None:
         """End the run as FINISHED, FAILED or KILLED; a tracker that cannot be reached is only logged."""
@@ -114,6 +164,20 @@ def start(config: TrackingConfig, name: str, settings: Mapping[str, Any]) -> Tra
             tracker.end("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
             raise
         return tracker
+
+
+@contextlib.contextmanager
+def connection(uri: str) -> Iterator["MlflowClient"]:
+    """A client of MLflow that prints nothing and whose errors are ours.
+
+    Raises:
+        TrackingError: MLflow failed within the block.
+    """
+    _set_environment()
+    with _mlflow_errors(uri), _quiet():
+        from mlflow import MlflowClient
+
+        yield MlflowClient(tracking_uri=uri)
 
 
 def local_uri(folder: Path) -> str:
@@ -184,18 +248,21 @@ def _parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tags(result: RunResult) -> dict[str, str]:
-    facts = result.facts
+    facts, collection = result.facts, result.facts["collection"] or {}
     tags = {
         "dataset.fingerprint": facts["dataset_fingerprint"],
-        "collection.fingerprint": facts["collection"]["fingerprint"],
-        "collection.points": facts["collection"]["points"],
+        "collection.fingerprint": collection.get("fingerprint"),
+        "collection.points": collection.get("points"),
         "code.commit": facts["commit"],
         "passed": all(gate.passed for gate in result.gates),
         "criteria.failed": ", ".join(gate.metric for gate in result.gates if not gate.passed) or "none",
     }
     tags["mlflow.note.content"] = description(result)
+    tags |= {"retriever": facts["retriever"], "relevance": facts["relevance"]}
+    judge = facts.get("judge") or {}
+    tags |= {f"judge.{name}": judge.get(name) for name in ("provider", "model", "fingerprint")}
     tags |= {f"version.{name}": value for name, value in facts["versions"].items()}
-    return {key: str(value) for key, value in tags.items()}
+    return {key: str(value) for key, value in tags.items() if value is not None}
 
 
 def _table(result: RunResult) -> dict[str, list[Any]]:
@@ -210,9 +277,11 @@ def _table(result: RunResult) -> dict[str, list[Any]]:
             "outcome": row["outcome"],
             "reasons": "; ".join(row["reasons"]),
             "top_score": row["top_score"],
-            "retrieved": "\n".join(f"{h['rank']}. {h['score']:.3f} {h['source']}" for h in row["retrieved"]),
+            "retrieved": "\n".join(f"{h['rank']}. {score_text(h['score'])} {h['source']}" for h in row["retrieved"]),
             "time_ms": row["time_ms"],
         }
+        if result.judging:
+            flat |= {"judge": "\n".join(verdict_lines(row)), "claims": "\n".join(claim_lines(row))}
         flat |= {name: _cell(row["scores"].get(name)) for name in names}
         for key, value in flat.items():
             columns.setdefault(key, []).append(value)
@@ -249,7 +318,7 @@ def _set_environment() -> None:
 def _mlflow_errors(uri: str) -> Iterator[None]:
     try:
         yield
-    except (ConfigError, KeyboardInterrupt):
+    except RetrievalError:
         raise
     except Exception as error:  # MLflow raises its own, SQLAlchemy's and requests' errors
         cause = redacted(next(iter(str(error).strip().splitlines()), ""))[:300]

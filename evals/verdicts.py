@@ -76,8 +76,9 @@ def content_relevance(observation: Observation) -> float:
 def _relevance_faults(observation: Observation) -> list[str]:
     case, returned = observation.case, observation.selection
     if not case.in_scope:
-        best = returned[0].score if returned else 0.0
-        return [f"out of scope, but {len(returned)} chunks were returned (best score {best:.3f})"] if returned else []
+        best = returned[0].score if returned else None
+        said = "" if best is None else f" (best score {best:.3f})"
+        return [f"out of scope, but {len(returned)} chunks were returned{said}"] if returned else []
     faults = []
     if len(returned) < case.min_results:
         faults.append(f"returned {len(returned)} chunks, expected at least {case.min_results}")

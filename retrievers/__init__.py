@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from retrievers.config import RetrieverConfig
     from retrievers.errors import RetrievalError
+    from retrievers.opening import open_retriever
     from retrievers.records import Candidates, Chunk, Confidence, RetrievalSession, RetrievedChunk, StageTimings
     from retrievers.retriever import QdrantRetriever
 
@@ -22,8 +23,14 @@ __all__ = [
     "RetrievedChunk",
     "RetrieverConfig",
     "StageTimings",
+    "open_retriever",
 ]
-_HOMES = {"QdrantRetriever": "retriever", "RetrieverConfig": "config", "RetrievalError": "errors"}
+_HOMES = {
+    "QdrantRetriever": "retriever",
+    "RetrieverConfig": "config",
+    "RetrievalError": "errors",
+    "open_retriever": "opening",
+}
 
 
 def __getattr__(name: str) -> Any:

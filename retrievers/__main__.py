@@ -19,6 +19,7 @@ from retrievers.command import (
     user_path,
 )
 from retrievers.config import RetrieverConfig
+from retrievers.errors import ConfigError
 from retrievers.settings import Layer, add_flags, build, environment, environment_layer, file_layer, flag_layer, flatten
 
 MIN_TOKENS, MAX_TOKENS = 16, 4096
@@ -79,16 +80,21 @@ def _run(namespace: argparse.Namespace) -> int:
     if namespace.command == "index" and not any("collection" in dict(flatten(layer.values)) for layer in layers):
         layers.insert(0, Layer(label="the folder's name", values={"collection": default_collection(namespace.folder)}))
     config = build(RetrieverConfig, layers)
+    if config.python is not None and namespace.command != "search":
+        raise ConfigError(
+            f"python: {namespace.command} works on a collection, not on {config.python!r}; leave python out"
+        )
     command = {"search": _search, "index": _index, "inspect": _inspect}[namespace.command]
     return command(namespace, config, env)
 
 
 def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
+    from retrievers.opening import open_retriever
     from retrievers.present import session_json, session_text
-    from retrievers.retriever import QdrantRetriever, check_query
+    from retrievers.query import check_query
 
     check_query(namespace.query)
-    with QdrantRetriever.open(config, env=env) as retriever:
+    with open_retriever(config, env=env) as retriever:
         session = retriever.search(namespace.query)
     if session.status != "success":
         print_error(f"error: {session.error}")
@@ -97,30 +103,24 @@ def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
         shown = session_json(session, include_metadata=config.include_metadata)
         print_out(json.dumps(shown, indent=2, ensure_ascii=False))
     else:
-        print_out(session_text(session, verbose=namespace.verbose))
+        print_out(session_text(session, verbose=namespace.verbose, include_metadata=config.include_metadata))
     return 0
 
 
 def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
     from retrievers.connection import location, open_client
     from retrievers.embeddings import make_embeddings
-    from retrievers.indexing.index import index_corpus, read_corpus
+    from retrievers.indexing.index import IndexOptions, index_corpus, read_corpus
 
+    options = IndexOptions(
+        max_tokens=namespace.max_tokens, skip_broken=namespace.skip_broken, replace=namespace.replace
+    )
     corpus = read_corpus(namespace.folder, namespace.base_url)
     embeddings = make_embeddings(config.embedding, env)
     client = open_client(config.store, env, create=True)
     try:
         with progress_bar(shown=not namespace.quiet) as progress:
-            report = index_corpus(
-                client,
-                config,
-                embeddings,
-                corpus,
-                max_tokens=namespace.max_tokens,
-                skip_broken=namespace.skip_broken,
-                replace=namespace.replace,
-                progress=progress,
-            )
+            report = index_corpus(client, config, embeddings, corpus, options, progress)
     finally:
         client.close()
     for fault in report.skipped:

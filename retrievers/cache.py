@@ -103,13 +103,20 @@ class EmbeddingCache:
 
 
 class ResultCache(Generic[Value]):
-    """The latest results in memory; all of them are dropped when the collection's version changes."""
+    """The latest results in memory, each with the version that the collection had before it was searched for.
 
-    def __init__(self, size: int, version: Hashable) -> None:
-        self._size = size
+    Args:
+        size: How many are kept; the one not used for longest makes room.
+        ttl_s: Seconds they are kept at most; None for as long as the version is the same.
+        clock: Tells the time in seconds.
+    """
+
+    def __init__(self, size: int, ttl_s: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.size = size
+        self._ttl_s = ttl_s
+        self._clock = clock
         self._lock = threading.Lock()
-        self._entries: OrderedDict[Hashable, Value] = OrderedDict()
-        self._version = version
+        self._entries: OrderedDict[Hashable, tuple[Value, Hashable, float]] = OrderedDict()
         self._hits = self._misses = 0
 
     @property
@@ -117,36 +124,29 @@ class ResultCache(Generic[Value]):
         """How often it was asked, and how often it knew."""
         return CacheStats(hits=self._hits, misses=self._misses)
 
-    def get(self, key: Hashable, version: Callable[[], Hashable]) -> Value | None:
-        """The result of a key, if the collection still has the version that it had; asked only when there is one."""
+    def get(self, key: Hashable, version: Hashable) -> Value | None:
+        """The result of a key, if it is of this version and young enough; one that is not is dropped."""
         with self._lock:
-            if key in self._entries and (now := version()) != self._version:
-                self._entries.clear()
-                self._version = now
-            found = self._entries.get(key)
-            self._hits += found is not None
-            self._misses += found is None
-            if found is not None:
+            value, of, born = self._entries.get(key, (None, None, 0.0))
+            if value is not None and (of != version or self._is_old(born)):
+                del self._entries[key]
+                value = None
+            self._hits += value is not None
+            self._misses += value is None
+            if value is not None:
                 self._entries.move_to_end(key)
-            return found
-
-    @property
-    def version(self) -> Hashable:
-        """The version last seen."""
-        return self._version
+            return value
 
     def put(self, key: Hashable, value: Value, version: Hashable) -> None:
-        """Keep a result, as of the version last seen before it was searched for.
-
-        Should the collection have changed since, `get` will find out; if it has found out already, nothing is kept.
-        """
+        """Keep a result, as of the version that was read before it was searched for."""
         with self._lock:
-            if version != self._version:
-                return
-            self._entries[key] = value
+            self._entries[key] = (value, version, self._clock())
             self._entries.move_to_end(key)
-            while len(self._entries) > self._size:
+            while len(self._entries) > self.size:
                 self._entries.popitem(last=False)
+
+    def _is_old(self, born: float) -> bool:
+        return self._ttl_s is not None and self._clock() - born > self._ttl_s
 
 
 def open_embedding_cache(config: CacheConfig, provider: str, env: Mapping[str, str]) -> EmbeddingCache | None:

@@ -19,7 +19,7 @@ EXIT_USER_ERROR = 2
 EXIT_INCOMPLETE = 3
 EXIT_INTERRUPTED = 130
 LOG_FIELDS = ("query", "query_id", "stage", "collection", "attempt")
-TOLD = ("retrievers.retriever",)
+TOLD = ("retrievers.retriever", "retrievers.foreign.adapter")
 """Loggers whose errors reach the user as the message that their command ends with."""
 log = logging.getLogger(__name__)
 

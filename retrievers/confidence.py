@@ -1,25 +1,36 @@
 """How sure a result looks, what to warn of, what to suggest. Pure; rules of thumb from the scores alone."""
 
 from collections.abc import Sequence
-from statistics import fmean, pstdev
+from math import sqrt
+from statistics import fmean
 
 from retrievers.records import Confidence, RetrievedChunk
-from retrievers.selection import Selection
+from retrievers.selection import Decisive, Selection, decisive
 
 HIGH_MARGIN = 0.25
 """A best score this far above the threshold (as a share of what is left up to 1) counts as clearly above it."""
 
 
-def confidence(chunks: Sequence[RetrievedChunk], top_k: int, threshold: float) -> Confidence:
-    """Judge a result by its cosine scores.
+def confidence(
+    chunks: Sequence[RetrievedChunk], top_k: int, threshold: float, *, on: Decisive = "semantic"
+) -> Confidence:
+    """Judge a result by the scores that decided on it: those which the threshold read.
 
     High: the best chunk is clearly above the threshold (by a quarter of the way to 1) and at least half of `top_k` came
     back. Medium: one of the two holds. Low: neither. None: nothing came back. It is a hint for a reader, not a
     probability: how often such results are right is what `evals.run` measures.
+
+    Args:
+        chunks: The result.
+        top_k: How many were asked for.
+        threshold: The least score.
+        on: Which score it was compared with.
     """
-    scores = [chunk.scores["semantic"] for chunk in chunks]
+    scores = [decisive(chunk, on) for chunk in chunks]
+    scale = "cosine" if on == "semantic" or not chunks else chunks[0].score_scale
     if not scores:
         return Confidence(
+            scale=scale,
             average=None,
             minimum=None,
             maximum=None,
@@ -28,18 +39,19 @@ def confidence(chunks: Sequence[RetrievedChunk], top_k: int, threshold: float) -
             level="none",
             reason="nothing was found",
         )
-    coverage = len(scores) / top_k
+    average, coverage = fmean(scores), len(scores) / top_k
     best, clear = max(scores), threshold + HIGH_MARGIN * (1 - threshold)
     signs = [best >= clear, coverage >= 0.5]
     reasons = [
-        f"best score {best:.2f} {'≥' if signs[0] else '<'} {clear:.2f}",
+        f"best {scale} score {best:.2f} {'≥' if signs[0] else '<'} {clear:.2f}",
         f"{len(scores)} of {top_k} places filled",
     ]
     return Confidence(
-        average=fmean(scores),
+        scale=scale,
+        average=average,
         minimum=min(scores),
         maximum=best,
-        deviation=pstdev(scores),
+        deviation=sqrt(fmean((score - average) ** 2 for score in scores)),
         coverage=coverage,
         level=("low", "medium", "high")[sum(signs)],
         reason=", ".join(reasons),

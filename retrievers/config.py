@@ -5,7 +5,15 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from retrievers.errors import ConfigError, nearest
 from retrievers.filters import parse
@@ -19,6 +27,10 @@ REQUIRED_METADATA = ("source_url", "title", "section_path", "chunk_index", "tota
 TABLE: dict[str, Any] = {"table": True}
 """Marks a setting whose mapping has keys of the user's own: taken whole, and replaced whole by a higher layer."""
 DEFAULT_LANGUAGE = "english"
+FOREIGN_SETTINGS = (
+    "python", "store", "collection", "metadata", "top_k", "threshold", "candidates", "include_metadata",
+)  # fmt: skip
+"""What can be said of a retriever that is not ours (`python`); all else is settled inside of it."""
 ALWAYS_THERE = ("point_id", "text", "chunk_text_preview")
 
 Threshold = Annotated[float, Field(ge=0, le=1)]
@@ -145,6 +157,19 @@ class MetadataConfig(Settings):
     map: Mapping[str, str] = Field(default_factory=dict, description="field name: payload key, where they differ")
     required: tuple[str, ...] = Field(REQUIRED_METADATA, description="fields that every chunk must have")
 
+    @property
+    def layout(self) -> dict[str, Any]:
+        """Under which payload keys text and fields are, as a collection that `retrievers index` made records it."""
+        moved = {name: key for name, key in self.map.items() if key != name}
+        return {"text_key": self.text_key, "nested_under": self.nested_under, "map": moved}
+
+    def unread(self, layout: Mapping[str, Any]) -> dict[str, Any]:
+        """What of a recorded layout these settings would miss; a field that `map` names is on purpose read there."""
+        own = self.layout
+        missed = {key: layout[key] for key in ("text_key", "nested_under") if layout[key] != own[key]}
+        moved = {n: key for n, key in layout["map"].items() if n not in self.map and ALIASES.get(key) != n}
+        return missed | ({"map": moved} if moved else {})
+
     @field_validator("map")
     @classmethod
     def _canonical_keys(cls, mapping: Mapping[str, str]) -> Mapping[str, str]:
@@ -162,6 +187,9 @@ class KeywordConfig(Settings):
     Attributes:
         synonyms: Term or phrase to further terms that are searched along when it occurs in a query.
         synonym_weight: Their weight, where a term of the query itself weighs 1.
+        expansion: `terms`: they join the query's own terms. `list`: the query so expanded is searched for by itself,
+            and reciprocal rank fusion takes what it finds as a third list, of `synonym_weight` times the weight of the
+            keyword list, which is then that of the query's own terms. A query without a synonym has no such list.
     """
 
     vector_name: str = Field("bm25", min_length=1, description="name of the sparse vector in the collection")
@@ -173,6 +201,9 @@ class KeywordConfig(Settings):
         default_factory=dict, description="term: [terms searched along]", json_schema_extra=TABLE
     )
     synonym_weight: float = Field(0.5, gt=0, lt=1, description="weight of a synonym; the query's own terms weigh 1")
+    expansion: Literal["terms", "list"] = Field(
+        "terms", description="synonyms join the query's terms, or make a third list for rrf"
+    )
 
     @field_validator("language")
     @classmethod
@@ -195,12 +226,17 @@ class CacheConfig(Settings):
 
     Attributes:
         embeddings: `auto` keeps those of hosted models; a local one is faster than a file, or not known by its name.
+        results: Those of an embedded store are dropped when it changes.
+        results_ttl_s: A server does not tell of every change, so its results are kept only for as long as is set here.
     """
 
     embeddings: Literal["auto", "on", "off"] = Field("auto", description="keep query vectors on disk: auto, on or off")
     path: Path | None = Field(None, description="file of the query vectors; in the user's cache folder if left out")
     ttl_s: float = Field(3600.0, gt=0, description="seconds a query vector is kept")
     results: int = Field(256, ge=0, le=100_000, description="how many results are kept in memory; 0 for none")
+    results_ttl_s: float = Field(
+        0.0, ge=0, le=86_400, description="seconds a result from a server is kept, changed or not; 0 for not at all"
+    )
 
 
 class CrossEncoderConfig(ModelConfig):
@@ -216,7 +252,11 @@ class CrossEncoderConfig(ModelConfig):
 class RetrieverConfig(Settings):
     """All that decides what a query gets back.
 
+    With `python` the retriever is the user's own, and only `FOREIGN_SETTINGS` may be given: `store` and `collection`
+    then name where its chunks are listed, and a threshold is in force only where one is given.
+
     Attributes:
+        python: `module:factory` of a LangChain `BaseRetriever` or `QdrantVectorStore`, called without arguments.
         candidates: How deep the search goes before threshold and cut; `top_k` may not exceed it.
         threshold: Least score of a returned chunk, 0 to 1: of its cosine similarity, whatever the mode, unless
             `threshold_on` is `final`.
@@ -229,6 +269,7 @@ class RetrieverConfig(Settings):
         trust_embedding: Skip the check that a collection without a recorded model was embedded by the configured one.
     """
 
+    python: str | None = Field(None, description="a LangChain retriever of your own, as module:factory")
     store: StoreConfig = Field(default_factory=lambda: StoreConfig.model_validate({}), description="where")
     collection: str = Field("physical_ai_handbook", min_length=1, max_length=255, description="name of the collection")
     embedding: EmbeddingConfig = Field(default_factory=lambda: EmbeddingConfig.model_validate({}), description="model")
@@ -272,6 +313,40 @@ class RetrieverConfig(Settings):
             raise ValueError('expected a name without < > : " / \\ | ? * and line breaks')
         return name
 
+    @field_validator("python")
+    @classmethod
+    def _names_a_factory(cls, target: str | None) -> str | None:
+        if target is not None and not all(part.strip() for part in target.partition(":")):
+            raise ValueError("expected 'module:factory'")
+        return target
+
+    @model_validator(mode="after")
+    def _foreign_settings(self) -> Self:
+        if self.python is None:
+            return self
+        idle = [name for name in type(self).model_fields if name in self.model_fields_set - {*FOREIGN_SETTINGS}]
+        if idle:
+            raise ValueError(
+                f"{', '.join(idle)} cannot be set for python {self.python!r}, which settles them by itself; leave "
+                f"{'them' if len(idle) > 1 else 'it'} out, or leave out python to evaluate QdrantRetriever"
+            )
+        if "store" in self.model_fields_set and "collection" not in self.model_fields_set:
+            raise ValueError(
+                f"store names no collection; name the one that python {self.python!r} reads from, so that its chunks "
+                "can be listed, or leave store out"
+            )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _in_force(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What is in force: of a retriever that is not ours, no setting that it does not read."""
+        plain: dict[str, Any] = handler(self)
+        if self.python is None:
+            return plain
+        idle = {"threshold"} - self.model_fields_set | (set() if self.names_collection else {"store", "collection"})
+        known = {*FOREIGN_SETTINGS} - idle
+        return {name: value for name, value in plain.items() if name in known}
+
     @model_validator(mode="after")
     def _depth_holds_top_k(self) -> Self:
         if self.top_k > self.candidates:
@@ -294,6 +369,17 @@ class RetrieverConfig(Settings):
     def _rerank_fits_mode(self) -> Self:
         if self.rerank == "rrf" and self.mode != "hybrid":
             raise ValueError(f"rerank 'rrf' fuses two searches and needs mode 'hybrid', got mode {self.mode!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _expansion_has_lists_to_join(self) -> Self:
+        if self.keyword.expansion == "list" and (self.mode != "hybrid" or self.used_fusion != "rrf"):
+            raise ValueError(
+                "keyword.expansion 'list' is a third list of reciprocal rank fusion and needs mode 'hybrid' with "
+                f"rerank 'rrf' or fusion 'rrf', got mode {self.mode!r} with fusion {self.used_fusion!r}"
+            )
+        if self.keyword.expansion == "list" and not self.keyword.synonyms:
+            raise ValueError("keyword.expansion 'list' searches for synonyms, but keyword.synonyms names none")
         return self
 
     @model_validator(mode="after")
@@ -328,6 +414,16 @@ class RetrieverConfig(Settings):
         return None if name is None else _known(name, METADATA_FIELDS)
 
     @property
+    def names_collection(self) -> bool:
+        """Whether a collection is named beside a retriever that is not ours."""
+        return self.python is not None and "collection" in self.model_fields_set
+
+    @property
+    def used_threshold(self) -> float | None:
+        """The threshold in force: of a retriever that is not ours the one that is given, if any."""
+        return self.threshold if self.python is None or "threshold" in self.model_fields_set else None
+
+    @property
     def used_fusion(self) -> Fusion:
         """The fusion in force: reranking by rrf is fusion by rrf."""
         return "rrf" if self.rerank == "rrf" else self.fusion
@@ -352,7 +448,7 @@ def _known(name: str, fields: Sequence[str]) -> str:
 def dump(settings: BaseModel) -> dict[str, Any]:
     """The settings as plain JSON values, paths absolute, so that they mean the same in any folder."""
     plain = settings.model_dump(mode="json")
-    return {name: _absolute(value, plain[name]) for name, value in settings}
+    return {name: _absolute(value, plain[name]) for name, value in settings if name in plain}
 
 
 def _absolute(value: Any, plain: Any) -> Any:

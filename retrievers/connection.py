@@ -15,7 +15,7 @@ from langchain_core.embeddings import Embeddings
 from pydantic import ValidationError
 
 from retrievers import faults
-from retrievers.config import RetrieverConfig, StoreConfig
+from retrievers.config import MetadataConfig, RetrieverConfig, StoreConfig
 from retrievers.errors import (
     CollectionNotFoundError,
     CollectionStateError,
@@ -48,8 +48,8 @@ class CollectionInfo:
 
     Attributes:
         points: How many points it holds.
-        dimension: Length of the vector that will be searched.
-        distance: Its distance, lower case.
+        dimension: Length of the vector that will be searched; 0 where there is no dense one of that name.
+        distance: Its distance, lower case; empty where there is none.
         vectors: Every named vector with its length ('' is the unnamed one).
         without_idf: Those of the sparse vectors whose scores the store does not weigh by how rare a term is.
         manifest: What `retrievers index` recorded: embedding model, state, fingerprint of the pages; empty otherwise.
@@ -168,7 +168,24 @@ def all_or_nothing(client: Any, collection: str) -> Iterator[None]:
 
 
 def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
-    """Read what the collection says of itself.
+    """Read what the collection says of itself, and make sure that it has the vector to be searched.
+
+    Raises:
+        CollectionNotFoundError: There is none of that name; the nearest names are given.
+        EmbeddingMismatchError: It has no dense vector of the configured name.
+        StoreError: The store cannot be asked.
+    """
+    info = read_info(client, config)
+    if config.vector_name not in info.vectors:
+        have = ", ".join(map(repr, info.vectors)) or "none"
+        raise EmbeddingMismatchError(
+            f"collection {info.name!r} has no dense vector {config.vector_name!r}: it has {have}; set vector_name"
+        )
+    return info
+
+
+def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
+    """Read what the collection says of itself, whatever vectors it has.
 
     Raises:
         CollectionNotFoundError: There is none of that name; the nearest names are given.
@@ -189,16 +206,11 @@ def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
     dense = params.vectors if isinstance(params.vectors, dict) else {"": params.vectors} if params.vectors else {}
     vectors = {key: value for key, value in dense.items() if value is not None}
     chosen = vectors.get(config.vector_name)
-    if chosen is None:
-        have = ", ".join(map(repr, vectors)) or "none"
-        raise EmbeddingMismatchError(
-            f"collection {name!r} has no dense vector {config.vector_name!r}: it has {have}; set vector_name"
-        )
     return CollectionInfo(
         name=name,
         points=count,
-        dimension=chosen.size,
-        distance=str(chosen.distance.value).lower(),
+        dimension=chosen.size if chosen else 0,
+        distance=str(chosen.distance.value).lower() if chosen else "",
         vectors={key: value.size for key, value in vectors.items()},
         sparse_vectors=tuple(params.sparse_vectors or ()),
         without_idf=tuple(name for name, sparse in (params.sparse_vectors or {}).items() if sparse.modifier != "idf"),
@@ -227,6 +239,7 @@ def check_collection(
         raise CollectionStateError(
             f"collection {info.name!r} uses the {info.distance} distance; expected cosine, which the threshold reads"
         )
+    _check_layout(config.metadata, info)
     _check_keyword_side(config, info)
     wanted = {"provider": config.embedding.provider, "model": config.embedding.resolved_model}
     recorded = info.manifest.get("embedding")
@@ -240,6 +253,16 @@ def check_collection(
             )
     elif not config.trust_embedding:
         _check_by_example(client, config, embeddings, info)
+
+
+def _check_layout(config: MetadataConfig, info: CollectionInfo) -> None:
+    other = config.unread(info.manifest.get("payload") or config.layout)
+    if other:
+        raise CollectionStateError(
+            f"collection {info.name!r} was indexed under other payload keys; expected "
+            f"{', '.join(f'metadata.{key}: {value!r}' for key, value in other.items())}; set that, or index the pages "
+            "again with the keys that are set (python -m retrievers index DIR)"
+        )
 
 
 def _check_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> None:

@@ -8,7 +8,6 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +17,8 @@ from pydantic.warnings import PydanticDeprecationWarning
 from retrievers import faults, retry
 from retrievers.config import EmbeddingConfig
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, RetrievalError
+from retrievers.factory import build
+from retrievers.faults import cause
 from retrievers.settings import api_key
 
 log = logging.getLogger(__name__)
@@ -213,43 +214,10 @@ def required_key(env: Mapping[str, str], name: str, provider: str, otherwise: st
 
 
 def _from_python(target: str) -> Embeddings:
-    module, _, name = target.partition(":")
-    try:
-        built = getattr(import_module(module), name)()
-    except Exception as error:  # the user's own code may raise anything
-        raise ConfigError(f"embedding.model {target!r} cannot be loaded: {cause(error)}") from error
+    built = build(target, "embedding.model")
     if not isinstance(built, Embeddings):
         raise ConfigError(f"embedding.model {target!r}: expected a LangChain Embeddings, got {type(built).__name__}")
     return built
-
-
-def cause(error: BaseException, settings: str = "embedding") -> str:
-    """What a provider's error comes to in one line: its type, status and remedy or message.
-
-    Args:
-        error: What the provider's library raised.
-        settings: The group of settings that the provider is configured by.
-    """
-    status = getattr(error, "status_code", None)
-    hint = {
-        200: f"the answer is not the provider's; is {settings}.base_url right?",
-        401: "the API key was refused",
-        403: "the API key may not do this",
-        429: "the rate limit was hit",
-    }
-    if isinstance(status, int):
-        body = getattr(error, "body", None)
-        detail = hint.get(status) or _one_line(body.get("message", "") if isinstance(body, Mapping) else "")
-    elif "timeout" in type(error).__name__.lower():
-        detail = f"no answer in time; {settings}.timeout_s sets how long to wait"
-    else:
-        detail = _one_line(error)
-    parts = [type(error).__name__, f"status {status}" if status else "", detail]
-    return ", ".join(part for part in parts if part)
-
-
-def _one_line(said: object) -> str:
-    return str(said).strip().split("\n")[0][:200]
 
 
 @contextmanager

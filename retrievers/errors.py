@@ -6,6 +6,7 @@ RetrievalError
 ├── EmbeddingError               the embedding model failed
 │   └── MissingKeyError          its API key is not in the environment
 ├── RerankError                  the reranker failed
+├── ForeignRetrieverError        the user's own retriever failed, or returned what is no document
 ├── SearchTimeoutError           a search did not end before its deadline
 ├── StoreError                   the vector store failed
 │   ├── StoreUnreachableError    nothing answers at the URL, or the folder does not exist
@@ -13,7 +14,8 @@ RetrievalError
 │   ├── StoreTimeoutError        the store did not answer in time
 │   ├── StoreUnsupportedError    the embedded engine cannot do what was asked
 │   ├── CollectionNotFoundError  the store has no such collection
-│   ├── CollectionStateError     the collection is unfinished, or not ours to write to
+│   ├── CollectionStateError     the collection is unfinished, lacks a vector, or is not ours to write to
+│   ├── CollectionChangedError   the collection was written to during a search
 │   └── EmbeddingMismatchError   the collection holds vectors of another model or dimension
 └── IndexingError                pages cannot be indexed; every fault is listed
 """
@@ -73,6 +75,10 @@ class RerankError(RetrievalError):
     """The reranker failed or returned something unusable."""
 
 
+class ForeignRetrieverError(RetrievalError):
+    """The user's own retriever failed, or returned something that is no usable document."""
+
+
 class SearchTimeoutError(RetrievalError):
     """A search did not end before its deadline (`timeout_s`), whatever stage it was in."""
 
@@ -106,7 +112,11 @@ class CollectionNotFoundError(StoreError):
 
 
 class CollectionStateError(StoreError):
-    """The collection is unfinished, or was not made by `retrievers index` and must not be written to."""
+    """The collection is unfinished or lacks a vector, or was not made by `retrievers index` and is not written to."""
+
+
+class CollectionChangedError(StoreError):
+    """The collection was written to during a search: what was found is no longer there."""
 
 
 class EmbeddingMismatchError(StoreError):

@@ -26,7 +26,7 @@ def is_transient(error: BaseException) -> bool:
     if isinstance(error, httpx.TimeoutException):
         return True
     passing = (httpx.ConnectError, httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
-    return isinstance(error, passing) and not any(_lasts(cause) for cause in causes(error))
+    return isinstance(error, passing) and not any(lasts(cause) for cause in causes(error))
 
 
 def is_untrusted(error: BaseException) -> bool:
@@ -57,6 +57,35 @@ def retry_after_s(headers: Any) -> float | None:
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
+def cause(error: BaseException, settings: str = "embedding") -> str:
+    """What a provider's error comes to in one line: its type, status and remedy or message.
+
+    Args:
+        error: What the provider's library raised.
+        settings: The group of settings that the provider is configured by.
+    """
+    status = getattr(error, "status_code", None)
+    hint = {
+        200: f"the answer is not the provider's; is {settings}.base_url right?",
+        401: "the API key was refused",
+        403: "the API key may not do this",
+        429: "the rate limit was hit",
+    }
+    if isinstance(status, int):
+        body = getattr(error, "body", None)
+        detail = hint.get(status) or _one_line(body.get("message", "") if isinstance(body, Mapping) else "")
+    elif "timeout" in type(error).__name__.lower():
+        detail = f"no answer in time; {settings}.timeout_s sets how long to wait"
+    else:
+        detail = _one_line(error)
+    parts = [type(error).__name__, f"status {status}" if status else "", detail]
+    return ", ".join(part for part in parts if part)
+
+
+def _one_line(said: object) -> str:
+    return str(said).strip().split("\n")[0][:200]
+
+
 def _until(date: str) -> float | None:
     try:
         moment = parsedate_to_datetime(date)
@@ -75,8 +104,8 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _lasts(error: BaseException) -> bool:
-    """A host that does not exist, and all that is wrong with TLS but a connection that ended in its handshake."""
+def lasts(error: BaseException) -> bool:
+    """Whether it is a host that does not exist, or anything wrong with TLS but a connection ended in its handshake."""
     if isinstance(error, socket.gaierror):
         return error.errno != socket.EAI_AGAIN
     return isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)

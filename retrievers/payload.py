@@ -11,6 +11,7 @@ DERIVED_FIELDS = ("chunk_text_preview",)
 _NAMES = {
     name: (name, *(alias for alias, canonical in ALIASES.items() if canonical == name)) for name in METADATA_FIELDS
 }
+_ALIASES = {name: names[1:] for name, names in _NAMES.items() if len(names) > 1}
 
 
 def to_metadata(chunk: Chunk) -> dict[str, Any]:
@@ -26,12 +27,11 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
     """
     payload = payload or {}
     text = payload.get(config.text_key)
-    nested = payload.get(config.nested_under) if config.nested_under else payload
-    metadata: Mapping[str, Any] = nested if isinstance(nested, Mapping) else {}
+    metadata = _metadata(payload, config)
     values: dict[str, Any] = {}
     problems: list[str] = []
     for name, kind in _KINDS.items():
-        raw = _find(metadata, config.map.get(name), _NAMES[name])
+        raw = _find(metadata, name, config.map)
         if raw is None:
             continue
         value = kind.read(raw)
@@ -43,6 +43,12 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
         problems.append(f"text: expected text under payload key {config.text_key!r}, got {text!r}")
     values.setdefault("chunk_id", str(point_id))
     return Chunk(point_id=str(point_id), text=text if isinstance(text, str) else "", problems=tuple(problems), **values)
+
+
+def chunk_id(point_id: str, payload: Mapping[str, Any] | None, config: MetadataConfig) -> str:
+    """The `chunk_id` that `to_chunk` would give, without reading the rest."""
+    raw = _find(_metadata(payload or {}, config), "chunk_id", config.map)
+    return _identifier(raw) or point_id
 
 
 def payload_keys(name: str, config: MetadataConfig) -> tuple[str, ...]:
@@ -85,10 +91,18 @@ def _texts(raw: Any) -> tuple[str, ...] | None:
     return tuple(raw) if isinstance(raw, list | tuple) and all(isinstance(item, str) for item in raw) else None
 
 
-def _find(metadata: Mapping[str, Any], mapped: str | None, names: tuple[str, ...]) -> Any:
-    if mapped is not None:
-        return metadata.get(mapped)
-    return next((metadata[name] for name in names if metadata.get(name) is not None), None)
+def _metadata(payload: Mapping[str, Any], config: MetadataConfig) -> Mapping[str, Any]:
+    nested = payload.get(config.nested_under) if config.nested_under else payload
+    return nested if isinstance(nested, Mapping) else {}
+
+
+def _find(metadata: Mapping[str, Any], name: str, renamed: Mapping[str, str]) -> Any:
+    if name in renamed:
+        return metadata.get(renamed[name])
+    raw = metadata.get(name)
+    if raw is None and name in _ALIASES:
+        raw = next((metadata[alias] for alias in _ALIASES[name] if metadata.get(alias) is not None), None)
+    return raw
 
 
 _TEXT = _Kind("text", _text)

@@ -10,7 +10,7 @@ import yaml
 from retrievers.connection import CollectionInfo
 from retrievers.inspection import PayloadKey, Proposal
 from retrievers.payload import to_metadata
-from retrievers.records import RetrievalSession, RetrievedChunk
+from retrievers.records import Confidence, RetrievalSession, RetrievedChunk
 
 WIDTH = 100
 
@@ -62,17 +62,28 @@ def chunk_json(found: RetrievedChunk) -> dict[str, Any]:
     }
 
 
-def session_text(session: RetrievalSession, *, verbose: bool = False) -> str:
-    """A session for the terminal: ranked results, then the summary; `verbose` shows all scores and whole texts."""
+def session_text(session: RetrievalSession, *, verbose: bool = False, include_metadata: bool = True) -> str:
+    """A session for the terminal: ranked results, then the summary.
+
+    Args:
+        session: The session.
+        verbose: Show all scores and whole texts.
+        include_metadata: Otherwise results have text and score alone.
+    """
     if session.error:
         return f"{session.status}: {session.error}"
-    lines = [line for chunk in session.chunks for line in _result(chunk, verbose)]
+    lines = [line for chunk in session.chunks for line in _result(chunk, verbose, include_metadata)]
     if not session.chunks:
         lines += ["No result.", ""]
         if session.below_threshold:
             lines.append("Best matches below the threshold (not part of the result):")
-            lines += [line for chunk in session.below_threshold for line in _result(chunk, verbose)]
-    return "\n".join([*lines, *_summary(session)])
+            lines += [line for chunk in session.below_threshold for line in _result(chunk, verbose, include_metadata)]
+    return "\n".join([*lines, *_summary(session, verbose)])
+
+
+def score_text(score: float | None) -> str:
+    """A score with three decimals, or a dash as wide where the retriever gives none."""
+    return "  –  " if score is None else f"{score:.3f}"
 
 
 def collection_text(info: CollectionInfo, keys: Sequence[PayloadKey], proposal: Proposal) -> str:
@@ -108,40 +119,81 @@ def collection_text(info: CollectionInfo, keys: Sequence[PayloadKey], proposal: 
     return "\n".join(lines)
 
 
-def _result(found: RetrievedChunk, verbose: bool) -> list[str]:
+def _result(found: RetrievedChunk, verbose: bool, include_metadata: bool) -> list[str]:
     indent = " " * 11
-    before = ""
-    if found.original_rank is not None and found.original_score is not None:
-        before = f"  (before reranking: {found.original_rank}, {found.original_score:.3f})"
-    lines = [f"{found.rank:>2}  {found.score:.3f}  {found.source}{before}", f"{indent}{found.breadcrumb}"]
+    place = f"  {found.source}{_before(found)}" if include_metadata else ""
+    lines = [f"{found.rank:>2}  {_scored(found)}{place}"]
+    if include_metadata:
+        lines.append(f"{indent}{found.breadcrumb}")
     if verbose:
         scores = ", ".join(f"{name} {score:.3f}" for name, score in found.scores.items())
-        return [*lines, f"{indent}{scores}", *(f"{indent}{line}" for line in found.chunk.text.split("\n")), ""]
+        parts = [f"{indent}{scores}"] if include_metadata else []
+        return [*lines, *parts, *(f"{indent}{line}" for line in found.chunk.text.split("\n")), ""]
     preview = found.chunk.chunk_text_preview
     return [*lines, f"{indent}{preview[: WIDTH - 14]}{'…' if len(preview) > WIDTH - 14 else ''}", ""]
 
 
+def _scored(found: RetrievedChunk) -> str:
+    """The score; where it is no cosine, on which scale, and the cosine that the threshold reads."""
+    score = score_text(found.score)
+    if found.score_scale in ("cosine", "unknown", "none"):
+        return score
+    cosine = found.scores.get("semantic")
+    return f"{score} {found.score_scale}" + ("" if cosine is None else f" (cosine {cosine:.3f})")
+
+
+def _before(found: RetrievedChunk) -> str:
+    if found.original_rank is None or found.original_score is None:
+        return ""
+    return f"  (before reranking: {found.original_rank}, {found.original_score:.3f})"
+
+
 def _how(parameters: Mapping[str, Any]) -> str:
-    known = (parameters.get(name) for name in ("mode", "fusion", "rerank"))
+    known = dict.fromkeys(parameters.get(name) for name in ("python", "mode", "fusion", "rerank"))
     filters = f"where {parameters['filters']}" if parameters.get("filters") else None
-    return ", ".join(str(part) for part in (*known, filters) if part)
+    group = f"one for each {parameters['group_by']}" if parameters.get("group_by") else None
+    return ", ".join(str(part) for part in (*known, filters, group) if part)
 
 
-def _summary(session: RetrievalSession) -> list[str]:
-    timings, confidence, parameters = session.timings, session.confidence, session.parameters
+def _threshold(parameters: Mapping[str, Any]) -> str:
+    """The threshold, and what it reads where that is not the score that is shown."""
+    threshold = parameters.get("threshold")
+    if threshold is None:
+        return "no threshold"
+    if parameters.get("threshold_on") == "final":
+        return f"threshold {threshold:g} on the final score"
+    other = parameters.get("mode", "semantic") != "semantic" or parameters.get("rerank") == "cross-encoder"
+    return f"threshold {threshold:g}" + (" on the cosine" if other else "")
+
+
+def _summary(session: RetrievalSession, verbose: bool) -> list[str]:
+    timings, parameters = session.timings, session.parameters
     stages = {"embed": timings.embed_ms, "search": timings.search_ms, "rerank": timings.rerank_ms}
     spent = ", ".join(f"{name} {value:.1f} ms" for name, value in stages.items() if value is not None)
+    settings = [
+        _how(parameters),
+        f"top_k {parameters.get('top_k')}",
+        _threshold(parameters),
+        parameters.get("collection"),
+    ]
     lines = [
         f"{len(session.chunks)} returned of {session.candidates_found} found, "
-        f"{session.filtered_out} below the threshold"
-        f" · {_how(parameters)} · top_k {parameters.get('top_k')} · threshold {parameters.get('threshold'):g}"
-        f" · {parameters.get('collection')}",
-        f"{timings.total_ms:.1f} ms ({spent})",
+        f"{session.filtered_out} below the threshold · " + " · ".join(str(part) for part in settings if part),
+        f"{timings.total_ms:.1f} ms" + (f" ({spent})" if spent else ""),
     ]
-    if confidence and confidence.average is not None:
-        lines.append(f"Confidence {confidence.level}: {confidence.reason}; average score {confidence.average:.2f}")
-    if len(session.sources) > 1:
-        lines.append("From " + ", ".join(f"{page} ({count})" for page, count in session.sources.items()))
+    lines += _confidence(session.confidence, verbose)
+    if len(session.sources) > 1 or verbose:
+        lines += ["From " + ", ".join(f"{page} ({count})" for page, count in session.sources.items())]
     lines += [f"Warning: {text}" for text in session.warnings]
     lines += [f"Try: {text}" for text in session.suggestions]
     return lines
+
+
+def _confidence(known: Confidence | None, verbose: bool) -> list[str]:
+    if known is None or known.average is None:
+        return []
+    line = f"Confidence {known.level}: {known.reason}; average {known.average:.2f}"
+    if verbose:
+        line += f", {known.minimum:.2f} to {known.maximum:.2f}, standard deviation {known.deviation:.2f}"
+        line += f"; coverage {known.coverage:.0%}"
+    return [line]

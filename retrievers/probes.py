@@ -1,11 +1,14 @@
-"""Requests to Qdrant, many in one round trip: the best points of a vector, and the scores of given points."""
+"""Requests to Qdrant, many in one round trip: the best points of a vector, and the scores of given points.
 
-from collections.abc import Callable, Sequence
+Points come as ids and scores; whatever else is stored with them is read later, for those that an answer needs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import StoreError
@@ -13,6 +16,8 @@ from retrievers.keyword import TermWeights
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
+
+Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,24 +29,55 @@ class Probe:
         using: Name of the vector searched, None for the unnamed one.
         depth: How many points are wanted.
         among: What every point must meet.
-        read: How a raw score is taken: `cosine` or `bm25` of this module.
+        read: How raw scores are taken: `cosine` or `bm25` of this module.
+        with_payload: Whether the points' payloads are to come along.
     """
 
     query: Any
     using: str | None
     depth: int
     among: "models.Filter | None"
-    read: Callable[[float], float]
+    read: Callable[[Floats], Floats]
+    with_payload: bool = False
 
 
-def cosine(score: float) -> float:
-    """A raw cosine as float32, clipped to [0, 1]."""
-    return min(1.0, max(0.0, float(np.float32(score))))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """Points whose scores for one vector are wanted: id to the id that the store gave; the rest as of a `Probe`."""
+
+    query: Any
+    using: str | None
+    points: Mapping[str, Any]
+    read: Callable[[Floats], Floats]
 
 
-def bm25(score: float) -> float:
-    """A raw BM25 score as float32."""
-    return float(np.float32(score))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hits:
+    """Points found, the best first and equal ones in any order.
+
+    Attributes:
+        points: Their ids, each with the id as the store gave it, which it takes back at less cost than the text.
+        scores: One for each of them.
+        payloads: Those that came along.
+    """
+
+    points: Mapping[str, Any]
+    scores: Sequence[float]
+    payloads: Mapping[str, Mapping[str, Any]]
+
+
+def cosine(raw: Floats) -> Floats:
+    """Raw cosines clipped to [0, 1].
+
+    They are taken as float32, which is what a Qdrant server computes: its local mode works in float64 and normalises
+    its vectors anew, in place, at every search, so the bits beyond float32 change from one search to the next.
+    """
+    return np.clip(raw, 0, 1) + np.float32(0)  # makes -0 a plain 0
+
+
+def bm25(raw: Floats) -> Floats:
+    """Raw BM25 scores as they are, in float32."""
+    return raw
 
 
 def sparse(terms: TermWeights) -> "models.SparseVector":
@@ -51,11 +87,15 @@ def sparse(terms: TermWeights) -> "models.SparseVector":
     return models.SparseVector(indices=list(terms.indices), values=list(terms.values))
 
 
-def ask(client: "QdrantClient", config: RetrieverConfig, probes: Sequence[Probe]) -> list[list[Any]]:
-    """The points of each probe, with all that tie with the last; a probe whose edge is tied is asked again, deeper."""
+def ask(client: "QdrantClient", config: RetrieverConfig, probes: Sequence[Probe]) -> list[Hits]:
+    """The points of each probe, with all that tie with the last; a probe whose edge is tied is asked again, deeper.
+
+    Raises:
+        StoreError: A score is not a number.
+    """
     from qdrant_client import models
 
-    found: dict[int, list[Any]] = {}
+    found: dict[int, Hits] = {}
     limits = {place: probe.depth + 1 for place, probe in enumerate(probes)}
     while limits:
         requests = [
@@ -64,92 +104,93 @@ def ask(client: "QdrantClient", config: RetrieverConfig, probes: Sequence[Probe]
                 using=probes[place].using,
                 filter=probes[place].among,
                 limit=limit,
-                with_payload=True,
+                with_payload=probes[place].with_payload,
             )
             for place, limit in limits.items()
         ]
-        answers = dict(zip(limits, _batch(client, config, requests), strict=True))
-        found |= answers
+        answers = zip(limits, _batch(client, config, requests), strict=True)
+        read = {place: _read(points, raw, probes[place]) for place, (points, raw) in answers}
+        found |= read
         limits = {
             place: 2 * limit
             for place, limit in limits.items()
-            if len(answers[place]) == limit and _tied(answers[place], probes[place])
+            if len(read[place].points) == limit and _tied(read[place].scores, probes[place].depth)
         }
     return [found[place] for place in range(len(probes))]
 
 
+def _read(points: Sequence[Any], raw: Floats, probe: Probe) -> Hits:
+    given = [point.id for point in points]
+    ids = dict(zip(map(str, given), given, strict=True))
+    payloads = {i: point.payload or {} for i, point in zip(ids, points, strict=True)} if probe.with_payload else {}
+    return Hits(points=ids, scores=probe.read(raw).tolist(), payloads=payloads)
+
+
+def _tied(scores: Sequence[float], depth: int) -> bool:
+    return scores[depth - 1] == scores[-1]
+
+
 def _batch(
     client: "QdrantClient", config: RetrieverConfig, requests: "Sequence[models.QueryRequest]"
-) -> list[list[Any]]:
-    """The points of each request: one round trip for all of them."""
-    if not requests:
-        return []
-    if len(requests) == 1:
-        one = requests[0]
-        answer = client.query_points(
-            config.collection,
-            query=one.query,
-            using=one.using,
-            query_filter=one.filter,
-            limit=one.limit or 1,
-            with_payload=bool(one.with_payload),
-        )
-        found = [answer.points]
-    else:
-        found = [answer.points for answer in client.query_batch_points(config.collection, list(requests))]
-    if any(point.score != point.score for points in found for point in points):
+) -> list[tuple[Sequence[Any], Floats]]:
+    """The points of each request with their raw scores: one round trip for all of them."""
+    answers = _sent(client, config.collection, requests) if requests else []
+    found = [(points, np.asarray([point.score for point in points], dtype=np.float32)) for points in answers]
+    if any(np.isnan(raw).any() for _, raw in found):
         raise StoreError(
             f"collection {config.collection!r} returned a score that is not a number; its vectors are broken"
         )
     return found
 
 
-def _tied(points: Sequence[Any], probe: Probe) -> bool:
-    return probe.read(points[probe.depth - 1].score) == probe.read(points[-1].score)
+def _sent(
+    client: "QdrantClient", collection: str, requests: "Sequence[models.QueryRequest]"
+) -> Sequence[Sequence[Any]]:
+    """The points of each request, by the shortest way that the client has."""
+    nearest = getattr(client, "nearest", None)  # an embedded store's
+    if nearest:
+        found: Sequence[Sequence[Any]] = nearest(collection, requests)
+        return found
+    if len(requests) > 1:
+        return [answer.points for answer in client.query_batch_points(collection, list(requests))]
+    one = requests[0]
+    answer = client.query_points(
+        collection,
+        query=one.query,
+        using=one.using,
+        query_filter=one.filter,
+        search_params=one.params,
+        limit=one.limit or 1,
+        with_payload=bool(one.with_payload),
+    )
+    return [answer.points]
 
 
-def scores_of(
-    client: "QdrantClient",
-    config: RetrieverConfig,
-    vectors: Sequence[tuple[Any, str | None]],
-    points: Sequence[Sequence[str]],
-) -> list[dict[str, float]]:
-    """The raw score, as float32, of given points for the vector at the same place, by point id.
+def scores_of(client: "QdrantClient", config: RetrieverConfig, wanted: Sequence[Wanted]) -> list[dict[str, float]]:
+    """The scores of given points, for each of what is wanted, by point id.
 
-    Args:
-        client: An open client.
-        config: Names the collection.
-        vectors: Query vectors with the name of the vector they are compared with.
-        points: For each of them the ids of the points wanted; one that shares no term with a
-            sparse vector is left out.
+    One that shares no term with a sparse vector is left out, and so is one without the vector it is compared by.
 
     Raises:
         StoreError: A score is not a number.
     """
     from qdrant_client import models
 
-    asked = [place for place, wanted in enumerate(points) if wanted]
+    asked = [place for place, one in enumerate(wanted) if one.points]
     requests = [
         models.QueryRequest(
-            query=vectors[place][0],
-            using=vectors[place][1],
-            filter=models.Filter(must=[models.HasIdCondition(has_id=[point_id(known) for known in points[place]])]),
-            limit=len(points[place]),
+            query=wanted[place].query,
+            using=wanted[place].using,
+            filter=models.Filter(must=[models.HasIdCondition(has_id=list(wanted[place].points.values()))]),
+            params=models.SearchParams(exact=True),  # an index may not find all that are asked for
+            limit=len(wanted[place].points),
             with_payload=False,
         )
         for place in asked
     ]
-    found: list[dict[str, float]] = [{} for _ in points]
-    for place, answer in zip(asked, _batch(client, config, requests), strict=True):
-        found[place] = {str(point.id): bm25(point.score) for point in answer}
+    found: list[dict[str, float]] = [{} for _ in wanted]
+    for place, (points, raw) in zip(asked, _batch(client, config, requests), strict=True):
+        names = {given: name for name, given in wanted[place].points.items()}
+        scores = wanted[place].read(raw).tolist()
+        found[place] = {names[point.id]: score for point, score in zip(points, scores, strict=True)}
     return found
-
-
-def point_id(value: str) -> Any:
-    """An id as Qdrant takes it, a whole number or a UUID; None for another text."""
-    if value.isdecimal():
-        return int(value)
-    try:
-        return str(UUID(value))
-    except ValueError:
-        return None

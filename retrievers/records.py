@@ -7,7 +7,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal
 
-ScoreScale = Literal["cosine", "bm25", "weighted", "rrf", "dbsf", "rerank"]
+ScoreScale = Literal["cosine", "bm25", "weighted", "rrf", "dbsf", "rerank", "unknown", "none"]
+"""`unknown`: scores of a retriever made elsewhere, comparable within one result at most; `none`: it gives none."""
 Status = Literal["success", "error", "timeout"]
 
 PREVIEW_LENGTH = 200
@@ -92,18 +93,31 @@ METADATA_FIELDS = tuple(f.name for f in fields(Chunk) if f.name not in ("point_i
 class RetrievedChunk:
     """A chunk at its place in a result. `score` is on `score_scale`; `scores` holds the components.
 
-    Components are `semantic` (cosine), `keyword` (BM25), `fused`, `rerank` and `diversity`.
+    `score` is None where the retriever gives none (`score_scale` is then `none`).
+    Components are `semantic` (cosine), `keyword` (BM25), `expanded` (BM25 of the expanded query, where that is searched
+    by itself), `fused`, `rerank` and `diversity`.
     `original_rank` and `original_score` are those before reranking.
     """
 
     rank: int
-    score: float
+    score: float | None
     score_scale: ScoreScale
     chunk: Chunk
     scores: Mapping[str, float] = field(default_factory=dict)
     original_rank: int | None = None
     original_score: float | None = None
     retrieved_at: datetime | None = None
+
+    @property
+    def known_score(self) -> float:
+        """The score, for who knows that there is one.
+
+        Raises:
+            ValueError: There is none.
+        """
+        if self.score is None:
+            raise ValueError(f"chunk {self.chunk.chunk_id!r} has no score")
+        return self.score
 
     @property
     def source(self) -> str:
@@ -128,12 +142,18 @@ class StageTimings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidates:
-    """What the search found for one query, at full depth, in the total order (score descending, chunk id ascending)."""
+    """What the search found for one query, at full depth, in the total order (score descending, chunk id ascending).
+
+    Attributes:
+        vector: Of the query; None where the retriever does not show it.
+        no_cosine: Why the chunks carry no cosine similarity; empty when they do.
+    """
 
     query: str
     chunks: tuple[RetrievedChunk, ...]
     timings: StageTimings
     vector: tuple[float, ...] | None = None
+    no_cosine: str = ""
     cache: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -142,6 +162,7 @@ class Confidence:
     """How sure a result looks, from its scores alone.
 
     Attributes:
+        scale: Which scores: those that the threshold read, the cosine unless it is `threshold_on: final`.
         average: Mean score of the returned chunks; `minimum`, `maximum` and `deviation` (population) likewise.
         coverage: Share of the requested `top_k` that was returned, 0 to 1.
         level: `high`, `medium`, `low`, or `none` for an empty result.
@@ -155,6 +176,7 @@ class Confidence:
     coverage: float
     level: Literal["high", "medium", "low", "none"]
     reason: str
+    scale: ScoreScale = "cosine"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from math import isfinite
 from typing import Any
 
@@ -11,8 +10,10 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 
 from retrievers import retry
 from retrievers.config import CrossEncoderConfig
-from retrievers.embeddings import cause, marked, once, required_key
+from retrievers.embeddings import marked, once, required_key
 from retrievers.errors import ConfigError, RerankError
+from retrievers.factory import build
+from retrievers.faults import cause
 from retrievers.records import RetrievedChunk
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ def make_reranker(config: CrossEncoderConfig, env: Mapping[str, str]) -> Reranke
     builders: dict[str, Callable[[], Any]] = {
         "cohere": lambda: _cohere(config, env),
         "sentence-transformers": lambda: _sentence_transformers(config.resolved_model),
-        "python": lambda: _from_python(config.resolved_model),
+        "python": lambda: build(config.resolved_model, "cross_encoder.model"),
     }
     built = builders[config.provider]()
     name = f"{config.provider}:{config.resolved_model}"
@@ -59,8 +60,24 @@ def rerank(reranker: Reranker, query: str, candidates: Sequence[RetrievedChunk])
     order = reranker(query, [found.chunk.text for found in candidates])
     moved = [_moved(candidates[index], score) for index, score in order]
     if all(score is not None for _, score in order):
-        moved.sort(key=lambda found: (-found.score, found.chunk.chunk_id))
+        moved.sort(key=lambda found: (-found.known_score, found.chunk.chunk_id))
     return tuple(replace(found, rank=place) for place, found in enumerate(moved, 1))
+
+
+def check_scale(moved: Sequence[RetrievedChunk]) -> None:
+    """Make sure that a threshold between 0 and 1 can be held against the reranker's scores.
+
+    Raises:
+        RerankError: It gives none, or some outside of 0 to 1, as a model does that returns logits.
+    """
+    if any(found.score_scale != "rerank" for found in moved):
+        raise RerankError("the cross-encoder gives no scores, which threshold_on: final would read")
+    outside = [found.known_score for found in moved if not 0 <= found.known_score <= 1]
+    if outside:
+        raise RerankError(
+            f"the cross-encoder's scores are not within 0 and 1 (one is {outside[0]:g}), so threshold_on: final has no "
+            "meaning; use threshold_on: semantic, or a model that returns probabilities"
+        )
 
 
 def _moved(found: RetrievedChunk, score: float | None) -> RetrievedChunk:
@@ -150,11 +167,3 @@ def _sentence_transformers(model: str) -> Any:
         return CrossEncoder(model)
     except Exception as error:  # a hub that cannot be reached, a name it does not know, weights that do not fit
         raise ConfigError(f"cross_encoder.model {model!r} cannot be loaded: {cause(error)}") from error
-
-
-def _from_python(target: str) -> Any:
-    module, _, name = target.partition(":")
-    try:
-        return getattr(import_module(module), name)()
-    except Exception as error:  # the user's own code may raise anything
-        raise ConfigError(f"cross_encoder.model {target!r} cannot be loaded: {cause(error)}") from error

@@ -7,16 +7,29 @@ from typing import Literal
 from retrievers.records import RetrievedChunk
 
 BELOW_SHOWN = 3
+Decisive = Literal["semantic", "final"]
+"""Which score the threshold reads: the cosine, or the final one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cut:
+    """Places (from 0) of the candidates that are kept, and of the best that the threshold removed.
+
+    Attributes:
+        filtered_out: How many it removed.
+        highest_below: The highest of the scores that it found too low; candidates that are not in the order of that
+            score may have it in any place. None when it removed none.
+    """
+
+    kept: Sequence[int]
+    below: Sequence[int]
+    filtered_out: int
+    highest_below: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
-    """The chunks that are returned, and the best of those that the threshold removed.
-
-    Attributes:
-        highest_below: The highest of the scores that the threshold read and found too low; candidates that are not in
-            the order of that score may have it in any place. None when it removed none.
-    """
+    """The chunks that are returned, and the best of those that the threshold removed; the rest as in `Cut`."""
 
     chunks: tuple[RetrievedChunk, ...]
     below_threshold: tuple[RetrievedChunk, ...]
@@ -24,12 +37,33 @@ class Selection:
     highest_below: float | None = None
 
 
+def cut(scores: Sequence[float], top_k: int, threshold: float, groups: Sequence[Hashable] | None = None) -> Cut:
+    """Keep the first `top_k` candidates that reach the threshold.
+
+    Args:
+        scores: What the threshold reads of each candidate, in their order.
+        top_k: Most candidates to keep.
+        threshold: Least score, 0 to 1, inclusive.
+        groups: What each belongs to; of candidates of one group only the first is kept.
+    """
+    reached = [place for place, score in enumerate(scores) if score >= threshold]
+    below = [place for place, score in enumerate(scores) if score < threshold]
+    if groups is not None:
+        reached = sorted({groups[place]: place for place in reversed(reached)}.values())
+    return Cut(
+        kept=reached[:top_k],
+        below=below[:BELOW_SHOWN],
+        filtered_out=len(below),
+        highest_below=max((scores[place] for place in below), default=None),
+    )
+
+
 def select(
     candidates: Sequence[RetrievedChunk],
     top_k: int,
-    threshold: float,
+    threshold: float | None,
     *,
-    on: Literal["semantic", "final"] = "semantic",
+    on: Decisive = "semantic",
     group_by: str | None = None,
 ) -> Selection:
     """Keep the first `top_k` candidates that reach the threshold, ranked anew from 1.
@@ -37,29 +71,26 @@ def select(
     Args:
         candidates: In their order.
         top_k: Most chunks to keep.
-        threshold: Least score, 0 to 1, inclusive.
+        threshold: Least score, 0 to 1, inclusive; None to keep whatever was found.
         on: Which score: the cosine similarity, or the final one.
         group_by: A field of which each value is kept once, with its first candidate; a chunk without it stands alone.
     """
-    reached = [c for c in candidates if _score(c, on) >= threshold]
-    below = [c for c in candidates if _score(c, on) < threshold]
-    kept = _first_of_each(reached, group_by) if group_by else reached
-    chunks = tuple(replace(found, rank=place) for place, found in enumerate(kept[:top_k], 1))
+    scores = [0.0 if threshold is None else decisive(found, on) for found in candidates]
+    groups = [_group(found, group_by) for found in candidates] if group_by else None
+    places = cut(scores, top_k, threshold or 0.0, groups)
     return Selection(
-        chunks=chunks,
-        below_threshold=tuple(below[:BELOW_SHOWN]),
-        filtered_out=len(below),
-        highest_below=max((_score(c, on) for c in below), default=None),
+        chunks=tuple(replace(candidates[place], rank=rank) for rank, place in enumerate(places.kept, 1)),
+        below_threshold=tuple(candidates[place] for place in places.below),
+        filtered_out=places.filtered_out,
+        highest_below=places.highest_below,
     )
 
 
-def _score(found: RetrievedChunk, on: Literal["semantic", "final"]) -> float:
-    return found.scores["semantic"] if on == "semantic" else found.score
+def decisive(found: RetrievedChunk, on: Decisive) -> float:
+    """The score that the threshold reads."""
+    return found.scores["semantic"] if on == "semantic" else found.known_score
 
 
-def _first_of_each(candidates: Sequence[RetrievedChunk], field: str) -> list[RetrievedChunk]:
-    first: dict[Hashable, RetrievedChunk] = {}
-    for found in candidates:
-        value = found.chunk.value(field)
-        first.setdefault(("chunk", found.chunk.chunk_id) if value is None else ("group", value), found)
-    return list(first.values())
+def _group(found: RetrievedChunk, field: str) -> Hashable:
+    value = found.chunk.value(field)
+    return ("chunk", found.chunk.chunk_id) if value is None else ("group", value)

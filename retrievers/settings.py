@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 
 from retrievers.config import TABLE
 from retrievers.errors import ConfigError, nearest
+from retrievers.plain_yaml import load
 
 Model = TypeVar("Model", bound=BaseModel)
 ENVIRONMENT: Mapping[str, str] = {
@@ -32,6 +33,8 @@ ENVIRONMENT: Mapping[str, str] = {
 """Environment variables that set retriever settings where the experiment file is silent."""
 EXCLUSIVE = (("store.url", "store.path"), ("dataset.path", "dataset.hub"))
 """Settings of which a higher layer's choice replaces the lower layer's other one."""
+KEPT = ("top_k", "candidates", "metadata", "include_metadata")
+"""What lower layers say of a retriever that still counts when a higher one names the user's own (`python`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +76,7 @@ def file_layer(path: Path, model: type[BaseModel]) -> Layer:
         ConfigError: The file cannot be read, is not YAML, or is not a mapping.
     """
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except yaml.YAMLError as error:
@@ -101,6 +104,7 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
         values = dict(flatten(layer.values, unopened=tables(model)))
         for pair in EXCLUSIVE:
             _drop_replaced(merged, values, pair)
+        _drop_retriever(merged, values)
         for name in list(merged):  # a mapping set higher up replaces single entries below, and the other way round
             if any(name.startswith(f"{new}.") or new.startswith(f"{name}.") for new in values):
                 del merged[name]
@@ -189,6 +193,15 @@ def _drop_replaced(merged: dict[str, Any], values: Mapping[str, Any], pair: tupl
                 merged.pop(replaced, None)
 
 
+def _drop_retriever(merged: dict[str, Any], values: Mapping[str, Any]) -> None:
+    """Where a layer names a retriever of the user's own, what lower ones say of another is not about it."""
+    for name in (n for n in ("python", "retriever.python") if values.get(n) is not None):
+        prefix = name.removesuffix("python")
+        for below in [n for n in merged if n.startswith(prefix)]:
+            if below.removeprefix(prefix).partition(".")[0] not in KEPT:
+                del merged[below]
+
+
 def _plain(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
@@ -224,7 +237,7 @@ def _text_or_mapping(name: str, raw: str) -> Any:
     if not raw.lstrip().startswith("{"):
         return raw
     try:
-        return yaml.safe_load(raw)
+        return load(raw)
     except yaml.YAMLError as error:
         raise ConfigError(f"--{name.replace('_', '-')}: {raw!r} is not valid YAML: {error}") from error
 

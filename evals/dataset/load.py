@@ -17,7 +17,10 @@ from retrievers.errors import nearest
 if TYPE_CHECKING:
     from datasets import Dataset
 
+LABELS = {"query_type", "tags", "split"}
 MAX_FAULTS_SHOWN = 50
+BY_CHUNK = ("relevant_ids", "human_verdicts")
+"""Fields whose keys are chunk ids. A table would make a column of each key, so there they are JSON text."""
 SHOWN = 80
 """Characters of a wrong value that a message shows."""
 
@@ -43,7 +46,7 @@ class GoldenSet:
         from datasets import Dataset
 
         return Dataset.from_list(
-            [case.model_dump() | {"relevant_ids": json.dumps(case.relevant_ids)} for case in self.cases]
+            [case.model_dump() | {name: json.dumps(getattr(case, name)) for name in BY_CHUNK} for case in self.cases]
         )
 
 
@@ -121,11 +124,27 @@ def choose(cases: Sequence[Case], config: DatasetConfig) -> tuple[Case, ...]:
     return tuple(chosen[: config.limit])
 
 
+def case_fingerprint(case: Case) -> str:
+    """SHA-256 over all of a case that its scores can depend on.
+
+    Not over what only sorts it (`LABELS`), nor over human verdicts, which correct a mean and no query's own score.
+    """
+    row = case.model_dump(mode="json", exclude=LABELS | {"human_verdicts"})
+    return hashlib.sha256(json.dumps(row, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
 def fingerprint(cases: Sequence[Case]) -> str:
-    """SHA-256 over the content of cases, in the order of their ids."""
-    rows = sorted((case.model_dump(mode="json") for case in cases), key=lambda row: str(row["id"]))
+    """SHA-256 over the content of cases, in the order of their ids.
+
+    `human_verdicts` count only where there are any: cases without keep the fingerprint they had before the field was.
+    """
+    rows = sorted((_content(case) for case in cases), key=lambda row: str(row["id"]))
     text = json.dumps(rows, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _content(case: Case) -> dict[str, Any]:
+    return case.model_dump(mode="json", exclude=None if case.human_verdicts else {"human_verdicts"})
 
 
 def _file_rows(path: Path | None) -> Iterator[tuple[str, Any]]:
@@ -171,10 +190,9 @@ def _hub_rows(config: DatasetConfig) -> Iterator[tuple[str, Any]]:
         ) from error
     for number, row in enumerate(rows, 1):
         values = _present(row)
-        if isinstance(values.get("relevant_ids"), str):
-            values["relevant_ids"] = _parse(values["relevant_ids"])
-        bad = values.get("relevant_ids")
-        yield f"{config.hub}:{number}", bad if isinstance(bad, Exception) else values
+        values |= {name: _parse(values[name]) for name in BY_CHUNK if isinstance(values.get(name), str)}
+        bad = next((values[name] for name in BY_CHUNK if isinstance(values.get(name), Exception)), None)
+        yield f"{config.hub}:{number}", bad or values
 
 
 def _present(value: Any) -> Any:

@@ -22,10 +22,12 @@ class Relevance:
     Attributes:
         grades: Chunk id to grade, all above 0; the highest where several evidence items name a chunk.
         items: For each evidence item the chunks that hold it.
+        incomplete: Why there may be relevant chunks that are not in `grades`; empty when it holds them all.
     """
 
     grades: Mapping[str, int] = field(default_factory=dict)
     items: tuple[frozenset[str], ...] = ()
+    incomplete: str = ""
 
 
 def evidence_urls(cases: Sequence[Case]) -> list[str]:
@@ -36,6 +38,12 @@ def evidence_urls(cases: Sequence[Case]) -> list[str]:
 def labelled_ids(cases: Sequence[Case]) -> list[str]:
     """The ids of all chunks that cases name as relevant, sorted."""
     return sorted({key for case in cases for key, grade in case.relevant_ids.items() if grade > 0})
+
+
+def unplaced_verdicts(cases: Sequence[Case], chunks: Sequence[Chunk]) -> list[tuple[str, str]]:
+    """Case id and chunk id of human verdicts on chunks that are not among these, as after cutting pages otherwise."""
+    known = {chunk.chunk_id for chunk in chunks}
+    return [(case.id, chunk_id) for case in cases for chunk_id in case.human_verdicts if chunk_id not in known]
 
 
 def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str, str]) -> dict[str, Relevance]:
@@ -92,17 +100,27 @@ def share_held(quote: str, text: str) -> float:
     return match.size / len(quote)
 
 
-def _holders(evidence: Evidence, page: Sequence[Chunk]) -> frozenset[str]:
+def more_than_chance(quote: str, share: float) -> bool:
+    """Whether a text that holds that share of a quote holds more of it than a foreign text does by chance."""
+    return share >= max(LEAST, LEAST_CHARACTERS / len(quote))
+
+
+def clear_holders(evidence: Evidence, page: Sequence[Chunk]) -> frozenset[str]:
+    """The chunks of a page that hold at least half of the quote, those under the heading first, or stand under it."""
     under = [chunk for chunk in page if _is_under(chunk, evidence.heading)]
     if evidence.quote is None:
         return frozenset(chunk.chunk_id for chunk in under)
     quote = normalise(evidence.quote)
-    near = _shares(quote, under)
-    enough = _at_least(HALF, near)
-    if enough:
-        return enough
-    shares = _shares(quote, page)
-    return _at_least(HALF, shares) or _most(quote, near) or _most(quote, shares)
+    return _at_least(HALF, _shares(quote, under)) or _at_least(HALF, _shares(quote, page))
+
+
+def _holders(evidence: Evidence, page: Sequence[Chunk]) -> frozenset[str]:
+    clear = clear_holders(evidence, page)
+    if clear or evidence.quote is None:
+        return clear
+    quote = normalise(evidence.quote)
+    under = [chunk for chunk in page if _is_under(chunk, evidence.heading)]
+    return _most(quote, _shares(quote, under)) or _most(quote, _shares(quote, page))
 
 
 def _shares(quote: str, chunks: Sequence[Chunk]) -> dict[str, float]:
@@ -115,9 +133,7 @@ def _at_least(share: float, shares: Mapping[str, float]) -> frozenset[str]:
 
 def _most(quote: str, shares: Mapping[str, float]) -> frozenset[str]:
     best = min(shares, key=lambda chunk_id: (-shares[chunk_id], chunk_id), default=None)
-    if best is None or shares[best] < max(LEAST, LEAST_CHARACTERS / len(quote)):
-        return frozenset()
-    return frozenset([best])
+    return frozenset([best]) if best is not None and more_than_chance(quote, shares[best]) else frozenset()
 
 
 def _is_under(chunk: Chunk, heading: str | None) -> bool:

@@ -53,6 +53,8 @@ class Case(_Record):
         reference_answer: The right answer, supported by the evidence; metrics that read it are unscored without.
         evidence: Passages that answer the query; none for a query out of scope.
         relevant_ids: Chunk ids with grades, in place of evidence (as BEIR and TREC have them).
+        human_verdicts: Chunk id to what people say to the judge's own question, "was this chunk useful for arriving at
+            the reference answer?", 1 or 0; for every chunk that may be returned. In-scope cases only.
         in_scope: Whether the documents answer the query at all.
         expected_topics: Terms of which each occurs in a right result.
         source_url_pattern: A regular expression that the address of at least one right chunk matches.
@@ -65,6 +67,7 @@ class Case(_Record):
     reference_answer: Text | None = None
     evidence: list[Evidence] = Field(default_factory=list)
     relevant_ids: dict[str, int] = Field(default_factory=dict)
+    human_verdicts: dict[Text, int] = Field(default_factory=dict)
     in_scope: bool = True
     query_type: str | None = None
     expected_topics: list[Text] = Field(default_factory=list)
@@ -92,6 +95,14 @@ class Case(_Record):
             raise ValueError(f"grades must be 0 or more, got {bad}")
         return ids
 
+    @field_validator("human_verdicts")
+    @classmethod
+    def _yes_or_no(cls, verdicts: dict[str, int]) -> dict[str, int]:
+        bad = {key: verdict for key, verdict in verdicts.items() if verdict not in (0, 1)}
+        if bad:
+            raise ValueError(f"verdicts must be 1 (useful) or 0, got {bad}")
+        return verdicts
+
     @field_validator("source_url_pattern")
     @classmethod
     def _compiles(cls, pattern: str | None) -> str | None:
@@ -108,4 +119,8 @@ class Case(_Record):
             raise ValueError("an in-scope case needs evidence or relevant_ids")
         if not self.in_scope and labelled:
             raise ValueError("an out-of-scope case must not have evidence or relevant_ids")
+        if self.human_verdicts and not self.in_scope:
+            raise ValueError("an out-of-scope case must not have human_verdicts: it has no answer to arrive at")
+        if self.human_verdicts and self.reference_answer is None:
+            raise ValueError("human_verdicts need a reference_answer: they say what was useful for arriving at it")
         return self

@@ -18,6 +18,7 @@ from evals.errors import JudgeError
 from evals.judge.config import JudgeConfig
 from evals.judge.faults import explain
 from retrievers.errors import nearest
+from retrievers.faults import causes
 from retrievers.settings import api_key
 
 if TYPE_CHECKING:
@@ -88,7 +89,13 @@ class Chat:
             Exception: Whatever the provider's library raises; see `evals.judge.faults`.
         """
         extra = self.structure(schema) if structured else {}
-        message = self.model.invoke(prompt, **self.arguments, **extra, **self.per_request(timeout_s))
+        try:
+            message = self.model.invoke(prompt, **self.arguments, **extra, **self.per_request(timeout_s))
+        except Exception as error:
+            ended = read_early_end(error)
+            if ended is None:
+                raise
+            return ended
         return read_message(message)
 
 
@@ -97,13 +104,27 @@ def read_message(message: "BaseMessage") -> Answer:
     usage = getattr(message, "usage_metadata", None) or {}
     said = {**message.additional_kwargs, **message.response_metadata}
     finish = said.get("finish_reason") or said.get("stop_reason") or said.get("done_reason") or ""
-    refused = bool(said.get("refusal"))
+    refusal = said.get("refusal")  # OpenAI's, in place of a text
     return Answer(
-        text=str(message.text),
-        finish="refusal" if refused else str(finish),
+        text=str(refusal or message.text),
+        finish="refusal" if refusal else str(finish),
         tokens_in=usage.get("input_tokens"),
         tokens_out=usage.get("output_tokens"),
     )
+
+
+def read_early_end(error: BaseException) -> Answer | None:
+    """The answer that openai's client hides in an error when it was cut or filtered; None for any other error."""
+    for one in causes(error):
+        if type(one).__name__ == "ContentFilterFinishReasonError":
+            return Answer(text="", finish="content_filter", tokens_out=0)
+        if type(one).__name__ == "LengthFinishReasonError":
+            said: Any = getattr(one, "completion", None)
+            text = next((choice.message.content or "" for choice in getattr(said, "choices", ())), "")
+            usage = getattr(said, "usage", None)
+            read, written = (getattr(usage, f"{what}_tokens", None) for what in ("prompt", "completion"))
+            return Answer(text=text, finish="length", tokens_in=read, tokens_out=written)
+    return None
 
 
 def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:

@@ -1,6 +1,7 @@
 """A model's text to a verdict: JSON found, held against its schema and against the values the metric allows. Pure."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -11,7 +12,16 @@ from evals.judge.chat import Answer
 Schema = TypeVar("Schema", bound=BaseModel)
 LENGTH = frozenset({"length", "max_tokens", "max_output_tokens"})
 REFUSALS = frozenset({"refusal", "content_filter", "error_toxic", "safety", "sensitive"})
+PROSE_REFUSAL = re.compile(
+    r"(i'?m|i am) (very |really |so |truly )?(sorry|afraid|unable|not able|not allowed)\b|sorry\b"
+    r"|(unfortunately|regrettably),? i\b|(i|we) (can'?t|cannot|can not|won'?t|will not|must decline|apologi[sz]e)\b"
+    r"|as an? (ai|language model|large language model)\b",
+    re.IGNORECASE,
+)
+"""How a model begins that will not answer."""
 QUOTED = 160
+MOST_WRONG = 1000
+"""Braces that open nothing before the rest of a text is given up: each costs as much as the text is long."""
 
 
 class MalformedError(ValueError):
@@ -38,7 +48,7 @@ def read_verdict(answer: Answer, schema: type[Schema]) -> Schema:
     """
     finish = answer.finish.lower()
     if finish in REFUSALS:
-        raise MalformedError("Refusal", f"the model refused to answer ({answer.finish})")
+        raise MalformedError("Refusal", f"the model refused to answer ({answer.finish}): {_quoted(answer.text)}")
     found: Schema | None = None
     wrong = ""
     for candidate in _objects(answer.text):
@@ -56,8 +66,7 @@ def read_verdict(answer: Answer, schema: type[Schema]) -> Schema:
 
 
 def _unreadable(answer: Answer, cut: bool, wrong: str) -> MalformedError:
-    text = " ".join(answer.text.split())
-    quoted = repr(text[:QUOTED] + ("…" if len(text) > QUOTED else ""))
+    text, quoted = " ".join(answer.text.split()), _quoted(answer.text)
     if cut:
         return MalformedError(
             "Truncated", f"the answer was cut at its token limit (judge.max_output_tokens), it ends: {text[-60:]!r}"
@@ -68,17 +77,24 @@ def _unreadable(answer: Answer, cut: bool, wrong: str) -> MalformedError:
         return MalformedError("WrongSchema", f"{wrong}; got {quoted}")
     if "{" in text:
         return MalformedError("InvalidJson", f"the answer holds no whole JSON object: {quoted}")
+    if PROSE_REFUSAL.match(text.replace("’", "'")):
+        return MalformedError("Refusal", f"the model refused to answer: {quoted}")
     return MalformedError("NoJson", f"expected a JSON object, got prose: {quoted}")
+
+
+def _quoted(text: str) -> str:
+    line = " ".join(text.split())
+    return repr(line[:QUOTED] + ("…" if len(line) > QUOTED else ""))
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
     """The outermost JSON objects in a text, in their order."""
-    decoder, place = json.JSONDecoder(), text.find("{")
-    while place >= 0:
+    decoder, place, wrong = json.JSONDecoder(), text.find("{"), 0
+    while place >= 0 and wrong < MOST_WRONG:
         try:
             value, end = decoder.raw_decode(text, place)
         except (json.JSONDecodeError, RecursionError):
-            end = place + 1
+            end, wrong = place + 1, wrong + 1
         else:
             if isinstance(value, dict):
                 yield value

@@ -10,13 +10,15 @@ from pydantic import BaseModel
 
 from evals.judge.budget import cost
 from evals.judge.engine import USUAL_ANSWER
-from evals.judge.judge import Judge
+from evals.judge.judge import Judge, repeated, waves
 from evals.judge.keys import Keys
-from evals.judge.tasks import JUDGED, grade, tasks
+from evals.judge.tasks import JUDGED, RECALL, grade, tasks
 from evals.records import Observation
 from retrievers.tokens import count_tokens
 
 Schema = TypeVar("Schema", bound=BaseModel)
+AGAIN = "judged again"
+"""The share of the second pass."""
 SECONDS_PER_CALL = 2.0
 """What a call is taken to last where no limit a minute is set; an assumption that the plan states."""
 BLANK: dict[str, Any] = {
@@ -61,6 +63,8 @@ class Plan:
         measured_answers: Whether the answers' length is an average of stored ones, or a guess.
         usd: What the calls would cost by the price table, None without a price.
         seconds: How long they would take at the given limits; see `SECONDS_PER_CALL`.
+        fewest: Calls of recall by bisection (`judge.recall`) if it never changes along a list, the audit included; its
+            share counts the most. None where all of it is asked for.
         stopped: What the budget would leave out, empty when it holds everything.
     """
 
@@ -70,6 +74,7 @@ class Plan:
     usd: float | None
     seconds: float
     stopped: str
+    fewest: int | None = None
 
     @property
     def total(self) -> Share:
@@ -86,8 +91,9 @@ class _Counter:
         self._judge = judge
         self._seen: set[bytes] = set()
         self._means: dict[str, float | None] = {}
-        self.metric = ""
-        self.found = {name: Counter[str]() for name in JUDGED}
+        self.share = ""
+        self.past_store = judge.config.refresh
+        self.found = {name: Counter[str]() for name in (*JUDGED, AGAIN)}
 
     @property
     def measured(self) -> bool:
@@ -102,10 +108,15 @@ class _Counter:
             self._count(key, prompt, schema.__name__)
         return schema.model_validate({name: BLANK[name] for name in schema.model_fields})
 
+    def begin_again(self) -> None:
+        """Count the second pass, which asks past the store and past what the first has asked."""
+        self._seen.clear()
+        self.share, self.past_store = AGAIN, True
+
     def _count(self, key: bytes, prompt: str, kind: str) -> None:
-        store, counts = self._judge.store, self.found[self.metric]
+        store, counts = self._judge.store, self.found[self.share]
         counts["questions"] += 1
-        if store and not self._judge.config.refresh and store.get(key):
+        if store and not self.past_store and store.get(key):
             counts["cached"] += 1
             return
         if kind not in self._means:
@@ -115,26 +126,39 @@ class _Counter:
         counts["tokens_out"] += USUAL_ANSWER if mean is None else round(mean)
 
 
-def plan(judge: Judge, metrics: Collection[str], observations: Sequence[Observation]) -> Plan:
+def plan(
+    judge: Judge,
+    metrics: Collection[str],
+    observations: Sequence[Observation],
+    again: Sequence[Observation],
+    seed: int,
+) -> Plan:
     """Count the calls that judging these selections would take. No call is made.
 
     Args:
         judge: Whose model, limits, prices and store count.
         metrics: Names of metrics; those that need no judge are passed over.
         observations: The selections; several of one query are as many selections.
+        again: One for each query, of which some are judged a second time, if the settings say so.
+        seed: Of that choice.
     """
     counter = _Counter(judge)
 
     async def count() -> None:
         for task in tasks(metrics, observations):
-            counter.metric = task.metric
+            counter.share = task.metric
             await grade(task, counter)
+        if judge.config.rejudge:
+            counter.begin_again()
+            for task in tasks(metrics, repeated(again, judge.config.rejudge, seed)):
+                await grade(task, counter)
 
     asyncio.run(count())
+    fewest = asyncio.run(_fewest(judge, metrics, observations, seed))
     shares = tuple(
         Share(metric=name, **{field: counts[field] for field in ("questions", "cached", "tokens_in", "tokens_out")})
         for name, counts in counter.found.items()
-        if name in metrics
+        if name in metrics or (name == AGAIN and judge.config.rejudge)
     )
     made = Plan(model=judge.model, shares=shares, measured_answers=counter.measured, usd=None, seconds=0.0, stopped="")
     whole, config = made.total, judge.config
@@ -145,7 +169,25 @@ def plan(judge: Judge, metrics: Collection[str], observations: Sequence[Observat
         usd=cost(config.price, whole.tokens_in, whole.tokens_out),
         seconds=_seconds(judge, whole),
         stopped=_stopped(judge, whole),
+        fewest=fewest,
     )
+
+
+async def _fewest(judge: Judge, metrics: Collection[str], observations: Sequence[Observation], seed: int) -> int | None:
+    """Calls of recall by bisection where every answer is the same."""
+    if judge.config.recall == "exact" or RECALL not in metrics:
+        return None
+    counter = _Counter(judge)
+    counter.share = RECALL
+    questions = waves(judge.config, list(tasks([RECALL], observations)), seed)
+    wave = next(questions)
+    while True:
+        answers = [(task, await grade(task, counter)) for task in wave]
+        try:
+            wave = questions.send(answers)
+        except StopIteration:
+            counts = counter.found[RECALL]
+            return counts["questions"] - counts["cached"]
 
 
 def _seconds(judge: Judge, whole: Share) -> float:

@@ -4,16 +4,31 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from evals.errors import ExperimentError
-from evals.metrics import content, cost, determinism, latency, llm_metrics, metadata, ragas_metrics, ranking, scope
+from evals.metrics import (
+    content,
+    cost,
+    determinism,
+    latency,
+    llm_metrics,
+    metadata,
+    ragas_metrics,
+    ranking,
+    scope,
+    similarity,
+    trust_metrics,
+)
 from evals.metrics.base import Metric, RunMetric
+from evals.metrics.llm_metrics import BY_NAME_ONLY
+from evals.records import VERDICT_METRIC
 from retrievers.errors import nearest
 
-VERDICT_METRIC = "queries/pass_rate"
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
         *ragas_metrics.METRICS,
+        *similarity.METRICS,
         *llm_metrics.METRICS,
+        *trust_metrics.METRICS,
         *ranking.METRICS,
         *metadata.METRICS,
         *content.METRICS,
@@ -25,11 +40,15 @@ METRICS: Mapping[str, Metric] = {
 }
 
 
+NEED_A_JUDGE = llm_metrics.NAMES | trust_metrics.NAMES
+"""The metrics that there are only with a judge."""
+
+
 def choose(patterns: Sequence[str], concurrency: Sequence[int], *, judged: bool = False) -> dict[str, Metric]:
     """The metrics that names or patterns such as `ranking/*` choose, in the order of METRICS.
 
     Args:
-        patterns: Names or patterns; `*` is all.
+        patterns: Names or patterns; `*` is all but BY_NAME_ONLY.
         concurrency: The concurrencies at which latency is measured.
         judged: Whether there is a judge; without one, patterns pass over the metrics that need it.
 
@@ -41,21 +60,25 @@ def choose(patterns: Sequence[str], concurrency: Sequence[int], *, judged: bool 
     known = {name: m for name, m in METRICS.items() if not _is_concurrent(name, named) or name in measured} | measured
     chosen: dict[str, Metric] = {}
     for pattern in patterns:
-        matching = {name: metric for name, metric in known.items() if fnmatchcase(name, pattern)}
+        matching = {name: metric for name, metric in known.items() if _chooses(pattern, name)}
         if not matching and not fnmatchcase(VERDICT_METRIC, pattern):
             near = nearest(pattern, [*known, VERDICT_METRIC])
             raise ExperimentError(f"metrics: no metric {pattern!r}{near} (--list-metrics shows all)")
-        if not judged and matching and matching.keys() <= llm_metrics.NAMES:
+        if not judged and matching and matching.keys() <= NEED_A_JUDGE:
             raise ExperimentError(
                 f"metrics: {pattern!r} needs a judge, and there is none; name one, for example "
                 "--judge.model cohere:command-a-03-2025"
             )
-        chosen |= {name: metric for name, metric in matching.items() if judged or name not in llm_metrics.NAMES}
+        chosen |= {name: metric for name, metric in matching.items() if judged or name not in NEED_A_JUDGE}
     return {name: metric for name, metric in known.items() if name in chosen}
+
+
+def _chooses(pattern: str, name: str) -> bool:
+    return name == pattern or (name not in BY_NAME_ONLY and fnmatchcase(name, pattern))
 
 
 def _is_concurrent(name: str, serial: set[str]) -> bool:
     return name.startswith("latency/") and name.rpartition("_c")[0] in serial
 
 
-__all__ = ["METRICS", "VERDICT_METRIC", "Metric", "RunMetric", "choose"]
+__all__ = ["BY_NAME_ONLY", "METRICS", "VERDICT_METRIC", "Metric", "RunMetric", "choose"]

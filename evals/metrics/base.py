@@ -6,6 +6,7 @@ from typing import Literal
 
 from evals import stats
 from evals.judge.records import Judging
+from evals.judge.trust import Trust
 from evals.records import Failure, Observation, Observed, Score, Summary, Unscored
 from evals.sources import Sources
 
@@ -23,16 +24,19 @@ class Context:
     Attributes:
         required: Metadata fields that every chunk must have.
         sources: The source pages, None when it is not known where they are.
-        relevant_texts: Chunk id to text of every chunk that is relevant to some query.
+        relevant_texts: Chunk id to text of every chunk that is relevant to some query; None where the retriever's
+            chunks cannot be listed.
         seed: Of all resampling.
         judging: What the judge said, None without a judge.
+        trust: How far to trust it, None without a judge.
     """
 
     required: tuple[str, ...]
     sources: Sources | None
-    relevant_texts: Mapping[str, str]
+    relevant_texts: Mapping[str, str] | None
     seed: int
     judging: Judging | None = None
+    trust: Trust | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,24 +89,24 @@ def summarise(name: str, scores: Sequence[Score], interval: Kind) -> Summary:
     values = [score for score in scores if isinstance(score, float | int)]
     unscored = [score for score in scores if isinstance(score, Unscored)]
     failed = [score for score in scores if isinstance(score, Failure)]
-    whole = len(values) + len(failed)
+    whole, total = len(values) + len(failed), stats.total(values)
     empty = Summary(
         metric=name,
         value=None,
         n=len(values),
         n_unscored=len(unscored),
         n_failed=len(failed),
-        bound_low=sum(values) / whole if failed else None,
-        bound_high=(sum(values) + len(failed)) / whole if failed else None,
+        bound_low=total / whole if failed else None,
+        bound_high=(total + len(failed)) / whole if failed else None,
     )
     if not values:
         reason = unscored[0].reason if unscored else failed[0].message if failed else "no query of this kind"
         return replace(empty, note=reason)
     found = (
-        stats.wilson(sum(values), len(values))
+        stats.wilson(total, len(values))
         if interval == "proportion"
         else stats.mean_interval(values, shares=interval == "mean")
     )
     note = found.note or (unscored[0].reason if unscored else failed[0].message if failed else "")
     note = note if empty.usable else f"unusable, as more than 5% failed: {note}"
-    return replace(empty, value=sum(values) / len(values), ci_low=found.low, ci_high=found.high, note=note)
+    return replace(empty, value=total / len(values), ci_low=found.low, ci_high=found.high, note=note)

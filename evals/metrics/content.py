@@ -1,11 +1,11 @@
 """Whether what came back is the source's own text, says nothing twice, and is what the case expects."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
 
 from evals.dataset.relevance import normalise
-from evals.metrics.base import Context, QueryMetric, each
+from evals.metrics.base import Context, QueryMetric, Scorer, each
 from evals.metrics.metadata import NO_CHUNKS, NO_SOURCES
 from evals.records import Observation, Score, Unscored
 from evals.sources import SourcePage
@@ -101,10 +101,29 @@ def source_match(observation: Observation, _: Context) -> Score:
     return float(any(re.search(pattern, found.chunk.source_url or "") for found in observation.selection))
 
 
+def where_named(score: Callable[[Observation, Context], Score], *fields: str) -> Scorer:
+    """A scorer that has nothing to say where no chunk found in the whole run carries one of some fields.
+
+    Then they are not in the metadata (or not mapped), which tells nothing of the content. One chunk that has them is
+    enough for those without to count as wrong.
+    """
+    reason = Unscored(reason=f"no chunk found carries {' or '.join(fields)}")
+
+    def scorer(observations: Sequence[Observation], context: Context) -> Sequence[Score]:
+        found = [candidate.chunk for o in observations for candidate in o.candidates.chunks]
+        if found and not any(getattr(chunk, name) for chunk in found for name in fields):
+            return [reason] * len(observations)
+        return each(score)(observations, context)
+
+    return scorer
+
+
 METRICS: tuple[QueryMetric, ...] = (
-    QueryMetric(name="content/verbatim", scope="all", interval="mean", score=each(verbatim),
+    QueryMetric(name="content/verbatim", scope="all", interval="mean",
+                score=where_named(verbatim, "source_url", "file_path"),
                 about="share of returned chunks whose text stands in their source page"),
-    QueryMetric(name="content/heading_in_source", scope="all", interval="mean", score=each(heading_in_source),
+    QueryMetric(name="content/heading_in_source", scope="all", interval="mean",
+                score=where_named(heading_in_source, "heading"),
                 about="share of returned chunks whose heading is one of their source page"),
     QueryMetric(name="content/overlap", scope="all", interval="mean", score=each(overlap),
                 about="share of pairs of returned chunks that overlap"),
@@ -112,8 +131,10 @@ METRICS: tuple[QueryMetric, ...] = (
                 about="share of returned chunks that repeat an earlier one"),
     QueryMetric(name="content/topic_match", scope="in_scope", interval="mean", score=each(topic_match),
                 about="share of the expected topics that occur in the result"),
-    QueryMetric(name="content/section_match", scope="in_scope", interval="mean", score=each(section_match),
+    QueryMetric(name="content/section_match", scope="in_scope", interval="mean",
+                score=where_named(section_match, "heading", "section_path"),
                 about="share of the evidence's sections from which a chunk was returned"),
-    QueryMetric(name="content/source_match", scope="in_scope", interval="proportion", score=each(source_match),
+    QueryMetric(name="content/source_match", scope="in_scope", interval="proportion",
+                score=where_named(source_match, "source_url"),
                 about="queries with a result from a page that matches the expected pattern"),
 )  # fmt: skip

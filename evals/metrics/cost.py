@@ -1,14 +1,28 @@
 """What a result costs whoever reads it."""
 
+from functools import lru_cache
+
 from evals.metrics.base import Context, QueryMetric, each
 from evals.records import Observation, Score
+from retrievers.records import Chunk
 from retrievers.tokens import count_tokens
+
+KEPT_COUNTS = 100_000
+
+
+def chunk_tokens(chunk: Chunk) -> int:
+    """Tokens of a chunk: as recorded, or else counted, once a text."""
+    return chunk.chunk_token_count or _counted(chunk.text)
+
+
+@lru_cache(maxsize=KEPT_COUNTS)
+def _counted(text: str) -> int:
+    return count_tokens(text)
 
 
 def context_tokens(observation: Observation, _: Context) -> Score:
     """Tokens of the returned chunks together: what a language model would have to read. 0 for an empty result."""
-    recorded = (found.chunk.chunk_token_count or count_tokens(found.chunk.text) for found in observation.selection)
-    return float(sum(recorded))
+    return float(sum(chunk_tokens(found.chunk) for found in observation.selection))
 
 
 METRICS: tuple[QueryMetric, ...] = (

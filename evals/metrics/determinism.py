@@ -29,9 +29,12 @@ def max_score_delta(observed: Observed, _: Context) -> Summary:
     A maximum has no interval.
     """
     name = "determinism/max_score_delta"
-    deltas = [r.max_score_delta for r in observed.repetitions]
-    if not deltas:
+    if not observed.repetitions:
         return Summary(metric=name, value=None, note="no query was repeated")
+    deltas = [r.max_score_delta for r in observed.repetitions if r.max_score_delta is not None]
+    if len(deltas) < len(observed.repetitions):
+        lacking = len(observed.repetitions) - len(deltas)
+        return Summary(metric=name, value=None, n_unscored=lacking, note="the retriever gives no scores")
     return Summary(metric=name, value=max(deltas), n=len(deltas), note="a maximum has no interval")
 
 

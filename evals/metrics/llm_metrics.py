@@ -6,35 +6,12 @@ a failure, not a zero. Source: ragas 0.4.3, `ragas.metrics.collections`.
 
 from collections.abc import Callable, Sequence
 
+from evals.judge.claim_recall import claim_recall
+from evals.judge.precision import NOT_JUDGED, context_precision
 from evals.judge.records import Judging
-from evals.judge.tasks import ENTITY_RECALL, PRECISION, RECALL, RELEVANCE, selected, why_not
+from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, PRECISION, RECALL, RELEVANCE, selected, why_not
 from evals.metrics.base import Context, Metric, QueryMetric, RunMetric
-from evals.records import Failure, Observation, Observed, Score, Summary, Unscored
-
-NOT_JUDGED = Unscored(reason="not judged")
-
-
-def context_precision(observation: Observation, judging: Judging) -> Score:
-    """Average precision of the selection by the judge's verdicts, 0 to 1 (ragas' perfect score is 1 - 1e-10).
-
-    Σ over ranks k of (useful among the first k / k) · verdict k, divided by (useful chunks + 1e-10).
-    """
-    verdicts: list[int] = []
-    for chunk_id in selected(observation):
-        found = judging.verdicts.get((observation.case.id, chunk_id), NOT_JUDGED)
-        if isinstance(found, Failure | Unscored):
-            return found
-        verdicts.append(found.verdict)
-    return average_precision(verdicts)
-
-
-def average_precision(verdicts: Sequence[int]) -> float:
-    """Ragas' average precision of verdicts in rank order, 0 to 1."""
-    useful, total = 0, 0.0
-    for place, verdict in enumerate(verdicts, 1):
-        useful += verdict
-        total += useful / place * verdict
-    return total / (useful + 1e-10)
+from evals.records import Observation, Observed, Score, Summary, Unscored
 
 
 def _by_selection(metric: str) -> Callable[[Observation, Judging], Score]:
@@ -85,6 +62,7 @@ def _spent(name: str, about: str, read: Callable[[Judging], float | None]) -> Ru
 _ABOUT = (
     (PRECISION, context_precision, "average precision of the returned chunks by the judge's verdicts"),
     (RECALL, _by_selection(RECALL), "share of the reference's statements that the returned chunks support"),
+    (CLAIM_RECALL, claim_recall, "share of the reference's sentences that some returned chunk supports (by name only)"),
     (RELEVANCE, _by_selection(RELEVANCE), "how relevant the returned chunks are to the question, by two prompts"),
     (ENTITY_RECALL, _by_selection(ENTITY_RECALL), "share of the reference's entities that the returned chunks name"),
 )
@@ -100,3 +78,5 @@ METRICS: tuple[Metric, ...] = (
 )
 NAMES = frozenset(metric.name for metric in METRICS)
 """What needs a judge."""
+BY_NAME_ONLY = frozenset({CLAIM_RECALL})
+"""What no pattern chooses: it buys verdicts that answer a question which another metric answers already."""

@@ -75,6 +75,8 @@ def _discounted(gains: Sequence[int]) -> float:
 
 
 def _measured(observation: Observation, _: Context, *, measure: Measure, k: int) -> Score:
+    if measure in _OVER_ALL_RELEVANT and observation.relevance.incomplete:
+        return Unscored(reason=observation.relevance.incomplete)
     return measure(observation.ranked_ids, observation.relevance.grades, k)
 
 
@@ -83,11 +85,15 @@ def _evidence(observation: Observation, _: Context, *, k: int) -> Score:
 
 
 def _top_three(observation: Observation, _: Context) -> Score:
+    if observation.relevance.incomplete:
+        return Unscored(reason=observation.relevance.incomplete)
     if len(observation.relevance.grades) < 3:
         return Unscored(reason="fewer than three relevant chunks")
     return three_most_expected_in_five(observation.ranked_ids, observation.relevance.grades)
 
 
+_OVER_ALL_RELEVANT = (recall, average_precision, ndcg)
+"""Measures that divide by what all relevant chunks would give, so that none of them may be unknown."""
 _MEASURES: Mapping[str, tuple[Measure, str]] = {
     "hit_rate": (hit_rate, "queries with a relevant chunk among the first {k}"),
     "precision": (precision, "relevant among the first {k}, divided by {k}"),

@@ -1,5 +1,7 @@
 """Whether the retriever knows when to return nothing: abstention on queries that the documents do not answer."""
 
+from collections.abc import Sequence
+
 from evals import stats
 from evals.metrics.base import Context, Metric, QueryMetric, RunMetric, each, within
 from evals.records import Observation, Observed, Score, Summary
@@ -21,8 +23,11 @@ def auroc(observed: Observed, _: Context) -> Summary:
     The probability that an in-scope query's best score exceeds an out-of-scope query's, ties counted half.
     """
     name = "scope/auroc"
-    inside = [o.top_score for o in within(observed.observations, "in_scope")]
-    outside = [o.top_score for o in within(observed.observations, "out_of_scope")]
+    lacking = _without_cosine(name, observed.observations)
+    if lacking:
+        return lacking
+    inside = top_scores(within(observed.observations, "in_scope"))
+    outside = top_scores(within(observed.observations, "out_of_scope"))
     if not inside or not outside:
         return Summary(metric=name, value=None, note="needs in-scope and out-of-scope queries")
     area = stats.auroc(inside, outside)
@@ -35,10 +40,24 @@ def auroc(observed: Observed, _: Context) -> Summary:
 def max_out_of_scope_score(observed: Observed, _: Context) -> Summary:
     """The highest cosine that any out-of-scope query reaches before the threshold, 0 to 1; it has no interval."""
     name = "scope/max_out_of_scope_score"
-    scores = [o.top_score for o in within(observed.observations, "out_of_scope")]
+    lacking = _without_cosine(name, within(observed.observations, "out_of_scope"))
+    if lacking:
+        return lacking
+    scores = top_scores(within(observed.observations, "out_of_scope"))
     if not scores:
         return Summary(metric=name, value=None, note="no query of this kind")
     return Summary(metric=name, value=max(scores), n=len(scores), note="a maximum has no interval")
+
+
+def top_scores(observations: Sequence[Observation]) -> list[float]:
+    """The best cosine of each query that has one."""
+    return [score for o in observations if (score := o.top_score) is not None]
+
+
+def _without_cosine(name: str, observations: Sequence[Observation]) -> Summary | None:
+    """Why there is no figure, where some queries have no cosine."""
+    reasons = [o.candidates.no_cosine for o in observations if o.top_score is None]
+    return Summary(metric=name, value=None, n_unscored=len(reasons), note=reasons[0]) if reasons else None
 
 
 METRICS: tuple[Metric, ...] = (

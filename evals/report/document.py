@@ -1,15 +1,15 @@
-"""A run as one JSON document. Its schema is in docs/report.md."""
+"""A run as one JSON document. Its schema is in schema.json and docs/report.md."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from evals.dataset.load import case_fingerprint
 from evals.judge.records import Judging
 from evals.records import Failure, Observation, RunResult, Score, Unscored
 from evals.report.judging import chunk_verdict, claims, judge_section
+from evals.report.schema import SCHEMA_VERSION
 from retrievers.records import RetrievedChunk
-
-SCHEMA_VERSION = 1
 
 
 def document(result: RunResult) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def document(result: RunResult) -> dict[str, Any]:
         "criteria": [asdict(gate) for gate in result.gates],
         "validation": _without(asdict(result.validation), "verdicts"),
         "notes": list(result.notes),
-        "judge": judge_section(result.judging) if result.judging else None,
+        "judge": judge_section(result.judging, result.trust) if result.judging else None,
         "queries": rows(result),
     }
 
@@ -54,11 +54,13 @@ def _row(
     return {
         "id": case.id,
         "query": case.query,
+        "fingerprint": case_fingerprint(case),
         "in_scope": case.in_scope,
         "query_type": case.query_type,
         "tags": list(case.tags),
         "reference_answer": case.reference_answer,
         "relevant": dict(observation.relevance.grades),
+        "relevant_complete": not observation.relevance.incomplete,
         "top_score": observation.top_score,
         "retrieved": [_hit(found, observation, judging) for found in observation.selection],
         "best_below_threshold": [_hit(found, observation) for found in _below(observation)],

@@ -35,6 +35,11 @@ def render_plan(plan: Plan | None, retrieval: Sequence[str], *, width: int, colo
         figures = (share.questions, share.cached, share.calls, share.tokens_in, share.tokens_out)
         table.add_row(f"  {share.metric}", *(f"{figure:,}" for figure in figures))
     console.print(table)
+    if plan.fewest is not None:
+        console.print(
+            f"  Recall by bisection (judge.recall) takes at least {plan.fewest:,} calls, its audit included; "
+            "the table counts the most."
+        )
     if plan.total.calls:
         length = "an average of stored answers" if plan.measured_answers else "a guess"
         console.print(
@@ -57,6 +62,12 @@ def retrieval_calls(config: RetrieverConfig, cases: int, latency_calls: int, det
         latency_calls: Further searches that measure latency.
         determinism_calls: Further searches that repeat queries.
     """
+    if config.python is not None:
+        return [
+            f"{cases + latency_calls + determinism_calls:,} searches by python {config.python}, whatever they call: "
+            f"{cases:,} for candidates (this plan has made them), {latency_calls:,} to measure latency, "
+            f"{determinism_calls:,} to repeat queries"
+        ]
     embedding = f"{config.embedding.provider}:{config.embedding.resolved_model}"
     local = " (local, free)" if config.embedding.provider == "wordllama" else ""
     total = cases + latency_calls + determinism_calls

@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from io import StringIO
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evals.records import Gate, Observation, QueryVerdict, RunResult, Summary
+from evals.records import Gate, RunResult, Summary
+from evals.report.trust import print_disagreements
+from evals.report.worst import print_worst
 
-WORST = 5
 SHOWN_METRICS = (
     "queries/pass_rate",
     "ragas/*",
+    "judge/*",
     "ranking/expected_top3_in_5",
     "ranking/hit_rate_at_5",
     "ranking/recall_at_5",
@@ -33,7 +36,6 @@ SHOWN_METRICS = (
     "cost/*",
 )
 """What the terminal shows beside the metrics that have a criterion; the report has them all."""
-ORDER = {"FAILURE": 0, "PARTIAL_SUCCESS": 1, "SUCCESS": 2}
 
 
 def render(result: RunResult, *, width: int, color: bool, everything: bool = False) -> str:
@@ -44,13 +46,14 @@ def render(result: RunResult, *, width: int, color: bool, everything: bool = Fal
     console.print(
         f"[bold]{escape(result.name)}[/bold]  {facts['cases']} queries "
         f"({facts['in_scope']} in scope, {facts['out_of_scope']} out of scope)"
-        f" · collection {escape(str(facts['collection']['name']))} ({facts['collection']['points']:,} chunks)"
+        f" · {escape(searched(facts))}"
     )
-    console.print(_settings(result), style="dim")
+    console.print(escape(settings(result)), style="dim")
     console.print(_table(result, everything=everything))
     for note in result.notes:
         console.print(f"[yellow]Note:[/yellow] {escape(note)}")
-    _print_worst(console, result)
+    print_worst(console, result)
+    print_disagreements(console, result, everything=everything)
     _print_outcome(console, result.gates)
     return out.getvalue()
 
@@ -59,7 +62,7 @@ def description(result: RunResult) -> str:
     """What a run came to, in a few lines of Markdown: the description that the MLflow UI shows on its page."""
     facts = result.facts
     lines = [
-        f"{facts['cases']} queries ({facts['in_scope']} in scope), {_settings(result)}",
+        f"{facts['cases']} queries ({facts['in_scope']} in scope), {settings(result)}",
         "",
         f"{result.validation.passed} of {result.validation.total} queries answered as they should be.",
     ]
@@ -72,36 +75,39 @@ def description(result: RunResult) -> str:
 
 
 def figure(metric: str, value: float | None) -> str:
-    """A value rounded for reading: milliseconds and tokens to one place, the rest to three."""
+    """A value rounded for reading: milliseconds and tokens to one place, dollars to four, the rest to three."""
     if value is None:
         return "–"
+    if metric == "cost/judge_usd":
+        return f"{value:,.4f}"
+    if metric.startswith("cost/judge_"):
+        return f"{value:,.0f}"
     return (
         f"{value:,.1f}" if metric.endswith("_ms") or "_ms_c" in metric or metric.startswith("cost/") else f"{value:.3f}"
     )
 
 
-def worst(result: RunResult) -> list[tuple[Observation, QueryVerdict]]:
-    """The five worst queries: failures first, then by how little of their result was right, then by id."""
-    verdicts = {verdict.query_id: verdict for verdict in result.validation.verdicts}
-    pairs = [(o, verdicts[o.case.id]) for o in result.observed.observations]
-    bad = [pair for pair in pairs if pair[1].outcome != "SUCCESS"]
-    return sorted(
-        bad, key=lambda pair: (ORDER[pair[1].outcome], pair[1].content_relevance, -_surprise(pair[0]), pair[1].query_id)
-    )[:WORST]
+def searched(facts: Mapping[str, Any]) -> str:
+    """What was searched, in a few words."""
+    collection = facts["collection"]
+    if collection is None:
+        return "a retriever whose chunks cannot be listed"
+    return f"collection {collection['name']} ({collection['points']:,} chunks)"
 
 
-def _surprise(observation: Observation) -> float:
-    """How confidently wrong: the best score that was returned."""
-    return max((found.score for found in observation.selection), default=0.0)
-
-
-def _settings(result: RunResult) -> str:
-    retriever = result.config["retriever"]
-    embedding = str(result.facts["embedding"])
-    return (
-        f"{retriever['mode']} · top_k {retriever['top_k']} · threshold {retriever['threshold']:g} · "
-        f"candidates {retriever['candidates']} · {escape(embedding)}"
-    )
+def settings(result: RunResult) -> str:
+    """The settings that matter most, in a line."""
+    retriever, facts = result.config["retriever"], result.facts
+    foreign = retriever.get("python")
+    threshold = retriever.get("threshold")
+    parts = [
+        f"python {foreign} ({facts['retriever']})" if foreign else retriever["mode"],
+        f"top_k {retriever['top_k']}",
+        "no threshold" if threshold is None else f"threshold {threshold:g}",
+        f"candidates {retriever['candidates']}",
+        facts["embedding"],
+    ]
+    return " · ".join(str(part) for part in parts if part)
 
 
 def _table(result: RunResult, *, everything: bool) -> Table:
@@ -122,6 +128,8 @@ def _table(result: RunResult, *, everything: bool) -> Table:
 def _shown(summary: Summary) -> bool:
     from fnmatch import fnmatchcase
 
+    if summary.value is None and not summary.n_unscored and not summary.n_failed:
+        return False  # it was not asked for, or there is nothing that it could be about
     return any(fnmatchcase(summary.metric, pattern) for pattern in SHOWN_METRICS)
 
 
@@ -147,33 +155,6 @@ def _remark(summary: Summary) -> str:
         bounds = f", {summary.bound_low:.3f} … {summary.bound_high:.3f}" if summary.bound_low is not None else ""
         parts.append(f"{summary.n_failed} failed{bounds}")
     return ": ".join(part for part in ("; ".join(parts), summary.note) if part)
-
-
-def _print_worst(console: Console, result: RunResult) -> None:
-    pairs = worst(result)
-    if not pairs:
-        return
-    which = "worst query" if len(pairs) == 1 else f"{len(pairs)} worst queries"
-    console.print(f"\n[bold]The {which}[/bold], and what was retrieved instead")
-    for observation, verdict in pairs:
-        console.print(f"\n  [bold]{escape(observation.case.id)}[/bold] {escape(observation.case.query)}")
-        for reason in verdict.reasons[:2]:
-            console.print(f"    [red]{verdict.outcome}[/red] {escape(reason)}")
-        for found in observation.selection[:3]:
-            mark = "✓" if found.chunk.chunk_id in observation.relevance.grades else " "
-            heading = escape(found.chunk.heading or "")
-            console.print(
-                f"    {found.rank}. {found.score:.3f} {mark} {escape(found.source)}  [dim]{heading}[/dim]",
-                overflow="ellipsis",
-                no_wrap=True,
-            )
-        for place in _expected(observation)[:2]:
-            console.print(f"    expected  {escape(place)}", overflow="ellipsis", no_wrap=True, style="dim")
-
-
-def _expected(observation: Observation) -> Sequence[str]:
-    ordered = sorted(observation.case.evidence, key=lambda e: -e.grade)
-    return list(dict.fromkeys(f"{e.source_url} › {e.heading}" if e.heading else e.source_url for e in ordered))
 
 
 def _print_outcome(console: Console, gates: Sequence[Gate]) -> None:

@@ -1,5 +1,6 @@
 """Points between qdrant_client's models and the engine's, checked on the way in."""
 
+import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from retrievers.edge.spec import Spec, as_json, is_json
 from retrievers.errors import StoreError, StoreUnsupportedError
 
 LARGEST_ID = 2**64 - 1
+CANONICAL_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 
 
 def to_engine(points: Iterable[models.PointStruct] | models.Batch, spec: Spec) -> list[edge.Point]:
@@ -44,6 +46,8 @@ def to_id(value: Any) -> int | str:
     Raises:
         StoreError: It is neither an unsigned integer nor a UUID.
     """
+    if isinstance(value, str) and CANONICAL_ID(value):  # most are; it costs a quarter of parsing
+        return value
     if isinstance(value, uuid.UUID):
         return str(value)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= value <= LARGEST_ID:

@@ -14,6 +14,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -63,7 +64,7 @@ class Folder:
     store: Path
     name: str
 
-    @property
+    @cached_property
     def path(self) -> Path:
         """Where it is; the name is escaped, so that any name fits and none leaves the store."""
         escaped = quote(self.name, safe=" ")
@@ -82,23 +83,27 @@ class Folder:
         if len(self.path.name) > LONGEST_NAME:
             return None
         try:
-            with (self.path / "CURRENT").open("rb", buffering=0) as file:
+            with self._current.open("rb", buffering=0) as file:
                 text = file.read().decode("ascii", "replace")
         except (FileNotFoundError, NotADirectoryError):
             return None
         if not GENERATION.fullmatch(text):
             raise StoreError(
-                f"{self.path / 'CURRENT'} is damaged: expected the name of a generation, found {text[:40]!r}; "
+                f"{self._current} is damaged: expected the name of a generation, found {text[:40]!r}; "
                 f"remove {self.path} and index again"
             )
         return text
 
+    @cached_property
+    def _current(self) -> Path:
+        return self.path / "CURRENT"
+
     def put_in_force(self, generation: str | None) -> None:
         """Let a generation that is on disk be the one that readers get from now on (None: no collection)."""
         if generation is not None:
-            files.write_whole(self.path / "CURRENT", generation)
+            files.write_whole(self._current, generation)
         else:
-            (self.path / "CURRENT").unlink(missing_ok=True)
+            self._current.unlink(missing_ok=True)
             files.sync(self.path)
 
     def sweep(self) -> None:

@@ -12,7 +12,7 @@ from qdrant_client.http.models import QueryResponse  # models.QueryResponse is f
 from retrievers.edge import convert, describe, filters, search
 from retrievers.edge.changes import Changes
 from retrievers.edge.engine import engine_errors
-from retrievers.edge.layout import Folder, folders, open_store
+from retrievers.edge.layout import folders, open_store
 from retrievers.edge.search import SearchOptions
 from retrievers.edge.views import View, Views
 from retrievers.errors import StoreError
@@ -47,7 +47,7 @@ class EdgeReader:
         draft = self._changes.draft(collection_name)
         if draft is not None and draft.touched:
             return draft.label if draft.exists else ""
-        return Folder(self.path, collection_name).current() or ""
+        return self._views.folder(collection_name).current() or ""
 
     def collection_exists(self, collection_name: str) -> bool:
         """Whether there is a collection of that name."""
@@ -174,10 +174,18 @@ class EdgeReader:
             StoreError: As `query_points`; nothing is searched then.
         """
         search.refuse(**other)
+        found = self.nearest(collection_name, requests)
+        return [QueryResponse(points=[convert.scored(one) for one in each]) for each in found]
+
+    def nearest(self, collection_name: str, requests: Sequence[models.QueryRequest]) -> list[list[edge.ScoredPoint]]:
+        """`query_batch_points` with the points as the engine gives them, for those who look at hundreds of ids.
+
+        Raises:
+            StoreError: As `query_points`; nothing is searched then.
+        """
         with self._view(collection_name) as view:
             batch = [search.to_engine(request, view) for request in requests]
-            found = view.shard.query_batch(edge.QueryBatchRequest(batch)) if batch else []
-        return [QueryResponse(points=[convert.scored(one) for one in each]) for each in found]
+            return view.shard.query_batch(edge.QueryBatchRequest(batch)) if batch else []
 
     @contextmanager
     def _view(self, name: str) -> Iterator[View]:

@@ -26,12 +26,14 @@ class Spec:
         sparse: Sparse vectors by name.
         metadata: What the maker of the collection recorded, or None.
         optimized: Whether `optimize` has built an index, so that searches are approximate unless exact is asked for.
+        recount: Whether points have been written to since; the index still counts them as they were for the IDF.
     """
 
     dense: Mapping[str, models.VectorParams]
     sparse: Mapping[str, models.SparseVectorParams]
     metadata: Mapping[str, Any] | None = None
     optimized: bool = False
+    recount: bool = False
 
     @classmethod
     def of(
@@ -69,6 +71,7 @@ class Spec:
             sparse={name: models.SparseVectorParams(**params) for name, params in found["sparse"].items()},
             metadata=found["metadata"],
             optimized=found["optimized"],
+            recount=found.get("recount", found["optimized"]),
         )
 
     def to_json(self) -> str:
@@ -80,6 +83,7 @@ class Spec:
                 "sparse": {name: params.model_dump(**keep) for name, params in self.sparse.items()},
                 "metadata": self.metadata,
                 "optimized": self.optimized,
+                "recount": self.recount,
             },
             indent=1,
         )

@@ -47,6 +47,7 @@ class Views:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.RLock()
+        self._folders: dict[str, Folder] = {}
         self._opened: dict[str, _Opened] = {}
 
     @contextmanager
@@ -59,6 +60,10 @@ class Views:
         """
         with self._lock:
             yield self._open(name)
+
+    def folder(self, name: str) -> Folder:
+        """The folder of a collection."""
+        return self._folders.setdefault(name, Folder(self._path, name))
 
     def forget(self, name: str | None = None) -> None:
         """Close what is open, or one collection."""
@@ -76,7 +81,7 @@ class Views:
         return CollectionNotFoundError(f"no collection {name!r} at {self._path}: {have}{nearest(name, names)}")
 
     def _open(self, name: str) -> View:
-        folder = Folder(self._path, name)
+        folder = self.folder(name)
         for _ in range(TRIES):
             generation = folder.current()
             opened = self._opened.get(name)
@@ -110,4 +115,4 @@ def _open_generation(folder: Folder, generation: str) -> _Opened | None:
     except BaseException:
         lock.release()
         raise
-    return _Opened(generation, View(shard, spec, recount=spec.optimized), lock)
+    return _Opened(generation, View(shard, spec, recount=spec.recount), lock)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.embeddings import Embeddings
 
-from retrievers.config import RetrieverConfig
-from retrievers.connection import CollectionInfo, describe, location, store_errors
-from retrievers.errors import CollectionNotFoundError, CollectionStateError, EmbeddingMismatchError, IndexingError
+from retrievers.config import MetadataConfig, RetrieverConfig
+from retrievers.errors import CollectionStateError, IndexingError
 from retrievers.indexing.chunking import CHUNKING_VERSION, DEFAULT_MAX_TOKENS, chunk_page
+from retrievers.indexing.existing import existing, layout, payloads
+from retrievers.indexing.manifest import embedded_by, keyword_side
 from retrievers.indexing.markdown import Page, PageError, parse_page
+from retrievers.indexing.payloads import check_writable, to_payload, written_part
 from retrievers.indexing.writing import Changes, Progress, write
-from retrievers.keyword import Bm25Encoder
-from retrievers.payload import to_metadata
 from retrievers.records import Chunk
 from retrievers.tokens import count_tokens
 
@@ -45,6 +45,21 @@ class Corpus:
     pages: tuple[Page, ...]
     faults: tuple[str, ...]
     fingerprint: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexOptions:
+    """How pages are cut, and what indexing is allowed.
+
+    Attributes:
+        max_tokens: Token budget of a chunk.
+        skip_broken: Index the readable pages although others are broken (recorded in the manifest).
+        replace: Allow more than half of the stored chunks to be removed (other pages, or another chunk size).
+    """
+
+    max_tokens: int = DEFAULT_MAX_TOKENS
+    skip_broken: bool = False
+    replace: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,60 +114,78 @@ def index_corpus(
     config: RetrieverConfig,
     embeddings: Embeddings,
     corpus: Corpus,
-    *,
-    max_tokens: int = DEFAULT_MAX_TOKENS,
-    skip_broken: bool = False,
-    replace: bool = False,
+    options: IndexOptions | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> IndexReport:
     """Bring a collection up to date with a corpus.
 
-    Unchanged chunks are left alone; chunks that only moved get their payload refreshed without being embedded again;
-    chunks that are gone are removed.
+    Unchanged chunks are left alone; chunks that only moved, or whose fields are to be under other payload keys, get
+    their payload refreshed without being embedded again; chunks that are gone are removed.
 
     Args:
         client: An open client.
-        config: Names the collection and the embedding model.
+        config: Names the collection, the embedding model and the payload keys.
         embeddings: The model.
         corpus: The pages.
-        max_tokens: Token budget of a chunk.
-        skip_broken: Index the readable pages although others are broken (recorded in the manifest).
-        replace: Allow more than half of the stored chunks to be removed (other pages, or another chunk size).
+        options: How they are cut, and what is allowed.
         progress: Told how far the work is.
 
     Raises:
         IndexingError: Pages are broken and `skip_broken` is off, or none is left; nothing was changed.
+        ConfigError: `metadata` gives two fields one payload key.
         CollectionStateError: The collection exists and was not made by this function.
         EmbeddingMismatchError: It was made with another model.
     """
-    if corpus.faults and (not skip_broken or not corpus.pages):
+    options = options or IndexOptions()
+    check_writable(config.metadata)
+    chunks = _cut(corpus, options)
+    info = existing(client, config, replace=options.replace)
+    stored = payloads(client, config) if info else {}
+    changes = _compare(
+        config.metadata, chunks, stored, anew=info is not None and layout(info) != config.metadata.layout
+    )
+    _refuse_mass_removal(config, changes, stored, options)
+    vectors = _embed(changes.added, embeddings, progress)
+    manifest = {
+        "embedding": embedded_by(config, vectors, info),
+        "bm25": keyword_side(config, chunks, info),
+        **_origin(config, corpus, options),
+    }
+    if not info or changes != Changes() or info.manifest != {**manifest, "state": "complete"}:
+        write(client, config, changes, vectors, manifest, exists=info is not None, progress=progress)
+    return _report(corpus, chunks, changes)
+
+
+def _origin(config: RetrieverConfig, corpus: Corpus, options: IndexOptions) -> dict[str, Any]:
+    """What the payloads were made of, and how."""
+    return {
+        "payload": config.metadata.layout,
+        "pages_fingerprint": corpus.fingerprint,
+        "max_tokens": options.max_tokens,
+        "chunking": CHUNKING_VERSION,
+        "skipped": [fault.split(": ", 1)[0] for fault in corpus.faults],
+    }
+
+
+def _cut(corpus: Corpus, options: IndexOptions) -> list[Chunk]:
+    if corpus.faults and (not options.skip_broken or not corpus.pages):
         raise IndexingError(
             "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):", corpus.faults
         )
-    chunks = [c for page in corpus.pages for c in chunk_page(page, max_tokens, count_tokens)]
-    info = _existing(client, config, replace=replace)
-    stored = _stored(client, config) if info else {}
-    changes = _compare(chunks, stored)
-    if len(changes.removed) * 2 > len(stored) and not replace:
+    return [chunk for page in corpus.pages for chunk in chunk_page(page, options.max_tokens, count_tokens)]
+
+
+def _refuse_mass_removal(
+    config: RetrieverConfig, changes: Changes, stored: Mapping[str, Any], options: IndexOptions
+) -> None:
+    if len(changes.removed) * 2 > len(stored) and not options.replace:
         raise CollectionStateError(
             f"collection {config.collection!r} holds {len(stored)} chunks, of which {len(changes.removed)} would be "
             "removed: are these the same pages? choose another name with --collection, or allow it with --replace"
         )
-    vectors = _embed(changes.added, embeddings, progress)
-    manifest = {
-        "embedding": {
-            "provider": config.embedding.provider,
-            "model": config.embedding.resolved_model,
-            "dimension": _dimension(config, vectors, info),
-        },
-        "bm25": _keyword_side(config, chunks, info),
-        "pages_fingerprint": corpus.fingerprint,
-        "max_tokens": max_tokens,
-        "chunking": CHUNKING_VERSION,
-        "skipped": [fault.split(": ", 1)[0] for fault in corpus.faults],
-    }
-    if not info or changes != Changes() or info.manifest != {**manifest, "state": "complete"}:
-        write(client, config, changes, vectors, manifest, exists=info is not None, progress=progress)
+
+
+def _report(corpus: Corpus, chunks: Sequence[Chunk], changes: Changes) -> IndexReport:
     return IndexReport(
         pages=len(corpus.pages),
         chunks=len(chunks),
@@ -168,79 +201,17 @@ def _is_partial(file: Path, folder: Path) -> bool:
     return any(part.startswith(("_", ".")) for part in file.relative_to(folder).parts)
 
 
-def _dimension(config: RetrieverConfig, vectors: Mapping[str, Sequence[float]], info: CollectionInfo | None) -> int:
-    lengths = {len(vector) for vector in vectors.values()} | ({info.dimension} if info else set())
-    if len(lengths) > 1:
-        raise EmbeddingMismatchError(
-            f"{config.embedding.provider}:{config.embedding.resolved_model} and collection {config.collection!r} give "
-            f"vectors of {' and '.join(map(str, sorted(lengths)))} dimensions; one collection holds one length: "
-            "choose another name with --collection"
-        )
-    return max(lengths)
-
-
-def _keyword_side(config: RetrieverConfig, chunks: Sequence[Chunk], info: CollectionInfo | None) -> Mapping[str, Any]:
-    """Language and average length: of the chunks when the collection is made, from then on as recorded."""
-    recorded: Mapping[str, Any] | None = info.manifest.get("bm25") if info else None
-    if recorded:
-        return recorded
-    counter = Bm25Encoder(config.keyword.language)
-    average = config.keyword.average_length or sum(counter.length(chunk.text) for chunk in chunks) / len(chunks)
-    return {"language": config.keyword.language, "average_length": round(max(1.0, average), 3)}
-
-
-def _existing(client: "QdrantClient", config: RetrieverConfig, *, replace: bool) -> CollectionInfo | None:
-    try:
-        info = describe(client, config)
-    except CollectionNotFoundError:
-        return None
-    recorded = info.manifest.get("embedding")
-    if not recorded:
-        raise CollectionStateError(
-            f"collection {info.name!r} at {location(config.store)} was not made by `retrievers index` and is "
-            "left alone; choose another name with --collection"
-        )
-    wanted = {"provider": config.embedding.provider, "model": config.embedding.resolved_model}
-    if any(recorded.get(key) != value for key, value in wanted.items()):
-        raise EmbeddingMismatchError(
-            f"collection {info.name!r} was embedded by {recorded.get('provider')}:{recorded.get('model')}, not by "
-            f"{wanted['provider']}:{wanted['model']}; one collection holds one model: choose another name"
-        )
-    other = _other_keyword_side(config, info)
-    if other and not replace:
-        raise CollectionStateError(f"collection {info.name!r} {other}; index it anew with --replace")
-    return None if other else info
-
-
-def _other_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> str | None:
-    """What keeps the collection's term weights from being brought up to date."""
-    if config.keyword.vector_name not in info.sparse_vectors:
-        return (
-            f"has no sparse vector {config.keyword.vector_name!r}: it was made by an earlier version, or under another "
-            "keyword.vector_name"
-        )
-    language = info.manifest.get("bm25", {}).get("language", config.keyword.language)
-    return (
-        None if language == config.keyword.language else f"was tokenised as {language}, not {config.keyword.language}"
-    )
-
-
-def _stored(client: "QdrantClient", config: RetrieverConfig) -> dict[str, Mapping[str, Any]]:
-    found: dict[str, Mapping[str, Any]] = {}
-    offset: Any = None
-    with store_errors(config.store, config.collection):
-        while True:
-            records, offset = client.scroll(config.collection, limit=1000, offset=offset, with_payload=["metadata"])
-            found |= {str(r.id): (r.payload or {}).get("metadata", {}) for r in records}
-            if offset is None:
-                return found
-
-
-def _compare(chunks: Sequence[Chunk], stored: Mapping[str, Mapping[str, Any]]) -> Changes:
+def _compare(
+    config: MetadataConfig, chunks: Sequence[Chunk], stored: Mapping[str, Mapping[str, Any]], *, anew: bool
+) -> Changes:
+    """What tells the stored payloads from the chunks; `anew` refreshes all of them."""
     wanted = {chunk.point_id for chunk in chunks}
+    kept = (chunk for chunk in chunks if chunk.point_id in stored)
     return Changes(
-        added=tuple(c for c in chunks if c.point_id not in stored),
-        refreshed=tuple(c for c in chunks if c.point_id in stored and stored[c.point_id] != to_metadata(c)),
+        added=tuple(chunk for chunk in chunks if chunk.point_id not in stored),
+        refreshed=tuple(
+            chunk for chunk in kept if anew or written_part(stored[chunk.point_id], config) != to_payload(chunk, config)
+        ),
         removed=tuple(sorted(set(stored) - wanted)),
     )
 

@@ -14,10 +14,12 @@ from evals.errors import EvaluationError
 from evals.metrics.determinism import max_score_delta, rate
 from evals.metrics.latency import stage_statistic
 from evals.records import Observed, Repetition
-from retrievers.errors import EmbeddingError, RetrievalError
+from retrievers.errors import EmbeddingError, ForeignRetrieverError, RetrievalError
+from retrievers.foreign.opening import open_foreign
 from retrievers.records import Candidates
 from retrievers.retriever import QdrantRetriever
 from tests.support.compass import Compass, Drifting, cosines, make_store, open_retriever, upsert
+from tests.support.foreign import settings
 from tests.support.observed import make_case, make_context
 
 CASES = [make_case(f"q{angle}", query=f"towards {angle} degrees") for angle in (0, 20, 45, 80)]
@@ -208,7 +210,7 @@ class TestRepeat:
             assert repetition.max_score_delta == pytest.approx(max(0.0, cos(radians(angle - 5))), abs=1e-6)
         observed = Observed(observations=(), repetitions=found)
         assert rate(observed, make_context()).value == 0.0
-        assert max_score_delta(observed, make_context()).value == max(r.max_score_delta for r in found)
+        assert max_score_delta(observed, make_context()).value == max(r.max_score_delta or 0.0 for r in found)
 
     def test_a_model_and_a_collection_that_both_changed_are_laid_to_the_index(self, tmp_path: Path) -> None:
         with open_retriever(make_store(tmp_path / "store"), Drifting(after=len(CASES), degrees=5)) as retriever:
@@ -232,7 +234,7 @@ class TestRepeat:
 
 def with_ties_swapped(found: Candidates) -> Candidates:
     order = {"tie-a": 1, "tie-b": 0}
-    chunks = sorted(found.chunks, key=lambda c: (-c.score, order.get(c.chunk.chunk_id, 2)))
+    chunks = sorted(found.chunks, key=lambda c: (-c.known_score, order.get(c.chunk.chunk_id, 2)))
     return replace(found, chunks=tuple(replace(c, rank=rank) for rank, c in enumerate(chunks, 1)))
 
 
@@ -269,3 +271,66 @@ def test_ranked_is_ids_with_scores_in_order(retriever: QdrantRetriever) -> None:
     found = retriever.search("towards 0 degrees")
     assert [chunk_id for chunk_id, _ in ranked(found.chunks)] == BY_ANGLE[0][:5]
     assert ranked(found.chunks)[0] == ("east", 1.0)
+
+
+UNSCORED = (("a", None), ("b", None))
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "cause"),
+    [
+        ((A, B, C), (A, C, B), "ties"),
+        ((A, B), (A, CHANGED), "unknown"),
+        (UNSCORED, UNSCORED[::-1], "unknown"),  # without scores nobody knows whether they tie
+        (UNSCORED, UNSCORED[:1], "unknown"),
+        (((*UNSCORED, UNSCORED[0])), UNSCORED, "unknown"),
+        ((B, B, C), (C, B, B), "ties"),
+    ],
+)
+def test_where_nothing_can_be_replayed_the_cause_is_not_guessed(first: Ranked, again: Ranked, cause: str) -> None:
+    assert cause_of_change(first, again, None) == cause
+
+
+class TestForeign:
+    def test_is_asked_query_by_query_so_that_a_fault_names_its_case(self) -> None:
+        told = Told()
+        cases = [make_case("fine", query="arm"), make_case("bad", query="a channel"), make_case("never", query="arm")]
+        with (
+            open_foreign(settings("raises_in_the_middle"), {}) as retriever,
+            pytest.raises(ForeignRetrieverError, match=r"^case 'bad': python .* failed: ConnectionError, the index"),
+        ):
+            collect(retriever, cases, told)
+        assert told.calls == [("retrieving", 1, 3)]
+
+    @pytest.mark.parametrize(("name", "delta"), [("plain", None), ("dense", 0.0), ("hybrid", 0.0)])
+    def test_the_same_again(self, name: str, delta: float | None) -> None:
+        cases = [make_case("q", query="the joint of an arm")]
+        with open_foreign(settings(name), {}) as retriever:
+            first = collect(retriever, cases, silent)
+            found = repeat(retriever, cases, first, repeats=2, progress=silent)
+        assert found == (Repetition(query_id="q", identical=True, max_score_delta=delta),) * 2
+
+    def test_another_order_is_a_change_of_unknown_cause(self) -> None:
+        cases = [make_case("q")]
+        with open_foreign(settings("turning"), {}) as retriever:
+            first = collect(retriever, cases, silent)
+            found = repeat(retriever, cases, first, repeats=1, progress=silent)
+        assert found == (Repetition(query_id="q", identical=False, max_score_delta=None, cause="unknown"),)
+
+    def test_a_fault_at_the_second_time_names_its_case(self) -> None:
+        cases = [make_case("bad", query="arm")]
+        with open_foreign(settings("raises_in_the_middle"), {}) as retriever:
+            first = collect(retriever, cases, silent)
+            with pytest.raises(ForeignRetrieverError, match=r"^case 'bad': python"):
+                repeat(retriever, [make_case("bad", query="a channel")], first, repeats=1, progress=silent)
+
+    @pytest.mark.parametrize("name", ["plain", "asynchronous", "dense", "sparse"])
+    def test_only_the_whole_call_is_timed(self, name: str) -> None:
+        cases = [make_case("q", query="the joint of an arm")]
+        with open_foreign(settings(name), {}) as retriever:
+            passes = measure_latency(retriever, cases, warmup=1, repeats=3, concurrency=(1, 4), progress=silent)
+        assert [{tuple(call.stages) for call in timed.calls} for timed in passes] == [{("total",)}] * 2
+        observed = Observed(observations=(), latency=passes)
+        for stage in ("embed", "search", "rerank"):
+            figure = stage_statistic(observed, make_context(), stage=stage, statistic="p50", concurrency=1)
+            assert (figure.value, figure.note) == (None, f"no {stage} stage ran")

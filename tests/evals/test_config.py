@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from evals.config import CRITERION, DatasetConfig, ExperimentConfig, LatencyConfig, TrackingConfig
+from evals.conditions import CRITERION
+from evals.config import DatasetConfig, ExperimentConfig, LatencyConfig, TrackingConfig
 from evals.dataset.load import load_golden
 from evals.gates import check_names
 from evals.metrics import VERDICT_METRIC, choose

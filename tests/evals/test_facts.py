@@ -3,12 +3,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from evals import facts
 from evals.config import ExperimentConfig
 from evals.dataset.load import load_golden
+from evals.judge.chat import Chat, make_chat
+from evals.judge.config import JudgeConfig
 from evals.prepare import index_if_stale
 from evals.records import Observed, RunResult, ValidationReport
 from retrievers.connection import open_client
@@ -46,6 +49,42 @@ def test_the_facts_of_a_run(config: ExperimentConfig, retriever: QdrantRetriever
     assert known["started_at"].endswith("+00:00")
 
 
+def test_a_judge_is_known_by_all_that_its_verdicts_depend_on(
+    config: ExperimentConfig, retriever: QdrantRetriever
+) -> None:
+    golden = load_golden(config.dataset)
+    assert facts.gather(config, golden, retriever)["judge"] is None
+
+    def judge(**changes: Any) -> dict[str, Any]:
+        named = {"model": "openai:local", "base_url": "http://localhost:1/v1", **changes}
+        chat = make_chat(JudgeConfig.model_validate(named), {"OPENAI_API_KEY": "sk-SECRET"})
+        known: dict[str, Any] = facts.gather(config, golden, retriever, chat)["judge"]
+        return known
+
+    found = judge()
+    assert (found["provider"], found["model"], found["ragas"]) == ("openai", "local", version("ragas"))
+    assert (found["parameters"]["temperature"], found["parameters"]["base_url"]) == (0.0, "http://localhost:1/v1")
+    assert judge() == found and judge(max_concurrency=2, timeout_s=9) == found
+    others = [
+        judge(temperature=0.5),
+        judge(model="openai:other"),
+        judge(seed=1),
+        judge(base_url="http://localhost:2/v1"),
+    ]
+    assert len({one["fingerprint"] for one in (found, *others)}) == 5
+    assert "SECRET" not in str(found)
+
+
+def test_credentials_in_a_judges_address_are_no_facts() -> None:
+    def found(password: str) -> dict[str, Any]:
+        where = {"base_url": f"http://me:{password}@host"}
+        return facts.judge_facts(
+            Chat(provider="openai", name="m", parameters=where, model=cast(Any, None), structure=lambda schema: {})
+        )
+
+    assert found("s3cret") == found("other") and "s3cret" not in str(found("s3cret"))
+
+
 def test_a_library_that_is_not_installed_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "LIBRARIES", ("numpy", "no-such-library"))
     found = facts.versions()
@@ -57,7 +96,9 @@ def test_the_collections_fingerprint_changes_with_a_payload_and_comes_back_with_
 ) -> None:
     def fingerprint() -> str:
         with QdrantRetriever.open(config.retriever, env={}) as opened:
-            return str(facts.collection_facts(opened)["fingerprint"])
+            known = facts.collection_facts(opened)
+        assert known is not None
+        return str(known["fingerprint"])
 
     def set_text(text: str) -> str:
         client = open_client(config.retriever.store, {})

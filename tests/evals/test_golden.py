@@ -7,6 +7,9 @@ import pytest
 
 from evals.golden import main
 from retrievers.__main__ import main as retrievers
+from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page
+from retrievers.indexing.index import read_corpus
+from retrievers.tokens import count_tokens
 
 PAGE = "---\ntitle: Topics\n---\n## Rates\n\nAsk for the rate with the hz verb and wait ten seconds.\n"
 
@@ -59,6 +62,49 @@ def test_every_fault_is_listed_with_its_line(tmp_path: Path, capsys: pytest.Capt
     assert "qeury: unknown field; did you mean 'query'" in shown
 
 
+def judged(count: int, verdicts: dict[str, object]) -> list[dict[str, object]]:
+    one = {**case("wait ten seconds"), "reference_answer": "ten", "human_verdicts": verdicts}
+    return [{**one, "id": f"j{place}"} for place in range(count)]
+
+
+def test_human_verdicts_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", str(golden(tmp_path, *judged(3, {"x": 1, "y": 0}), case("wait")))]) == 0
+    assert (
+        "  human verdicts: 6 in 3 cases, 3 of them useful; to correct a judge takes 100 cases\n"
+        in capsys.readouterr().out
+    )
+    assert main(["validate", str(golden(tmp_path, *judged(100, {"x": 1})))]) == 0
+    assert "  human verdicts: 100 in 100 cases, 100 of them useful\n" in capsys.readouterr().out
+    assert main(["validate", str(golden(tmp_path, case("wait")))]) == 0
+    assert "human verdicts" not in capsys.readouterr().out
+
+
+def test_human_verdicts_on_chunks_of_another_cut_are_pointed_out(
+    docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [chunk] = chunk_page(read_corpus(docs).pages[0], DEFAULT_MAX_TOKENS, count_tokens)
+    file = golden(tmp_path, *judged(2, {chunk.chunk_id: 1, "old": 0}))
+    assert main(["validate", str(file), "--docs", str(docs)]) == 0
+    said = (
+        "2 of the verdicts are on chunks that these pages do not give, as 'old' of case 'j0': were they cut otherwise?"
+    )
+    assert said in capsys.readouterr().out
+    assert main(["validate", str(golden(tmp_path, *judged(2, {chunk.chunk_id: 1}))), "--docs", str(docs)]) == 0
+    assert "do not give" not in capsys.readouterr().out
+
+
+def test_wrong_human_verdicts_are_named_with_their_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [*judged(1, {"x": 7}), {**judged(1, {"x": 1})[0], "id": "o", "in_scope": False, "evidence": []}]
+    rows += [{**judged(1, {"x": True})[0], "id": "t"}, {**case("wait"), "id": "r", "human_verdict": {"x": 1}}]
+    file = golden(tmp_path, *rows)
+    assert main(["validate", str(file)]) == 2
+    shown = capsys.readouterr().err
+    assert f"{file}:1: human_verdicts: verdicts must be 1 (useful) or 0, got {{'x': 7}}" in shown
+    assert f"{file}:2: an out-of-scope case must not have human_verdicts" in shown
+    assert f"{file}:3: human_verdicts.x: Input should be a valid integer, got True" in shown
+    assert f"{file}:4: human_verdict: unknown field; did you mean 'human_verdicts'" in shown
+
+
 def test_an_imported_file_is_valid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "topics").write_text("<top><num>1</num><title>lift</title></top>")
     (tmp_path / "qrels").write_text("1 0 d7 1\n")
@@ -92,3 +138,12 @@ def test_init_replaces_no_file_unasked(tmp_path: Path, capsys: pytest.CaptureFix
     out = golden(tmp_path)
     assert main(["init", "--out", str(out), "--store.path", str(tmp_path / "none")]) == 2
     assert "exists already" in capsys.readouterr().err
+
+
+def test_skeletons_are_begun_from_a_collection_and_not_from_a_retriever(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "golden.jsonl"
+    assert main(["init", "--python", "mine:make", "--out", str(out)]) == 2
+    assert "python: init reads chunks from a collection, not from 'mine:make'" in capsys.readouterr().err
+    assert not out.exists()

@@ -5,6 +5,7 @@ import pytest
 
 from evals.config import ExperimentConfig
 from evals.prepare import index_if_stale
+from retrievers.config import RetrieverConfig
 from retrievers.connection import MANIFEST_KEY, describe, open_client
 from retrievers.errors import EmbeddingMismatchError, IndexingError
 from tests.support.experiment import PAGES, Experiment, make_experiment, settings, silent
@@ -66,6 +67,20 @@ def test_another_size_of_chunk_indexes_again(made: Experiment) -> None:
     assert stored(config) != before
 
 
+def test_other_payload_keys_index_again(made: Experiment) -> None:
+    index_if_stale(settings(made), {}, silent)
+    flat = {"text_key": "body", "nested_under": "", "map": {"heading": "section"}}
+    config = settings(made, retriever__metadata=flat)
+    assert index_if_stale(config, {}, silent)
+    assert not index_if_stale(config, {}, silent)
+    client = open_client(config.retriever.store, {})
+    try:
+        records, _ = client.scroll(config.retriever.collection, limit=100)
+    finally:
+        client.close()
+    assert {"Kinematics", "Topics"} <= {(record.payload or {})["section"] for record in records}
+
+
 def test_an_index_that_was_interrupted_is_finished(made: Experiment) -> None:
     config = settings(made)
     index_if_stale(config, {}, silent)
@@ -110,3 +125,14 @@ def test_a_collection_of_another_model_is_not_written_over(made: Experiment) -> 
     other = {"provider": "python", "model": "tests.support.embeddings:Counting"}
     with pytest.raises(EmbeddingMismatchError):
         index_if_stale(settings(made, retriever__embedding=other), {}, silent)
+
+
+def test_for_a_retriever_of_the_users_own_nothing_is_indexed_but_a_collection_that_it_names(made: Experiment) -> None:
+    owned = {"index__collection": "robots", "retriever__python": "mine:make"}
+    by_default = RetrieverConfig.model_fields["collection"].default
+    assert not index_if_stale(settings(made, **{**owned, "index__collection": by_default}), {}, silent)
+    assert not index_if_stale(settings(made, **owned), {}, silent)
+    assert not made.store.exists()
+    named = settings(made, **owned, retriever__collection="robots", retriever__store={"path": made.store})
+    assert index_if_stale(named, {}, silent)
+    assert len(stored(named)) == 5

@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -106,6 +107,25 @@ def test_output_is_the_whole_report(run: Run, folder: Path) -> None:
     assert everything(folder / "deep") == {folder / "deep" / "report.json"}
 
 
+def test_html_is_one_page_with_every_query(run: Run, folder: Path) -> None:
+    done = run("--html", "deep/report.html", "--output", "r.json")
+    assert done.out.rstrip().endswith("Page: deep/report.html")
+    page = (folder / "deep" / "report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>") and page.count("<svg") == page.count("<figure") >= 3
+    assert all(f'<td class="nowrap">{case["id"]}<td' in page for case in CASES)
+    assert everything(folder / "deep") == {folder / "deep" / "report.html"}
+
+
+def test_junit_holds_the_criteria_and_the_queries(run: Run, folder: Path) -> None:
+    done = run("--junit", "deep/junit.xml", "--criteria", "{ranking/hit_rate_at_5: '> 0.75'}")
+    assert done.code == 1
+    criteria, queries = ElementTree.parse(folder / "deep" / "junit.xml").getroot()
+    assert [case.get("name") for case in criteria.iter("testcase")] == ["ranking/hit_rate_at_5 > 0.75", "complete"]
+    assert [case.get("name") for case in queries.iter("testcase")] == [case["id"] for case in CASES]
+    assert (criteria.get("failures"), queries.get("failures"), queries.get("skipped")) == ("1", "0", "1")
+    assert everything(folder / "deep") == {folder / "deep" / "junit.xml"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "ids"),
     [
@@ -170,11 +190,16 @@ def test_where_mlflow_cannot_be_reached_the_report_is_there_all_the_same(run: Ru
     assert "s3cret" not in kept + done.err + done.out
 
 
+REPORTS = ("--output", "r.json", "--junit", "j.xml", "--html", "r.html")
+
+
 def test_a_server_that_refuses_at_the_end_leaves_the_report_and_a_failed_run(run: Run, folder: Path) -> None:
     with mlflow_server() as server:
         server.refuse = ("runs/set-tag",)
-        done = run("--tracking.enabled", "true", "--tracking.uri", server.url, "--output", "r.json")
+        done = run("--tracking.enabled", "true", "--tracking.uri", server.url, *REPORTS)
     assert (done.code, server.statuses) == (3, ["FAILED"])
+    assert (folder / "r.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
+    assert ElementTree.parse(folder / "j.xml").getroot().tag == "testsuites"
     assert "ranking/hit_rate_at_5" in done.out
     assert len(report(folder / "r.json")["queries"]) == len(CASES)
 
@@ -187,11 +212,14 @@ def test_scores_that_failed_make_a_run_incomplete(run: Run, folder: Path) -> Non
         "--metrics": "latency/total_p50_ms_c2",
         "--latency.concurrency": "1,2",
         "--output": "r.json",
+        "--junit": "j.xml",
     }
     done = run(*(text for pair in arguments.items() for text in pair))
     assert done.code == 3
     assert "incomplete: latency/total_p50_ms_c2:" in done.err
     assert (folder / "r.json").exists()
+    [failure] = ElementTree.parse(folder / "j.xml").getroot().iter("failure")
+    assert str(failure.get("message")).startswith("latency/total_p50_ms_c2:")
 
 
 # Faults of the user
@@ -303,6 +331,10 @@ FAULTS: dict[str, tuple[Sequence[str] | Callable[[Path], list[str]], list[str]]]
     ),
     "a folder in place of the report": (["--output", "."], ["expected a file to write, found a folder"]),
     "a report below a file": (in_place_of("file", "--output", "file/r.json"), ["file/r.json: cannot be written"]),
+    "JUnit below a file": (in_place_of("file", "--junit", "file/j.xml"), ["file/j.xml: cannot be written"]),
+    "a page below a file": (in_place_of("file", "--html", "file/r.html"), ["file/r.html: cannot be written"]),
+    "a folder in place of the page": (["--html", "."], ["expected a file to write, found a folder"]),
+    "a folder in place of JUnit": (["--junit", "."], ["expected a file to write, found a folder"]),
     "an export below a file": (in_place_of("file", "--export", "file/r.yaml"), ["file/r.yaml: cannot be written"]),
     "a log below a file": (in_place_of("file", "--log-file", "file/log"), ["--log-file file/log: cannot be written"]),
     "a file in place of mlruns": (

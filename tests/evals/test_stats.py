@@ -249,7 +249,7 @@ class TestAuroc:
 
     @pytest.mark.parametrize("seed", range(5))
     def test_equals_scikit_learn(self, seed: int) -> None:
-        from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
+        from sklearn.metrics import roc_auc_score
 
         rng = np.random.default_rng(seed)
         positive, negative = rng.integers(3, 20, 40) / 20, rng.integers(0, 16, 24) / 20

@@ -197,3 +197,12 @@ class TestReport:
         report = validate(self.OBSERVATIONS[:1], None, make_context())
         assert (report.average_latency_ms, report.p95_latency_ms) == (None, None)
         assert report.verdicts[0].time_ms == 1.0, "that of the search that was scored"
+
+
+def test_a_false_answer_without_a_score_is_told_without_one() -> None:
+    answered = asked("a", in_scope=False)
+    bare = replace(answered, selection=tuple(replace(c, score=None, score_scale="none") for c in answered.selection))
+    assert verdict(answered, make_context(), 0).reasons == (
+        "out of scope, but 1 chunks were returned (best score 0.900)",
+    )
+    assert verdict(bare, make_context(), 0).reasons == ("out of scope, but 1 chunks were returned",)

@@ -84,7 +84,7 @@ def test_the_report_has_every_query_of_the_split_every_metric_and_every_criterio
 def test_the_run_in_mlflow_is_finished_and_has_the_parameters(run: Run, report: dict[str, Any]) -> None:
     assert run.info.status == "FINISHED"
     expected = {name: str(value) for name, value in flatten(report["config"]) if value is not None}
-    assert run.data.params == expected
+    assert run.data.params == {**expected, "retriever.class": "QdrantRetriever"}
 
 
 def test_the_run_in_mlflow_has_every_figure_of_the_report(run: Run, report: dict[str, Any]) -> None:
@@ -116,8 +116,11 @@ def test_the_artifacts_are_the_table_the_report_the_experiment_and_the_figures(
     table = json.loads((artifacts / "queries.json").read_text())
     assert [row[table["columns"].index("id")] for row in table["data"]] == [row["id"] for row in report["queries"]]
     assert {file.stem for file in (artifacts / "figures").glob("*.png")} == {
-        "score_distribution", "recall_by_rank", "latency_by_stage",
+        "queries", "score_distribution", "roc", "risk_coverage", "recall_by_rank", "latency_by_stage",
     }  # fmt: skip
+    page = (artifacts / "report.html").read_text(encoding="utf-8")
+    assert page.count("<figure id=") == 6
+    assert all(f'<td class="nowrap">{row["id"]}<td' in page for row in report["queries"])
 
 
 def test_the_logged_experiment_can_be_run_again_as_it_was(artifacts: Path, report: dict[str, Any]) -> None:

@@ -16,9 +16,15 @@ import pytest
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
-from retrievers.config import EmbeddingConfig
+from evals.config import DatasetConfig
+from evals.dataset.load import load_golden
+from retrievers.config import EmbeddingConfig, RetrieverConfig, StoreConfig
 from retrievers.embeddings import make_embeddings
+from retrievers.retriever import QdrantRetriever
+from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import DIMENSION, KEY, CohereServer
+from tests.support.golden_labels import golden_labels
+from tests.support.judging import Oracle
 from tests.support.qdrant_server import QdrantServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -56,18 +62,23 @@ def named(*starts: str) -> list[str]:
 
 
 def test_no_command_of_the_readme_goes_untested() -> None:
-    ours = [*OWN, *WITH_THE_HANDBOOK, "make run", "make test", "make ui"]
+    ours = [*OWN, *WITH_THE_HANDBOOK, *COMPARED, *JUDGED, "make run", "make test", "make ui"]
     assert [command for command in COMMANDS if command not in ours] == []
 
 
 WITH_THE_HANDBOOK = [
     *named("python -m retrievers search", "python -m retrievers inspect"),
+    *named("python -m evals.run --html"),
     *named("python -m evals.run --retriever", "python -m evals.run --dataset", "python -m evals.run --config evals"),
+    *named("python -m evals.run --sweep"),
 ]
-WITH_THE_HANDBOOK = [command for command in WITH_THE_HANDBOOK if "QDRANT_URL" not in command]
+COMPARED = named("python -m evals.run --tracking.run-name", "python -m evals.compare")
+JUDGED = named("python -m evals.run --config evals/experiments/cohere.yaml")
+WITH_THE_HANDBOOK = [command for command in WITH_THE_HANDBOOK if "QDRANT_URL" not in command and command not in JUDGED]
 OWN = [
     *[command for command in COMMANDS if "QDRANT_URL" in command],
     *named("python -m evals.golden validate", "python -m evals.run --config mine.yaml"),
+    *named("python -m evals.run --config theirs.yaml"),
 ]
 
 
@@ -83,6 +94,38 @@ def test_commands_on_the_handbook(command: str, after_make_run: Path) -> None:
     done = run(command, after_make_run)
     assert (done.returncode in (0, 1), done.stderr) == (True, "")
     assert "physical_ai_handbook" in done.stdout
+
+
+def test_two_runs_are_compared_and_the_last_command_fails_as_it_says(after_make_run: Path) -> None:
+    first, second, compare, gate = COMPARED
+    for command in (first, second):
+        assert run(command, after_make_run).returncode in (0, 1)
+    shown, failed = run(compare, after_make_run), run(gate, after_make_run)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "retriever.rerank  none → mmr" in shown.stdout
+    assert (failed.returncode, failed.stderr) == (1, "")
+    sample = next(text for kind, text in BLOCKS if kind == "text" and "win/tie/loss" in text)
+    printed = [line.split() for line in failed.stdout.splitlines()]
+    assert [line for line in sample.splitlines() if line.split() not in printed] == []
+
+
+def test_commands_with_a_judge(after_make_run: Path) -> None:
+    """Against the loopback in Cohere's place; everything else as it stands in the README."""
+    plan, judged = JUDGED
+    golden = load_golden(DatasetConfig(path=after_make_run / "datasets" / "physical_ai_handbook" / "golden.jsonl"))
+    store = StoreConfig(path=after_make_run / ".qdrant")
+    with QdrantRetriever.open(RetrieverConfig(store=store), env={}) as retriever:
+        oracle = Oracle(golden_labels(golden.cases, retriever.chunks()))
+    with CohereChatServer(oracle) as cohere:
+        places = ("retriever.embedding", "retriever.cross-encoder", "judge")
+        here = "".join(f" --{place}.base-url {cohere.url}" for place in places)
+        planned = run(plan + here, after_make_run, {"COHERE_API_KEY": KEY})
+        assert (planned.returncode, planned.stderr) == (0, "")
+        assert "ragas/llm_context_precision" in planned.stdout and not cohere.chats
+        done = run(judged + here, after_make_run, {"COHERE_API_KEY": KEY})
+    assert (done.returncode in (0, 1), done.stderr) == (True, "")
+    for name in ("ragas/llm_context_recall", "judge/agreement", "judge/self_agreement"):
+        assert name in done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +158,7 @@ def fill(client: QdrantClient, cohere: str) -> None:
 
 
 def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[str, str]) -> None:
-    inspect, init, validate, evaluate = OWN
+    inspect, init, validate, evaluate, theirs = OWN
     shown = run(inspect, checkout, servers)
     assert "source_url: url" in shown.stdout, shown.stderr
     assert run(init, checkout, servers).returncode == 0
@@ -127,16 +170,26 @@ def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[st
         row["query"] = row["evidence"][0]["quote"] if row.get("evidence") else f"zebra {row['id']}"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert run(validate, checkout, servers).returncode == 0
-    mine = next(text for kind, text in BLOCKS if kind == "yaml")
+    mine, foreign = (text for kind, text in BLOCKS if kind == "yaml")
     reached = mine.replace("provider: cohere,", f"provider: cohere, base_url: '{servers['cohere']}',")
     (checkout / "mine.yaml").write_text(reached)
     done = run(evaluate, checkout, servers)
     assert done.returncode in (0, 1), done.stderr
     report = json.loads((checkout / "report.json").read_text())
     assert report["metrics"]["ranking/hit_rate_at_5"]["value"] == 1
-    snippet = next(text for kind, text in BLOCKS if kind == "python")
+    snippet, factory = (text for kind, text in BLOCKS if kind == "python")
     shown = run(f"python - <<'END'\n{snippet}\nprint(len(documents), session.status)\nEND", checkout, servers)
     assert shown.stdout.split()[-1:] == ["success"], shown.stderr
+    reached = factory.replace('model="embed', f'base_url="{servers["cohere"]}", model="embed')
+    (checkout / "my_retriever.py").write_text(reached)
+    (checkout / "theirs.yaml").write_text(foreign)
+    done = run(f"{theirs} --output theirs.json", checkout, servers)
+    assert done.returncode == 0, done.stderr
+    by_its_store = json.loads((checkout / "theirs.json").read_text())
+    assert by_its_store["facts"]["retriever"] == "QdrantVectorStore"
+    assert by_its_store["metrics"]["ranking/hit_rate_at_5"]["value"] == 1
+    assert by_its_store["metrics"]["ranking/recall_at_5"]["value"] > 0
+    assert by_its_store["queries"][0]["retrieved"][0]["score"] == pytest.approx(1, abs=1e-6)
 
 
 def test_the_user_interface_shows_the_runs(after_make_run: Path) -> None:

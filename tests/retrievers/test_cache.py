@@ -288,29 +288,25 @@ def test_vectors_of_hosted_models_are_kept_unless_told_otherwise(
 # Results in memory
 
 
-def same() -> int:
-    return 1
-
-
 def test_the_result_not_used_for_longest_goes_first() -> None:
-    cache: ResultCache[str] = ResultCache(2, 1)
+    cache: ResultCache[str] = ResultCache(2)
     cache.put("a", "A", 1)
     cache.put("b", "B", 1)
-    assert cache.get("a", same) == "A"
+    assert cache.get("a", 1) == "A"
     cache.put("c", "C", 1)
-    assert [cache.get(key, same) for key in "abc"] == ["A", None, "C"]
+    assert [cache.get(key, 1) for key in "abc"] == ["A", None, "C"]
     assert cache.stats == CacheStats(hits=3, misses=1)
 
 
 def test_a_cache_of_no_size_keeps_nothing() -> None:
-    cache: ResultCache[str] = ResultCache(0, 1)
+    cache: ResultCache[str] = ResultCache(0)
     cache.put("a", "A", 1)
-    assert cache.get("a", same) is None
+    assert cache.get("a", 1) is None
 
 
 @given(st.integers(1, 4), st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=60))
 def test_results_are_kept_as_an_ordered_dictionary_would(size: int, steps: list[tuple[bool, int]]) -> None:
-    cache: ResultCache[int] = ResultCache(size, 1)
+    cache: ResultCache[int] = ResultCache(size)
     model: OrderedDict[int, int] = OrderedDict()
     for number, (puts, key) in enumerate(steps, 1):
         if puts:
@@ -320,45 +316,32 @@ def test_results_are_kept_as_an_ordered_dictionary_would(size: int, steps: list[
             if len(model) > size:
                 del model[next(iter(model))]
         else:
-            assert cache.get(key, same) == model.get(key)
+            assert cache.get(key, 1) == model.get(key)
             if key in model:
                 model.move_to_end(key)
 
 
-def test_all_results_are_dropped_when_the_collection_has_changed() -> None:
-    cache: ResultCache[str] = ResultCache(9, 1)
+def test_a_result_is_dropped_when_the_collection_has_changed() -> None:
+    cache: ResultCache[str] = ResultCache(9)
     cache.put("a", "A", 1)
     cache.put("b", "B", 1)
-    assert cache.get("a", lambda: 2) is None
-    assert cache.get("b", lambda: 2) is None
+    assert [cache.get("a", 2), cache.get("b", 2)] == [None, None]
+    assert cache.get("a", 1) is None, "not even if it changes back"
     cache.put("b", "B2", 2)
-    assert cache.get("b", lambda: 2) == "B2"
+    assert cache.get("b", 2) == "B2"
 
 
-def test_a_result_found_before_the_change_is_not_kept_after_it() -> None:
-    """Another search noticed the change between this search and its end."""
-    cache: ResultCache[str] = ResultCache(9, 1)
+def test_a_result_searched_for_before_a_change_is_not_given_after_it() -> None:
+    """It is kept late, when another search has noticed the change and kept what it found."""
+    cache: ResultCache[str] = ResultCache(9)
+    cache.put("other", "of version 2", 2)
+    cache.put("slow", "of version 1", 1)
+    assert (cache.get("slow", 2), cache.get("other", 2)) == (None, "of version 2")
+
+
+@pytest.mark.parametrize(("passed", "known"), [(0, True), (60, True), (60.1, False)])
+def test_a_result_may_have_an_age(clock: Clock, passed: float, known: bool) -> None:
+    cache: ResultCache[str] = ResultCache(9, 60, lambda: clock.time)
     cache.put("a", "A", 1)
-    begun = cache.version
-    assert cache.get("slow", lambda: 1) is None
-    assert cache.get("a", lambda: 2) is None
-    cache.put("slow", "of version 1", begun)
-    assert cache.get("slow", lambda: 2) is None
-
-
-def test_the_version_is_asked_for_only_when_there_is_something_to_answer() -> None:
-    asked = []
-    cache: ResultCache[str] = ResultCache(9, 1)
-    cache.get("a", lambda: asked.append(1))
-    assert asked == []
-
-
-def test_a_version_that_cannot_be_read_keeps_the_cache_usable() -> None:
-    def down() -> int:
-        raise ConnectionError("down")
-
-    cache: ResultCache[str] = ResultCache(9, 1)
-    cache.put("a", "A", 1)
-    with pytest.raises(ConnectionError):
-        cache.get("a", down)
-    assert cache.get("a", same) == "A"
+    clock.pass_by(passed)
+    assert cache.get("a", 1) == ("A" if known else None)

@@ -1,8 +1,11 @@
 import math
+import statistics
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from retrievers.confidence import confidence, suggestions, warnings
 from retrievers.records import Chunk, RetrievedChunk
@@ -59,8 +62,28 @@ def test_the_level_counts_a_clear_best_score_and_half_of_the_places(
 
 
 def test_the_reason_gives_both_signs() -> None:
-    assert confidence(found(0.54, 0.4), 5, 0.4).reason == "best score 0.54 < 0.55, 2 of 5 places filled"
-    assert confidence(found(0.6), 1, 0.4).reason == "best score 0.60 ≥ 0.55, 1 of 1 places filled"
+    assert confidence(found(0.54, 0.4), 5, 0.4).reason == "best cosine score 0.54 < 0.55, 2 of 5 places filled"
+    assert confidence(found(0.6), 1, 0.4).reason == "best cosine score 0.60 ≥ 0.55, 1 of 1 places filled"
+
+
+def test_the_scores_judged_are_those_that_the_threshold_reads() -> None:
+    """Cosines 0.9 and 0.8, reranked to 0.5 and 0.4: by the cosine clearly above 0.4, by the final score not."""
+    reranked = [
+        replace(chunk, score=score, score_scale="rerank")
+        for chunk, score in zip(found(0.9, 0.8), (0.5, 0.4), strict=True)
+    ]
+    by_cosine, by_final = (confidence(reranked, 2, 0.4, on=on) for on in ("semantic", "final"))
+    assert (by_cosine.scale, by_cosine.maximum, by_cosine.level) == ("cosine", 0.9, "high")
+    assert (by_final.scale, by_final.maximum, by_final.level) == ("rerank", 0.5, "medium")
+    assert by_final.average == pytest.approx(0.45)
+    assert by_final.reason == "best rerank score 0.50 < 0.55, 2 of 2 places filled"
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_the_figures_are_those_of_the_standard_library(cosines: list[float]) -> None:
+    judged = confidence(found(*cosines), 20, 0.3)
+    assert judged.average == statistics.fmean(cosines)
+    assert judged.deviation == pytest.approx(statistics.pstdev(cosines), abs=1e-12)
 
 
 def test_nothing_has_no_figures() -> None:

@@ -1,12 +1,12 @@
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from retrievers.config import EmbeddingConfig, MetadataConfig, RetrieverConfig, StoreConfig, dump
+from retrievers.config import FOREIGN_SETTINGS, EmbeddingConfig, MetadataConfig, RetrieverConfig, StoreConfig, dump
 from tests.support.collections import settings
 
 
@@ -224,6 +224,26 @@ def test_reranking_by_rrf_needs_two_searches(mode: str) -> None:
     assert f"needs mode 'hybrid', got mode '{mode}'" in faults(mode=mode, rerank="rrf")[""]
 
 
+@pytest.mark.parametrize("way", [{"rerank": "rrf"}, {"fusion": "rrf"}])
+def test_an_expanded_query_may_be_a_third_list_of_rrf(way: dict[str, str]) -> None:
+    keyword = {"synonyms": {"bus": ["topic"]}, "expansion": "list"}
+    assert settings(mode="hybrid", keyword=keyword, **way).keyword.expansion == "list"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"mode": "hybrid"}, "needs mode 'hybrid' with rerank 'rrf' or fusion 'rrf', got mode 'hybrid' with fusion 'w"),
+        ({"mode": "keyword", "fusion": "rrf"}, "got mode 'keyword' with fusion 'rrf'"),
+        ({"mode": "semantic"}, "got mode 'semantic'"),
+        ({"mode": "hybrid", "rerank": "rrf", "keyword": {"expansion": "list"}}, "keyword.synonyms names none"),
+    ],
+)
+def test_a_third_list_needs_rrf_and_synonyms(values: dict[str, Any], said: str) -> None:
+    keyword = {"synonyms": {"bus": ["topic"]}, "expansion": "list"}
+    assert said in faults(**{"keyword": keyword, **values})[""]
+
+
 @pytest.mark.parametrize(
     ("mode", "fusion", "rerank", "scale"),
     [
@@ -286,3 +306,50 @@ def test_dumped_settings_are_read_back_the_same(values: dict[str, Any]) -> None:
     config = settings(**values)
     assert dump(RetrieverConfig.model_validate(dump(config))) == dump(config)
     assert not any(isinstance(value, Path) for value in dump(config)["store"].values())
+
+
+class TestForeign:
+    """A retriever of the user's own."""
+
+    ALLOWED: ClassVar[dict[str, Any]] = {
+        "store": {"path": "/s"}, "collection": "c", "metadata": {"map": {"title": "name"}}, "top_k": 3,
+        "threshold": 0.2, "candidates": 7, "include_metadata": False,
+    }  # fmt: skip
+
+    def test_takes_what_is_not_settled_inside_of_it(self) -> None:
+        made = RetrieverConfig.model_validate({"python": "m:f", **self.ALLOWED})
+        assert (made.used_threshold, made.names_collection) == (0.2, True)
+        assert set(dump(made)) == {"python", *self.ALLOWED} == set(FOREIGN_SETTINGS)
+
+    @pytest.mark.parametrize("name", sorted(set(RetrieverConfig.model_fields) - set(FOREIGN_SETTINGS)))
+    def test_refuses_every_other_setting_by_name(self, name: str) -> None:
+        default = RetrieverConfig().model_dump()[name]  # as it is by default, but said
+        with pytest.raises(ValidationError, match=rf"{name} cannot be set for python 'm:f'.*leave it out"):
+            RetrieverConfig.model_validate({"python": "m:f", name: default})
+
+    def test_refuses_several_at_once(self) -> None:
+        with pytest.raises(ValidationError, match=r"mode, rerank, filters cannot be set .*leave them out"):
+            RetrieverConfig.model_validate({"python": "m:f", "filters": None, "rerank": "none", "mode": "semantic"})
+
+    @pytest.mark.parametrize("target", ["", "m", ":f", "m:", " : ", "m f"])
+    def test_needs_module_and_factory(self, target: str) -> None:
+        with pytest.raises(ValidationError, match="expected 'module:factory'"):
+            RetrieverConfig.model_validate({"python": target})
+
+    def test_a_store_needs_the_name_of_its_collection(self) -> None:
+        with pytest.raises(ValidationError, match="store names no collection"):
+            RetrieverConfig.model_validate({"python": "m:f", "store": {"path": "/s"}})
+
+    def test_has_no_threshold_but_one_that_is_given(self) -> None:
+        made = RetrieverConfig.model_validate({"python": "m:f"})
+        assert (made.used_threshold, made.names_collection) == (None, False)
+        assert set(dump(made)) == {"python", "metadata", "top_k", "candidates", "include_metadata"}
+        assert made.model_copy(update={"threshold": 0.4}).used_threshold == 0.4
+        assert settings().used_threshold == 0.3
+
+    @pytest.mark.parametrize("given", [{}, ALLOWED, {"collection": "c"}, {"threshold": 0.3}])
+    def test_settings_written_out_mean_the_same_again(self, given: dict[str, Any]) -> None:
+        made = RetrieverConfig.model_validate({"python": "m:f", **given})
+        again = RetrieverConfig.model_validate(dump(made))
+        assert dump(again) == dump(made)
+        assert (again.used_threshold, again.names_collection) == (made.used_threshold, made.names_collection)

@@ -68,9 +68,16 @@ def described(config: RetrieverConfig) -> CollectionInfo:
 
 
 def check(config: RetrieverConfig, embeddings: Embeddings) -> None:
+    accepted(config, embeddings)
+
+
+def accepted(config: RetrieverConfig, embeddings: Embeddings) -> CollectionInfo:
+    """What a collection says of itself that passed its checks."""
     client = open_client(config.store, {})
     try:
-        check_collection(client, config, embeddings, describe(client, config))
+        info = describe(client, config)
+        check_collection(client, config, embeddings, info)
+        return info
     finally:
         client.close()
 
@@ -199,7 +206,7 @@ def test_a_missing_collection_of_a_folder_names_the_nearest(pages: RetrieverConf
 
 
 def test_the_recorded_model_is_accepted(pages: RetrieverConfig) -> None:
-    check(pages, make_embeddings(pages.embedding, {}))
+    assert accepted(pages, make_embeddings(pages.embedding, {})).manifest["embedding"]["provider"] == "wordllama"
 
 
 def test_another_model_than_the_recorded_one_is_refused(pages: RetrieverConfig) -> None:
@@ -255,7 +262,8 @@ def test_nearly_the_same_vectors_are_the_same_model(server: QdrantServer, cosine
 
 def test_another_length_of_the_same_vectors_is_the_same_model(server: QdrantServer) -> None:
     fill(server.client, "mine", list(TABLE.values()), texts(*TABLE))
-    check(at(server), TableEmbeddings({text: [7 * x for x in vector] for text, vector in TABLE.items()}))
+    longer = {text: [7 * x for x in vector] for text, vector in TABLE.items()}
+    assert accepted(at(server), TableEmbeddings(longer)).points == len(longer)
 
 
 def test_another_dimension_is_refused_with_a_hint_at_the_model(server: QdrantServer) -> None:
@@ -424,6 +432,39 @@ def test_a_closed_client_is_closed(pages: RetrieverConfig) -> None:
         describe(client, pages)
 
 
+# Where the payload is
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "expected"),
+    [
+        ({}, {"text_key": "body"}, "metadata.text_key: 'page_content'"),
+        ({"nested_under": ""}, {}, "metadata.nested_under: ''"),
+        ({"text_key": "body", "nested_under": ""}, {}, "metadata.text_key: 'body', metadata.nested_under: ''"),
+        ({"map": {"title": "name"}}, {}, "metadata.map: {'title': 'name'}"),
+        ({}, {}, None),
+        ({"map": {"url": "url"}}, {}, None),  # an alias is read without being told
+        ({"map": {"title": "name"}}, {"map": {"title": "heading"}}, None),  # on purpose
+        ({}, {"map": {"title": "heading"}, "required": ["title"]}, None),
+    ],
+)
+def test_a_collection_is_read_under_the_keys_it_was_indexed_under(
+    server: QdrantServer, written: dict[str, Any], read: dict[str, Any], expected: str | None
+) -> None:
+    layout = at(server, metadata=written).metadata.layout
+    recorded = {"embedding": {"provider": "python", "model": "mine:make"}, "payload": layout}
+    fill(server.client, "mine", list(TABLE.values()), texts(*TABLE), metadata={MANIFEST_KEY: recorded})
+    if expected is None:
+        assert accepted(at(server, metadata=read), TableEmbeddings({})).points == len(TABLE)
+        return
+    with pytest.raises(CollectionStateError) as caught:
+        check(at(server, metadata=read), TableEmbeddings({}))
+    assert str(caught.value) == (
+        f"collection 'mine' was indexed under other payload keys; expected {expected}; set that, or index the pages "
+        "again with the keys that are set (python -m retrievers index DIR)"
+    )
+
+
 # What keyword and hybrid search need
 
 
@@ -438,7 +479,7 @@ def sparse(server: QdrantServer) -> QdrantServer:
 
 @pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
 def test_a_collection_with_term_weights_is_accepted_in_every_mode(sparse: QdrantServer, mode: str) -> None:
-    check(at(sparse, mode=mode), TableEmbeddings(TABLE))
+    assert accepted(at(sparse, mode=mode), TableEmbeddings(TABLE)).sparse_vectors == ("bm25",)
 
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])

@@ -343,7 +343,11 @@ def timeless(session: dict[str, object]) -> dict[str, object]:
     chunks = session["chunks"]
     assert isinstance(chunks, list)
     return {
-        **{key: value for key, value in session.items() if key not in ("session_id", "timings", "below_threshold")},
+        **{
+            key: value
+            for key, value in session.items()
+            if key not in ("session_id", "timings", "cache", "below_threshold")
+        },
         "chunks": [{**chunk, "retrieved_at": None} for chunk in chunks],
     }
 
@@ -490,3 +494,31 @@ def test_commands_leave_other_loggers_alone(store: list[str]) -> None:
     before = logging.getLogger().handlers[:]
     main(["search", "robot", *store])
     assert logging.getLogger().handlers == before
+
+
+class TestForeign:
+    """`search` takes a retriever of the user's own; the other commands work on a collection."""
+
+    FLAGS = ("--python", "tests.support.foreign:plain")
+
+    def test_is_searched(self, capsys: Captured) -> None:
+        assert main(["search", "forward kinematics of an arm", *self.FLAGS, "--top-k", "2"]) == 0
+        text = capsys.readouterr().out
+        assert text.startswith(" 1    –    /docs/arms/kinematics")
+        assert "tests.support.foreign:plain · top_k 2 · no threshold" in text
+
+    def test_is_searched_with_scores_where_it_has_some(self, capsys: Captured) -> None:
+        command = ["search", "forward kinematics", "--python", "tests.support.foreign:dense", "--json"]
+        assert main([*command, "--threshold", "0.3"]) == 0
+        session = json.loads(capsys.readouterr().out)
+        assert {chunk["score_scale"] for chunk in session["chunks"]} == {"cosine"}
+        assert all(chunk["score"] >= 0.3 for chunk in session["chunks"])
+
+    @pytest.mark.parametrize("command", [["index", "."], ["inspect"]])
+    def test_is_nothing_to_index_or_inspect(self, command: list[str], capsys: Captured) -> None:
+        said = refused([*command, *self.FLAGS], capsys)
+        assert f"python: {command[0]} works on a collection, not on 'tests.support.foreign:plain'" in said
+
+    def test_that_fails_is_named(self, capsys: Captured) -> None:
+        said = refused(["search", "robot", "--python", "tests.support.foreign:strings"], capsys)
+        assert "returned str 'a string' at place 1; expected a LangChain Document" in said

@@ -19,10 +19,10 @@ from retrievers.errors import RerankError
 from retrievers.filters import Expression
 from retrievers.mmr import mmr_order
 from retrievers.pushdown import compile_filters
+from retrievers.reading import vectors_of
 from retrievers.records import RetrievedChunk
 from retrievers.rerank import make_reranker
 from retrievers.retriever import QdrantRetriever
-from retrievers.search import vectors_of
 from tests.support.collections import index_pages, settings
 from tests.support.expressions import as_mapping, conditions, holds, trees
 from tests.support.hybrid import BruteForce, ids, of_mode, scores, top, variant
@@ -105,6 +105,10 @@ def untimed(chunks: Sequence[RetrievedChunk]) -> list[RetrievedChunk]:
     return [replace(found, retrieved_at=None) for found in chunks]
 
 
+def points(chunks: Sequence[RetrievedChunk]) -> list[str]:
+    return [found.chunk.point_id for found in chunks]
+
+
 def found_by(retriever: QdrantRetriever, query: str) -> tuple[RetrievedChunk, ...]:
     (candidates,) = retriever.candidates([query])
     return candidates.chunks
@@ -162,7 +166,7 @@ def test_the_order_is_total_and_the_same_every_time(retriever: QdrantRetriever) 
         assert [c.rank for c in candidates] == list(range(1, len(candidates) + 1))
         assert len(set(ids(candidates))) == len(candidates)
         if retriever.settings.rerank != "mmr":
-            keys = [(-c.score, c.chunk.chunk_id) for c in candidates]
+            keys = [(-c.known_score, c.chunk.chunk_id) for c in candidates]
             assert all(one < other for one, other in pairwise(keys))
         assert untimed(found_by(retriever, query)) == untimed(candidates)
 
@@ -172,7 +176,7 @@ def test_scores_are_on_the_scale_that_the_settings_tell(retriever: QdrantRetriev
         for found in found_by(retriever, query):
             assert found.score_scale == retriever.settings.score_scale
             if found.score_scale in ("cosine", "weighted", "rerank"):
-                assert 0 <= found.score <= 1
+                assert 0 <= found.known_score <= 1
 
 
 def test_ranks_and_scores_from_before_reranking_stay_visible(
@@ -301,6 +305,88 @@ def test_hybrid_rrf_is_brute_force(
         assert scores(found_by(retriever, query)) == pytest.approx(top(expected, DEPTH), abs=1e-12)
 
 
+SYNONYMS = {"nodes": ("publisher", "subscriber process"), "service": ("server request",), "launch": ("startup",)}
+EXPANDED = (*QUERIES, "launch")
+"""All but the third and the fourth of them have synonyms."""
+
+
+def expanding(opened: QdrantRetriever, weight: float = 0.4, **values: Any) -> QdrantRetriever:
+    """Hybrid by rrf over three lists: meaning, the query's own terms, and those with their synonyms."""
+    keyword = opened.settings.keyword.model_copy(
+        update={"synonyms": SYNONYMS, "synonym_weight": weight, "expansion": "list"}
+    )
+    return in_way(opened, {"mode": "hybrid", "rerank": "rrf", "keyword": keyword, **values})
+
+
+@pytest.mark.parametrize(
+    ("weight", "synonym_weight", "constant"), [(0.7, 0.5, 60.0), (0.4, 0.9, 60.0), (0.2, 0.1, 1.0)]
+)
+def test_rrf_over_three_lists_is_brute_force(
+    opened: QdrantRetriever, brute_force: BruteForce, weight: float, synonym_weight: float, constant: float
+) -> None:
+    retriever = expanding(opened, synonym_weight, semantic_weight=weight, rrf_constant=constant)
+    for query in (*EXPANDED, WITHOUT_TERMS[0]):
+        meaning, terms = (list(side) for side in sides(opened, query))
+        lists = [(weight, meaning), (1 - weight, terms)]
+        synonyms = [text for term, texts in SYNONYMS.items() if term in query for text in texts]
+        bm25 = brute_force.bm25.scores(query, synonyms, synonym_weight)
+        if synonyms:
+            whole = opened.settings.keyword.model_copy(update={"synonyms": SYNONYMS, "synonym_weight": synonym_weight})
+            both = in_way(opened, {"mode": "keyword", "keyword": whole})
+            lists.append(((1 - weight) * synonym_weight, ids(found_by(both, query))))
+        expected: dict[str, float] = {}
+        for share, names in lists:
+            for rank, name in enumerate(names, 1):
+                expected[name] = expected.get(name, 0.0) + share / (constant + rank)
+        found = found_by(retriever, query)
+        assert scores(found) == pytest.approx(top(expected, DEPTH), abs=1e-12)
+        for chunk in found:
+            name = chunk.chunk.chunk_id
+            assert ("expanded" in chunk.scores) == (bool(synonyms) and name in lists[-1][1])
+            if "expanded" in chunk.scores:
+                assert chunk.scores["expanded"] == pytest.approx(bm25[name], rel=1e-5)
+            assert ("keyword" in chunk.scores) == (name in terms)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.35])
+def test_over_three_lists_three_results_are_the_first_of_twenty(opened: QdrantRetriever, threshold: float) -> None:
+    for query in EXPANDED:
+        three, twenty = (
+            untimed(expanding(opened, threshold=threshold, top_k=top_k).search(query).chunks) for top_k in (3, 20)
+        )
+        assert three == twenty[:3]
+        one_deep = untimed(found_by(expanding(opened, candidates=DEPTH), query))
+        assert twenty == [
+            replace(c, rank=rank)
+            for rank, c in enumerate([c for c in one_deep if c.scores["semantic"] >= threshold][:20], 1)
+        ]
+
+
+def test_the_third_list_brings_what_the_others_do_not_find(opened: QdrantRetriever, brute_force: BruteForce) -> None:
+    """No page knows of zebras; their synonym stands in some."""
+    keyword = opened.settings.keyword.model_copy(
+        update={"synonyms": {"zebra": ("subscriber",)}, "synonym_weight": 0.9, "expansion": "list"}
+    )
+    way = {"mode": "hybrid", "rerank": "rrf", "semantic_weight": 0.2, "candidates": 5, "top_k": 5}
+    found = found_by(in_way(opened, {**way, "keyword": keyword}), "zebra")
+    expected = top(brute_force.bm25.scores("zebra", ["subscriber"], 0.9), 5)
+    assert {c.chunk.chunk_id: c.scores["expanded"] for c in found if "expanded" in c.scores} == pytest.approx(
+        {c.chunk.chunk_id: expected[c.chunk.chunk_id] for c in found if "expanded" in c.scores}, rel=1e-5
+    )
+    assert found[0].chunk.chunk_id == next(iter(expected))
+    assert not any("keyword" in c.scores for c in found)
+    cosines = brute_force.cosines("zebra")
+    assert [c.scores["semantic"] for c in found] == pytest.approx([cosines[n] for n in ids(found)], abs=1e-6)
+
+
+def test_a_batch_over_three_lists_gives_what_one_by_one_gives(opened: QdrantRetriever) -> None:
+    retriever = expanding(opened)
+    batch = retriever.search_batch([*EXPANDED, "the of"])
+    assert [untimed(s.chunks) for s in batch] == [
+        untimed(retriever.search(query).chunks) for query in (*EXPANDED, "the of")
+    ]
+
+
 def test_hybrid_dbsf_is_qdrants(opened: QdrantRetriever) -> None:
     retriever = in_way(opened, {"mode": "hybrid", "fusion": "dbsf"})
     for query in (*QUERIES, WITHOUT_TERMS[0]):
@@ -359,7 +445,7 @@ def test_mmr_orders_the_candidates_by_their_cosines_and_vectors(
         before = found_by(in_way(opened, {**way, "rerank": "none"}), query)
         if not before:
             continue
-        vectors = vectors_of(opened.client, opened.settings, before)
+        vectors = vectors_of(opened.client, opened.settings, points(before))
         picks = mmr_order([c.scores["semantic"] for c in before], vectors, lambda_)
         after = found_by(in_way(opened, {**way, "rerank": "mmr", "mmr_lambda": lambda_}), query)
         assert ids(after) == [before[pick.index].chunk.chunk_id for pick in picks]
@@ -372,7 +458,7 @@ def test_mmr_brings_other_pages_to_the_top(opened: QdrantRetriever) -> None:
 
     def likeness(rerank: str) -> float:
         found = found_by(in_way(opened, {"mode": "semantic", "rerank": rerank, "mmr_lambda": 0.5}), QUERIES[0])[:5]
-        unit = vectors_of(opened.client, opened.settings, found)
+        unit = vectors_of(opened.client, opened.settings, points(found))
         unit /= np.linalg.norm(unit, axis=1, keepdims=True)
         return float((unit @ unit.T)[np.triu_indices(5, 1)].mean())
 
@@ -393,7 +479,7 @@ def test_the_threshold_may_read_what_the_cross_encoder_says(opened: QdrantRetrie
     way = {"mode": "hybrid", "rerank": "cross-encoder", "threshold_on": "final", "threshold": 0.5}
     session = in_way(opened, way).search(QUERIES[0])
     assert session.chunks and session.filtered_out
-    assert min(c.score for c in session.chunks) >= 0.5 > max(c.score for c in session.below_threshold)
+    assert min(c.known_score for c in session.chunks) >= 0.5 > max(c.known_score for c in session.below_threshold)
 
 
 def test_the_threshold_cannot_read_what_the_cross_encoder_does_not_say(opened: QdrantRetriever) -> None:
@@ -406,6 +492,16 @@ def test_the_threshold_cannot_read_what_the_cross_encoder_does_not_say(opened: Q
     assert (retriever.search(QUERIES[0]).error or "").startswith("the cross-encoder gives no scores")
     with pytest.raises(RerankError):
         retriever.invoke(QUERIES[0])
+
+
+def test_scores_without_a_scale_order_but_cannot_be_held_against_a_threshold(opened: QdrantRetriever) -> None:
+    model = "tests.support.rerankers:Logits"
+    cross = opened.settings.cross_encoder.model_copy(update={"provider": "python", "model": model})
+    way = {"mode": "hybrid", "rerank": "cross-encoder", "cross_encoder": cross}
+    assert in_way(opened, way).search(QUERIES[0]).status == "success"
+    error = in_way(opened, {**way, "threshold_on": "final"}).search(QUERIES[0]).error or ""
+    assert error.startswith("the cross-encoder's scores are not within 0 and 1 (one is")
+    assert "threshold_on: semantic" in error
 
 
 # Filters

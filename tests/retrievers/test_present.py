@@ -67,8 +67,60 @@ def test_a_session_reads_as_ranked_results_and_a_summary() -> None:
         "",
         "1 returned of 5 found, 4 below the threshold · semantic · top_k 5 · threshold 0.3 · pages",
         "3.8 ms (embed 1.2 ms, search 2.5 ms)",
-        "Confidence medium: best score 0.61 ≥ 0.47, 1 of 5 places filled; average score 0.61",
+        "Confidence medium: best score 0.61 ≥ 0.47, 1 of 5 places filled; average 0.61",
     ]
+
+
+def test_a_verbose_session_has_whole_texts_all_scores_and_all_of_the_confidence() -> None:
+    scores = {"semantic": 0.6128, "keyword": 7.25, "fused": 0.5}
+    session = replace(SESSION, chunks=(replace(FOUND, score=0.5, score_scale="weighted", scores=scores),))
+    assert session_text(session, verbose=True).splitlines() == [
+        " 1  0.500 weighted (cosine 0.613)  ros2/topics.md:6-8",
+        "           ros2 › topics › Topics",
+        "           semantic 0.613, keyword 7.250, fused 0.500",
+        "           A topic",
+        "           is a bus.",
+        "",
+        "1 returned of 5 found, 4 below the threshold · semantic · top_k 5 · threshold 0.3 · pages",
+        "3.8 ms (embed 1.2 ms, search 2.5 ms)",
+        "Confidence medium: best score 0.61 ≥ 0.47, 1 of 5 places filled; "
+        "average 0.61, 0.61 to 0.61, standard deviation 0.00; coverage 20%",
+        "From /docs/topics (1)",
+    ]
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_without_metadata_results_are_text_and_score(verbose: bool) -> None:
+    shown = session_text(SESSION, verbose=verbose, include_metadata=False).splitlines()
+    text = ["           A topic", "           is a bus."] if verbose else ["           A topic is a bus."]
+    assert shown[: 2 + len(text)] == [" 1  0.613", *text, ""]
+    empty = session_text(replace(SESSION, chunks=()), verbose=verbose, include_metadata=False)
+    assert "topics.md" not in empty and " 2  0.200\n" in empty
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({}, "semantic · top_k 5 · threshold 0.3"),
+        ({"mode": "keyword"}, "keyword · top_k 5 · threshold 0.3 on the cosine"),
+        ({"mode": "hybrid", "fusion": "weighted"}, "hybrid, weighted · top_k 5 · threshold 0.3 on the cosine"),
+        (
+            {"mode": "hybrid", "fusion": "weighted", "threshold_on": "final"},
+            "hybrid, weighted · top_k 5 · threshold 0.3 on the final score",
+        ),
+        ({"mode": "hybrid", "fusion": "rrf", "rerank": "rrf"}, "hybrid, rrf · top_k 5 · threshold 0.3 on the cosine"),
+        ({"rerank": "mmr"}, "semantic, mmr · top_k 5 · threshold 0.3"),
+        ({"rerank": "cross-encoder"}, "semantic, cross-encoder · top_k 5 · threshold 0.3 on the cosine"),
+        (
+            {"filters": "n = 5", "group_by": "source_url"},
+            "semantic, where n = 5, one for each source_url · top_k 5 · threshold 0.3",
+        ),
+        ({"threshold": None}, "semantic · top_k 5 · no threshold"),
+    ],
+)
+def test_the_summary_says_how_it_was_searched(changes: dict[str, Any], shown: str) -> None:
+    text = session_text(replace(SESSION, parameters={**PARAMETERS, **changes}))
+    assert f"below the threshold · {shown} · pages\n" in text
 
 
 def test_an_empty_session_shows_the_best_below_the_threshold_as_such() -> None:
@@ -120,7 +172,7 @@ def test_rank_and_score_from_before_reranking_are_shown() -> None:
     session = replace(SESSION, chunks=(moved,))
     for verbose in (False, True):
         first = session_text(session, verbose=verbose).splitlines()[0]
-        assert first == " 1  0.900  ros2/topics.md:6-8  (before reranking: 7, 0.613)"
+        assert first == " 1  0.900 rerank (cosine 0.613)  ros2/topics.md:6-8  (before reranking: 7, 0.613)"
     (chunk,) = session_json(session)["chunks"]
     assert (chunk["score"], chunk["original_rank"], chunk["original_score"]) == (0.9, 7, 0.6128)
     (plain,) = session_json(SESSION)["chunks"]
@@ -191,3 +243,14 @@ def test_the_proposed_setting_can_be_pasted_into_a_file() -> None:
     }
     assert RetrieverConfig.model_validate(proposed["retriever"]).metadata.map == {"source_url": "href"}
     assert "Found under their own names: title\nNot found: chunk_id, section_path" in text
+
+
+def test_a_session_without_scores_and_threshold_is_shown_as_such() -> None:
+    bare = replace(FOUND, score=None, score_scale="none", scores={})
+    parameters = {"python": "mine:make", "collection": None, "top_k": 5, "threshold": None, "candidates": 100}
+    made = replace(SESSION, chunks=(bare,), parameters=parameters, timings=StageTimings(total_ms=3.75), confidence=None)
+    text = session_text(made, verbose=True)
+    assert text.startswith(" 1    –    ros2/topics.md:6-8")
+    assert "· mine:make · top_k 5 · no threshold\n3.8 ms\n" in text + "\n"
+    shown = json.loads(json.dumps(session_json(made), allow_nan=False))
+    assert (shown["chunks"][0]["score"], shown["chunks"][0]["score_scale"]) == (None, "none")

@@ -1,4 +1,4 @@
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
 
 import pytest
@@ -82,3 +82,10 @@ def test_metadata_is_every_field_but_id_of_the_point_text_and_problems() -> None
 def test_records_do_not_change() -> None:
     with pytest.raises(FrozenInstanceError):
         chunk().text = "other"  # type: ignore[misc]
+
+
+def test_a_score_is_known_or_asking_for_it_is_a_mistake() -> None:
+    found = RetrievedChunk(rank=1, score=0.5, score_scale="cosine", chunk=chunk())
+    assert found.known_score == 0.5
+    with pytest.raises(ValueError, match="chunk 'c1' has no score"):
+        _ = replace(found, score=None, score_scale="none").known_score

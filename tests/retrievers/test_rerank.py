@@ -281,7 +281,7 @@ def test_reranking_is_a_permutation_in_the_total_order(texts: list[str]) -> None
     before = candidates(*texts)
     after = rerank(own("Scorer"), QUERY, before)
     assert sorted(c.chunk.chunk_id for c in after) == sorted(c.chunk.chunk_id for c in before)
-    keys = [(-c.score, c.chunk.chunk_id) for c in after]
+    keys = [(-c.known_score, c.chunk.chunk_id) for c in after]
     assert keys == sorted(keys)
     assert [c.rank for c in after] == list(range(1, len(texts) + 1))
 

@@ -34,8 +34,9 @@ from retrievers.errors import (
     StoreTimeoutError,
     StoreUnreachableError,
 )
+from retrievers.query import check_query
 from retrievers.records import RetrievalSession, RetrievedChunk
-from retrievers.retriever import QdrantRetriever, check_query
+from retrievers.retriever import QdrantRetriever
 from retrievers.selection import select
 from tests.support.cohere_server import FAULTS as COHERE_FAULTS
 from tests.support.cohere_server import KEY as COHERE_KEY
@@ -221,7 +222,7 @@ def test_search_selects_from_the_candidates_at_full_depth(
     full = select(candidates.chunks, top_k, threshold)
     assert chunks_of(session.chunks) == chunks_of(full.chunks)
     assert chunks_of(session.below_threshold) == chunks_of(full.below_threshold)[: len(session.below_threshold)]
-    assert all(0 <= chunk.score <= 1 for chunk in candidates.chunks)
+    assert all(0 <= chunk.known_score <= 1 for chunk in candidates.chunks)
 
 
 @examples(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

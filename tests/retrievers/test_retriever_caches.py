@@ -1,6 +1,7 @@
 """The retriever's caches: what is bought and searched for once, what sessions say of it, when it is dropped."""
 
 import shutil
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from retrievers.cache import CacheStats, EmbeddingCache
+from retrievers.cache import CacheStats, EmbeddingCache, ResultCache
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError
 from retrievers.records import RetrievalSession
@@ -17,7 +18,6 @@ from retrievers.retriever import QdrantRetriever
 from tests.support.clock import Clock
 from tests.support.cohere_server import KEY, CohereServer, refused
 from tests.support.collections import PAGES, index_pages, settings, write_pages
-from tests.support.loopback import Fault
 from tests.support.qdrant_server import QdrantServer
 
 ENV = {"COHERE_API_KEY": KEY}
@@ -64,7 +64,7 @@ def said(session: RetrievalSession) -> tuple[str, str]:
 
 
 def found(session: RetrievalSession) -> list[tuple[str, float, int]]:
-    return [(c.chunk.chunk_id, c.score, c.rank) for c in session.chunks]
+    return [(c.chunk.chunk_id, c.known_score, c.rank) for c in session.chunks]
 
 
 # Query vectors
@@ -288,29 +288,114 @@ def test_indexing_that_changes_nothing_keeps_the_results(own: RetrieverConfig, t
         assert said(retriever.search(QUERY))[1] == "hit"
 
 
-def test_results_are_dropped_when_a_collection_on_a_server_changes_its_size(tmp_path: Path) -> None:
+def test_a_change_during_a_search_makes_its_result_an_old_one(own: RetrieverConfig, tmp_path: Path) -> None:
+    """The pages are indexed again while the query is embedded, that is after the version was read."""
+    with opened(own, tmp_path) as retriever:
+        embed = retriever.embeddings.embed_queries
+
+        def meanwhile(texts: list[str]) -> list[list[float]]:
+            index_pages(own, write_pages(tmp_path / "pages", MORE))
+            found: list[list[float]] = embed(texts)
+            return found
+
+        retriever.embeddings.embed_queries = meanwhile
+        retriever.search(QUERY)
+        del retriever.embeddings.embed_queries
+        assert said(retriever.search(QUERY))[1] == "miss"
+        assert said(retriever.search(QUERY))[1] == "hit"
+
+
+def test_settings_that_choose_otherwise_from_the_candidates_get_their_own_results(
+    own: RetrieverConfig, tmp_path: Path
+) -> None:
+    with opened(own, tmp_path) as retriever:
+        assert len(retriever.search(QUERY).chunks) == 5
+        fewer = retriever.model_copy(update={"settings": retriever.settings.model_copy(update={"top_k": 2})})
+        assert len(fewer.search(QUERY).chunks) == 2
+        assert said(fewer.search(QUERY))[1] == said(retriever.search(QUERY))[1] == "hit"
+
+
+# Results of a server
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Iterator[tuple[QdrantServer, RetrieverConfig]]:
+    """A server of this test alone."""
     with QdrantServer() as server:
         config = settings(store={"url": server.url}, collection="pages", threshold=0)
         index_pages(config, write_pages(tmp_path / "pages"))
-        with opened(config, tmp_path) as retriever:
-            best = retriever.search(QUERY).chunks[0].chunk
-            assert said(retriever.search(QUERY))[1] == "hit"
-            server.client.delete("pages", [best.point_id])
-            after = retriever.search(QUERY)
-            assert said(after)[1] == "miss"
-            assert best.chunk_id not in [c.chunk.chunk_id for c in after.chunks]
-            index_pages(config, write_pages(tmp_path / "pages", MORE))
-            assert retriever.search(QUERY).chunks[0].chunk.title == "New"
+        yield server, config
 
 
-def test_a_server_that_is_down_is_an_error_session_even_for_a_kept_result(tmp_path: Path) -> None:
-    """Nothing could tell whether the result still holds."""
-    with QdrantServer() as server:
-        config = settings(store={"url": server.url}, collection="pages", threshold=0)
-        index_pages(config, write_pages(tmp_path / "pages"))
-        with opened(config, tmp_path) as retriever:
-            kept = retriever.search(QUERY)
-            with server.failing(Fault(reset=True)):
-                assert retriever.search(QUERY).status == "error"
-            assert said(retriever.search(QUERY))[1] == "hit"
-            assert found(retriever.search(QUERY)) == found(kept)
+def rewritten(server: QdrantServer, point: str) -> None:
+    """Change a text in place, which neither the size nor the description of a collection shows."""
+    payload = {"page_content": "rewritten", "metadata": {"chunk_id": "new"}}
+    server.client.overwrite_payload("pages", payload, points=[point])
+
+
+def test_a_server_does_not_tell_of_its_changes_so_nothing_of_it_is_kept(
+    remote: tuple[QdrantServer, RetrieverConfig], tmp_path: Path
+) -> None:
+    server, config = remote
+    with opened(config, tmp_path) as retriever:
+        best = retriever.search(QUERY).chunks[0].chunk
+        rewritten(server, best.point_id)
+        after = retriever.search(QUERY)
+        assert after.chunks[0].chunk.text == "rewritten"
+        assert said(after)[1] == "off"
+        assert retriever.cache_stats["result"] == CacheStats(hits=0, misses=0)
+
+
+def test_a_server_s_results_are_kept_for_as_long_as_the_settings_allow(
+    remote: tuple[QdrantServer, RetrieverConfig], tmp_path: Path
+) -> None:
+    server, config = remote
+    clock = Clock()
+    with opened(config, tmp_path, results_ttl_s=60) as retriever:
+        retriever._results = ResultCache(256, retriever.settings.cache.results_ttl_s, lambda: clock.time)
+        first = retriever.search(QUERY)
+        rewritten(server, first.chunks[0].chunk.point_id)
+        server.requests.clear()
+        clock.pass_by(60)
+        assert said(retriever.search(QUERY))[1] == "hit"
+        assert server.requests == [], "nothing is asked for what is known"
+        clock.pass_by(1)
+        again = retriever.search(QUERY)
+        assert (said(again)[1], again.chunks[0].chunk.text) == ("miss", "rewritten")
+
+
+@pytest.mark.parametrize(("allowed", "state"), [(0, "off"), (60, "hit")])
+def test_the_setting_decides_whether_a_server_s_results_are_kept(
+    remote: tuple[QdrantServer, RetrieverConfig], tmp_path: Path, allowed: float, state: str
+) -> None:
+    with opened(remote[1], tmp_path, results_ttl_s=allowed) as retriever:
+        assert found(retriever.search(QUERY)) == found(retriever.search(QUERY))
+        assert said(retriever.search(QUERY))[1] == state
+
+
+def test_a_server_may_be_slow_while_other_threads_use_the_cache(
+    remote: tuple[QdrantServer, RetrieverConfig], tmp_path: Path
+) -> None:
+    """Whatever waits for the server holds no lock that a kept answer needs."""
+    server, config = remote
+    waiting, released = threading.Event(), threading.Event()
+    with opened(config, tmp_path, results_ttl_s=60) as retriever:
+        retriever.search(QUERY)
+        answer = server.answer
+
+        def held(request: Any) -> Any:
+            waiting.set()
+            assert released.wait(20), "the kept answer waited for the server"
+            return answer(request)
+
+        server.answer = held  # type: ignore[method-assign]
+        try:
+            with ThreadPoolExecutor(1) as pool:
+                slow = pool.submit(retriever.search, "another query")
+                assert waiting.wait(20)
+                assert said(retriever.search(QUERY))[1] == "hit"
+                released.set()
+                assert slow.result().status == "success"
+        finally:
+            released.set()
+            server.answer = answer  # type: ignore[method-assign]

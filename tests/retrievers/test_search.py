@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
-from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,20 +14,37 @@ from langchain_qdrant import QdrantVectorStore
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 
-from retrievers import search
 from retrievers.config import RetrieverConfig
-from retrievers.errors import StoreError
+from retrievers.edge import EdgeClient
+from retrievers.errors import CollectionChangedError, CollectionStateError, StoreError
 from retrievers.keyword import Bm25Encoder
-from retrievers.records import Chunk, RetrievedChunk
+from retrievers.query import EncodedQuery
+from retrievers.reading import Chunks
+from retrievers.records import RetrievedChunk
+from retrievers.results import candidates
+from retrievers.search import Search
 from tests.support.collections import TableEmbeddings, fill, settings, widen
 from tests.support.hybrid import fill_sparse
 from tests.support.loopback import Fault, Reply
 from tests.support.qdrant_server import QdrantServer
 
+pytestmark = pytest.mark.filterwarnings("ignore:Local mode performs exact")
+
 CONFIG = settings(collection="c")
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OFFSETS = [math.sqrt(prime) / 100 for prime in (2, 3, 5, 7, 11, 13, 17, 19)]
 """Added to queries, so that no cosine is 0 but for rounding, which would order chunks by noise."""
+
+
+def searched(
+    client: QdrantClient, config: RetrieverConfig, queries: Sequence[EncodedQuery], depth: int
+) -> list[tuple[RetrievedChunk, ...]]:
+    """All candidates of each query."""
+    chunks = Chunks(client, config)
+    return candidates(Search(client=client, config=config, depth=depth, chunks=chunks).rankings(queries), chunks)
+
+
+def search_for(vector: Sequence[float]) -> EncodedQuery:
+    return EncodedQuery(vector=vector)
 
 
 class World:
@@ -57,9 +73,9 @@ class World:
         return sorted(zip(self.ids, map(float, scores), strict=True), key=lambda pair: (-pair[1], pair[0]))
 
     def found(self, query: Sequence[float], depth: int) -> list[tuple[str, float]]:
-        (candidates,) = search.semantic(self.client, CONFIG, [query], depth)
+        (candidates,) = searched(self.client, CONFIG, [search_for(query)], depth)
         assert [c.rank for c in candidates] == list(range(1, len(candidates) + 1))
-        return [(c.chunk.chunk_id, c.score) for c in candidates]
+        return [(c.chunk.chunk_id, c.known_score) for c in candidates]
 
 
 @pytest.fixture(scope="module", params=[(0, 1, 2), (1, 40, 2), (2, 97, 3), (3, 150, 8)], ids=str)
@@ -112,9 +128,9 @@ def test_a_query_repeated_gives_the_same_bits(world: World) -> None:
 
 def test_each_vector_of_a_batch_has_its_own_candidates(world: World) -> None:
     vectors = [[1.0] * world.dimension, [-1.0] * world.dimension, [1.0] * world.dimension]
-    batch = search.semantic(world.client, CONFIG, vectors, 5)
+    batch = searched(world.client, CONFIG, [search_for(vector) for vector in vectors], 5)
     assert [[(c.chunk.chunk_id, c.score) for c in found] for found in batch] == [world.found(v, 5) for v in vectors]
-    assert search.semantic(world.client, CONFIG, [], 5) == []
+    assert searched(world.client, CONFIG, [], 5) == []
 
 
 def test_all_points_tied_are_ordered_by_chunk_id() -> None:
@@ -122,7 +138,7 @@ def test_all_points_tied_are_ordered_by_chunk_id() -> None:
     ids = [f"{number:03d}" for number in np.random.default_rng(5).permutation(130)]
     fill(client, "c", [[0.3, 0.4, 0.5]] * 130, [{"metadata": {"chunk_id": n}} for n in ids])
     for depth in (1, 2, 64, 129, 130, 131):
-        (found,) = search.semantic(client, CONFIG, [[0.1, 0.9, 0.2]], depth)
+        (found,) = searched(client, CONFIG, [search_for([0.1, 0.9, 0.2])], depth)
         assert [c.chunk.chunk_id for c in found] == sorted(ids)[:depth]
         assert len({c.score for c in found}) == 1
     client.close()
@@ -134,8 +150,7 @@ def test_an_empty_collection_has_no_candidates() -> None:
         fill(server.client, "c", [[1.0, 0.0]], [{}])
         server.client.delete("c", [0])
         client = QdrantClient(url=server.url, check_compatibility=False)
-        assert search.semantic(client, config, [[1.0, 0.0]], 10) == [()]
-        assert search.scroll(client, config) == []
+        assert searched(client, config, [search_for([1.0, 0.0])], 10) == [()]
         client.close()
 
 
@@ -147,7 +162,7 @@ def test_no_more_is_fetched_than_the_answer_and_its_ties_need() -> None:
         client = QdrantClient(url=server.url, check_compatibility=False)
         for depth, limits in ((5, [6]), (3, [4]), (2, [3, 6]), (1, [2, 4]), (32, [33])):
             server.requests.clear()
-            search.semantic(client, config, [[1.0, 0.0]], depth)
+            searched(client, config, [search_for([1.0, 0.0])], depth)
             assert [request.body["limit"] for request in server.requests] == limits
         client.close()
 
@@ -158,7 +173,7 @@ def test_a_named_vector_is_the_one_searched() -> None:
     vectors = [{"a": [1.0, 0.0], "b": [0.0, 1.0]}, {"a": [0.0, 1.0], "b": [1.0, 0.0]}]
     fill(client, "c", vectors, [{"metadata": {"chunk_id": n}} for n in "xy"], params=params)
     for name, first in (("a", "x"), ("b", "y")):
-        (found,) = search.semantic(client, settings(collection="c", vector_name=name), [[1.0, 0.0]], 1)
+        (found,) = searched(client, settings(collection="c", vector_name=name), [search_for([1.0, 0.0])], 1)
         assert found[0].chunk.chunk_id == first
     client.close()
 
@@ -169,84 +184,8 @@ def test_a_score_that_is_not_a_number_is_refused() -> None:
         config = settings(store={"url": server.url}, collection="c")
         client = QdrantClient(url=server.url, check_compatibility=False)
         with server.failing(Fault(reply=nan)), pytest.raises(StoreError, match="a score that is not a number"):
-            search.semantic(client, config, [[1.0]], 5)
+            searched(client, config, [search_for([1.0])], 5)
         client.close()
-
-
-def chunk(name: str) -> Chunk:
-    return Chunk(chunk_id=name, point_id=name, text="t")
-
-
-def ranked(*scored: tuple[str, float]) -> tuple[RetrievedChunk, ...]:
-    return search.rank([(chunk(name), score) for name, score in scored], NOW)
-
-
-@pytest.mark.parametrize(
-    ("scored", "order"),
-    [
-        ((("b", 0.5), ("a", 0.5), ("c", 0.9)), [("c", 0.9), ("a", 0.5), ("b", 0.5)]),
-        ((("b", 0.5 + 1e-9), ("a", 0.5)), [("a", 0.5), ("b", 0.5)]),  # the same in float32
-        ((("b", -0.1), ("a", -0.9)), [("a", 0.0), ("b", 0.0)]),
-        ((("b", 1.0000001), ("a", 1.0)), [("a", 1.0), ("b", 1.0)]),
-        ((("10", 0.5), ("9", 0.5)), [("10", 0.5), ("9", 0.5)]),  # ids are text
-        ((), []),
-    ],
-)
-def test_the_order_is_score_descending_then_chunk_id(
-    scored: tuple[tuple[str, float], ...], order: list[tuple[str, float]]
-) -> None:
-    found = ranked(*scored)
-    assert [(c.chunk.chunk_id, c.score) for c in found] == [(name, float(np.float32(score))) for name, score in order]
-    assert [c.rank for c in found] == list(range(1, len(order) + 1))
-    assert all(c.scores == {"semantic": c.score} and c.score_scale == "cosine" for c in found)
-    assert all(c.retrieved_at == NOW for c in found)
-
-
-@given(st.lists(st.tuples(st.uuids().map(str), st.floats(-1.1, 1.1)), unique_by=lambda pair: pair[0]))
-def test_the_order_is_total_and_does_not_depend_on_the_order_given(scored: list[tuple[str, float]]) -> None:
-    found = ranked(*scored)
-    assert ranked(*reversed(scored)) == found
-    assert all(0 <= c.score <= 1 for c in found)
-    assert all((-a.score, a.chunk.chunk_id) < (-b.score, b.chunk.chunk_id) for a, b in pairwise(found))
-
-
-# Reading without searching
-
-
-@pytest.fixture(scope="module")
-def foreign() -> Iterator[tuple[QdrantClient, RetrieverConfig]]:
-    """2,500 points (three pages of the scroll), a flat payload, the address under an alias."""
-    client = QdrantClient(":memory:")
-    payloads = [{"text": f"t{n}", "url": f"/docs/{n % 3}", "lang": "en", "chunk_id": 9_999 - n} for n in range(2_500)]
-    fill(client, "c", [[1.0, 0.0]] * len(payloads), payloads)
-    yield client, settings(collection="c", metadata={"nested_under": "", "text_key": "text"})
-    client.close()
-
-
-def test_all_chunks_are_read_in_order_of_their_ids(foreign: tuple[QdrantClient, RetrieverConfig]) -> None:
-    chunks = search.scroll(*foreign)
-    assert [c.chunk_id for c in chunks] == sorted(str(9_999 - n) for n in range(2_500))
-
-
-@pytest.mark.parametrize("field", ["source_url", "url"])
-@pytest.mark.parametrize(
-    ("values", "count"), [(["/docs/0"], 834), (["/docs/0", "/docs/2"], 1667), (["/docs/9"], 0), ([], 0)]
-)
-def test_chunks_are_found_by_a_field_under_any_of_its_names(
-    foreign: tuple[QdrantClient, RetrieverConfig], field: str, values: list[str], count: int
-) -> None:
-    found = search.scroll(*foreign, {field: values})
-    assert len(found) == count
-    assert {c.source_url for c in found} <= set(values)
-
-
-def test_a_mapped_field_is_found_by_its_key(foreign: tuple[QdrantClient, RetrieverConfig]) -> None:
-    client, _ = foreign
-    metadata = {"nested_under": "", "text_key": "text", "map": {"module": "lang"}}
-    config = settings(collection="c", metadata=metadata)
-    assert len(search.scroll(client, config, {"module": ["en"]})) == 2_500
-    assert search.scroll(client, config, {"module": ["de"]}) == []
-    assert len(search.scroll(client, config, {"module": ["en"], "source_url": ["/docs/1"]})) == 833
 
 
 # Keyword and hybrid
@@ -271,12 +210,12 @@ def twins() -> Iterator[QdrantClient]:
     client.close()
 
 
-def encoded(text: str, *vector: float) -> search.EncodedQuery:
-    return search.EncodedQuery(vector=vector, terms=Bm25Encoder().query(text))
+def encoded(text: str, *vector: float) -> EncodedQuery:
+    return EncodedQuery(vector=vector, terms=Bm25Encoder().query(text))
 
 
-def found_in(client: QdrantClient, query: search.EncodedQuery, depth: int, **values: Any) -> list[RetrievedChunk]:
-    (candidates,) = search.candidates(client, settings(collection="c", **values), [query], depth)
+def found_in(client: QdrantClient, query: EncodedQuery, depth: int, **values: Any) -> list[RetrievedChunk]:
+    (candidates,) = searched(client, settings(collection="c", **values), [query], depth)
     assert [c.rank for c in candidates] == list(range(1, len(candidates) + 1))
     return list(candidates)
 
@@ -319,9 +258,9 @@ def test_keyword_by_hand(twins: QdrantClient) -> None:
 def test_a_query_without_terms_finds_nothing_by_keywords(twins: QdrantClient) -> None:
     assert found_in(twins, encoded("the and of", 1.0, 0.0), 5, mode="keyword") == []
     batch = [encoded("the", 1.0, 0.0), encoded("red", 1.0, 0.0), encoded("🤖", 1.0, 0.0)]
-    counts = [len(found) for found in search.candidates(twins, settings(collection="c", mode="keyword"), batch, 5)]
+    counts = [len(found) for found in searched(twins, settings(collection="c", mode="keyword"), batch, 5)]
     assert counts == [0, 2, 0]
-    assert search.candidates(twins, settings(collection="c", mode="hybrid"), [], 5) == []
+    assert searched(twins, settings(collection="c", mode="hybrid"), [], 5) == []
 
 
 def test_keyword_ties_at_the_edge_are_cut_by_chunk_id() -> None:
@@ -335,43 +274,102 @@ def test_keyword_ties_at_the_edge_are_cut_by_chunk_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "fusion", "paths"),
+    ("mode", "fusion", "whole", "paths"),
     [
-        ("semantic", "weighted", ["query"]),
-        ("keyword", "weighted", ["query", "query"]),
-        ("hybrid", "rrf", ["query", "query", "query"]),
-        ("hybrid", "weighted", ["query", "query", "query", "query"]),
+        ("semantic", "weighted", True, ["query"]),
+        ("semantic", "weighted", False, ["query"]),
+        ("keyword", "weighted", True, ["query", "query"]),
+        ("keyword", "weighted", False, ["query", "query", "read"]),
+        ("hybrid", "rrf", True, ["query", "query", "read"]),
+        ("hybrid", "weighted", True, ["query", "query", "read"]),
+        ("hybrid", "weighted", False, ["query", "query", "read"]),
     ],
 )
-def test_a_search_is_a_bounded_number_of_requests(mode: str, fusion: str, paths: list[str]) -> None:
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_search_is_a_bounded_number_of_requests(
+    mode: str, fusion: str, whole: bool, paths: list[str], batch: int
+) -> None:
     """Depth 1: each side finds another chunk, so each has to be asked for the other's score."""
     with QdrantServer() as server:
         fill_sparse(server.client, "c", TWINS)
         client = QdrantClient(url=server.url, check_compatibility=False)
-        values: dict[str, Any] = {"store": {"url": server.url}, "collection": "c", "mode": mode, "fusion": fusion}
-        for batch, kind in ((1, "query"), (3, "query/batch")):
-            server.requests.clear()
-            search.candidates(client, settings(**values), [encoded("red sea", 1.0, 0.0)] * batch, 1)
-            assert [r.path.partition("/points/")[2] for r in server.requests] == [kind for _ in paths]
+        config = settings(store={"url": server.url}, collection="c", mode=mode, fusion=fusion)
+        chunks = Chunks(client, config)
+        search = Search(client=client, config=config, depth=1, chunks=chunks, whole=whole)
+        found = candidates(search.rankings([encoded("red sea", 1.0, 0.0)] * batch), chunks)
+        assert [len(one) for one in found] == [1] * batch
+        kinds = {"query": "query", "query/batch": "query", "": "read"}
+        assert [kinds[r.path.partition("/points/")[2]] for r in server.requests] == paths
         client.close()
 
 
-def test_vectors_of_chunks_are_in_their_order_by_name_or_without() -> None:
-    client = QdrantClient(":memory:")
-    fill_sparse(client, "c", TWINS)
-    found = found_in(client, encoded("red sea", 0.0, 1.0), 5, mode="hybrid")
-    vectors = search.vectors_of(client, settings(collection="c"), found)
-    expected = np.asarray([TWINS[int(c.chunk.point_id)][0] for c in found])
-    assert vectors == pytest.approx(expected / np.linalg.norm(expected, axis=1, keepdims=True), abs=1e-6)
-    client.delete("c", [0])
-    with pytest.raises(StoreError, match="collection 'c' changed during the search: a chunk found is gone; try again"):
-        search.vectors_of(client, settings(collection="c"), found)
+def test_hybrid_search_reads_the_payloads_of_what_it_returns_alone() -> None:
+    with QdrantServer() as server:
+        fill_sparse(server.client, "c", TWINS)
+        client = QdrantClient(url=server.url, check_compatibility=False)
+        config = settings(store={"url": server.url}, collection="c", mode="hybrid")
+        searched(client, config, [encoded("red", 0.0, 1.0)], 2)
+        *queries, read = server.requests
+        assert not any(one["with_payload"] for request in queries for one in request.body["searches"])
+        assert sorted(read.body["ids"]) == [3, 4]
+        client.close()
+
+
+# What a store may lack
+
+
+def foreign(client: QdrantClient, *dense: Sequence[float] | None) -> None:
+    """Points that all hold "red robot", some of them without a vector."""
+    client.create_collection(
+        "c",
+        vectors_config={"dense": models.VectorParams(size=2, distance=models.Distance.COSINE)},
+        sparse_vectors_config={"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)},
+    )
+    terms = Bm25Encoder().document("red robot")
+    sparse = models.SparseVector(indices=list(terms.indices), values=list(terms.values))
+    client.upsert(
+        "c",
+        [
+            models.PointStruct(id=n, vector={"bm25": sparse, **({"dense": list(vector)} if vector else {})}, payload={})
+            for n, vector in enumerate(dense)
+        ],
+    )
+
+
+@pytest.mark.parametrize("mode", ["keyword", "hybrid"])
+@pytest.mark.parametrize("embedded", [True, False])
+def test_a_point_without_the_vector_that_the_threshold_reads_is_an_error(
+    mode: str, embedded: bool, tmp_path: Path
+) -> None:
+    client: Any = EdgeClient(tmp_path / "store", create=True) if embedded else QdrantClient(":memory:")
+    foreign(client, [1.0, 0.0], None, [0.0, 1.0])
+    config = settings(collection="c", vector_name="dense", mode=mode)
+    with pytest.raises(CollectionStateError, match="point 1 of collection 'c' has no vector 'dense'") as caught:
+        searched(client, config, [encoded("robot", 1.0, 0.0)], 5)
+    assert "store one for every point" in str(caught.value)
+    semantic = searched(client, settings(collection="c", vector_name="dense"), [search_for([1.0, 0.0])], 5)
+    assert [c.chunk.point_id for c in semantic[0]] == ["0", "2"], "by meaning it cannot be found at all"
     client.close()
 
 
-def test_a_mapped_key_of_any_characters_is_found() -> None:
-    client = QdrantClient(":memory:")
-    fill(client, "c", [[1.0, 0.0]] * 2, [{"metadata": {"page title": "x"}}, {"metadata": {"page title": "y"}}])
-    config = settings(collection="c", metadata={"map": {"title": "page title"}})
-    assert [c.title for c in search.scroll(client, config, {"title": ["y"]})] == ["y"]
-    client.close()
+@pytest.mark.parametrize("mode", ["keyword", "hybrid"])
+@pytest.mark.parametrize("after", [1, 2])
+def test_a_point_that_goes_during_a_search_is_an_error_of_its_own(mode: str, after: int) -> None:
+    """It is removed after the first request, which finds it, or after the second, which gives its cosine."""
+    with QdrantServer() as server:
+        fill_sparse(server.client, "c", TWINS)
+        client = QdrantClient(url=server.url, check_compatibility=False)
+        config = settings(store={"url": server.url}, collection="c", mode=mode)
+        answer = server.answer
+
+        def then_removed(request: Any) -> Any:
+            reply = answer(request)
+            if len(server.requests) == after:
+                server.client.delete("c", [3])
+            return reply
+
+        server.answer = then_removed  # type: ignore[method-assign]
+        search = Search(client=client, config=config, depth=1, chunks=(chunks := Chunks(client, config)), whole=False)
+        with pytest.raises(CollectionChangedError, match="collection 'c' changed during the search: point 3"):
+            candidates(search.rankings([encoded("red sea", 0.7, 0.7)]), chunks)
+        client.close()

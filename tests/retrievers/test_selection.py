@@ -154,3 +154,16 @@ def test_groups_by_brute_force(urls: list[str | None], top_k: int) -> None:
     found = ranks(select(paged(*urls), top_k, 0, group_by="source_url").chunks)
     best = [place for place, url in enumerate(urls) if url is None or url not in urls[:place]]
     assert found == [place + 1 for place in best][:top_k]
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 3, 9])
+def test_without_a_threshold_the_first_are_kept_whatever_they_score(top_k: int) -> None:
+    found = tuple(
+        RetrievedChunk(
+            rank=n, score=None, score_scale="none", chunk=Chunk(chunk_id=f"c{n}", point_id=f"c{n}", text="t")
+        )
+        for n in (1, 2, 3)
+    )
+    selection = select(found, top_k, None)
+    assert selection.chunks == found[:top_k]
+    assert (selection.below_threshold, selection.filtered_out, selection.highest_below) == ((), 0, None)

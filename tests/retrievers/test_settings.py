@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evals.config import ExperimentConfig
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError
 from retrievers.settings import (
@@ -409,3 +410,37 @@ TREES: st.SearchStrategy[Any] = st.recursive(
 @given(st.dictionaries(st.sampled_from("abcd"), TREES, max_size=3))
 def test_nesting_undoes_flattening(tree: dict[str, Any]) -> None:
     assert nest(dict(flatten(tree))) == tree
+
+
+class TestForeign:
+    """A retriever of the user's own stands in place of what lower layers say of another."""
+
+    BELOW = Layer(
+        label="file",
+        values={
+            "store": {"path": "/s"}, "collection": "c", "mode": "hybrid", "embedding": {"provider": "cohere"},
+            "threshold": 0.7, "top_k": 8, "candidates": 50, "metadata": {"nested_under": "m"}, "filters": "a = 1",
+        },
+    )  # fmt: skip
+
+    def test_replaces_all_but_how_much_is_read_and_what_it_is_called(self) -> None:
+        made = build(RetrieverConfig, [self.BELOW, flags("--python", "m:f")])
+        assert (made.python, made.top_k, made.candidates, made.metadata.nested_under) == ("m:f", 8, 50, "m")
+        assert made.model_fields_set == {"python", "top_k", "candidates", "metadata"}
+
+    def test_what_is_said_beside_or_above_it_is_about_it(self) -> None:
+        made = build(RetrieverConfig, [self.BELOW, flags("--python", "m:f", "--collection", "d", "--top-k", "2")])
+        assert (made.collection, made.top_k, made.names_collection) == ("d", 2, True)
+        above = [Layer(label="file", values={"python": "m:f"}), flags("--mode", "hybrid")]
+        assert "mode cannot be set for python 'm:f'" in faults(*above)[0]
+
+    def test_is_not_changed_by_the_environment_but_for_top_k(self) -> None:
+        env = {name: "9" if "TOP_K" in name else "0.9" if "THRES" in name else "hybrid" for name in ENVIRONMENT}
+        made = build(RetrieverConfig, [environment_layer(env), Layer(label="file", values={"python": "m:f"})])
+        assert made.model_fields_set == {"python", "top_k"}
+
+    def test_of_an_experiment_only_the_retriever_is_replaced(self) -> None:
+        below = Layer(label="file", values={"name": "n", "retriever": {"mode": "hybrid"}, "seed": 3})
+        above = Layer(label="flags", values={"retriever": {"python": "m:f"}})
+        made = build(ExperimentConfig, [below, above])
+        assert (made.name, made.seed, made.retriever.model_fields_set) == ("n", 3, {"python"})

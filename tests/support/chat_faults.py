@@ -17,11 +17,16 @@ HTML = "<html><head><title>502 Bad Gateway</title></head><body>nginx</body></htm
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """What the model says: its text, and whether it came to its own end, ran into the limit of tokens or refused."""
+    """What the model says: its text, and whether it came to its own end, ran into the limit of tokens or refused.
+
+    Attributes:
+        filtered: A filter of the provider's took the answer away.
+    """
 
     text: str
     cut: bool = False
     refused: bool = False
+    filtered: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +172,9 @@ SPOKEN = MappingProxyType(
 )
 """Faults of the model: what it says, in a reply that is otherwise in order."""
 FAULTS = MappingProxyType({**PROTOCOL, **SPOKEN})
+
+
+FILTERED = ChatFault(says=lambda _: Output(text="", filtered=True))
 
 
 def said(name: str, right: str) -> str:

@@ -160,7 +160,7 @@ class CohereChatServer(ChatServer, RerankServer):
 
     def said(self, asked: ChatRequest, output: Output) -> Reply:
         message: dict[str, Any] = {"role": "assistant", "content": [{"type": "text", "text": output.text}]}
-        reason = "MAX_TOKENS" if output.cut else "COMPLETE"
+        reason = "ERROR_TOXIC" if output.filtered else "MAX_TOKENS" if output.cut else "COMPLETE"
         if asked.tools and not output.refused:
             called = {"name": asked.tools[0]["function"]["name"], "arguments": output.text}
             message = {"role": "assistant", "tool_calls": [{"id": "call_0", "type": "function", "function": called}]}

@@ -25,7 +25,7 @@ def ids(chunks: Sequence[RetrievedChunk]) -> list[str]:
 
 
 def scores(chunks: Sequence[RetrievedChunk]) -> Scores:
-    return {found.chunk.chunk_id: found.score for found in chunks}
+    return {found.chunk.chunk_id: found.known_score for found in chunks}
 
 
 class BruteForce:

@@ -93,12 +93,12 @@ def write_pages(folder: Path, sources: Mapping[str, str]) -> Path:
     return folder
 
 
-def settings(store: Path, **changes: Any) -> RetrieverConfig:
-    """Settings for an embedded store and `make_embeddings`."""
+def settings(store: Path | str, **changes: Any) -> RetrieverConfig:
+    """Settings for an embedded store, or a server by its address, and `make_embeddings`."""
     model = {"provider": "python", "model": "tests.support.indexing:make_embeddings"}
+    place = {"path": store} if isinstance(store, Path) else {"url": store}
     return RetrieverConfig.model_validate(
-        {"store": {"path": store}, "collection": "pages", "embedding": model, "keyword": {"average_length": 2.4}}
-        | changes
+        {"store": place, "collection": "pages", "embedding": model, "keyword": {"average_length": 2.4}} | changes
     )
 
 

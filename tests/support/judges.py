@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from evals.judge.budget import Ledger
 from evals.judge.cache import VerdictStore
 from evals.judge.chat import make_chat
 from evals.judge.config import JudgeConfig
-from evals.judge.engine import Engine, Outcome, UnansweredError
+from evals.judge.engine import Engine, UnansweredError
+from evals.records import Failure, Unscored
 from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
 from tests.support.one_question import prompt
 from tests.support.openai_server import OpenAIChatServer
@@ -37,28 +38,43 @@ def keys(server: ChatServer) -> dict[str, str]:
 
 
 @contextmanager
-def engine(server: ChatServer, store: Path | None = None, **changes: Any) -> Iterator[Engine]:
-    """An engine that asks the server."""
+def engine(server: ChatServer, store: Path | VerdictStore | None = None, **changes: Any) -> Iterator[Engine]:
+    """An engine that asks the server; a store that is given open stays open."""
     config = settings(server, **changes)
-    kept = VerdictStore(store) if store else None
-    with Engine(make_chat(config, keys(server)), config, kept, Ledger(config.budget, config.price)) as made:
+    ledger = Ledger(config.budget, config.price)
+    with ExitStack() as stack:
+        kept = stack.enter_context(VerdictStore(store)) if isinstance(store, Path) else store
+        yield stack.enter_context(Engine(make_chat(config, keys(server)), config, kept, ledger))
+
+
+@contextmanager
+def later_engine(server: ChatServer, **changes: Any) -> Iterator[Engine]:
+    """An engine in a run that has had answers before."""
+    config = settings(server, **changes)
+    ledger = Ledger(config.budget, config.price)
+    ledger.settle((0, 0), (1, 1))
+    with Engine(make_chat(config, keys(server)), config, None, ledger) as made:
         yield made
-    if kept:
-        kept.close()
 
 
-def ask(
-    made: Engine, texts: Sequence[str], schema: type[BaseModel] = ContextPrecisionOutput
-) -> list[BaseModel | Outcome]:
-    """Ask about all passages at once; the verdicts, or why there is none, in their order."""
+Said = BaseModel | Failure | Unscored
 
-    async def one(text: str) -> BaseModel | Outcome:
+
+def ask(made: Engine, *batches: Sequence[str], schema: type[BaseModel] = ContextPrecisionOutput) -> list[Said]:
+    """Ask about all passages of a batch at once, batch after batch; verdicts, or why there is none, in their order."""
+
+    async def one(text: str) -> Said:
         try:
             return await made.ask(prompt(text), schema)
         except UnansweredError as error:
             return error.outcome
 
-    async def together() -> list[BaseModel | Outcome]:
-        return await asyncio.gather(*(one(text) for text in texts))
+    async def in_turn() -> list[Said]:
+        return [said for batch in batches for said in await asyncio.gather(*(one(text) for text in batch))]
 
-    return asyncio.run(together())
+    return asyncio.run(in_turn())
+
+
+def verdicts(said: Sequence[Said]) -> list[int | str]:
+    """The verdicts; in place of those that are missing the type of the failure, or `unscored`."""
+    return [one.type if isinstance(one, Failure) else getattr(one, "verdict", "unscored") for one in said]

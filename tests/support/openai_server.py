@@ -54,7 +54,7 @@ class OpenAIChatServer(ChatServer):
 def _message(asked: ChatRequest, output: Output) -> tuple[dict[str, Any], str]:
     """The message and its finish reason; under a schema OpenAI's refusals have a field of their own."""
     message: dict[str, Any] = {"role": "assistant", "content": output.text, "refusal": None}
-    reason = "length" if output.cut else "stop"
+    reason = "content_filter" if output.filtered else "length" if output.cut else "stop"
     if output.refused:
         schema = (asked.response_format or {}).get("type") == "json_schema"
         return (message | {"content": None, "refusal": output.text} if schema else message), reason

@@ -100,7 +100,7 @@ class QdrantServer(LoopbackServer):
 
     def _overwrite_payload(self, name: str, body: Mapping[str, Any]) -> Any:
         wanted = models.SetPayload.model_validate(body)
-        return self.client.overwrite_payload(name, wanted.payload, points=wanted.points or [], key=wanted.key)
+        return self.client.overwrite_payload(name, wanted.payload, points=wanted.points or [])
 
     def _delete(self, name: str, body: Mapping[str, Any]) -> Any:
         return self.client.delete(name, models.PointIdsList.model_validate(body).points)

@@ -101,10 +101,15 @@ def result(**changes: Any) -> RunResult:
             "tracking": {"uri": None},
         },
         facts={
+            "started_at": "2026-01-02T03:04:05+00:00",
+            "dataset": "golden.jsonl",
+            "seed": 0,
             "cases": 3,
             "in_scope": 2,
             "out_of_scope": 1,
             "collection": {"name": "robots", "points": 1234, "fingerprint": "c0ffee"},
+            "retriever": "QdrantRetriever",
+            "relevance": "collection",
             "embedding": "wordllama:l2",
             "dataset_fingerprint": "beef",
             "commit": "abc-dirty",
@@ -134,3 +139,33 @@ def result(**changes: Any) -> RunResult:
 def golden() -> GoldenSet:
     cases = tuple(o.case for o in (RIGHT, WRONG, EMPTY))
     return GoldenSet(cases=cases, places={}, name="/somewhere/golden.jsonl", fingerprint=fingerprint(cases))
+
+
+def without_scores() -> RunResult:
+    """The same run of a retriever that gives no scores and whose chunks cannot be listed."""
+
+    def bare(found: tuple[RetrievedChunk, ...]) -> tuple[RetrievedChunk, ...]:
+        return tuple(replace(one, score=None, score_scale="none", scores={}) for one in found)
+
+    whole = result()
+    observations = tuple(
+        replace(
+            o,
+            candidates=replace(o.candidates, chunks=bare(o.candidates.chunks), no_cosine="it gives no scores"),
+            selection=bare(o.selection),
+            relevance=replace(o.relevance, incomplete="cannot be listed"),
+        )
+        for o in whole.observed.observations
+    )
+    return replace(
+        whole,
+        config={"retriever": {"python": "mine:make", "top_k": 3, "candidates": 5}, "tracking": {"uri": None}},
+        facts={
+            **whole.facts,
+            "retriever": "Bm25",
+            "relevance": "returned",
+            "embedding": None,
+            "collection": None,
+        },
+        observed=replace(whole.observed, observations=observations, listed=False),
+    )

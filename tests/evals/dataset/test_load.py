@@ -1,3 +1,4 @@
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.config import DatasetConfig
-from evals.dataset.load import GoldenSet, choose, fingerprint, load_golden, validate_rows
+from evals.dataset.load import BY_CHUNK, GoldenSet, case_fingerprint, choose, fingerprint, load_golden, validate_rows
 from evals.dataset.schema import Case
 from evals.errors import DatasetError
 
@@ -222,10 +223,34 @@ def test_the_fingerprint_does_not_depend_on_order_of_cases_or_keys(order: list[i
         {"evidence": [{**PASSAGE, "grade": 2}]},
         {"evidence": [PASSAGE, PASSAGE]},
         {"relevant_ids": {"x": 1}},
+        {"reference_answer": "yes", "human_verdicts": {"x": 1}},
     ],
 )
 def test_the_fingerprint_changes_with_any_content(values: dict[str, Any]) -> None:
     assert fingerprint([case("a", **values)]) != fingerprint([case("a")])
+
+
+def test_the_fingerprint_changes_with_a_human_verdict_and_not_with_the_absence_of_any() -> None:
+    """Cases without keep the fingerprint they had before the field was: that of their other fields."""
+    plain = case("a", reference_answer="yes")
+    content = {key: value for key, value in plain.model_dump(mode="json").items() if key != "human_verdicts"}
+    text = json.dumps([content], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    assert fingerprint([plain]) == hashlib.sha256(text.encode()).hexdigest()
+    judged = [case("a", reference_answer="yes", human_verdicts={"x": verdict}) for verdict in (0, 1)]
+    assert len({fingerprint([one]) for one in (plain, *judged)}) == 3
+
+
+def test_human_verdicts_survive_a_file_and_a_hugging_face_dataset(tmp_path: Path) -> None:
+    rows = [row("a", reference_answer="yes", human_verdicts={"x": 1, "ü y": 0}), row("b")]
+    (tmp_path / "g.jsonl").write_bytes(lines(rows))
+    golden = load(tmp_path / "g.jsonl")
+    assert [one.human_verdicts for one in golden.cases] == [{"x": 1, "ü y": 0}, {}]
+    table = [{**one, **{name: json.loads(one[name]) for name in BY_CHUNK}} for one in golden.to_huggingface()]
+    assert [Case.model_validate(one) for one in table] == list(golden.cases)
+    again = [one.model_dump(exclude_defaults=True) for one in golden.cases]
+    (tmp_path / "again.jsonl").write_bytes(lines(again))
+    assert load(tmp_path / "again.jsonl").cases == golden.cases
+    assert load(tmp_path / "again.jsonl").fingerprint == golden.fingerprint
 
 
 def test_the_fingerprint_is_that_of_the_chosen_cases(tmp_path: Path) -> None:
@@ -237,7 +262,7 @@ def test_as_a_hugging_face_dataset_it_holds_the_same_rows(handbook: Path) -> Non
     golden = load(handbook / "golden.jsonl")
     rows = golden.to_huggingface()
     assert len(rows) == len(golden.cases)
-    found = [{**one, "relevant_ids": json.loads(one["relevant_ids"])} for one in rows]
+    found = [{**one, **{name: json.loads(one[name]) for name in BY_CHUNK}} for one in rows]
     assert [Case.model_validate(one) for one in found] == list(golden.cases)
 
 
@@ -257,13 +282,14 @@ def test_a_hub_data_set_is_read_with_the_nulls_of_its_table_left_out(
     rows = [
         row("a", evidence=[PASSAGE, {**PASSAGE, "grade": 3}], reference_answer="yes"),
         {"id": "b", "query": "q", "in_scope": False},
-        {"id": "c", "query": "q", "relevant_ids": '{"x": 2}'},
+        {"id": "c", "query": "q", "relevant_ids": '{"x": 2}', "reference_answer": "c", "human_verdicts": '{"y": 0}'},
     ]
     columns = sorted({name for one in rows for name in one})
     table = datasets.Dataset.from_dict({name: [one.get(name) for one in rows] for name in columns})
     table.to_parquet(folder / "train.parquet")
     golden = load_golden(DatasetConfig(hub=str(folder), revision="main"))
-    assert golden.cases == tuple(Case.model_validate(one) for one in (*rows[:2], {**rows[2], "relevant_ids": {"x": 2}}))
+    decoded = {**rows[2], "relevant_ids": {"x": 2}, "human_verdicts": {"y": 0}}
+    assert golden.cases == tuple(Case.model_validate(one) for one in (*rows[:2], decoded))
     assert golden.places["c"] == f"{folder}:3"
 
 
@@ -284,3 +310,13 @@ def test_the_handbook_holds_what_its_readme_says(handbook: Path) -> None:
     assert sum(one.in_scope for one in golden.cases) >= 80
     assert sum(not one.in_scope for one in golden.cases) >= 24
     assert all(one.reference_answer for one in golden.cases if one.in_scope)
+
+
+def test_a_case_has_a_fingerprint_of_what_its_scores_depend_on() -> None:
+    case = Case.model_validate({"id": "a", "query": "q", "in_scope": False})
+    labelled = case.model_copy(update={"tags": ["x"], "split": "dev", "query_type": "factual"})
+    labelled = labelled.model_copy(update={"human_verdicts": {"x": 1}})
+    assert case_fingerprint(labelled) == case_fingerprint(case)
+    changes = {"id": "b", "query": "r", "reference_answer": "r", "min_results": 2, "expected_topics": ["t"]}
+    others = [case.model_copy(update={name: value}) for name, value in changes.items()]
+    assert len({case_fingerprint(one) for one in (case, *others)}) == 6

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from evals.config import DatasetConfig
 from evals.dataset.load import load_golden
-from evals.dataset.relevance import Relevance, evidence_urls, labelled_ids, normalise, resolve, share_held
+from evals.dataset.relevance import (
+    Relevance,
+    evidence_urls,
+    labelled_ids,
+    normalise,
+    resolve,
+    share_held,
+    unplaced_verdicts,
+)
 from evals.dataset.schema import Case, Evidence
 from evals.errors import DatasetError
 from retrievers.indexing.chunking import chunk_page
@@ -146,6 +154,16 @@ def test_which_pages_and_ids_must_be_read() -> None:
     ]
     assert evidence_urls(cases) == ["/a", "/b"]
     assert labelled_ids(cases) == ["x", "y"]
+
+
+def test_human_verdicts_on_chunks_that_are_not_there() -> None:
+    cases = [
+        case("a", passage(), reference_answer="x", human_verdicts={"gone": 0, "c": 1}),
+        case("b", passage(), reference_answer="x", human_verdicts={"c": 0}),
+        case("c", passage()),
+    ]
+    assert unplaced_verdicts(cases, [chunk("c", QUOTE)]) == [("a", "gone")]
+    assert unplaced_verdicts(cases, []) == [("a", "gone"), ("a", "c"), ("b", "c")]
 
 
 def longest_common_stretch(a: str, b: str) -> int:

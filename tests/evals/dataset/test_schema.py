@@ -1,3 +1,5 @@
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from pydantic import ValidationError
 from evals.dataset.schema import Case
 
 EVIDENCE = {"source_url": "/docs/a", "quote": "a quote"}
+ANSWERED: dict[str, Any] = {"id": "a", "query": "q", "evidence": [EVIDENCE], "reference_answer": "yes"}
 IN_SCOPE: dict[str, Any] = {"id": "a", "query": "q", "evidence": [EVIDENCE]}
 OUT_OF_SCOPE: dict[str, Any] = {"id": "a", "query": "q", "in_scope": False}
 
@@ -29,10 +32,15 @@ def test_a_case_needs_only_id_query_and_what_is_relevant() -> None:
         {**IN_SCOPE, "query": " ".join(["w"] * 512)},
         {**IN_SCOPE, "query": "w" * 4_000},
         {**IN_SCOPE, "evidence": [{**EVIDENCE, "grade": 10}], "min_results": 100},
+        {**ANSWERED, "human_verdicts": {"x": 1, "y": 0}},
+        {**ANSWERED, "human_verdicts": {"x": 0}},
+        {**ANSWERED, "human_verdicts": {}},
+        {**OUT_OF_SCOPE, "human_verdicts": {}},
     ],
 )
 def test_accepted(row: dict[str, Any]) -> None:
-    Case.model_validate(row)
+    case = Case.model_validate(row).model_dump(exclude_unset=True)
+    assert case == row
 
 
 @pytest.mark.parametrize(
@@ -57,13 +65,25 @@ def test_accepted(row: dict[str, Any]) -> None:
         ({**IN_SCOPE, "relevant_ids": {"x": -1}}, "grades must be 0 or more"),
         ({**IN_SCOPE, "relevant_ids": {"x": True}}, "valid integer"),
         ({**IN_SCOPE, "source_url_pattern": "("}, "is not a regular expression"),
+        ({**ANSWERED, "human_verdicts": {"x": 2, "y": 1}}, "verdicts must be 1 (useful) or 0, got {'x': 2}"),
+        ({**ANSWERED, "human_verdicts": {"x": -1}}, "verdicts must be 1 (useful) or 0"),
+        ({**ANSWERED, "human_verdicts": {"x": True}}, "valid integer"),
+        ({**ANSWERED, "human_verdicts": {"x": "1"}}, "valid integer"),
+        ({**ANSWERED, "human_verdicts": {"x": None}}, "valid integer"),
+        ({**ANSWERED, "human_verdicts": {" ": 1}}, "must not be blank"),
+        ({**ANSWERED, "human_verdicts": ["x"]}, "valid dictionary"),
+        ({**IN_SCOPE, "human_verdicts": {"x": 1}}, "human_verdicts need a reference_answer"),
+        (
+            {**OUT_OF_SCOPE, "reference_answer": "yes", "human_verdicts": {"x": 0}},
+            "an out-of-scope case must not have human_verdicts",
+        ),
         ({**IN_SCOPE, "min_results": 0}, "greater than or equal to 1"),
         ({**IN_SCOPE, "in_scope": "yes"}, "valid boolean"),
         ({**IN_SCOPE, "id": 7}, "valid string"),
     ],
 )
 def test_refused(row: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+    with pytest.raises(ValidationError, match=re.escape(said)):
         Case.model_validate(row)
 
 
@@ -85,3 +105,10 @@ def test_a_case_survives_json(
         {"id": name, "query": query, "evidence": items, "expected_topics": topics, "min_results": least}
     )
     assert Case.model_validate_json(case.model_dump_json()) == case
+
+
+def test_the_documentation_names_every_field_and_its_example_is_valid() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "golden.md").read_text(encoding="utf-8")
+    assert [name for name in Case.model_fields if f"`{name}`" not in text] == []
+    [example] = re.findall(r"^```json\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert Case.model_validate_json(example).human_verdicts

@@ -8,6 +8,7 @@ from ragas.metrics.collections.context_precision.util import ContextPrecisionOut
 from evals.errors import JudgeError
 from evals.judge.chat import make_chat
 from evals.judge.config import JudgeConfig
+from tests.support.chat_faults import FILTERED, REFUSAL
 from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
 from tests.support.judges import keys, settings
 from tests.support.one_question import ORACLE, RIGHT, prompt
@@ -61,6 +62,29 @@ def test_nothing_below_us_tries_again(server: ChatServer, fault: str) -> None:
     with server.faulty(fault), pytest.raises(Exception) as caught:
         chat.ask(prompt(), Verdict, 10, structured=True)
     assert len(server.chats) == 1 and not isinstance(caught.value, AssertionError)
+
+
+@pytest.mark.parametrize("structured", [True, False])
+def test_a_cut_answer_is_an_answer_with_its_tokens(server: ChatServer, structured: bool) -> None:
+    chat = make_chat(settings(server), keys(server))
+    with server.faulty("cut"):
+        answer = chat.ask(prompt(), Verdict, 10, structured=structured)
+    assert answer.finish in ("MAX_TOKENS", "length") and answer.text == RIGHT[: len(RIGHT) // 2]
+    assert answer.tokens_in == len(prompt()) // 4 and answer.tokens_out == len(answer.text) // 4
+
+
+@pytest.mark.parametrize("structured", [True, False])
+def test_a_filtered_answer_is_an_answer(server: ChatServer, structured: bool) -> None:
+    chat = make_chat(settings(server), keys(server))
+    with server.faulty(FILTERED):
+        answer = chat.ask(prompt(), Verdict, 10, structured=structured)
+    assert answer.finish in ("ERROR_TOXIC", "content_filter") and answer.text == ""
+
+
+def test_a_refusal_is_quoted(server: ChatServer) -> None:
+    chat = make_chat(settings(server), keys(server))
+    with server.faulty("refusal"):
+        assert chat.ask(prompt(), Verdict, 10, structured=True).text == REFUSAL
 
 
 def test_a_request_ends_at_its_timeout(server: ChatServer) -> None:

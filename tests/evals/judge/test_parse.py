@@ -55,6 +55,19 @@ def test_an_object_within_the_verdict_is_not_taken_for_it() -> None:
         (Answer(text='{"reason": "r", "verdict": -1}'), "OutOfRange", "verdict is -1"),
         (Answer(text=RIGHT, finish="content_filter"), "Refusal", "content_filter"),
         (Answer(text=RIGHT, finish="refusal"), "Refusal", "refused"),
+        (Answer(text="I can't help.", finish="refusal"), "Refusal", '(refusal): "I can\'t help."'),
+        (
+            Answer(text="I'm sorry, but I can't help with that."),
+            "Refusal",
+            "\"I'm sorry, but I can't help with that.\"",
+        ),
+        (Answer(text="I’m really sorry, no."), "Refusal", "sorry"),
+        (Answer(text="Sorry, no."), "Refusal", "Sorry, no."),
+        (Answer(text="I cannot judge this."), "Refusal", "I cannot"),
+        (Answer(text="Unfortunately, I am not able to."), "Refusal", "Unfortunately"),
+        (Answer(text="As an AI language model, I have no opinion."), "Refusal", "As an AI"),
+        (Answer(text="I think that it is useful."), "NoJson", "I think"),
+        (Answer(text="The passage says: I'm sorry."), "NoJson", "The passage"),
         (Answer(text="{" * 100_000), "InvalidJson", "no whole JSON object"),
     ],
 )
@@ -63,6 +76,10 @@ def test_what_is_no_verdict_says_why(answer: Answer, kind: str, said: str) -> No
         read_verdict(answer, Verdict)
     assert caught.value.type == kind and said in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+def test_a_verdict_after_an_apology_counts() -> None:
+    assert read_verdict(Answer(text=f"I'm sorry, here it is again: {RIGHT}"), Verdict).verdict == 1
 
 
 def test_a_verdict_that_ends_at_its_limit_of_tokens_but_is_whole_counts() -> None:

@@ -1,7 +1,7 @@
 """Whether results are the source's own text, say nothing twice, and are what the case expects."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -239,3 +239,29 @@ def test_unscored_cases_do_not_count_as_missed() -> None:
     scores: list[Score] = list(metric.score(found, NOTHING))
     summary = summarise(metric.name, scores, metric.interval)
     assert (summary.value, summary.n, summary.n_unscored) == (1.0, 1, 2)
+
+
+FIELDS = {
+    "content/verbatim": ("source_url", "file_path"),
+    "content/heading_in_source": ("heading",),
+    "content/section_match": ("heading", "section_path"),
+    "content/source_match": ("source_url",),
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_metadata_that_no_chunk_of_the_run_carries_tells_nothing_of_the_content(
+    name: str, chunks: tuple[Chunk, ...], sources: SourcePages
+) -> None:
+    bare = replace(chunks[0], **cast(Any, dict.fromkeys(FIELDS[name])))
+    case = make_case(
+        evidence=[{"source_url": chunks[0].source_url, "heading": chunks[0].heading}], source_url_pattern="."
+    )
+    without, empty = observe(results(bare), case=case), observe((), case=case)
+    unreturned = observe((), case=case, candidates=results(chunks[0]))
+    metric = next(one for one in METRICS if one.name == name)
+    reason = Unscored(reason=f"no chunk found carries {' or '.join(FIELDS[name])}")
+    assert metric.score([without, empty], make_context(sources=sources)) == [reason, reason]
+    first, _, _ = metric.score([without, empty, unreturned], make_context(sources=sources))
+    assert first == 0.0, "one chunk that carries it is enough for the others to count as wrong"
+    assert metric.score([empty], make_context(sources=sources)) != [reason]

@@ -44,6 +44,17 @@ def test_the_largest_change_of_a_score() -> None:
     assert (found.value, found.n, found.ci_low, found.note) == (0.25, 3, None, "a maximum has no interval")
 
 
+def test_a_retriever_without_scores_has_a_rate_and_no_change_of_scores() -> None:
+    unscored = [
+        Repetition(query_id="a", identical=True, max_score_delta=None),
+        Repetition(query_id="b", identical=False, max_score_delta=None, cause="unknown"),
+    ]
+    found = rate(observed(*unscored), make_context())
+    assert (found.value, found.note) == (0.5, "changed by unknown: 1")
+    change = max_score_delta(observed(*unscored), make_context())
+    assert (change.value, change.n_unscored, change.note) == (None, 2, "the retriever gives no scores")
+
+
 @pytest.mark.parametrize("metric", [rate, max_score_delta])
 def test_without_repetitions_there_is_no_value_but_a_reason(metric: object) -> None:
     assert callable(metric)

@@ -4,6 +4,7 @@ import asyncio
 import random
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from math import isnan
 from statistics import fmean
@@ -157,7 +158,7 @@ def test_ids_need_no_texts() -> None:
 
 def test_nan_is_a_failure_not_a_score() -> None:
     """ragas gives NaN for the recall of nothing."""
-    found = score_with_ragas("IDBasedContextRecall", [observe(results(A), {})], {})
+    found = score_with_ragas("IDBasedContextRecall", [observe(results(A), {})])
     assert found == [Failure(type="NotFinite", message="ragas returned nan")]
     summary = summarise("m", [*found, 1.0], "mean")
     assert (summary.value, summary.n, summary.n_failed, summary.bound_low, summary.bound_high) == (1.0, 1, 1, 0.5, 1.0)
@@ -168,10 +169,40 @@ def test_no_query_gives_no_score() -> None:
 
 
 def test_an_error_of_ragas_is_a_failure_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:
-    """No reference text at all makes ragas take the maximum of nothing."""
-    found = score_with_ragas("NonLLMContextPrecisionWithReference", [observe(results(A), {})], {})
+    """A metric of ragas that compares texts, given ids alone."""
+    found = score_with_ragas("NonLLMContextPrecisionWithReference", [observe(results(A), {})])
     assert isinstance(found[0], Failure)
-    assert found[0].type == "ValueError"
+    assert found[0].type == "AssertionError"
     assert "empty" in found[0].message
     assert [record.levelname for record in caplog.records if record.name.startswith("evals")] == ["ERROR"]
     assert caplog.records[-1].__dict__["query_id"] == "q"
+
+
+@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("returned", [("a", "b"), ("b",), ()])
+def test_where_the_chunks_cannot_be_listed_only_the_precision_of_ids_is_true(
+    name: str, returned: Sequence[str]
+) -> None:
+    """The share of what was returned needs no other chunk; an empty result does not make up for an unknown one."""
+    known = observe(results(*returned), {"a": 1} if "a" in returned else {})
+    unlisted = replace(known, relevance=replace(known.relevance, incomplete="not listed"))
+    metric = METRICS[name]
+    assert isinstance(metric, QueryMetric)
+    [score] = metric.score([unlisted], replace(make_context(), relevant_texts=None))
+    if name == "ragas/id_context_precision":
+        assert score == (0.0 if not returned else ("a" in returned) / len(returned))
+    else:
+        assert isinstance(score, Unscored)
+
+
+def test_with_labelled_ids_and_no_listing_ids_are_scored_and_texts_are_not() -> None:
+    """Scoring texts where all happen to have come back would leave out what did not."""
+    labelled = [observe(results("a"), {"a": 1}), observe(results("b"), {"a": 1}), observe((), {"a": 1})]
+    for name in CLASSES:
+        metric = METRICS[name]
+        assert isinstance(metric, QueryMetric)
+        scores = metric.score(labelled, replace(make_context(), relevant_texts=None))
+        if name.startswith("ragas/id_"):
+            assert scores == [1.0, 0.0, 0.0]
+        else:
+            assert scores == [Unscored(reason="the texts of the relevant chunks are not known")] * 3

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise, permutations
 from statistics import fmean
 
@@ -249,3 +250,20 @@ def test_metrics_with_wilsons_interval_score_0_or_1_only(name: str) -> None:
         assert values <= {0.0, 1.0}
     else:
         assert not values <= {0.0, 1.0}, "values of 0 and 1 have Wilson's interval"
+
+
+NEED_ALL = {"recall", "map", "ndcg", "expected_top3_in_5"}
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS if name.startswith("ranking/")])
+def test_what_divides_by_all_relevant_has_no_value_where_they_are_not_all_known(name: str) -> None:
+    known = observe(results("a", "b", "c", "d"), {"a": 2, "b": 1, "d": 1})
+    unknown = replace(known, relevance=replace(known.relevance, incomplete="not listed"))
+    empty = replace(unknown, selection=())
+    metric = METRICS[name]
+    assert isinstance(metric, QueryMetric)
+    complete, partial, nothing = metric.score([known, unknown, empty], make_context())
+    if name.removeprefix("ranking/").rpartition("_at_")[0] in NEED_ALL or name == "ranking/expected_top3_in_5":
+        assert partial == nothing == Unscored(reason="not listed")
+    else:
+        assert (partial, nothing) == (complete, 0.0)

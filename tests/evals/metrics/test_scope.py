@@ -1,5 +1,7 @@
 """Does the retriever know when to return nothing."""
 
+from dataclasses import replace
+
 import pytest
 
 from evals import stats
@@ -103,3 +105,15 @@ def test_without_its_queries_a_metric_has_no_value_but_a_reason(name: str) -> No
     found = summary(name, observed)
     assert (found.value, found.n) == (None, 0)
     assert found.note in ("no query of this kind", "needs in-scope and out-of-scope queries")
+
+
+@pytest.mark.parametrize("best", [0.5, None])
+@pytest.mark.parametrize("name", ["scope/auroc", "scope/max_out_of_scope_score"])
+def test_a_retriever_without_cosines_has_no_figure_even_where_it_found_nothing(name: str, best: float | None) -> None:
+    asked_of_it = [asked(in_scope=inside, best=best, returned=False) for inside in (True, False)]
+    without = [replace(o, candidates=replace(o.candidates, no_cosine="it gives no scores")) for o in asked_of_it]
+    assert [o.top_score for o in without] == [None, None]
+    found = summary(name, Observed(observations=tuple(without)))
+    assert (found.value, found.n, found.note) == (None, 0, "it gives no scores")
+    assert found.n_unscored == (2 if name == "scope/auroc" else 1)
+    assert summary("scope/abstention", Observed(observations=tuple(without))).value == 1.0

@@ -8,7 +8,7 @@ import pytest
 
 from evals.records import Failure, Unscored
 from evals.report.document import document, plain_score, rows
-from tests.support.results import GATES, result
+from tests.support.results import GATES, result, without_scores
 
 DOCUMENTED = Path(__file__).parents[3] / "docs" / "report.md"
 
@@ -25,7 +25,7 @@ def row(made: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def test_the_document_is_json_with_the_fields_that_its_description_names(made: dict[str, Any]) -> None:
-    report, query = DOCUMENTED.read_text(encoding="utf-8").split("A query:")
+    report, query = DOCUMENTED.read_text(encoding="utf-8").partition("## The schema")[0].split("A query:")
     for text, found in ((report, made), (query, made["queries"][0])):
         first_cells = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
         assert {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)} == set(found)
@@ -105,3 +105,12 @@ def test_a_value_that_is_no_number_never_reaches_the_file() -> None:
     broken = document(result(scores={"ranking/hit_rate_at_5": {"right": math.nan}}))
     with pytest.raises(ValueError, match="not JSON compliant"):
         json.dumps(broken, allow_nan=False)
+
+
+def test_what_a_retriever_without_scores_cannot_give_is_null() -> None:
+    made = json.loads(json.dumps(document(without_scores()), allow_nan=False))
+    found = row(made, "right")
+    assert [hit["score"] for hit in found["retrieved"]] == [None, None]
+    assert (found["top_score"], found["relevant"], found["relevant_complete"]) == (None, {"a": 2, "c": 1}, False)
+    assert {one["relevant_complete"] for one in document(result())["queries"]} == {True}
+    assert (made["facts"]["relevance"], made["facts"]["collection"]) == ("returned", None)

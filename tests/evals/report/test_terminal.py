@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from evals.records import RunResult, Summary
-from evals.report.terminal import figure, render, worst
-from tests.support.results import GATES, RIGHT, hit, observation, report_of, result, verdict
+from evals.report.terminal import description, figure, render
+from tests.support.results import GATES, RIGHT, hit, observation, report_of, result, verdict, without_scores
 
 
 def shown(made: RunResult, **options: Any) -> str:
@@ -26,6 +26,8 @@ def line(text: str, start: str) -> str:
         ("latency/total_p95_ms_c4", 0.04, "0.0"),
         ("latency/drift", -0.0104, "-0.010"),
         ("cost/context_tokens", 379.66, "379.7"),
+        ("cost/judge_calls", 1234.0, "1,234"),
+        ("cost/judge_usd", 0.03126, "0.0313"),
     ],
 )
 def test_a_figure_is_rounded_by_what_it_measures(metric: str, value: float | None, text: str) -> None:
@@ -99,26 +101,6 @@ def test_relevant_results_are_marked_and_expected_places_named_once_best_first()
     ]
 
 
-def test_the_five_worst_are_failures_first_then_least_relevant_then_most_confident_then_by_id() -> None:
-    plan = [
-        ("fine", "SUCCESS", 1.0, 0.5),
-        ("partial", "PARTIAL_SUCCESS", 0.0, 0.9),
-        ("half", "FAILURE", 0.5, 0.9),
-        ("shy", "FAILURE", 0.0, 0.4),
-        ("b", "FAILURE", 0.0, 0.7),
-        ("a", "FAILURE", 0.0, 0.7),
-        ("sure", "FAILURE", 0.0, 0.8),
-        ("last", "PARTIAL_SUCCESS", 0.5, 0.9),
-    ]
-    made = result(
-        observed=replace(
-            result().observed, observations=tuple(observation(n, [hit(1, s, "x")], 1) for n, _, _, s in plan)
-        ),
-        validation=report_of([verdict(n, o, "why", relevance=r) for n, o, r, _ in plan]),  # type: ignore[arg-type]
-    )
-    assert [o.case.id for o, _ in worst(made)] == ["sure", "a", "b", "shy", "half"]
-
-
 def test_when_all_is_well_no_worst_queries_are_shown() -> None:
     made = result(
         observed=replace(result().observed, observations=(RIGHT,)),
@@ -168,3 +150,21 @@ def test_colour_only_where_it_is_asked_for() -> None:
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     text = render(result(), width=width, color=False, everything=True)
     assert max(len(one.rstrip()) for one in text.split("\n")) <= width
+
+
+def test_a_retriever_without_scores_and_collection_is_shown_as_such() -> None:
+    text = shown(without_scores())
+    assert "(2 in scope, 1 out of scope) · a retriever whose chunks cannot be listed" in text
+    assert line(text, "python").strip() == "python mine:make (Bm25) · top_k 3 · no threshold · candidates 5"
+    assert "1.   –     b.md:1-2  Heading of b" in text
+    assert "threshold 0" not in text and "None" not in text
+
+
+def test_of_a_users_store_the_collection_and_the_threshold_are_shown() -> None:
+    config = {"python": "mine:make", "top_k": 3, "candidates": 5, "threshold": 0.25}
+    facts = {**result().facts, "retriever": "QdrantVectorStore", "embedding": "CohereEmbeddings"}
+    text = shown(result(config={"retriever": config}, facts=facts))
+    assert "collection robots (1,234 chunks)" in text
+    head = "python mine:make (QdrantVectorStore) · top_k 3 · threshold 0.25 · candidates 5 · CohereEmbeddings"
+    assert head in text
+    assert head in description(result(config={"retriever": config}, facts=facts))

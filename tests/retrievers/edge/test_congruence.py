@@ -28,12 +28,12 @@ def test_same_answers(place: Path, seed: int) -> None:
         for client in (edge, local):
             create(client, oracle)
         for edit in history(rng, oracle, edge, local):
-            compare_search(rng, oracle, edge, local, f"seed {seed}, after {edit}")
-            compare_reading(rng, oracle, edge, local)
+            assert_same_search(rng, oracle, edge, local, f"seed {seed}, after {edit}")
+            assert_same_reading(rng, oracle, edge, local)
         edge.close()
         with EdgeClient(place) as reopened:
-            compare_search(rng, oracle, reopened, local, f"seed {seed}, reopened")
-            compare_reading(rng, oracle, reopened, local)
+            assert_same_search(rng, oracle, reopened, local, f"seed {seed}, reopened")
+            assert_same_reading(rng, oracle, reopened, local)
 
 
 def create(client: Any, oracle: Oracle) -> None:
@@ -98,7 +98,7 @@ def overwrite(rng: random.Random, oracle: Oracle, edge: EdgeClient, local: Qdran
         oracle.points |= {i: oracle.points[i].model_copy(update={"payload": new}) for i in ids}
 
 
-def compare_search(rng: random.Random, oracle: Oracle, edge: EdgeClient, local: QdrantClient, what: str) -> None:
+def assert_same_search(rng: random.Random, oracle: Oracle, edge: EdgeClient, local: QdrantClient, what: str) -> None:
     for _ in range(SEARCHES):
         given = world.a_filter(rng) if rng.random() < 0.7 else None
         query: Any = world.dense(rng) if rng.random() < 0.5 else world.sparse(rng, 4)
@@ -149,7 +149,7 @@ def between(rng: random.Random, ranking: Ranking) -> float | None:
     return rng.choice(gaps) if gaps else None
 
 
-def compare_reading(rng: random.Random, oracle: Oracle, edge: EdgeClient, local: QdrantClient) -> None:
+def assert_same_reading(rng: random.Random, oracle: Oracle, edge: EdgeClient, local: QdrantClient) -> None:
     given = world.a_filter(rng) if rng.random() < 0.8 else None
     expected = oracle.chosen(given)
     assert edge.count(NAME, given).count == local.count(NAME, given).count == len(expected)

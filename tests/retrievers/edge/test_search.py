@@ -1,6 +1,7 @@
 """Searches: what is refused, where the engine would be silent; exactness; filters by kind."""
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,54 @@ def test_optimize(client: EdgeClient) -> None:
         assert len(top(reader, exact)) == 10, "an approximate search may find fewer once half of the points are gone"
     assert contents(client.path) == before_reading
     assert sorted(scores) == pytest.approx([np.log(0.5 / (1_300 + 0.5) + 1)], abs=1e-6), "in all 1,350 that are left"
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of 2,600 points with an index, which was built after some of 3,000 were removed and one stored again."""
+    path = tmp_path_factory.mktemp("indexed") / "store"
+    vectors = np.random.default_rng(1).normal(size=(3_000, 1_024)) * ([1.0] * 4 + [0.05] * 1_020)
+    with EdgeClient(path, create=True) as client:
+        with client.changing(NAME):
+            params = models.VectorParams(size=1_024, distance=models.Distance.COSINE)
+            client.create_collection(NAME, params, {"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)})
+            client.upsert(NAME, [row(i, vector) for i, vector in enumerate(vectors)])
+            client.delete(NAME, list(range(1, 800, 2)))
+            client.upsert(NAME, [row(0, vectors[0])])
+        assert client.optimize(NAME)
+    return path
+
+
+CHANGES: dict[str, Callable[[EdgeClient], Any]] = {
+    "payload": lambda client: client.overwrite_payload(NAME, {"a": 1}, [0, 2]),
+    "upsert": lambda client: client.upsert(NAME, [row(0, [1.0] * 1_024)]),
+    "new point": lambda client: client.upsert(NAME, [row(9_001, [1.0] * 1_024)]),
+    "delete": lambda client: client.delete(NAME, list(range(1, 1_500))),
+    "delete by filter": lambda client: client.delete(
+        NAME, models.Filter(must=[models.HasIdCondition(has_id=[2, 4, 6, 801])])
+    ),
+}
+
+
+@pytest.mark.parametrize("change", ["none", "metadata", *CHANGES])
+def test_terms_are_counted_anew_once_points_were_written_to_behind_the_index(
+    indexed: Path, change: str, tmp_path: Path
+) -> None:
+    path = shutil.copytree(indexed, tmp_path / "store")
+    with EdgeClient(path) as writer:
+        if change == "metadata":
+            writer.update_collection(NAME, metadata={"a": 1})
+        if change in CHANGES:
+            CHANGES[change](writer)
+    with EdgeClient(path) as reader:
+        with reader._view(NAME) as view:
+            assert view.recount == (change in CHANGES)
+        left = [int(record.id) for record in reader.scroll(NAME, limit=20_000)[0]]
+        for term in (0, 1):
+            query = models.SparseVector(indices=[term], values=[1.0])
+            (score,) = {p.score for p in reader.query_points(NAME, query, "bm25", limit=20_000).points}
+            holding = sum(i % 2 == term for i in left)
+            assert score == pytest.approx(np.log((len(left) - holding + 0.5) / (holding + 0.5) + 1), abs=1e-6)
 
 
 def contents(path: Path) -> dict[str, bytes]:

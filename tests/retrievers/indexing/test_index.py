@@ -4,7 +4,7 @@ import hashlib
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +12,25 @@ import pytest
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
-from retrievers.config import StoreConfig
+from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.connection import open_client
 from retrievers.embeddings import CheckedEmbeddings
 from retrievers.errors import (
     CollectionNotFoundError,
     CollectionStateError,
+    ConfigError,
     EmbeddingError,
     EmbeddingMismatchError,
     IndexingError,
 )
 from retrievers.indexing.chunking import CHUNKING_VERSION
-from retrievers.indexing.index import EMBED_BATCH, Corpus, IndexReport, index_corpus, read_corpus
+from retrievers.indexing.index import EMBED_BATCH, Corpus, IndexOptions, IndexReport, index_corpus, read_corpus
 from retrievers.keyword import Bm25Encoder
 from retrievers.retriever import QdrantRetriever
 from retrievers.tokens import count_tokens
 from tests.support.bm25 import BruteForceBm25
 from tests.support.indexing import KILL_AT, HashEmbeddings, content, manifest, settings, write_pages
+from tests.support.qdrant_server import QdrantServer
 
 ROOT = Path(__file__).parents[3]
 PAGES = {
@@ -56,15 +58,21 @@ def client(tmp_path: Path) -> Iterator[QdrantClient]:
 class Indexer:
     """Indexes the docs folder into one client with counting embeddings."""
 
-    def __init__(self, client: QdrantClient, docs: Path) -> None:
+    def __init__(self, client: QdrantClient, docs: Path, always: Mapping[str, Any] | None = None) -> None:
         self.client = client
         self.docs = docs
         self.embeddings = HashEmbeddings()
+        self.always = always or {}
+
+    def config(self, changes: Mapping[str, Any] | None = None) -> RetrieverConfig:
+        changes = {**self.always, **(changes or {})}
+        return settings(changes.pop("store", self.docs.parent / "store"), **changes)
 
     def __call__(self, *, changes: dict[str, Any] | None = None, **options: Any) -> IndexReport:
         self.embeddings = options.pop("embeddings", None) or HashEmbeddings()
-        config = settings(self.docs.parent / "store", **(changes or {}))
-        return index_corpus(self.client, config, self.embeddings, read_corpus(self.docs), **options)
+        progress = options.pop("progress", lambda stage, done, total: None)
+        corpus, how = read_corpus(self.docs), IndexOptions(**options)
+        return index_corpus(self.client, self.config(changes), self.embeddings, corpus, how, progress)
 
     @property
     def state(self) -> tuple[Any, Any]:
@@ -258,6 +266,7 @@ class TestFirstRun:
             "max_tokens": 64,
             "chunking": CHUNKING_VERSION,
             "bm25": {"language": "english", "average_length": 2.4},
+            "payload": {"text_key": "page_content", "nested_under": "metadata", "map": {}},
             "skipped": [],
             "state": "complete",
         }
@@ -487,6 +496,103 @@ class TestKeywordSide:
         assert index.state == state
 
 
+FLAT = {"text_key": "body", "nested_under": "", "map": {"source_url": "href", "title": "name"}}
+NESTED = {"text_key": "body", "nested_under": "meta", "map": {"tags": "labels"}}
+
+
+@pytest.fixture(params=["embedded", "server"])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path, docs: Path) -> Iterator[Indexer]:
+    """An indexer of the same pages into an embedded store, or a server over HTTP."""
+    if request.param == "embedded":
+        config = settings(tmp_path / "store")
+        opened = open_client(config.store, {}, create=True)
+        yield Indexer(opened, docs)
+        opened.close()
+        return
+    with QdrantServer() as server:
+        opened = open_client(StoreConfig.model_validate({"url": server.url}), {})
+        yield Indexer(opened, docs, {"store": server.url})
+        opened.close()
+
+
+class TestPayloadKeys:
+    """`metadata` names the payload keys: those that indexing writes are those that a search reads."""
+
+    def searched(self, index: Indexer, metadata: dict[str, Any], **changes: Any) -> list[tuple[str, str, Any, Any]]:
+        """Text, address, title and tags of every chunk that a search with these settings returns."""
+        changes = {"metadata": metadata, "top_k": 20, "threshold": 0, **changes}
+        with QdrantRetriever.open(index.config(changes), env={}, embeddings=HashEmbeddings()) as retriever:
+            session = retriever.search("Two text.")
+        assert session.status == "success"
+        assert all(not found.chunk.problems for found in session.chunks)
+        chunks = sorted((found.chunk for found in session.chunks), key=lambda chunk: chunk.text)
+        return [(chunk.text, chunk.source_url or "", chunk.title, chunk.tags) for chunk in chunks]
+
+    @pytest.mark.parametrize("metadata", [FLAT, NESTED])
+    def test_what_was_indexed_can_be_searched_with_the_same_settings(
+        self, anywhere: Indexer, metadata: dict[str, Any]
+    ) -> None:
+        assert anywhere(changes={"metadata": metadata}).added == CHUNKS
+        for mode in ("semantic", "hybrid"):
+            assert self.searched(anywhere, metadata, mode=mode) == [
+                ("# Alpha\n\nAlpha text.", "/docs/one/alpha", "Alpha", ("a", "b")),
+                ("# Beta\n\nBeta text.", "/docs/one/beta", "Beta", ()),
+                ("## More\n\nMore text.", "/docs/two", "two", ()),
+                ("## Sub\n\nSub text.", "/docs/one/alpha", "Alpha", ("a", "b")),
+                ("Two text.", "/docs/two", "two", ()),
+            ]
+        filtered = self.searched(anywhere, metadata, mode="hybrid", filters="title = Alpha and tags contains b")
+        assert [address for _, address, *_ in filtered] == ["/docs/one/alpha"] * 2
+        assert anywhere(changes={"metadata": metadata}).unchanged == CHUNKS
+
+    def test_a_flat_payload_is_flat(self, anywhere: Indexer) -> None:
+        anywhere(changes={"metadata": FLAT})
+        payloads = [payload for payload, _ in content(anywhere.client).values()]
+        assert all({"body", "href", "name", "chunk_id", "tags"} <= set(payload) for payload in payloads)
+        assert not any({"metadata", "page_content", "source_url", "title"} & set(payload) for payload in payloads)
+        assert manifest(anywhere.client)["payload"] == FLAT
+
+    def test_other_keys_refresh_every_payload_and_embed_nothing(self, anywhere: Indexer) -> None:
+        """What a change leaves is what a fresh collection holds: no payload is under the keys of before."""
+        order: tuple[dict[str, Any], ...] = ({}, FLAT, NESTED, FLAT | {"map": {}})
+        for metadata in order:
+            report = anywhere(changes={"metadata": metadata})
+            assert (report.added, report.refreshed, report.removed) == ((0, CHUNKS, 0) if metadata else (CHUNKS, 0, 0))
+            assert len(anywhere.embeddings.embedded) == report.added
+        anywhere(changes={"metadata": order[-1], "collection": "fresh"})
+        assert content(anywhere.client) == content(anywhere.client, "fresh")
+        assert manifest(anywhere.client) == manifest(anywhere.client, "fresh")
+
+    def test_a_collection_that_recorded_no_keys_has_those_of_langchain(self, index: Indexer) -> None:
+        index()
+        recorded = manifest(index.client)
+        earlier = {key: value for key, value in recorded.items() if key != "payload"}
+        index.client.update_collection("pages", metadata={"retrieval_evals": earlier})
+        assert index().unchanged == CHUNKS
+        assert manifest(index.client) == recorded
+        index.client.update_collection("pages", metadata={"retrieval_evals": earlier})
+        assert index(changes={"metadata": FLAT}).refreshed == CHUNKS
+
+    def test_what_others_added_to_a_payload_stays_and_is_no_change(self, index: Indexer) -> None:
+        index()
+        point, (payload, _) = next(iter(content(index.client).items()))
+        index.client.overwrite_payload("pages", {**payload, "theirs": 1}, points=[point])
+        assert index().unchanged == CHUNKS
+        assert content(index.client)[point][0]["theirs"] == 1
+
+    def test_the_keys_are_indexed(self, index: Indexer) -> None:
+        index()
+        index(changes={"metadata": FLAT})
+        indexed = index.client.get_collection("pages").payload_schema
+        assert {"href", "name", "tags", "metadata.source_url"} <= set(indexed)
+
+    def test_keys_that_cannot_be_told_apart_are_refused_before_anything_is_made(self, index: Indexer) -> None:
+        with pytest.raises(ConfigError, match=r"metadata\.map: title and heading would both be under"):
+            index(changes={"metadata": {"map": {"title": "heading"}}})
+        assert not index.client.collection_exists("pages")
+        assert index.embeddings.embedded == []
+
+
 class TestMassRemoval:
     def test_more_than_half_is_refused_and_nothing_changes(self, index: Indexer) -> None:
         index()
@@ -692,7 +798,7 @@ class TestKilledWhileWriting:
         config = settings(store)
         client = open_client(config.store, {}, create=True)
         try:
-            return index_corpus(client, config, HashEmbeddings(), read_corpus(docs), replace=True)
+            return index_corpus(client, config, HashEmbeddings(), read_corpus(docs), IndexOptions(replace=True))
         finally:
             client.close()
 

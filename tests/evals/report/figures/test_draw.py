@@ -1,6 +1,7 @@
 """The figures hold the run's own numbers."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
@@ -10,8 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from evals.records import Call, LatencyPass, Observation, Observed, RunResult, ValidationReport
-from evals.report.figures import draw, latency_by_stage, recall_by_rank, score_distribution
+from evals.report.figures import draw
+from evals.report.figures.canvas import ORANGE
+from evals.report.figures.latency import latency_by_stage
+from evals.report.figures.ranks import recall_by_rank
+from evals.report.figures.scores import score_distribution
 from tests.support.observed import make_case, observe, results
+from tests.support.results import without_scores
 
 NO_VERDICTS = ValidationReport(
     total=0, passed=0, failed=0, pass_rate=0.0, average_latency_ms=None, p95_latency_ms=None, verdicts=()
@@ -136,7 +142,7 @@ class TestLatency:
         axes = axes_of(latency_by_stage(run_of(latency=LATENCY)))
         labels = [text.get_text() for text in axes.get_xticklabels()]
         assert labels == ["embed\n×1", "total\n×1", "embed\n×4", "total\n×4"]
-        medians = [line.get_ydata() for line in axes.lines if line.get_color() == "#d9722b"]
+        medians = [line.get_ydata() for line in axes.lines if line.get_color() == ORANGE]
         assert [float(np.asarray(m)[0]) for m in medians] == [2.0, 20.0, 4.0, 70.0]
         assert axes.get_ylim()[0] == 0
 
@@ -148,9 +154,13 @@ class TestLatency:
 @pytest.mark.parametrize(
     ("observations", "latency", "names"),
     [
-        ([*INSIDE, *OUTSIDE], LATENCY, ["score_distribution", "recall_by_rank", "latency_by_stage"]),
-        (OUTSIDE, LATENCY, ["score_distribution", "latency_by_stage"]),
-        (INSIDE, [], ["score_distribution", "recall_by_rank"]),
+        (
+            [*INSIDE, *OUTSIDE],
+            LATENCY,
+            ["score_distribution", "roc", "risk_coverage", "recall_by_rank", "latency_by_stage"],
+        ),
+        (OUTSIDE, LATENCY, ["score_distribution", "risk_coverage", "latency_by_stage"]),
+        (INSIDE, [], ["score_distribution", "risk_coverage", "recall_by_rank"]),
         ([], [], ["score_distribution"]),
     ],
 )
@@ -161,9 +171,33 @@ def test_draw_gives_what_there_is_data_for(
 
 
 def test_figures_can_be_saved_and_name_their_axes() -> None:
-    for figure in draw(run_of([*INSIDE, *OUTSIDE], LATENCY)).values():
+    for picture in draw(run_of([*INSIDE, *OUTSIDE], LATENCY)).values():
+        figure = picture.figure
         axes = axes_of(figure)
-        assert axes.get_title() and axes.get_ylabel()
+        assert picture.caption.endswith(".")
+        assert axes.get_title(loc="left") and axes.get_ylabel()
         file = BytesIO()
         figure.savefig(file, format="png", dpi=40)
         assert file.getvalue().startswith(b"\x89PNG")
+
+
+def test_without_cosines_there_is_no_distribution_of_them() -> None:
+    assert score_distribution(without_scores()) is None
+    assert set(draw(without_scores())) == {"queries", "recall_by_rank"}
+
+
+def test_without_a_threshold_none_is_drawn() -> None:
+    run = run_of([asked("ab", {"a": 1})])
+    assert "threshold 0.3" in lines(axes_of(score_distribution(run)))
+    free = replace(run, config={"retriever": {"top_k": 5, "candidates": 100}})
+    assert not lines(axes_of(score_distribution(free)))
+
+
+def test_where_not_all_relevant_chunks_are_known_only_evidence_is_drawn() -> None:
+    """Of the relevant chunks some may never have come back; evidence items are all known."""
+    known = asked("abc", {"b": 1, "z": 1})
+    unlisted = replace(known, relevance=replace(known.relevance, incomplete="not listed"))
+    drawn = lines(axes_of(recall_by_rank(run_of([unlisted], candidates=3))))
+    assert drawn["evidence items found"] == ([1, 2, 3], [0.0, 0.5, 0.5])
+    assert "relevant chunks found" not in drawn
+    assert "relevant chunks found" in lines(axes_of(recall_by_rank(run_of([known]))))

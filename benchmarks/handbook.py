@@ -1,0 +1,179 @@
+"""The default handbook's test split in every mode and fusion, with and without MMR: quality, scope, time.
+
+python benchmarks/handbook.py [--repeats 2] [--limit N] > docs/handbook_results.md
+
+Two passes of the evaluation itself, one with the threshold at 0 (what the order is worth) and one with the default
+experiment's. Everything else is the default experiment, but for a top_k of 10. Times are of single searches, the lines
+in turn for every query, so that whatever else the machine does weighs on all of them alike. No cross-encoder: one by
+the network needs a key, a local one its weights, and one that merely answers would say nothing of any.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+EXPERIMENT = ROOT / "evals" / "experiments" / "default.yaml"
+SIDES: Sequence[Mapping[str, str]] = (
+    {"mode": "semantic"},
+    {"mode": "keyword"},
+    *({"mode": "hybrid", "fusion": fusion} for fusion in ("weighted", "rrf", "dbsf")),
+)
+CONTENDERS = [{**side, "rerank": rerank} for side in SIDES for rerank in ("none", "mmr")]
+ORDER = {
+    "ranking/ndcg_at_10": "nDCG@10",
+    "ranking/recall_at_5": "recall@5",
+    "ranking/mrr_at_10": "MRR@10",
+    "ranking/evidence_recall_at_5": "evidence recall@5",
+    "scope/auroc": "scope AUROC",
+    "scope/max_out_of_scope_score": "highest out of scope",
+}
+THRESHOLD = {
+    "ranking/ndcg_at_10": "nDCG@10",
+    "ranking/evidence_recall_at_5": "evidence recall@5",
+    "scope/abstention": "abstention",
+    "scope/false_abstention": "false abstention",
+}
+TIME = {"latency/total_p50_ms": "p50 ms"}
+
+
+def main() -> None:
+    """Measure and print a page of Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=2, help="how often every query is timed (default: 2)")
+    parser.add_argument("--limit", type=int, help="only so many queries, to try this out")
+    options = parser.parse_args()
+    sys.path.insert(0, str(ROOT))
+    from evals.quiet import silence
+
+    silence(hub=False)
+    with tempfile.TemporaryDirectory() as folder:
+        always = {
+            "dataset.limit": options.limit,
+            "retriever.store.path": str(Path(folder) / "store"),
+            "retriever.top_k": 10,
+            "criteria": {},
+        }
+        order = [experiment({**always, "retriever.threshold": 0}, one, ORDER) for one in CONTENDERS]
+        behind = [experiment(always, one, THRESHOLD) for one in CONTENDERS]
+        ranked, thresholded = [[measured(config) for config in configs] for configs in (order, behind)]
+        times = timed(order, options.repeats)
+    print(page(ranked, times, thresholded))
+
+
+def experiment(always: Mapping[str, Any], contender: Mapping[str, str], metrics: Mapping[str, str]) -> Any:
+    """The default experiment with these settings."""
+    from evals.config import ExperimentConfig
+    from retrievers.settings import Layer, build, file_layer, nest
+
+    own = {f"retriever.{name}": value for name, value in contender.items()}
+    layer = Layer(label="this benchmark", values=nest({**always, **own, "metrics": list(metrics)}))
+    return build(ExperimentConfig, [file_layer(EXPERIMENT, ExperimentConfig), layer])
+
+
+def measured(config: Any) -> Any:
+    """The result of an experiment."""
+    from evals.dataset.load import load_golden
+    from evals.facts import gather
+    from evals.pipeline import evaluate, ground
+    from evals.prepare import index_if_stale
+    from retrievers.retriever import QdrantRetriever
+
+    golden = load_golden(config.dataset)
+    index_if_stale(config, {}, silent)
+    with QdrantRetriever.open(config.retriever, env={}) as retriever:
+        facts = gather(config, golden, retriever)
+        return evaluate(config, golden, ground(golden, retriever), retriever, None, facts, silent)
+
+
+def timed(configs: Sequence[Any], repeats: int) -> list[Any]:
+    """The median of single searches by every experiment's retriever, in ms; a first round warms up."""
+    from evals import stats
+    from evals.dataset.load import load_golden
+    from evals.records import Summary
+    from retrievers.retriever import QdrantRetriever
+
+    times: list[list[float]] = [[] for _ in configs]
+    with ExitStack() as opened:
+        retrievers = [opened.enter_context(QdrantRetriever.open(config.retriever, env={})) for config in configs]
+        for turn in range(repeats + 1):
+            for case in load_golden(configs[0].dataset).cases:
+                for retriever, spent in zip(retrievers, times, strict=True):
+                    session = retriever.search(case.query, use_cache=False)
+                    if turn:
+                        spent.append(session.timings.total_ms)
+    medians = []
+    for spent in times:
+        value, found = stats.percentile(spent, 0.5), stats.percentile_interval(spent, 0.5)
+        name = "latency/total_p50_ms"
+        medians.append(Summary(metric=name, value=value, ci_low=found.low, ci_high=found.high, n=len(spent)))
+    return medians
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """Progress that nobody looks at."""
+
+
+def page(ranked: Sequence[Any], times: Sequence[Any], thresholded: Sequence[Any]) -> str:
+    """Both tables, and what a reader must know of them."""
+    facts, retriever = ranked[0].facts, thresholded[0].config["retriever"]
+    used = ("python", "qdrant-client", "langchain-qdrant", "wordllama", "ragas")
+    versions = ", ".join(f"{name} {facts['versions'][name]}" for name in used)
+    order = [[*result.summaries, time] for result, time in zip(ranked, times, strict=True)]
+    return f"""# The handbook in every mode
+
+Measured on {datetime.now(UTC):%Y-%m-%d} by `python benchmarks/handbook.py > docs/handbook_results.md` ({versions}).
+
+The default experiment's `test` split: {facts["cases"]} queries, {facts["in_scope"]} in scope and \
+{facts["out_of_scope"]} out of scope; {facts["collection"]["points"]} chunks in an
+embedded store, embedded by `{facts["embedding"]}`; candidate depth {retriever["candidates"]}, \
+top_k {retriever["top_k"]}. In parentheses 95% intervals over the queries;
+where two overlap widely, the two have not been told apart. `rerank: rrf` is hybrid with rrf fusion, the same line. \
+MMR weighs the cosine to the query, so that
+behind it the modes differ in their candidates alone. A cross-encoder is left out: it needs a key, or a model's weights.
+
+## What the order is worth
+
+Threshold 0. Scope AUROC and the highest out-of-scope score read the best cosine among the candidates, which no \
+reranking moves. The time is that of one search with
+its embedding, the lines in turn for every query, on {os.cpu_count()} cores at a load of {os.getloadavg()[0]:.1f} \
+(idle: 1, this benchmark itself).
+
+{table(order, {**ORDER, **TIME})}
+
+## Behind the default threshold
+
+Threshold {retriever["threshold"]:g}, on the cosine in every mode. An in-scope query that gets nothing back scores 0.
+
+{table([result.summaries for result in thresholded], THRESHOLD)}"""
+
+
+def table(lines: Sequence[Sequence[Any]], metrics: Mapping[str, str]) -> str:
+    """One line a contender."""
+    rows = [["mode", "fusion", "rerank", *metrics.values()], ["---"] * 3 + ["---:"] * len(metrics)]
+    for summaries, contender in zip(lines, CONTENDERS, strict=True):
+        by_name = {summary.metric: summary for summary in summaries}
+        settings = [contender["mode"], contender.get("fusion", "–"), contender["rerank"]]
+        rows.append([*settings, *(cell(by_name[name]) for name in metrics)])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def cell(summary: Any) -> str:
+    """A value and its interval, where it has one."""
+    if summary.value is None:
+        return "–"
+    digits = 2 if summary.metric.startswith("latency/") else 3
+    value = f"{summary.value:.{digits}f}"
+    if summary.ci_low is None or summary.ci_high is None:
+        return value
+    return f"{value} ({summary.ci_low:.{digits}f} – {summary.ci_high:.{digits}f})"
+
+
+if __name__ == "__main__":
+    main()

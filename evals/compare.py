@@ -1,0 +1,122 @@
+"""`python -m evals.compare`: runs against a baseline, metric by metric and query by query."""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evals.files import check_writable, write
+from retrievers.command import Parser, add_logging_flags, print_out, run, set_up_logging
+
+if TYPE_CHECKING:
+    from evals.comparison.records import Comparison, Run
+    from evals.comparison.regressions import Tolerance
+
+EXIT_FAILED = 1
+QUERIES = 5
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse and compare; returns the exit code."""
+    namespace = parser().parse_args(arguments)
+    return run(lambda: _main(namespace))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's flags."""
+    made = Parser(
+        prog="python -m evals.compare",
+        description="Compare runs with a baseline. A RUN is a report's file, an MLflow run's id or name, tag:KEY or "
+        "tag:KEY=VALUE (the newest run with that tag).",
+        epilog="Exit codes: 0 no regression, 1 a drop beyond its tolerance, 2 user error, 130 interrupted.",
+    )
+    made.add_argument("runs", nargs="+", metavar="RUN", help="the first is the baseline, unless --baseline names it")
+    made.add_argument("--baseline", metavar="RUN", help="what every RUN is compared with")
+    made.add_argument("--common", action="store_true", help="compare on the queries that are the same in both runs")
+    made.add_argument(
+        "--metrics", default="", metavar="A,B", help="names or patterns such as ranking/* (--verbose: all)"
+    )
+    made.add_argument(
+        "--fail-on-regression", action="append", default=[], metavar="METRIC:TOLERANCE",
+        help="exit with 1 if the metric is worse by more than this; repeatable",
+    )  # fmt: skip
+    made.add_argument("--by", default="", metavar="A,B", help="order the queries that moved by these metrics")
+    made.add_argument("--queries", type=int, default=QUERIES, metavar="N", help=f"of them show N (default: {QUERIES})")
+    made.add_argument("--json", action="store_true", help="print the comparison as JSON")
+    made.add_argument("--output", type=Path, metavar="FILE", help="write the comparison as JSON")
+    made.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
+    made.add_argument(
+        "--tracking.experiment", default="retrieval-evals", metavar="NAME",
+        help="where names and tags are looked for (default: retrieval-evals)",
+    )  # fmt: skip
+    add_logging_flags(made)
+    return made
+
+
+def _main(namespace: argparse.Namespace) -> int:
+    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file)
+    check_writable(namespace.output)
+    from evals.comparison.regressions import parse
+
+    tolerances = parse(namespace.fail_on_regression)
+    baseline, others = _open(namespace)
+    comparisons = _compare(namespace, baseline, others, tolerances)
+    _show(namespace, comparisons)
+    return EXIT_FAILED if any(not one.passed for c in comparisons for one in c.regressions) else 0
+
+
+def _open(namespace: argparse.Namespace) -> tuple["Run", list["Run"]]:
+    from evals.comparison.references import open_run, refuse_repeated
+    from evals.errors import ReportError
+
+    references = [namespace.baseline, *namespace.runs] if namespace.baseline else namespace.runs
+    if len(references) < 2:
+        raise ReportError(f"expected a baseline and at least one run to compare, got {references[0]!r} alone")
+    where = vars(namespace)
+    runs = [open_run(one, where["tracking.uri"], where["tracking.experiment"]) for one in references]
+    refuse_repeated(runs)
+    return runs[0], runs[1:]
+
+
+def _compare(
+    namespace: argparse.Namespace, baseline: "Run", others: Sequence["Run"], tolerances: Sequence["Tolerance"]
+) -> list["Comparison"]:
+    from evals.comparison.comparing import Wanted, compare
+
+    wanted = Wanted(
+        metrics=_names(namespace.metrics) or (("*",) if namespace.verbose else ()),
+        by=_names(namespace.by),
+        tolerances=tuple(tolerances),
+        common=namespace.common,
+    )
+    return compare(baseline, others, wanted)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) -> None:
+    from evals.report.comparison_document import document
+    from evals.report.comparison_terminal import render
+
+    if namespace.output or namespace.json:
+        text = json.dumps(document(comparisons), indent=2, ensure_ascii=False, allow_nan=False)
+    if namespace.output:
+        write(namespace.output, text)
+    if namespace.quiet:
+        return
+    if namespace.json:
+        print_out(text)
+        return
+    width = max(100, shutil.get_terminal_size((120, 40)).columns)
+    color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    print_out(render(comparisons, width=width, color=color, queries=max(0, namespace.queries)).rstrip())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

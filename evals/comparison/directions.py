@@ -1,0 +1,27 @@
+"""Which way a metric is better."""
+
+from fnmatch import fnmatchcase
+
+from evals.comparison.records import Direction
+
+LOWER = (
+    "scope/false_*",
+    "scope/max_out_of_scope_score",
+    "content/overlap",
+    "content/duplicate_rate",
+    "determinism/max_score_delta",
+    "latency/*_ms",
+    "latency/*_ms_c*",
+    "cost/*",
+    "judge/false_*",
+    "judge/noise_share",
+)
+NEITHER = ("latency/drift", "cost/judge_cache_hits")
+"""Of drift 0 is best, and both ways from there are worse; how much of a run was judged before is no merit of it."""
+
+
+def direction(metric: str) -> Direction:
+    """`lower` for errors, times and costs, `neither` where no way is better, `higher` for all else."""
+    if any(fnmatchcase(metric, pattern) for pattern in NEITHER):
+        return "neither"
+    return "lower" if any(fnmatchcase(metric, pattern) for pattern in LOWER) else "higher"

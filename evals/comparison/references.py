@@ -1,0 +1,66 @@
+"""What the user calls a run by, to the run: a report's file, or whatever MLflow knows it by."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from evals.comparison.records import Run
+from evals.errors import ReportError
+from evals.report.reading import parse
+from retrievers.errors import nearest
+
+
+def open_run(reference: str, uri: str | None, experiment: str) -> Run:
+    """Find a run and read its report.
+
+    Args:
+        reference: A file, or an MLflow run's id, name, or `tag:KEY` or `tag:KEY=VALUE`. An existing file comes first;
+            what ends in `.json` is a file.
+        uri: Where MLflow is; the database under ./mlruns when None.
+        experiment: Name of the experiment in which names and tags are looked for.
+
+    Raises:
+        ReportError: The file is missing or unreadable, or the report is not one that can be read.
+        TrackingError: MLflow has no such run, or several, or it has no report.
+    """
+    file = Path(reference)
+    if file.suffix == ".json" or file.is_file():
+        return _from_file(file)
+    from evals.tracked_runs import read_run  # MLflow costs seconds to import
+
+    found = read_run(reference, uri, experiment)
+    origin = f"MLflow run {found.run_id}"
+    return _run(reference, origin, found.report, found.name)
+
+
+def refuse_repeated(runs: Sequence[Run]) -> None:
+    """Make sure that no run is given twice, under whatever name.
+
+    Raises:
+        ReportError: One is.
+    """
+    seen: dict[str, Run] = {}
+    for run in runs:
+        if run.digest in seen:
+            first = seen[run.digest]
+            raise ReportError(
+                f"{run.reference!r} and {first.reference!r} are the same run ({first.origin}); give two different ones"
+            )
+        seen[run.digest] = run
+
+
+def _from_file(file: Path) -> Run:
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ReportError(f"{file}: not UTF-8 (byte {error.start}: {error.reason})") from error
+    except OSError as error:
+        near = nearest(file.name, (other.name for other in file.parent.glob("*.json"))) if not file.exists() else ""
+        raise ReportError(f"{file}: cannot be read: {error.strerror}; expected a report of evals.run{near}") from error
+    return _run(str(file), str(file), text, "")
+
+
+def _run(reference: str, origin: str, text: str, name: str) -> Run:
+    report = parse(text, origin)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return Run(reference=reference, origin=origin, name=name or report.name, report=report, digest=digest)

@@ -1,0 +1,98 @@
+"""What thresholds do to the queries of a grid: in scope, out of scope, and to recall. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evals.abstention import Abstention, Operating, Wanted, assess, operating, threshold_for
+from evals.conditions import CRITERION
+from evals.grid.judgements import found, is_plain, judged
+from evals.grid.prefixes import id_recall
+from evals.grid.records import Configuration, Grid
+from evals.risk import RiskAt, area_under, risk_coverage
+from retrievers.selection import select
+
+FALSE_ANSWER = "scope/false_answer"
+RATES = (0.0, 0.05, 0.1)
+"""The false-answer rates for which a threshold is looked up, beside that of a constraint."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Abstaining:
+    """Abstention under one configuration, at one cut.
+
+    Attributes:
+        top_k: The cut, for recall and risk.
+        known: What any threshold could do.
+        by_threshold: What the thresholds of the grid do, with recall at the cut.
+        wanted: The thresholds for wanted false-answer rates; empty without out-of-scope queries.
+        risk_coverage: An in-scope query loses 1 when nothing relevant is among its first `top_k`, an out-of-scope one
+            always; empty where relevance is not known in full. `aurc` is the area under it.
+    """
+
+    configuration: str
+    top_k: int
+    known: Abstention
+    by_threshold: tuple[Operating, ...]
+    wanted: tuple[Wanted, ...]
+    risk_coverage: tuple[RiskAt, ...] = ()
+    aurc: float | None = None
+
+
+def abstaining(grid: Grid, index: int, rates: tuple[float, ...] = RATES) -> Abstaining | None:
+    """Abstention under the configuration and cut of a cell; None where no threshold is in force.
+
+    Args:
+        grid: The grid.
+        index: The cell.
+        rates: Wanted false-answer rates.
+    """
+    cell = grid.cell(index)
+    configuration = grid.configurations[cell.configuration]
+    if configuration.settings.used_threshold is None:
+        return None
+    observations = configuration.observed.observations
+    in_scope = np.asarray([o.case.in_scope for o in observations], dtype=np.bool_)
+    arrays = found(observations, configuration.settings).scores
+    best = np.max(arrays, axis=1, initial=0.0)
+    inside, outside = best[in_scope].tolist(), best[~in_scope].tolist()
+    at = operating(inside, outside, configuration.thresholds)
+    recalls, losses = _by_threshold(configuration, in_scope, cell.top_k)
+    curve = () if losses is None else risk_coverage([*inside, *outside], [*losses, *np.ones(len(outside))])
+    return Abstaining(
+        configuration=configuration.name,
+        top_k=cell.top_k,
+        known=assess(inside, outside),
+        by_threshold=tuple(replace(one, recall=recall) for one, recall in zip(at, recalls, strict=True)),
+        wanted=tuple(threshold_for(inside, outside, rate) for rate in sorted(set(rates))) if outside else (),
+        risk_coverage=curve,
+        aurc=area_under(curve),
+    )
+
+
+def wanted_rates(constraints: Mapping[str, str]) -> tuple[float, ...]:
+    """The usual rates, and the one that a constraint on false answers names."""
+    match = CRITERION.fullmatch(constraints.get(FALSE_ANSWER, ""))
+    return (*RATES, float(match[2])) if match and match[1].startswith("<") else RATES
+
+
+def _by_threshold(
+    configuration: Configuration, in_scope: np.ndarray[tuple[int], np.dtype[np.bool_]], top_k: int
+) -> tuple[list[float | None], list[float] | None]:
+    """Mean recall at each threshold, and of each in-scope query what answering it without a threshold loses."""
+    selections = configuration.selections
+    if not in_scope.any() or not all(is_plain(o) for o in configuration.observed.observations):
+        return [None] * len(configuration.thresholds), None
+    values = id_recall(judged(configuration.observed.observations, selections)).ravel()
+    cut = selections.top_ks.index(top_k)
+    recalls: list[float | None] = [
+        float(values[selections.of_cell(place * len(selections.top_ks) + cut)[in_scope]].mean())
+        for place in range(len(configuration.thresholds))
+    ]
+    losses = []
+    for o in configuration.observed.observations:
+        if o.case.in_scope:
+            returned = select(o.candidates.chunks, top_k, None, group_by=configuration.settings.group_by).chunks
+            losses.append(float(not any(c.chunk.chunk_id in o.relevance.grades for c in returned)))
+    return recalls, losses

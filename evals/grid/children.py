@@ -1,0 +1,125 @@
+"""Which cells of a grid are worth a run of their own in MLflow, and what is said of each. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from evals.grid.axes import CELL_AXES
+from evals.grid.objective import TOKENS, describe
+from evals.grid.pipeline import GridResult
+from evals.grid.records import Grid
+
+MOST_OF_THE_SET = 20
+LogCells = Literal["chosen", "all", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Child:
+    """A cell as a run below the grid's: its settings, its means, and why it is there."""
+
+    name: str
+    cell: int
+    parameters: Mapping[str, Any]
+    metrics: Mapping[str, float]
+    roles: tuple[str, ...]
+
+
+def children(result: GridResult, which: LogCells) -> list[Child]:
+    """The cells that are logged, in their order.
+
+    Args:
+        result: The grid.
+        which: `chosen` for the recommended cell, the best, up to 20 of the confidence set and the Pareto front of
+            quality and context tokens; `all`, or `none`.
+    """
+    if which == "none" or result.choice is None:
+        return []
+    roles = _roles(result)
+    cells = range(len(result.grid)) if which == "all" else sorted(roles)
+    first = [*result.ranking.weights, *result.grid.metrics]  # MLflow's comparison begins with the first metric
+    columns = {name: result.grid.metrics[name].summaries.mean for name in dict.fromkeys(first)}
+    return [
+        Child(
+            name=describe(result.grid, index),
+            cell=index,
+            parameters=_parameters(result.grid, index),
+            metrics={name: float(mean[index]) for name, mean in columns.items() if np.isfinite(mean[index])},
+            roles=tuple(roles.get(index, ())),
+        )
+        for index in cells
+    ]
+
+
+def table(grid: Grid) -> dict[str, list[Any]]:
+    """The whole grid by columns: one row a cell, its settings and the mean of every metric, or None."""
+    cells = grid.cells()
+    names = dict.fromkeys(name for cell in cells for name in cell.parameters)
+    made: dict[str, list[Any]] = {name: [cell.parameters.get(name) for cell in cells] for name in names}
+    for name, metric in grid.metrics.items():
+        made[name] = [value if np.isfinite(value) else None for value in metric.summaries.mean.tolist()]
+    return made
+
+
+def along_top_k(result: GridResult) -> dict[str, list[tuple[int, float]]]:
+    """Every metric along `top_k` under the recommended cell's configuration and threshold: (top_k, mean)."""
+    if result.choice is None:
+        return {}
+    grid = result.grid
+    chosen = grid.cell(result.choice.recommended.cell)
+    row = [
+        cell
+        for cell in grid.cells()
+        if (cell.configuration, cell.threshold) == (chosen.configuration, chosen.threshold)
+    ]
+    return {
+        name: [(c.top_k, float(v)) for c in row if np.isfinite(v := metric.summaries.mean[c.index])]
+        for name, metric in grid.metrics.items()
+    }
+
+
+def pareto_front(
+    values: np.ndarray[Any, np.dtype[np.float64]], cost: np.ndarray[Any, np.dtype[np.float64]]
+) -> list[int]:
+    """Places that no other beats: none costs as little with a higher value, or less with as high a one.
+
+    Args:
+        values: [cells], more is better; NaN is left out.
+        cost: [cells], less is better.
+    """
+    front, highest = [], -np.inf
+    for place in np.lexsort((-values, cost)).tolist():
+        if np.isfinite(values[place]) and values[place] > highest:
+            front.append(place)
+            highest = values[place]
+    return front
+
+
+def _parameters(grid: Grid, index: int) -> dict[str, Any]:
+    """What tells a cell apart, as a run of its own names it, and its cuts as `cell.top_k` and `cell.threshold` besides.
+
+    MLflow's comparison draws the first three parameters by name that differ, so that the cuts must come before all
+    others; one that a run lacks counts as differing, so that every cell has the settings of every way to retrieve.
+    """
+    cell, settings = grid.cell(index), grid.settings(index)
+    names = dict.fromkeys(name for configuration in grid.configurations for name in configuration.parameters)
+    known = {name: getattr(settings, name) for name in names} | dict(cell.parameters)
+    cuts = {f"cell.{name}": known[name] for name in CELL_AXES if name in cell.parameters}
+    return cuts | {f"retriever.{name}": value for name, value in known.items()}
+
+
+def _roles(result: GridResult) -> dict[int, list[str]]:
+    """Cell to why it is worth a run."""
+    choice, grid = result.choice, result.grid
+    assert choice is not None
+    found: dict[int, list[str]] = {choice.recommended.cell: ["recommended"]}
+    found.setdefault(choice.best.cell, []).append("best as measured")
+    for standing in choice.best_set[:MOST_OF_THE_SET]:
+        found.setdefault(standing.cell, []).append("may be the best")
+    allowed = np.full(len(grid), np.nan)
+    order = list(result.ranking.order)
+    allowed[order] = result.ranking.values[order]
+    for cell in pareto_front(allowed, grid.metrics[TOKENS].summaries.mean):
+        found.setdefault(cell, []).append("Pareto front")
+    return found

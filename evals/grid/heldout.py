@@ -1,0 +1,95 @@
+"""The chosen cell on queries that had no part in the choice: its unbiased figure."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from evals import candidates
+from evals.choice import Choice, HeldOut, held_out
+from evals.config import ExperimentConfig
+from evals.dataset.load import GoldenSet, load_golden
+from evals.errors import DatasetError
+from evals.grid.axes import Plan
+from evals.grid.choosing import objective_scores
+from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
+from evals.judge.judge import Judge
+from evals.pipeline import ground
+from evals.sources import Sources
+from retrievers.protocol import Retriever
+
+CHOSEN_ON, HELD_OUT = "dev", "test"
+
+
+def load_held_out(config: ExperimentConfig) -> GoldenSet | None:
+    """The golden queries of the split that is held out; None where there is none.
+
+    It is `objective.held_out`, or `test` where the grid is over `dev` and there are cases of that split.
+
+    Raises:
+        DatasetError: The split that was named has no cases.
+    """
+    split = config.objective.held_out
+    if split is None and config.dataset.split != CHOSEN_ON:
+        return None
+    dataset = config.dataset.model_copy(update={"split": split or HELD_OUT, "ids": (), "limit": None})
+    try:
+        return load_golden(dataset)
+    except DatasetError:
+        if split is None:
+            return None
+        raise
+
+
+def measure_held_out(
+    config: ExperimentConfig,
+    plan: Plan,
+    result: GridResult,
+    golden: GoldenSet,
+    retrievers: Sequence[Retriever],
+    sources: Sources | None,
+    progress: candidates.Progress,
+    judge: Judge | None,
+) -> HeldOut | None:
+    """Run the chosen cell over held-out queries.
+
+    Args:
+        config: The experiment.
+        plan: The sweep of the grid.
+        result: The grid, and what was chosen.
+        golden: The held-out queries.
+        retrievers: One for each variant of the plan.
+        sources: The source pages, None when not known.
+        progress: Told how far the work is.
+        judge: Who grades the metrics that need a judge.
+
+    Raises:
+        RetrievalError: A search failed, or evidence of the held-out queries does not resolve.
+    """
+    if result.choice is None:
+        return None
+    choice, cell = result.choice, result.grid.cell(result.choice.recommended.cell)
+    retriever = retrievers[cell.configuration]
+    alone = replace(
+        plan,
+        variants=(plan.variants[cell.configuration],),
+        top_ks=(cell.top_k,),
+        thresholds=(0.0 if cell.threshold is None else cell.threshold,),
+    )
+    own = config.model_copy(
+        update={
+            "metrics": tuple(config.objective.metrics),
+            "criteria": {},
+            "objective": config.objective.model_copy(update={"constraints": {}}),
+        }
+    )
+    grounds = ground(golden, retriever, sources)
+    retrieved = retrieve(own, alone, golden, grounds, [retriever], progress)
+    found = evaluate_grid(own, alone, retrieved, grounds, sources, {}, judge)
+    return _of(choice, own, found)
+
+
+def _of(choice: Choice, config: ExperimentConfig, found: GridResult) -> HeldOut:
+    """The figure; scores of the one cell stand for those of every cell, of which only that one is read."""
+    scores = objective_scores(found.grid, config.objective)
+    return held_out(choice, replace(scores, values=np.repeat(scores.values, choice.n_cells, axis=1)))

@@ -1,0 +1,152 @@
+"""Cells in the order of what the user optimises, those that meet the constraints. Pure.
+
+Cells are compared on the queries that are scored in all of them; where over 5% of a metric's queries are scored in some
+cells and not in others, they are not ranked.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evals.conditions import CRITERION
+from evals.errors import ExperimentError
+from evals.gates import COMPARISONS
+from evals.grid.config import ObjectiveConfig
+from evals.grid.records import Grid, MetricScores
+
+MOST_DROPPED = 0.05
+NEAREST = 3
+TOKENS = "cost/context_tokens"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """The cells of a grid from the best.
+
+    Attributes:
+        weights: The metrics that are optimised, each with its weight.
+        values: The weighted sum of their means in every cell, over the queries scored in all cells; NaN without one.
+        order: The cells that meet the constraints, the best first; equal ones by context tokens, then by number.
+            Empty where cells cannot be ranked.
+        n: On how many queries each of the metrics compares cells; `dropped`, how many it leaves out.
+        constraints: What cells had to meet; `excluded` is how many did not.
+        reason: Why cells are not ranked; empty where they are.
+    """
+
+    weights: Mapping[str, float]
+    values: NDArray[np.float64]
+    order: tuple[int, ...]
+    n: Mapping[str, int]
+    dropped: Mapping[str, int]
+    constraints: Mapping[str, str]
+    excluded: int
+    reason: str = ""
+
+
+def needed(objective: ObjectiveConfig) -> list[str]:
+    """The metrics that a ranking reads."""
+    return [*objective.metrics, *objective.constraints, TOKENS]
+
+
+def rank(grid: Grid, objective: ObjectiveConfig) -> Ranking:
+    """Order the cells of a grid.
+
+    Raises:
+        ExperimentError: No cell meets the constraints; the nearest are named.
+    """
+    known = {name: grid.metrics[name] for name in objective.metrics}
+    parts = [weight * known[name].summaries.common for name, weight in objective.metrics.items()]
+    values = np.add.reduce(parts, axis=0)
+    allowed = _allowed(grid, objective.constraints)
+    reason = "; ".join(filter(None, (_unrankable(metric) for metric in known.values())))
+    tokens = grid.metrics[TOKENS].summaries.mean if TOKENS in grid.metrics else np.zeros(len(grid))
+    order = np.lexsort((tokens, -values))
+    return Ranking(
+        weights=dict(objective.metrics),
+        values=values,
+        order=() if reason else tuple(cell for cell in order.tolist() if allowed[cell] and np.isfinite(values[cell])),
+        n={name: metric.summaries.n_common for name, metric in known.items()},
+        dropped={name: metric.summaries.n_dropped for name, metric in known.items()},
+        constraints=dict(objective.constraints),
+        excluded=int((~allowed).sum()),
+        reason=reason,
+    )
+
+
+def figures(grid: Grid, metric: str, *, symbol: str) -> NDArray[np.float64]:
+    """The figure of every cell that a condition is held against: the mean, or where scores failed the worse bound.
+
+    A metric that belongs to configurations has the same figure in all their cells. NaN where there is none.
+
+    Args:
+        grid: The grid.
+        metric: Its name.
+        symbol: The comparison, which says which bound is the worse.
+    """
+    if metric in grid.metrics:
+        known = grid.metrics[metric].summaries
+        whole = np.maximum(1, known.n + known.n_failed)
+        summed = known.mean * known.n
+        worse = summed / whole if symbol.startswith(">") else (summed + known.n_failed) / whole
+        return np.where(known.n_failed > 0, worse, known.mean)
+    found = [next((s.value for s in c.summaries if s.metric == metric), None) for c in grid.configurations]
+    counts = [c.selections.cells for c in grid.configurations]
+    return np.repeat([np.nan if value is None else value for value in found], counts)
+
+
+def _allowed(grid: Grid, constraints: Mapping[str, str]) -> NDArray[np.bool_]:
+    """Which cells meet every constraint; a figure that does not exist meets none."""
+    allowed = np.ones(len(grid), dtype=np.bool_)
+    misses = np.zeros(len(grid))
+    for metric, condition in constraints.items():
+        symbol, limit = _read(condition)
+        found = figures(grid, metric, symbol=symbol)
+        met = np.asarray([bool(COMPARISONS[symbol](value, limit)) for value in found.tolist()])
+        allowed &= met
+        scale = max(abs(limit), float(np.nanmax(np.abs(found))) if np.isfinite(found).any() else 0.0) or 1.0
+        misses += np.where(met, 0.0, np.where(np.isfinite(found), np.abs(found - limit) / scale, np.inf))
+    if len(grid) and not allowed.any():
+        raise ExperimentError(_none_left(grid, constraints, misses))
+    return allowed
+
+
+def _read(condition: str) -> tuple[str, float]:
+    match = CRITERION.fullmatch(condition)
+    if match is None:
+        raise ExperimentError(f"objective.constraints: expected a condition such as '<= 0.1', got {condition!r}")
+    return match[1], float(match[2])
+
+
+def _none_left(grid: Grid, constraints: Mapping[str, str], misses: NDArray[np.float64]) -> str:
+    wanted = " and ".join(f"{metric} {condition}" for metric, condition in constraints.items())
+    lines = [f"objective.constraints: none of {len(grid)} cells has {wanted}; the nearest:"]
+    for index in np.argsort(misses, kind="stable")[:NEAREST].tolist():
+        shown = [_shown(grid, metric, condition, index) for metric, condition in constraints.items()]
+        lines.append(f"  {describe(grid, index)}: {', '.join(shown)}")
+    return "\n".join([*lines, "relax a constraint, or widen the sweep"])
+
+
+def _shown(grid: Grid, metric: str, condition: str, index: int) -> str:
+    value = float(figures(grid, metric, symbol=_read(condition)[0])[index])
+    return f"{metric} {value:.3f}" if np.isfinite(value) else f"{metric} without a value"
+
+
+def describe(grid: Grid, index: int) -> str:
+    """A cell in a few words."""
+    cell = grid.cell(index)
+    threshold = "" if cell.threshold is None else f", threshold {cell.threshold:g}"
+    return f"{grid.configurations[cell.configuration].name}, top_k {cell.top_k}{threshold}"
+
+
+def _unrankable(metric: MetricScores) -> str:
+    dropped, whole = metric.summaries.n_dropped, metric.summaries.n_common + metric.summaries.n_dropped
+    if whole == 0:
+        return f"{metric.metric} scores no query"
+    if dropped > MOST_DROPPED * whole:
+        return (
+            f"{metric.metric} scores {dropped} of {whole} queries in some cells and not in all, "
+            f"over {MOST_DROPPED:.0%}: means over different queries do not compare"
+        )
+    return ""

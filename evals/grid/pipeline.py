@@ -1,0 +1,207 @@
+"""The flow of a grid: every variant retrieved once, every cell scored, the leading one as a run of its own."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from evals import candidates
+from evals.choice import Choice, HeldOut
+from evals.config import ExperimentConfig
+from evals.dataset.load import GoldenSet
+from evals.errors import ExperimentError
+from evals.grid.abstaining import Abstaining, abstaining, wanted_rates
+from evals.grid.axes import Plan
+from evals.grid.build import Retrieved, build, configure, pass_rate
+from evals.grid.choosing import decide
+from evals.grid.objective import Ranking, describe, needed, rank
+from evals.grid.records import Grid
+from evals.grid.scoring import distinct
+from evals.judge.judge import Judge
+from evals.metrics import BY_NAME_ONLY, NEED_A_JUDGE, VERDICT_METRIC, choose
+from evals.metrics.base import Context, Metric, QueryMetric, summarise
+from evals.pipeline import Grounds, context_of, finish, observe, with_trust
+from evals.records import RunResult
+from evals.sources import Sources
+from retrievers.config import RetrieverConfig
+from retrievers.errors import nearest
+from retrievers.protocol import Retriever
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridResult:
+    """A finished grid, ready to be reported.
+
+    Attributes:
+        ranking: Its cells by the objective.
+        choice: Which cell to use, and what is known about it; None where cells cannot be ranked, and `run` is then of
+            the first.
+        run: The recommended cell as a run of its own has it: scores, intervals, criteria, verdicts.
+        abstaining: What thresholds do under the cell's configuration, at its cut; None where none is in force.
+        held_out: The recommended cell on queries that had no part in the choice; None without any.
+    """
+
+    grid: Grid
+    ranking: Ranking
+    choice: Choice | None
+    run: RunResult
+    abstaining: Abstaining | None = None
+    held_out: HeldOut | None = None
+
+    @property
+    def chosen(self) -> int | None:
+        """The cell that was chosen; None where cells cannot be ranked."""
+        return None if self.choice is None else self.choice.recommended.cell
+
+    @property
+    def settings(self) -> RetrieverConfig:
+        """The retriever's settings of the cell that `run` is of."""
+        return self.grid.settings(self.chosen or 0)
+
+
+def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
+    """The metrics of a grid: those chosen, those of the criteria and the objective, and context tokens.
+
+    Raises:
+        ExperimentError: A name or pattern fits no metric, or the objective is none over queries.
+    """
+    judged, levels = config.judge.model is not None, config.latency.concurrency
+    every: dict[str, Metric] = {**choose(["*", *BY_NAME_ONLY], levels, judged=True), VERDICT_METRIC: pass_rate()}
+    for name in needed(config.objective):
+        if name not in every:
+            raise ExperimentError(f"objective: no metric {name!r}{nearest(name, every)} (--list-metrics shows all)")
+    for name in config.objective.metrics:
+        if not isinstance(every[name], QueryMetric):
+            raise ExperimentError(
+                f"objective: {name!r} has no score for each query, by which cells are compared; "
+                f"it can be a constraint: objective.constraints: {{{name}: '<= ...'}}"
+            )
+    patterns = [*config.metrics, *config.criteria, *needed(config.objective)]
+    chosen = choose(patterns, levels, judged=judged)
+    passes = any(fnmatchcase(VERDICT_METRIC, pattern) for pattern in patterns)
+    return {name: metric for name, metric in every.items() if name in chosen or (passes and name == VERDICT_METRIC)}
+
+
+def retrieve(
+    config: ExperimentConfig,
+    plan: Plan,
+    golden: GoldenSet,
+    grounds: Grounds,
+    retrievers: Sequence[Retriever],
+    progress: candidates.Progress,
+) -> list[Retrieved]:
+    """Run golden queries through every variant, once each at full depth.
+
+    Args:
+        config: The experiment.
+        plan: The variants of its sweep.
+        golden: Its golden queries.
+        grounds: What is relevant to them.
+        retrievers: One for each variant, in their order.
+        progress: Told how far the work is.
+
+    Raises:
+        RetrievalError: A search failed.
+    """
+    metrics = grid_metrics(config)
+    retrieved = []
+    for variant, retriever in zip(plan.variants, retrievers, strict=True):
+        named = _named(progress, variant.name) if len(plan.variants) > 1 else progress
+        observed = observe(config, metrics, golden, retriever, grounds, named)
+        retrieved.append(Retrieved(variant=variant, observed=observed))
+    return retrieved
+
+
+def evaluate_grid(
+    config: ExperimentConfig,
+    plan: Plan,
+    retrieved: Sequence[Retrieved],
+    grounds: Grounds,
+    sources: Sources | None,
+    facts: Mapping[str, Any],
+    judge: Judge | None = None,
+) -> GridResult:
+    """Score every cell of what was retrieved, and say which it comes down to.
+
+    Args:
+        config: The experiment.
+        plan: The variants, cuts and thresholds of its sweep.
+        retrieved: By variant, in their order.
+        grounds: What is relevant.
+        sources: The source pages, None when not known.
+        facts: What makes runs comparable, handed on to the result.
+        judge: Who grades the metrics that need a judge, each distinct selection once; None without one.
+
+    Raises:
+        ExperimentError: No cell meets the constraints.
+        JudgeError: The judge refused its very first call.
+    """
+    metrics = grid_metrics(config)
+    configurations = configure(plan, retrieved)
+    judging = None
+    if judge and not NEED_A_JUDGE.isdisjoint(metrics):
+        judging = judge.judge(metrics, [o for one in configurations for o in distinct(one).observations], config.seed)
+    context = context_of(config, grounds, sources, judging)
+    grid = build(plan, config.sweep, configurations, metrics, context)
+    ranking = rank(grid, config.objective)
+    choice = decide(grid, ranking, config.objective, config.seed)
+    chosen = None if choice is None else choice.recommended.cell
+    shown = 0 if chosen is None else chosen
+    if judge and judging:
+        again = judge.again(judging, metrics, grid.observed(shown).observations, config.seed)
+        context = with_trust(replace(context, judging=again), grid.observed(shown))
+    return GridResult(
+        grid=grid,
+        ranking=ranking,
+        choice=choice,
+        run=_noted(run_of(grid, shown, config, metrics, context, facts), grid, ranking, chosen),
+        abstaining=abstaining(grid, shown, wanted_rates(config.objective.constraints)),
+    )
+
+
+def run_of(
+    grid: Grid,
+    index: int,
+    config: ExperimentConfig,
+    metrics: Mapping[str, Metric],
+    context: Context,
+    facts: Mapping[str, Any],
+) -> RunResult:
+    """A cell as a run of its own has it, out of the grid's scores.
+
+    Args:
+        grid: The grid.
+        index: The cell's number.
+        config: The experiment; in the result its retriever is that of the cell.
+        metrics: Those of the grid.
+        context: What metrics need besides what was observed.
+        facts: What makes runs comparable.
+    """
+    observed = grid.observed(index)
+    scores, summaries = {}, []
+    for name, metric in metrics.items():
+        if name == VERDICT_METRIC:
+            continue
+        if isinstance(metric, QueryMetric):
+            scores[name] = grid.scores(name, index)
+            summaries.append(summarise(name, list(scores[name].values()), metric.interval))
+        else:
+            summaries.append(metric.summarise(observed, context))
+    own = config.model_copy(update={"retriever": grid.settings(index)})
+    return finish(own, observed, scores, summaries, context, facts)
+
+
+def _noted(run: RunResult, grid: Grid, ranking: Ranking, chosen: int | None) -> RunResult:
+    """The run with what a reader must know of where it comes from."""
+    if chosen is None:
+        said = f"the cells are not ranked ({ranking.reason}); these are the figures of {describe(grid, 0)}"
+    else:
+        said = (
+            f"chosen out of {len(grid)} cells on these queries, so its figures are optimistic; "
+            "a run on a split of its own is not"
+        )
+    return replace(run, notes=[*run.notes, *grid.notes, said])
+
+
+def _named(progress: candidates.Progress, name: str) -> candidates.Progress:
+    return lambda stage, done, total: progress(f"{name}: {stage}", done, total)

@@ -1,0 +1,120 @@
+"""What a reader must know beside the figures of a run. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from evals import stats
+from evals.judge.records import Bisected, Judging
+from evals.records import LatencyPass, Observation, Observed
+
+SHOWN = 5
+
+
+def notes(observed: Observed, top_k: int, judging: Judging | None) -> list[str]:
+    """All notes on a run, in the order of their weight for its reader.
+
+    Args:
+        observed: The run.
+        top_k: How many chunks were asked for.
+        judging: What the judge said, None without one.
+    """
+    observations = observed.observations
+    return [
+        *_on_kinds(observations),
+        *observed.retriever_notes,
+        *(() if observed.listed else _on_unlisted(observations)),
+        *_on_few(observations, top_k),
+        *_on_repeated(observations),
+        *_on_latency(observed.latency),
+        *_on_judging(judging),
+    ]
+
+
+def _on_kinds(observations: Sequence[Observation]) -> Iterator[str]:
+    for kind, wanted in (("in-scope", True), ("out-of-scope", False)):
+        if not any(o.case.in_scope == wanted for o in observations):
+            yield f"the golden data holds no {kind} query: metrics over them have no value"
+
+
+def _on_unlisted(observations: Sequence[Observation]) -> Iterator[str]:
+    """What is true where relevance was resolved in what came back, and signs that names do not agree."""
+    if any(o.relevance.incomplete for o in observations):
+        yield (
+            "the retriever's chunks cannot be listed: a returned chunk is relevant when it holds at least half of a "
+            "quote, and what divides by all relevant chunks has no value; name retriever.store and "
+            "retriever.collection if it reads from one"
+        )
+    evidence = [e for o in observations for e in o.case.evidence]
+    returned = [found.chunk for o in observations for found in o.candidates.chunks]
+    pages = {chunk.source_url for chunk in returned}
+    if evidence and returned and not any(e.source_url in pages for e in evidence):
+        yield (
+            f"no returned chunk is from a page that evidence names: returned {_first(pages)!r}, evidence "
+            f"{evidence[0].source_url!r}; are addresses written alike (retriever.metadata.map)?"
+        )
+    wanted = {key for o in observations for key, grade in o.case.relevant_ids.items() if grade > 0}
+    ids = {chunk.chunk_id for chunk in returned}
+    if wanted and ids and not wanted & ids:
+        yield (
+            f"none of the {len(wanted)} relevant_ids was returned for any query: returned {_first(ids)!r}, expected "
+            f"{_first(wanted)!r}; are ids written alike (retriever.metadata.map)?"
+        )
+
+
+def _on_few(observations: Sequence[Observation], top_k: int) -> Iterator[str]:
+    most = max((len(o.candidates.chunks) for o in observations), default=0)
+    if 0 < most < top_k:
+        yield f"the retriever finds at most {most} chunks, fewer than top_k {top_k}"
+
+
+def _on_repeated(observations: Sequence[Observation]) -> Iterator[str]:
+    surplus = [len(o.candidates.chunks) - len({c.chunk.chunk_id for c in o.candidates.chunks}) for o in observations]
+    if any(surplus):
+        queries = sum(count > 0 for count in surplus)
+        yield (
+            f"{sum(surplus)} chunks were returned more than once for the same query ({queries} queries): each counts "
+            "once, at its first place"
+        )
+
+
+def _on_latency(passes: Sequence[LatencyPass]) -> Iterator[str]:
+    for timed in passes:
+        if timed.differing:
+            yield (
+                f"at concurrency {timed.concurrency} the results of {len(timed.differing)} queries differ from "
+                f"the serial ones: {', '.join(timed.differing[:SHOWN])}"
+            )
+
+
+def _on_judging(judging: Judging | None) -> Iterator[str]:
+    if judging is None:
+        yield "there is no judge (judge.model): no LLM-graded metric was computed"
+    elif judging.incomplete:
+        yield f"not everything was judged: {judging.incomplete}"
+    if judging is not None and judging.bisected is not None:
+        yield _on_bisected(judging.bisected)
+
+
+def _on_bisected(bisected: Bisected) -> str:
+    """What was not asked about recall, and what the check of it says."""
+    if not bisected.implied:
+        return "judge.recall bisect: every result was asked about, nothing was skipped"
+    said = (
+        f"ragas/llm_context_recall is an approximation (judge.recall bisect): {bisected.saved} of "
+        f"{bisected.selections} calls saved, as more chunks are taken never to lower it"
+    )
+    compared = bisected.compared
+    failed = len(bisected.audited) - len(compared)
+    also = f" ({failed} without an answer)" if failed else ""
+    if not compared:
+        return f"{said}; not checked: none of the skipped results was asked about{also}"
+    # a simple random sample of what was skipped, so that verdicts which hang together do not narrow the interval
+    found = stats.wilson(sum(compared), len(compared))
+    share = sum(compared) / len(compared)
+    return (
+        f"{said}; of {len(compared)} skipped results that were asked all the same, {sum(compared)} differ"
+        f"{also}: {share:.3f}, 95% interval {found.low:.3f} … {found.high:.3f}"
+    )
+
+
+def _first(values: set[str] | set[str | None]) -> str:
+    return min(str(value) for value in values)

@@ -1,0 +1,59 @@
+"""Reading a report back, by its schema."""
+
+import json
+from typing import Any, NoReturn
+
+from pydantic import ValidationError
+
+from evals.errors import ReportError
+from evals.report.schema import SCHEMA_VERSION, Report
+
+MAX_FAULTS_SHOWN = 5
+
+
+def parse(text: str, place: str) -> Report:
+    """Read a report; its schema version is looked at before anything else.
+
+    Args:
+        text: The JSON document.
+        place: Where it comes from, for messages.
+
+    Raises:
+        ReportError: It is no JSON, no report, one of another schema version, or breaks the schema.
+    """
+    try:
+        document = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ReportError(f"{place}: not valid JSON: {error}; expected a report of evals.run") from error
+    if not isinstance(document, dict) or "schema_version" not in document:
+        found = f"the fields {', '.join(map(repr, [*document][:5]))}" if isinstance(document, dict) else _kind(document)
+        raise ReportError(f"{place}: expected a report of evals.run, which has a schema_version; found {found}")
+    version = document["schema_version"]
+    if type(version) is not int or version != SCHEMA_VERSION:
+        raise ReportError(
+            f"{place}: expected a report of schema version {SCHEMA_VERSION}, found version {version!r}; "
+            "make it again with this version of retrieval-evals, or read it with the version that made it"
+        )
+    try:
+        report = Report.model_validate(document)
+    except ValidationError as error:
+        raise ReportError(f"{place}: not a report of schema version {SCHEMA_VERSION}:", _faults(error)) from error
+    ids = [row.id for row in report.queries]
+    if len({*ids}) < len(ids):
+        twice = next(one for one in ids if ids.count(one) > 1)
+        raise ReportError(f"{place}: expected every query once, found {twice!r} more than once")
+    return report
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+def _kind(value: Any) -> str:
+    return {list: "a list", str: "a text", type(None): "null"}.get(type(value), repr(value)[:40])
+
+
+def _faults(error: ValidationError) -> list[str]:
+    found = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors(include_url=False)]
+    more = [f"… and {len(found) - MAX_FAULTS_SHOWN} more"] if len(found) > MAX_FAULTS_SHOWN else []
+    return [*found[:MAX_FAULTS_SHOWN], *more]

@@ -1,0 +1,231 @@
+"""The report's schema as models. `schema.json` beside this file is what this module generates.
+
+`python -m evals.report.schema` prints the JSON Schema. The models are open: a field that they do not know is kept, so
+that a later version may add fields and sections without raising `schema_version`.
+"""
+
+import json
+import sys
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from evals.records import Outcome
+
+SCHEMA_VERSION = 1
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="allow", allow_inf_nan=False)
+
+
+class CollectionFacts(_Section):
+    """The collection that was searched."""
+
+    name: str = Field(description="name of the collection")
+    points: int = Field(ge=0, description="points it holds")
+    fingerprint: str = Field(description="SHA-256 over all that is said of the collection here")
+    dimension: int | None = Field(None, description="dimension of its vectors")
+    distance: str | None = Field(None, description="distance of its vectors")
+    vectors: dict[str, int] = Field({}, description="vector name to dimension")
+    sparse_vectors: list[str] = Field([], description="names of its sparse vectors")
+    embedding: dict[str, Any] = Field({}, description="the embedding model that the collection records")
+    sampled_points: int | None = Field(None, description="points whose content was hashed, at most 256")
+    sample_hash: str | None = Field(None, description="SHA-256 over the content of the sampled points")
+
+
+class JudgeFacts(_Section):
+    """What the verdicts of the judge depend on besides the question."""
+
+    provider: str = Field(description="whose model it is")
+    model: str = Field(description="name of the model, as the provider knows it")
+    parameters: dict[str, Any] = Field(description="temperature, seed and the like")
+    ragas: str = Field(description="version of ragas, whose prompts it is asked with")
+    fingerprint: str = Field(description="SHA-256 over all of these")
+
+
+class Facts(_Section):
+    """What makes runs comparable: fingerprints, versions, commit, seed, times."""
+
+    started_at: str = Field(description="when the run began, ISO 8601 with time zone")
+    duration_s: float | None = Field(None, ge=0, description="how long the run took, in seconds")
+    dataset: str = Field(description="where the golden queries came from: a path or a hub id")
+    dataset_fingerprint: str = Field(description="SHA-256 over the content of the chosen cases")
+    cases: int = Field(ge=0, description="golden queries of the run")
+    in_scope: int = Field(ge=0, description="of them, those that the documents answer")
+    out_of_scope: int = Field(ge=0, description="of them, those that the documents do not answer")
+    retriever: str | None = Field(None, description="the class that retrieved")
+    relevance: Literal["collection", "returned"] = Field(
+        "collection", description="where the relevant chunks were looked for: in all chunks, or in those that came back"
+    )
+    collection: CollectionFacts | None = Field(
+        None, description="the collection that was searched; null where the retriever's chunks cannot be listed"
+    )
+    embedding: str | None = Field(
+        None, description="provider:model of the embedding, or its class; null where it is not known"
+    )
+    judge: JudgeFacts | None = Field(None, description="the LLM judge; absent without one")
+    versions: dict[str, str] = Field(description="Python's version and those of the libraries that scores depend on")
+    commit: str = Field(description="commit of the working directory, with -dirty where files differ; or unknown")
+    seed: int = Field(ge=0, description="seed of all resampling")
+
+
+class MetricEntry(_Section):
+    """A metric over the run."""
+
+    value: float | None = Field(description="mean or other statistic over the scored; null when there is none")
+    ci_low: float | None = Field(description="lower end of the 95% interval; null when it cannot be computed")
+    ci_high: float | None = Field(description="upper end of the 95% interval; null when it cannot be computed")
+    n: int = Field(ge=0, description="how many values it is over")
+    n_unscored: int = Field(ge=0, description="how many queries could not be scored")
+    n_failed: int = Field(ge=0, description="how many scores failed")
+    bound_low: float | None = Field(description="the value if every failure had scored 0; null when none failed")
+    bound_high: float | None = Field(description="the value if every failure had scored 1; null when none failed")
+    note: str = Field(description="why there is no value or no interval, or what it is over")
+
+
+class Criterion(_Section):
+    """What the experiment demands of a metric, and whether the run met it."""
+
+    metric: str = Field(description="name of the metric")
+    condition: str = Field(description="such as >= 0.8")
+    figure: float | None = Field(description="what was compared: the value, or the worse bound where scores failed")
+    passed: bool = Field(description="whether the condition is met")
+    reason: str = Field(description="why not; empty when it is met")
+
+
+class Validation(_Section):
+    """Totals of the queries' verdicts."""
+
+    total: int = Field(ge=0, description="queries")
+    passed: int = Field(ge=0, description="queries whose outcome is SUCCESS")
+    failed: int = Field(ge=0, description="the others")
+    pass_rate: float = Field(ge=0, le=1, description="passed over total")
+    average_latency_ms: float | None = Field(description="mean time of the serial calls; null when not measured")
+    p95_latency_ms: float | None = Field(description="95th percentile of the serial calls; null when not measured")
+
+
+class Verdict(_Section):
+    """What the judge said of a returned chunk: a verdict with its reason, or why there is none."""
+
+    verdict: int | None = Field(None, ge=0, le=1, description="1 when the chunk is useful for the reference answer")
+    reason: str | None = Field(None, description="the judge's reason")
+    unscored: str | None = Field(None, description="why it was not judged")
+    failed: str | None = Field(None, description="why judging it failed")
+
+
+class Claim(_Section):
+    """A statement of the reference answer, as the judge sees it."""
+
+    statement: str = Field(description="the statement")
+    attributed: int = Field(ge=0, le=1, description="1 when the returned chunks support it")
+    reason: str = Field(description="the judge's reason")
+
+
+class JudgeUsage(_Section):
+    """What judging cost."""
+
+    calls: int = Field(ge=0, description="requests to the model, every attempt counted")
+    hits: int = Field(ge=0, description="verdicts that needed no request")
+    failed: int = Field(ge=0, description="verdicts that could not be had")
+    tokens_in: int = Field(ge=0, description="tokens that the model read")
+    tokens_out: int = Field(ge=0, description="tokens that it wrote")
+    usd: float | None = Field(description="their price in US dollars; null without an entry in judge.prices")
+    stopped: str = Field(description="why no further request was made; empty when none was held back")
+
+
+class JudgeSection(_Section):
+    """The judge of a run."""
+
+    model: str = Field(description="provider:model")
+    usage: JudgeUsage = Field(description="what it cost")
+    incomplete: str = Field(description="why not everything was judged; empty when it was")
+    trust: dict[str, Any] | None = Field(
+        description="agreement with the golden labels and with itself, noise, corrected means; see docs/report.md"
+    )
+
+
+class Hit(_Section):
+    """A returned chunk."""
+
+    rank: int = Field(ge=1, description="place in the result, from 1")
+    score: float | None = Field(description="the score that it was ranked by; null for a retriever without scores")
+    chunk_id: str = Field(description="id of the chunk")
+    source: str = Field(description="path:start-end of the chunk in its source")
+    breadcrumb: str = Field(description="module, chapter and heading")
+    grade: int = Field(ge=0, description="how relevant the chunk is to the query; 0: not relevant")
+    preview: str = Field(description="the first 200 characters of its text")
+    judge: Verdict | None = Field(None, description="what the judge said of it; null when it was not asked")
+
+
+class UnscoredValue(_Section):
+    """A score that cannot be computed."""
+
+    model_config = ConfigDict(extra="forbid")
+    unscored: str = Field(description="why it cannot be computed")
+
+
+class FailedValue(_Section):
+    """A score whose computation failed."""
+
+    model_config = ConfigDict(extra="forbid")
+    failed: str = Field(description="type and message of what happened")
+
+
+ScoreValue = float | UnscoredValue | FailedValue
+
+
+class QueryRow(_Section):
+    """A golden query: what was asked, expected and returned, its scores and its verdict."""
+
+    id: str = Field(description="id of the case")
+    query: str = Field(description="the query")
+    fingerprint: str | None = Field(None, description="SHA-256 over all of the case that a score can depend on")
+    in_scope: bool = Field(description="whether the documents answer it")
+    query_type: str | None = Field(description="kind of the query")
+    tags: list[str] = Field(description="tags of the case")
+    reference_answer: str | None = Field(description="the right answer")
+    relevant: dict[str, int] = Field(description="chunk id to grade of every relevant chunk of the collection")
+    relevant_complete: bool = Field(
+        True, description="whether these are all; false where only chunks that came back could be looked at"
+    )
+    top_score: float | None = Field(
+        description="best cosine before the threshold; 0 where nothing was found, null for a retriever without cosines"
+    )
+    retrieved: list[Hit] = Field(description="what was returned, in rank order")
+    best_below_threshold: list[Hit] = Field(description="where nothing was returned, the three best candidates")
+    claims: list[Claim] = Field([], description="the statements of the reference answer as the judge sees them")
+    scores: dict[str, ScoreValue] = Field(description="metric to number, or why there is none")
+    outcome: Outcome = Field(description="the verdict")
+    reasons: list[str] = Field(description="why it is not SUCCESS")
+    metadata_accuracy: float | None = Field(description="share of metadata fields that are right; null: not checked")
+    content_relevance: float = Field(description="share of the first five that is relevant; out of scope 1 or 0")
+    accuracy_score: float = Field(description="mean of the two before that are known")
+    time_ms: float = Field(ge=0, description="mean wall time of the query's serial calls")
+
+
+class Report(_Section):
+    """A run of evals.run. Fields may be added without a new schema_version: readers must ignore unknown ones."""
+
+    schema_version: Literal[1] = Field(description="rises when a field goes, or changes its name, type or meaning")
+    name: str = Field(description="name of the experiment")
+    passed: bool = Field(description="whether every criterion was met")
+    facts: Facts = Field(description="what makes runs comparable")
+    config: dict[str, Any] = Field(description="the resolved configuration")
+    metrics: dict[str, MetricEntry] = Field(description="every metric of the run, by name")
+    criteria: list[Criterion] = Field(description="what the experiment demands")
+    validation: Validation = Field(description="totals of the verdicts")
+    notes: list[str] = Field(description="what a reader must know beside the figures")
+    judge: JudgeSection | None = Field(None, description="the LLM judge; null without one")
+    grid: dict[str, Any] | None = Field(None, description="the grid whose chosen cell this run is; absent without one")
+    queries: list[QueryRow] = Field(description="one entry a query, in the order of the golden data")
+
+
+def json_schema() -> dict[str, Any]:
+    """The report's JSON Schema (draft 2020-12)."""
+    return {"$schema": DIALECT, **Report.model_json_schema()}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(json_schema(), indent=2) + "\n")

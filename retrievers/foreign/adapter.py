@@ -1,0 +1,207 @@
+"""ForeignRetriever: a LangChain retriever of the user's, as an evaluation needs it."""
+
+import logging
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from retrievers import confidence
+from retrievers.config import RetrieverConfig
+from retrievers.connection import CollectionInfo
+from retrievers.errors import ForeignRetrieverError, QueryError, RetrievalError, StoreUnsupportedError
+from retrievers.faults import cause
+from retrievers.foreign.documents import chunk_of
+from retrievers.foreign.listing import Listing
+from retrievers.foreign.sources import Found, Source
+from retrievers.query import check_query
+from retrievers.records import Candidates, Chunk, RetrievalSession, RetrievedChunk, StageTimings
+from retrievers.selection import Selection, select
+
+log = logging.getLogger(__name__)
+
+
+class ForeignRetriever:
+    """The user's own retriever behind the calls of `retrievers.protocol.Retriever`.
+
+    The order of its documents is the rank, repeated ones keep their places. What it cannot give is absent, with the
+    reason: scores (`Candidates.no_cosine`), stages of a search, and where there is no `info` a list of its chunks.
+    """
+
+    batch_size = 1
+
+    def __init__(self, settings: RetrieverConfig, source: Source, listing: Listing | None) -> None:
+        """Put the parts together.
+
+        Args:
+            settings: What it was opened with.
+            source: What retrieves.
+            listing: The collection it reads from, where that is known. If the settings name it, everything that is
+                returned must be found in it.
+        """
+        self.settings = settings
+        self._source = source
+        self._listing = listing
+
+    @property
+    def label(self) -> str:
+        """The class that the factory made."""
+        return self._source.label
+
+    @property
+    def embedding_label(self) -> str | None:
+        """The class that embeds, where it is known."""
+        return self._source.embedding_label
+
+    @property
+    def info(self) -> CollectionInfo | None:
+        """The collection it reads from, None when that is not known."""
+        return self._listing.info if self._listing else None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What cannot be known of its results."""
+        source, notes = self._source, []
+        if source.no_cosine:
+            notes.append(f"{source.no_cosine}: no threshold is applied, metrics of similarity have no value")
+        if source.deepens:
+            notes.append(
+                f"{source.label} was searched at depth {self.settings.candidates} and may find other chunks at another "
+                "depth; set candidates to the k that your application asks for"
+            )
+        return tuple(notes)
+
+    def search(self, query: str, *, with_vector: bool = False, use_cache: bool = True) -> RetrievalSession:
+        """Retrieve, and tell how it went. Faults are in the session's `status` and `error`, not raised."""
+        settings = self.settings
+        try:
+            found = self._find(query, settings.candidates if self._source.deepens else settings.top_k)
+        except RetrievalError as error:
+            return self._failed(query, error)
+        selection = self.select(found.chunks)
+        threshold = settings.used_threshold
+        return RetrievalSession(
+            session_id=uuid.uuid4().hex,
+            query=query,
+            parameters=self._parameters(),
+            status="success",
+            chunks=selection.chunks,
+            below_threshold=selection.below_threshold,
+            candidates_found=len(found.chunks),
+            filtered_out=selection.filtered_out,
+            timings=found.timings,
+            warnings=() if threshold is None else confidence.warnings(selection, threshold),
+        )
+
+    def candidates(
+        self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True
+    ) -> list[Candidates]:
+        """What the retriever finds for each query, in its own order, at most `depth`.
+
+        Raises:
+            QueryError: A query is blank or too long.
+            ForeignRetrieverError: The retriever failed, or returned no usable documents.
+        """
+        found = [self._find(query, depth or self.settings.candidates) for query in queries]
+        return [replace(one, chunks=one.chunks[: depth or self.settings.candidates]) for one in found]
+
+    def select(self, candidates: Sequence[RetrievedChunk]) -> Selection:
+        """What threshold (where one is in force) and cut leave."""
+        return select(candidates, self.settings.top_k, self.settings.used_threshold)
+
+    def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
+        """Chunks of the collection, by field values.
+
+        Raises:
+            StoreError: The store failed, or there is no collection to list them from.
+        """
+        return self._listed().chunks(where)
+
+    def sample(self, count: int) -> list[tuple[str, Mapping[str, Any]]]:
+        """Point ids and payloads of the collection's first points.
+
+        Raises:
+            StoreError: As for `chunks`.
+        """
+        return self._listed().sample(count)
+
+    def close(self) -> None:
+        """Close what the factory made, and the collection."""
+        self._source.close()
+        if self._listing:
+            self._listing.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _listed(self) -> Listing:
+        if self._listing is None:
+            raise StoreUnsupportedError(
+                f"the chunks of python {self.settings.python!r} cannot be listed; "
+                "name the store and collection that it reads from"
+            )
+        return self._listing
+
+    def _find(self, query: str, depth: int) -> Candidates:
+        """What is found; only a store takes the `depth`."""
+        check_query(query)
+        start = time.perf_counter()
+        try:
+            found = self._source.find(query, depth)
+            spent = StageTimings(total_ms=(time.perf_counter() - start) * 1000)
+            chunks = self._ranked(found)
+        except ForeignRetrieverError as error:
+            raise ForeignRetrieverError(f"{self._name} {error}") from error
+        except RetrievalError:
+            raise
+        except (Exception, SystemExit) as error:  # the user's own code may raise anything
+            raise ForeignRetrieverError(f"{self._name} failed: {cause(error, 'python')}") from error
+        return Candidates(query=query, chunks=chunks, timings=spent, no_cosine=self._source.no_cosine)
+
+    def _ranked(self, found: Found) -> tuple[RetrievedChunk, ...]:
+        now, scale = datetime.now(UTC), self._source.scale
+        chunks = [chunk_of(document, self.settings.metadata) for document, _ in found]
+        if self._listing and self.settings.names_collection:
+            chunks = [self._listing.identified(chunk) for chunk in chunks]
+        return tuple(
+            RetrievedChunk(
+                rank=place,
+                score=score,
+                score_scale=scale,
+                scores={"semantic": score} if scale == "cosine" and score is not None else {},
+                chunk=chunk,
+                retrieved_at=now,
+            )
+            for place, (chunk, (_, score)) in enumerate(zip(chunks, found, strict=True), 1)
+        )
+
+    def _failed(self, query: str, error: RetrievalError) -> RetrievalSession:
+        blank = isinstance(error, QueryError) and not query.strip()
+        if not isinstance(error, QueryError):
+            log.error("search failed: %s", error, extra={"query": query, "stage": "search"})
+        return RetrievalSession(
+            session_id=uuid.uuid4().hex,
+            query=query,
+            parameters=self._parameters(),
+            status="success" if blank else "timeout" if error.timed_out else "error",
+            error=None if blank else str(error),
+            warnings=(str(error),) if blank else (),
+        )
+
+    def _parameters(self) -> dict[str, Any]:
+        settings = self.settings
+        known = {"python": settings.python, "collection": self.info.name if self.info else None}
+        return known | {
+            "top_k": settings.top_k,
+            "threshold": settings.used_threshold,
+            "candidates": settings.candidates,
+        }
+
+    @property
+    def _name(self) -> str:
+        return f"python {self.settings.python!r} ({self.label})"

@@ -1,0 +1,142 @@
+"""All chunks of the collection that a retriever made elsewhere reads from, and what it returned as one of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from retrievers.config import RetrieverConfig, StoreConfig
+from retrievers.connection import CollectionInfo, read_info
+from retrievers.errors import (
+    CollectionStateError,
+    ConfigError,
+    ForeignRetrieverError,
+    RetrievalError,
+    StoreError,
+    redacted,
+)
+from retrievers.faults import cause
+from retrievers.reading import scroll
+from retrievers.records import Chunk
+
+if TYPE_CHECKING:
+    from langchain_qdrant import QdrantVectorStore
+    from qdrant_client import QdrantClient
+
+
+class Listing:
+    """A collection whose chunks can be listed.
+
+    Attributes:
+        info: What it said of itself when it was opened.
+    """
+
+    def __init__(self, client: "QdrantClient", config: RetrieverConfig) -> None:
+        """Look at the collection.
+
+        Args:
+            client: An open client.
+            config: Names the collection and its payload.
+
+        Raises:
+            StoreError: It does not exist, is unfinished or cannot be read.
+        """
+        self._client = client
+        self._config = config
+        with self._errors():
+            self.info: CollectionInfo = read_info(client, config)
+        if self.info.manifest.get("state", "complete") != "complete":
+            raise CollectionStateError(
+                f"collection {self.info.name!r} is unfinished: an indexing run was interrupted; "
+                "run it again (python -m retrievers index DIR)"
+            )
+
+    def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
+        """Chunks by field values (see `reading.scroll`)."""
+        with self._errors():
+            return scroll(self._client, self._config, where)
+
+    def sample(self, count: int) -> list[tuple[str, Mapping[str, Any]]]:
+        """Point ids and payloads of the first points."""
+        with self._errors():
+            records, _ = self._client.scroll(self._config.collection, limit=count, with_payload=True)
+        return [(str(record.id), record.payload or {}) for record in records]
+
+    def identified(self, chunk: Chunk) -> Chunk:
+        """A chunk that the retriever returned under the id that it has here: found by id, else by address and text.
+
+        Raises:
+            ForeignRetrieverError: The collection does not hold it.
+        """
+        known = self._by_id.get(chunk.chunk_id) or self._by_id.get(chunk.point_id) or self._by_content.get(_key(chunk))
+        if known is None:
+            raise ForeignRetrieverError(
+                f"returned a chunk that collection {self.info.name!r} does not hold ({chunk.source}: "
+                f"{chunk.chunk_text_preview[:60]!r}); name the collection that it reads from, or leave store and "
+                "collection out: relevance is then resolved in what it returns"
+            )
+        return replace(chunk, chunk_id=known)
+
+    def close(self) -> None:
+        """Let go of the client."""
+        self._client.close()
+
+    @cached_property
+    def _all(self) -> list[Chunk]:
+        return self.chunks()
+
+    @cached_property
+    def _by_id(self) -> Mapping[str, str]:
+        points = {chunk.point_id: chunk.chunk_id for chunk in self._all}
+        return points | {chunk.chunk_id: chunk.chunk_id for chunk in self._all}
+
+    @cached_property
+    def _by_content(self) -> Mapping[tuple[str | None, str], str]:
+        return {_key(chunk): chunk.chunk_id for chunk in reversed(self._all)}
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except RetrievalError:
+            raise
+        except Exception as error:  # a client that the user made may raise anything
+            raise StoreError(f"collection {self._config.collection!r} cannot be read: {cause(error)}") from error
+
+
+def listing_of(store: "QdrantVectorStore", settings: RetrieverConfig) -> Listing:
+    """The listing of a vector store's own collection, payload keys as the store has them.
+
+    Raises:
+        ConfigError: The settings name other payload keys.
+        StoreError: The collection does not exist, or cannot be read.
+    """
+    from langchain_qdrant import RetrievalMode
+
+    keys = {"text_key": store.content_payload_key, "nested_under": store.metadata_payload_key}
+    for name, key in keys.items():
+        given, default = getattr(settings.metadata, name), type(settings.metadata).model_fields[name].default
+        if given not in (key, default):
+            raise ConfigError(
+                f"metadata.{name}: {type(store).__name__} reads payload key {key!r}, got {given!r}; leave it out"
+            )
+    sparse = store.retrieval_mode == RetrievalMode.SPARSE
+    changes = {
+        "collection": store.collection_name,
+        "store": _place(store.client),
+        "metadata": settings.metadata.model_copy(update=keys),
+        "vector_name": None if sparse else store.vector_name,
+    }
+    return Listing(store.client, settings.model_copy(update=changes))
+
+
+def _place(client: Any) -> StoreConfig:
+    """Where a client made elsewhere goes, for messages; not checked as our own settings are."""
+    options = getattr(client, "init_options", None) or {}
+    where = next((options[name] for name in ("url", "host", "path", "location") if options.get(name)), None)
+    return StoreConfig.model_construct(url=redacted(str(where or type(client).__name__)))
+
+
+def _key(chunk: Chunk) -> tuple[str | None, str]:
+    return chunk.source_url, " ".join(chunk.text.split())

@@ -1,0 +1,94 @@
+"""The user's factory to a retriever that can be evaluated."""
+
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
+
+from retrievers.config import RetrieverConfig
+from retrievers.connection import open_client
+from retrievers.errors import ConfigError
+from retrievers.factory import build
+from retrievers.foreign.adapter import ForeignRetriever
+from retrievers.foreign.listing import Listing, listing_of
+from retrievers.foreign.sources import RetrieverSource, Source, StoreSource
+
+if TYPE_CHECKING:
+    from langchain_qdrant import QdrantVectorStore
+
+EXPECTED = "expected a LangChain BaseRetriever or a QdrantVectorStore"
+
+
+def open_foreign(settings: RetrieverConfig, env: Mapping[str, str]) -> ForeignRetriever:
+    """Call the factory, and open the collection that the chunks are listed from.
+
+    A `QdrantVectorStore` lists its own, and so does what its `as_retriever` makes; for any other retriever it is the
+    one that the settings name, if they name one.
+
+    Args:
+        settings: With `python`.
+        env: The environment that holds the API key of a store that the settings name.
+
+    Raises:
+        ConfigError: The factory fails or makes something else, or a setting does not fit what it made.
+        StoreError: The collection does not exist, or cannot be read.
+    """
+    made = build(settings.python or "", "python")
+    store = _vector_store(made)
+    if store is None:
+        if not isinstance(made, BaseRetriever):
+            raise ConfigError(f"python {settings.python!r}: {EXPECTED}, got {_described(made)}")
+        checked = _checked(settings, RetrieverSource(made))
+        return ForeignRetriever(settings, checked, _named_listing(settings, env))
+    try:
+        if settings.names_collection:
+            raise ConfigError(
+                f"collection: python {settings.python!r} reads {store.collection_name!r} and its chunks are listed "
+                "from there; leave store and collection out"
+            )
+        listing = listing_of(store, settings)
+        source = RetrieverSource(made) if isinstance(made, BaseRetriever) else StoreSource(store, listing.info)
+        return ForeignRetriever(settings, _checked(settings, source), listing)
+    except BaseException:
+        store.client.close()
+        raise
+
+
+def _named_listing(settings: RetrieverConfig, env: Mapping[str, str]) -> Listing | None:
+    if not settings.names_collection:
+        return None
+    client = open_client(settings.store, env)
+    try:
+        return Listing(client, settings)
+    except BaseException:
+        client.close()
+        raise
+
+
+def _checked(settings: RetrieverConfig, source: Source) -> Source:
+    if settings.used_threshold is not None and source.no_cosine:
+        raise ConfigError(
+            f"threshold: {settings.threshold:g} cannot be applied to python {settings.python!r}: {source.no_cosine}; "
+            "leave threshold out"
+        )
+    return source
+
+
+def _vector_store(made: Any) -> "QdrantVectorStore | None":
+    """The store that was made, or that a plain retriever was made of; others may return more than is in their store."""
+    from langchain_qdrant import QdrantVectorStore
+
+    inner = made.vectorstore if type(made) is VectorStoreRetriever else made
+    return inner if isinstance(inner, QdrantVectorStore) else None
+
+
+def _described(made: Any) -> str:
+    if inspect.iscoroutine(made):
+        made.close()
+        return "a coroutine; the factory must not be async"
+    if inspect.isclass(made):
+        return f"the class {made.__name__}; the factory must call it"
+    hint = "; return its as_retriever()" if isinstance(made, VectorStore) else ""
+    return f"{type(made).__name__}{hint}"

@@ -1,0 +1,149 @@
+"""The user's object behind one call: a query to documents, each with its score where there is one."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+
+from retrievers.connection import CollectionInfo
+from retrievers.errors import ForeignRetrieverError
+from retrievers.foreign.documents import checked_documents, checked_score
+from retrievers.foreign.loop import BackgroundLoop
+from retrievers.probes import cosine
+from retrievers.records import ScoreScale
+
+if TYPE_CHECKING:
+    from langchain_qdrant import QdrantVectorStore
+
+Found = list[tuple[Document, float | None]]
+
+
+class Source(Protocol):
+    """What retrieves."""
+
+    @property
+    def label(self) -> str:
+        """Its class."""
+
+    @property
+    def embedding_label(self) -> str | None:
+        """The class that embeds for it, None when that is not known."""
+
+    @property
+    def scale(self) -> ScoreScale:
+        """The scale of its scores: `cosine`, `unknown`, or `none` where it gives none."""
+
+    @property
+    def no_cosine(self) -> str:
+        """Why its scores are no cosine similarity; empty when they are."""
+
+    @property
+    def deepens(self) -> bool:
+        """Whether a deeper search may change what a shallower one found."""
+
+    def find(self, query: str, depth: int) -> Found:
+        """Documents in its own order; `depth` is a wish that only a store takes.
+
+        Raises:
+            ForeignRetrieverError: It returned no usable documents. Whatever else it raises passes through.
+        """
+
+    def close(self) -> None:
+        """Let go of what it holds open."""
+
+
+class RetrieverSource:
+    """A LangChain retriever: its documents in its own order, without scores."""
+
+    scale: ScoreScale = "none"
+    no_cosine = "the retriever gives no scores"
+    embedding_label = None
+    deepens = False
+
+    def __init__(self, retriever: BaseRetriever) -> None:
+        self._retriever = retriever
+        self._loop = BackgroundLoop()
+        self._asynchronous = False
+
+    @property
+    def label(self) -> str:
+        """Its class."""
+        return type(self._retriever).__name__
+
+    def find(self, query: str, depth: int) -> Found:
+        """What `invoke` returns; `ainvoke` where the retriever is asynchronous alone."""
+        return [(document, None) for document in checked_documents(self._answer(query))]
+
+    def close(self) -> None:
+        """End the event loop, and close the retriever if it can be."""
+        self._loop.close()
+        close = getattr(self._retriever, "close", None)
+        if callable(close):
+            close()
+
+    def _answer(self, query: str) -> Any:
+        if not self._asynchronous:
+            try:
+                return self._retriever.invoke(query)
+            except NotImplementedError:
+                pass
+        answer = self._loop.run(self._retriever.ainvoke(query))
+        self._asynchronous = True
+        return answer
+
+
+class StoreSource:
+    """A `QdrantVectorStore`: its documents with the scores of its own search."""
+
+    def __init__(self, store: "QdrantVectorStore", info: CollectionInfo) -> None:
+        from langchain_qdrant import QdrantVectorStore, RetrievalMode
+
+        self._store = store
+        dense = store.retrieval_mode == RetrievalMode.DENSE
+        own = type(store).similarity_search_with_score is QdrantVectorStore.similarity_search_with_score
+        self.no_cosine = (
+            f"the scores of {store.retrieval_mode.value} search have no fixed scale"
+            if not dense
+            else f"the scores are of the {info.distance} distance, which has no fixed scale"
+            if info.distance != "cosine"
+            else ""
+            if own
+            else f"{self.label} searches in a way of its own, whose scores are on an unknown scale"
+        )
+        self.scale: ScoreScale = "unknown" if self.no_cosine else "cosine"
+        self.deepens = store.retrieval_mode == RetrievalMode.HYBRID or not own
+
+    @property
+    def label(self) -> str:
+        """Its class."""
+        return type(self._store).__name__
+
+    @property
+    def embedding_label(self) -> str | None:
+        """The class of its dense embeddings."""
+        return None if self._store.embeddings is None else type(self._store.embeddings).__name__
+
+    def find(self, query: str, depth: int) -> Found:
+        """What `similarity_search_with_score` returns for `k=depth`; cosines clipped to [0, 1] as ours are."""
+        answer = self._store.similarity_search_with_score(query, k=depth)
+        documents = checked_documents([document for document, _ in pairs(answer)])
+        scores = [checked_score(score) for _, score in answer]
+        if self.scale == "cosine":
+            scores = cosine(np.asarray(scores, dtype=np.float32)).tolist()
+        return list(zip(documents, scores, strict=True))
+
+    def close(self) -> None:
+        """Nothing: the client is the listing's."""
+
+
+def pairs(answer: Any) -> Sequence[tuple[Any, Any]]:
+    """A search's answer, provided that it is pairs.
+
+    Raises:
+        ForeignRetrieverError: It is not.
+    """
+    if not isinstance(answer, list) or not all(isinstance(one, tuple) and len(one) == 2 for one in answer):
+        raise ForeignRetrieverError(f"returned {type(answer).__name__}; expected a list of (document, score)")
+    return answer

@@ -1,0 +1,75 @@
+"""What a collection holds and says of itself, before it is brought up to date."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from retrievers.config import MetadataConfig, RetrieverConfig
+from retrievers.connection import CollectionInfo, describe, location, store_errors
+from retrievers.errors import CollectionNotFoundError, CollectionStateError, EmbeddingMismatchError
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+
+def existing(client: "QdrantClient", config: RetrieverConfig, *, replace: bool) -> CollectionInfo | None:
+    """What is there to be brought up to date; None where nothing is, or where it is to be replaced.
+
+    Raises:
+        CollectionStateError: It was made by somebody else, or cannot be brought up to date and `replace` is off.
+        EmbeddingMismatchError: It was made with another model.
+    """
+    try:
+        info = describe(client, config)
+    except CollectionNotFoundError:
+        return None
+    recorded = info.manifest.get("embedding")
+    if not recorded:
+        raise CollectionStateError(
+            f"collection {info.name!r} at {location(config.store)} was not made by `retrievers index` and is "
+            "left alone; choose another name with --collection"
+        )
+    wanted = {"provider": config.embedding.provider, "model": config.embedding.resolved_model}
+    if any(recorded.get(key) != value for key, value in wanted.items()):
+        raise EmbeddingMismatchError(
+            f"collection {info.name!r} was embedded by {recorded.get('provider')}:{recorded.get('model')}, not by "
+            f"{wanted['provider']}:{wanted['model']}; one collection holds one model: choose another name"
+        )
+    other = _other_keyword_side(config, info)
+    if other and not replace:
+        raise CollectionStateError(f"collection {info.name!r} {other}; index it anew with --replace")
+    return None if other else info
+
+
+def _other_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> str | None:
+    """What keeps the collection's term weights from being brought up to date."""
+    if config.keyword.vector_name not in info.sparse_vectors:
+        return (
+            f"has no sparse vector {config.keyword.vector_name!r}: it was made by an earlier version, or under another "
+            "keyword.vector_name"
+        )
+    language = info.manifest.get("bm25", {}).get("language", config.keyword.language)
+    return (
+        None if language == config.keyword.language else f"was tokenised as {language}, not {config.keyword.language}"
+    )
+
+
+def payloads(client: "QdrantClient", config: RetrieverConfig) -> dict[str, Mapping[str, Any]]:
+    """The payload of every point, by its id.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    found: dict[str, Mapping[str, Any]] = {}
+    offset: Any = None
+    with store_errors(config.store, config.collection):
+        while True:
+            records, offset = client.scroll(config.collection, limit=1000, offset=offset, with_payload=True)
+            found |= {str(record.id): record.payload or {} for record in records}
+            if offset is None:
+                return found
+
+
+def layout(info: CollectionInfo) -> Mapping[str, Any]:
+    """Under which payload keys its chunks are; earlier versions recorded none, and knew LangChain's alone."""
+    recorded: Mapping[str, Any] = info.manifest.get("payload") or MetadataConfig.model_validate({}).layout
+    return recorded

@@ -1,0 +1,39 @@
+"""What a collection is to record of the vectors and term weights in it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from retrievers.config import RetrieverConfig
+from retrievers.connection import CollectionInfo
+from retrievers.errors import EmbeddingMismatchError
+from retrievers.keyword import Bm25Encoder
+from retrievers.records import Chunk
+
+
+def embedded_by(
+    config: RetrieverConfig, vectors: Mapping[str, Sequence[float]], info: CollectionInfo | None
+) -> dict[str, Any]:
+    """The model and the length of its vectors, those to be added and those that are there.
+
+    Raises:
+        EmbeddingMismatchError: They have several lengths.
+    """
+    lengths = {len(vector) for vector in vectors.values()} | ({info.dimension} if info else set())
+    if len(lengths) > 1:
+        raise EmbeddingMismatchError(
+            f"{config.embedding.provider}:{config.embedding.resolved_model} and collection {config.collection!r} give "
+            f"vectors of {' and '.join(map(str, sorted(lengths)))} dimensions; one collection holds one length: "
+            "choose another name with --collection"
+        )
+    model = {"provider": config.embedding.provider, "model": config.embedding.resolved_model}
+    return {**model, "dimension": max(lengths)}
+
+
+def keyword_side(config: RetrieverConfig, chunks: Sequence[Chunk], info: CollectionInfo | None) -> Mapping[str, Any]:
+    """Language and average length: of the chunks when the collection is made, from then on as recorded."""
+    recorded: Mapping[str, Any] | None = info.manifest.get("bm25") if info else None
+    if recorded:
+        return recorded
+    counter = Bm25Encoder(config.keyword.language)
+    average = config.keyword.average_length or sum(counter.length(chunk.text) for chunk in chunks) / len(chunks)
+    return {"language": config.keyword.language, "average_length": round(max(1.0, average), 3)}

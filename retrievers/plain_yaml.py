@@ -1,0 +1,43 @@
+"""YAML as settings are written in it: in which `1:20` is a text, not the number 80.
+
+YAML 1.1, which PyYAML reads, takes digits joined by colons for base 60; YAML 1.2 has dropped that.
+"""
+
+import re
+from typing import Any
+
+import yaml
+
+INTEGER, FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+
+
+class PlainLoader(yaml.SafeLoader):
+    """The safe loader without numbers in base 60."""
+
+
+PlainLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in known if tag not in (INTEGER, FLOAT)]
+    for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+PlainLoader.add_implicit_resolver(
+    INTEGER,
+    re.compile(r"^(?:[-+]?0b[0-1_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+)$"),
+    list("-+0123456789"),
+)
+PlainLoader.add_implicit_resolver(
+    FLOAT,
+    re.compile(
+        r"^(?:[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+    ),
+    list("-+0123456789."),
+)
+
+
+def load(text: str) -> Any:
+    """The value that a YAML text holds.
+
+    Raises:
+        yaml.YAMLError: It is not valid.
+    """
+    return yaml.load(text, Loader=PlainLoader)

@@ -1,0 +1,232 @@
+"""Every metric of a cell equals, to the last bit, that of a separate run with the cell's settings."""
+
+import random
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evals.config import ExperimentConfig
+from evals.grid.axes import plan
+from evals.grid.pipeline import GridResult
+from evals.judge.judge import Judge
+from evals.metrics import NEED_A_JUDGE
+from evals.planning import describe_plan
+from evals.records import RunResult
+from tests.support.chat_server import CohereChatServer
+from tests.support.cohere_server import KEY
+from tests.support.experiment import Experiment, evidence, make_experiment, settings, silent
+from tests.support.grid_world import PAGES, Bench, make_world
+from tests.support.judging import Flaws, Labels, Oracle
+
+METRICS = ["ragas/*", "ranking/*", "metadata/*", "content/*", "scope/*", "cost/*", "queries/*"]
+EVERY_WAY = {
+    "mode": ["semantic", "keyword", "hybrid"],
+    "fusion": ["weighted", "rrf", "dbsf"],
+    "rerank": ["none", "mmr", "cross-encoder", "rrf"],
+}
+VARIANTS = 15
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[CohereChatServer]:
+    with CohereChatServer(Oracle({})) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return make_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def bench(world: Experiment) -> Bench:
+    return Bench(settings(world), {"COHERE_API_KEY": KEY})
+
+
+def experiment(world: Experiment, server: CohereChatServer, **changes: Any) -> ExperimentConfig:
+    reranker = {"retriever__cross_encoder": {"provider": "cohere", "base_url": server.url}}
+    return settings(world, metrics=METRICS, retriever__candidates=20, **reranker, **changes)
+
+
+def check(found: GridResult, bench: Bench, config: ExperimentConfig, cells: int, seed: int) -> None:
+    """Hold a random sample of the cells of every configuration against runs of their own."""
+    rng = random.Random(seed)
+    grid, first = found.grid, 0
+    for configuration in grid.configurations:
+        count = configuration.selections.cells
+        for inner in rng.sample(range(count), k=min(cells, count)):
+            equal(found, first + inner, bench.run(config, grid.settings(first + inner)))
+        first += count
+
+
+def equal(found: GridResult, index: int, alone: RunResult) -> None:
+    """Scores of every query, reasons included, and their mean and counts."""
+    grid = found.grid
+    own = {summary.metric: summary for summary in alone.summaries}
+    for name, metric in grid.metrics.items():
+        if name in alone.scores:
+            assert grid.scores(name, index) == alone.scores[name], (name, grid.cell(index))
+        known, summary = metric.summaries, own[name]
+        mean = None if known.n[index] == 0 else known.mean[index]
+        assert (mean, known.n[index], known.n_unscored[index], known.n_failed[index]) == (
+            summary.value, summary.n, summary.n_unscored, summary.n_failed,
+        ), (name, grid.cell(index))  # fmt: skip
+    for summary in grid.configurations[grid.cell(index).configuration].summaries:
+        assert summary == own[summary.metric]
+    of_the_judge = NEED_A_JUDGE - grid.metrics.keys()  # what it cost and how far it is to be trusted: of the whole grid
+    known_here = {*grid.metrics, *(s.metric for s in grid.configurations[0].summaries)}
+    assert own.keys() - of_the_judge == known_here
+
+
+@pytest.mark.parametrize(("cells", "seed"), [(1, 1), pytest.param(6, 2, marks=pytest.mark.slow)])
+def test_in_every_mode_and_reranker(
+    bench: Bench, world: Experiment, server: CohereChatServer, cells: int, seed: int
+) -> None:
+    config = experiment(world, server, sweep={**EVERY_WAY, "top_k": "1:8", "threshold": "0:0.9:0.1"})
+    found = bench.grid(config)
+    assert len(found.grid.configurations) == VARIANTS
+    assert len(found.grid) == VARIANTS * 8 * 10
+    check(found, bench, config, cells, seed)
+
+
+def test_at_every_observed_score(bench: Bench, world: Experiment, server: CohereChatServer) -> None:
+    sweep = {"mode": ["semantic", "hybrid"], "rerank": ["none", "mmr"], "top_k": "1,3,20", "threshold": "exact"}
+    config = experiment(world, server, sweep=sweep)
+    found = bench.grid(config)
+    for configuration in found.grid.configurations:
+        observed = {c.scores["semantic"] for o in configuration.observed.observations for c in o.candidates.chunks}
+        assert {*configuration.thresholds} == observed
+    check(found, bench, config, cells=2, seed=2)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"retriever__group_by": "source_url", "sweep": {"mode": ["semantic", "hybrid"], "rerank": ["none", "mmr"]}},
+        {"retriever__threshold_on": "final", "sweep": {"mode": "hybrid", "rerank": ["none", "cross-encoder"]}},
+        {"retriever__filters": "source_url in ['/docs/p0', '/docs/p1']", "sweep": {"mode": ["keyword", "hybrid"]}},
+        {"dataset__ids": ("in1",), "sweep": {"mode": ["semantic", "hybrid"]}},
+        {"dataset__ids": ("soup", "france", "close"), "sweep": {"mode": ["semantic", "hybrid"]}},
+    ],
+    ids=["grouped", "on the final score", "filtered", "one query", "all out of scope"],
+)
+def test_under_other_settings(
+    bench: Bench, world: Experiment, server: CohereChatServer, changes: dict[str, Any]
+) -> None:
+    cut = {"top_k": "1:6", "threshold": "0:0.9:0.1"}
+    config = experiment(world, server, **{**changes, "sweep": {**changes["sweep"], **cut}})
+    other = Bench(config, bench.env)
+    check(other.grid(config), other, config, cells=2, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("python", "sweep"),
+    [
+        ("plain", {"top_k": "1:5"}),
+        ("repeating", {"top_k": "1:6"}),
+        ("with_ids", {"top_k": "1:3", "candidates": "3,5"}),
+        ("dense", {"top_k": "1:5", "threshold": "0:1:0.1"}),
+        ("dense", {"top_k": "1:5", "threshold": "exact"}),
+    ],
+)
+def test_of_retrievers_that_are_not_ours(tmp_path: Path, python: str, sweep: dict[str, str]) -> None:
+    """Without scores, with ids that repeat, without a list of chunks, with cosines of their own."""
+    own = {"python": f"tests.support.foreign:{python}", "candidates": 6}
+    config = settings(make_experiment(tmp_path), metrics=METRICS, retriever=own, index={}, sweep=sweep)
+    bench = Bench(config, {})
+    check(bench.grid(config), bench, config, cells=3, seed=5)
+
+
+def test_a_tie_at_the_cut_is_broken_as_in_a_run_of_its_own(bench: Bench, world: Experiment) -> None:
+    """The query for the glossary finds one text on six pages, all of one score."""
+    config = settings(world, metrics=METRICS, retriever__candidates=20, sweep={"top_k": "1:8", "threshold": "exact"})
+    found = bench.grid(config)
+    observation = next(o for o in found.grid.configurations[0].observed.observations if o.case.id == "in3")
+    scores = [c.score for c in observation.candidates.chunks]
+    tied = next(score for score in scores if scores.count(score) == PAGES)
+    thresholds = found.grid.configurations[0].thresholds
+    for top_k in (scores.index(tied) + 1, scores.index(tied) + 3):
+        index = thresholds.index(tied or 0.0) * 8 + top_k - 1
+        equal(found, index, bench.run(config, found.grid.settings(index)))
+
+
+@pytest.mark.parametrize("threshold", ["0:1:0.1", "exact"])
+def test_where_all_scores_are_equal(tmp_path: Path, threshold: str) -> None:
+    made = make_experiment(tmp_path)
+    shutil.rmtree(made.docs)
+    text = "The hand closes around the handle and lifts the cup off the table without a sound."
+    made.write_pages({f"p{n}.md": f"---\ntitle: Same\n---\n\n# Same\n\n{text}\n" for n in range(5)})
+    made.write_golden(
+        [
+            {"id": "two", "query": "lift the cup", "evidence": [evidence(f"p{n}", text) for n in (1, 3)]},
+            {"id": "out", "query": "close the handle", "in_scope": False},
+        ]
+    )
+    sweep = {"top_k": "1:6", "threshold": threshold, "rerank": ["none", "mmr"]}
+    config = settings(made, metrics=METRICS, sweep=sweep)
+    bench = Bench(config, {})
+    found = bench.grid(config)
+    for o in found.grid.configurations[0].observed.observations:
+        assert len({c.score for c in o.candidates.chunks}) == 1
+    check(found, bench, config, cells=4, seed=6)
+
+
+def judging(server: CohereChatServer, bench: Bench, folder: Path) -> dict[str, str]:
+    """The settings of a judge on the loopback that knows the golden answers, and errs at times."""
+    texts = {case.query: case.reference_answer or "" for case in bench.golden.cases}
+    labels = {
+        query: Labels(useful=[answer.removeprefix("It is said that ")], claims={answer: [answer[16:-1]]})
+        for query, answer in texts.items()
+    }
+    server.oracle = Oracle(labels, entities=("joint", "motor"), flaws=Flaws(false_useful=0.3, seed=1))
+    return {"model": "cohere:command-a-03-2025", "base_url": server.url, "cache_path": str(folder / "verdicts")}
+
+
+@contextmanager
+def judge_of(config: ExperimentConfig, bench: Bench) -> Iterator[Judge]:
+    judge = Judge.open(config.judge, bench.env)
+    try:
+        yield judge
+    finally:
+        judge.close()
+
+
+def test_with_llm_metrics(bench: Bench, world: Experiment, server: CohereChatServer, tmp_path: Path) -> None:
+    sweep = {"rerank": ["none", "mmr"], "top_k": "1:4", "threshold": "0:0.9:0.15"}
+    config = experiment(world, server, judge=judging(server, bench, tmp_path), sweep=sweep)
+    with judge_of(config, bench) as judge:
+        found = bench.grid(config, judge)
+        before = len(server.chats)
+        rng = random.Random(4)
+        for index in rng.sample(range(len(found.grid)), k=5):
+            equal(found, index, bench.run(config, found.grid.settings(index), judge))
+        assert len(server.chats) == before, "a cell's run asks nothing that the grid has not asked"
+
+
+def test_verdicts_are_bought_once_and_planned_for(
+    bench: Bench, world: Experiment, server: CohereChatServer, tmp_path: Path
+) -> None:
+    """One call a query and text for precision, one a query and distinct result for recall; equal prompts are one."""
+    metrics = ["ragas/llm_context_precision", "ragas/llm_context_recall", "ranking/ndcg_at_10"]
+    sweep = {"mode": ["semantic", "hybrid"], "top_k": "1:4", "threshold": "0:0.9:0.15"}
+    config = experiment(world, server, judge=judging(server, bench, tmp_path), sweep=sweep)
+    config = config.model_copy(update={"metrics": tuple(metrics)})
+    with judge_of(config, bench) as judge:
+        planned = plan(config.retriever, config.sweep)
+        with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, _):
+            text = describe_plan(config, bench.golden, retrievers, judge, silent, sweep=planned, width=120)
+        before = len(server.chats)
+        grid = bench.grid(config, judge).grid
+        made = len(server.chats) - before
+    results = {
+        (o.case.query, tuple(c.chunk.text for c in o.selection))
+        for index in range(len(grid)) for o in grid.observed(index).observations if o.case.in_scope and o.selection
+    }  # fmt: skip
+    texts = {(query, text) for query, returned in results for text in returned}
+    assert made == len(texts) + len(results)
+    total = next(line.split() for line in text.splitlines() if line.strip().startswith("all"))
+    assert int(total[3].replace(",", "")) == made

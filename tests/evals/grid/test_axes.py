@@ -1,0 +1,130 @@
+from typing import Any
+
+import pytest
+
+from evals.errors import ExperimentError
+from evals.grid.axes import Plan, plan
+from evals.grid.config import SweepConfig
+from retrievers.config import RetrieverConfig
+
+
+def planned(sweep: dict[str, Any], **base: Any) -> Plan:
+    return plan(RetrieverConfig.model_validate(base), SweepConfig.model_validate(sweep))
+
+
+def names(sweep: dict[str, Any], **base: Any) -> list[str]:
+    return [variant.name for variant in planned(sweep, **base).variants]
+
+
+def test_cuts_and_thresholds_need_one_retrieval() -> None:
+    made = planned({"top_k": "1:20", "threshold": "0:0.95:0.05"})
+    assert [variant.name for variant in made.variants] == ["semantic"]
+    assert (made.variants[0].settings.top_k, made.variants[0].settings.threshold) == (20, 0.0)
+    assert made.top_ks == tuple(range(1, 21))
+    assert made.thresholds is not None and len(made.thresholds) == 20 and made.thresholds[3] == 0.15
+
+
+def test_what_is_not_swept_stays_as_it_is() -> None:
+    made = planned({"mode": "hybrid"}, top_k=7, threshold=0.45, rerank="mmr", mmr_lambda=0.2)
+    assert (made.top_ks, made.thresholds) == ((7,), (0.45,))
+    assert made.variants[0].settings == RetrieverConfig.model_validate(
+        {"mode": "hybrid", "top_k": 7, "threshold": 0.45, "rerank": "mmr", "mmr_lambda": 0.2}
+    )
+
+
+def test_exact_thresholds_are_not_known_before_the_search() -> None:
+    made = planned({"threshold": "exact"}, threshold=0.6)
+    assert made.thresholds is None
+    assert made.variants[0].settings.threshold == 0.0
+
+
+def test_every_mode_fusion_and_reranker_that_finds_something_else_is_a_retrieval_of_its_own() -> None:
+    every = {
+        "mode": ["semantic", "keyword", "hybrid"],
+        "fusion": ["weighted", "rrf", "dbsf"],
+        "rerank": ["none", "mmr"],
+    }
+    assert names(every) == [
+        "semantic", "semantic mmr", "keyword", "keyword mmr",
+        "hybrid weighted", "hybrid weighted mmr", "hybrid rrf", "hybrid rrf mmr", "hybrid dbsf", "hybrid dbsf mmr",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sweep", "expected"),
+    [
+        ({"semantic_weight": "0.5:0.9:0.1"}, ["semantic"]),
+        ({"mode": "hybrid", "fusion": "dbsf", "semantic_weight": "0.5:0.9:0.1"}, ["hybrid dbsf"]),
+        ({"mode": "hybrid", "rrf_constant": "10,60"}, ["hybrid weighted"]),
+        ({"mmr_lambda": "0.3,0.7"}, ["semantic"]),
+        ({"candidates": "50,100"}, ["semantic"]),
+        ({"mode": "hybrid", "fusion": ["rrf", "dbsf"], "rerank": ["none", "rrf"]}, ["hybrid rrf", "hybrid dbsf"]),
+        ({"mode": ["semantic", "hybrid"], "rerank": "rrf"}, ["hybrid rrf"]),
+    ],
+)
+def test_combinations_that_find_the_same_are_one(sweep: dict[str, Any], expected: list[str]) -> None:
+    assert names(sweep) == expected
+
+
+@pytest.mark.parametrize(
+    ("sweep", "base", "expected"),
+    [
+        (
+            {"mode": "hybrid", "fusion": ["weighted", "rrf", "dbsf"], "semantic_weight": "0.5,0.7"},
+            {},
+            ["hybrid weighted semantic_weight 0.5", "hybrid weighted semantic_weight 0.7",
+             "hybrid rrf semantic_weight 0.5", "hybrid rrf semantic_weight 0.7", "hybrid dbsf"],
+        ),
+        (
+            {"rerank": "mmr", "mmr_lambda": "0.3,0.7"},
+            {},
+            ["semantic mmr mmr_lambda 0.3", "semantic mmr mmr_lambda 0.7"],
+        ),
+        ({"candidates": "50,100"}, {"mode": "keyword"}, ["keyword candidates 50", "keyword candidates 100"]),
+        ({"candidates": "50,100"}, {"group_by": "module"}, ["semantic candidates 50", "semantic candidates 100"]),
+    ],
+)  # fmt: skip
+def test_combinations_that_find_something_else_are_told_apart(
+    sweep: dict[str, Any], base: dict[str, Any], expected: list[str]
+) -> None:
+    assert names(sweep, **base) == expected
+
+
+def test_of_depths_that_change_nothing_the_least_is_searched_and_a_note_says_so() -> None:
+    made = planned({"candidates": "50,100,200", "top_k": "1:50"})
+    assert [variant.settings.candidates for variant in made.variants] == [50]
+    assert made.notes == ("the candidate depth changes nothing in mode semantic without reranking: one for all",)
+
+
+def test_a_swept_weight_replaces_both_weights_of_the_base() -> None:
+    made = planned({"mode": "hybrid", "semantic_weight": "0.2"}, semantic_weight=0.6, keyword_weight=0.4)
+    assert made.variants[0].settings.semantic_weight == 0.2
+    assert made.variants[0].settings.keyword_weight is None
+
+
+@pytest.mark.parametrize(
+    ("sweep", "base", "said"),
+    [
+        ({"top_k": "1:20"}, {"candidates": 10}, "top_k is 20 and exceeds the candidate depth 10"),
+        ({"top_k": "1:20", "candidates": "10,30"}, {}, "top_k is 20 and exceeds the candidate depth 10"),
+        (
+            {"mode": "hybrid", "fusion": ["weighted", "rrf"]},
+            {"threshold_on": "final"},
+            "threshold_on 'final' would compare the threshold with rrf scores",
+        ),
+        ({"mode": ["semantic", "keyword"]}, {"threshold_on": "final"}, "use threshold_on: semantic"),
+        ({"semantic_weight": "0.5:1.5:0.5", "mode": "hybrid"}, {}, "less than or equal to 1"),
+        ({"mode": ["semantic", "keyword"], "rerank": "rrf"}, {}, "no combination is left: rerank rrf fuses two"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_any_work(sweep: dict[str, Any], base: dict[str, Any], said: str) -> None:
+    with pytest.raises(ExperimentError) as raised:
+        planned(sweep, **base)
+    assert said in str(raised.value)
+
+
+def test_a_fault_of_many_combinations_is_said_once() -> None:
+    with pytest.raises(ExperimentError) as raised:
+        planned({"top_k": "20", "mode": ["semantic", "keyword"], "rerank": ["none", "mmr"]}, candidates=10)
+    assert str(raised.value).count("\n") == 0
+    assert str(raised.value).endswith("(in mode semantic, fusion weighted, rerank none, candidates 10 and 3 others)")

@@ -1,0 +1,287 @@
+"""The grid of a small world: its records, its ranking, what it says of abstention, and the cell it comes down to."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evals.config import ExperimentConfig
+from evals.errors import ExperimentError
+from evals.gates import judge as judge_gates
+from evals.grid import build as build_module
+from evals.grid.abstaining import RATES, wanted_rates
+from evals.grid.config import ObjectiveConfig
+from evals.grid.objective import Ranking, describe, figures, rank
+from evals.grid.pipeline import GridResult, grid_metrics
+from evals.records import Unscored
+from evals.report.grid_document import grid_document
+from evals.report.grid_terminal import render_grid
+from tests.support.experiment import Experiment, settings
+from tests.support.grid_world import Bench, make_world
+
+SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:5", "threshold": "0:0.9:0.1"}
+METRICS = ["ranking/*", "scope/*", "metadata/*", "content/topic_match", "queries/*"]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return make_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def bench(world: Experiment) -> Bench:
+    return Bench(settings(world), {})
+
+
+def experiment(world: Experiment, **changes: Any) -> ExperimentConfig:
+    return settings(world, **{"metrics": METRICS, "sweep": SWEEP, "retriever__candidates": 20, **changes})
+
+
+@pytest.fixture(scope="module")
+def found(bench: Bench, world: Experiment) -> GridResult:
+    return bench.grid(experiment(world, criteria={"ranking/ndcg_at_10": ">= 0.1"}))
+
+
+# Records
+
+
+def test_cells_are_numbered_by_configuration_then_threshold_then_cut(found: GridResult) -> None:
+    grid = found.grid
+    assert len(grid) == len(grid.cells()) == 2 * 10 * 5
+    assert [(c.configuration, c.threshold, c.top_k) for c in grid.cells()[:6]] == [
+        (0, 0.0, 1), (0, 0.0, 2), (0, 0.0, 3), (0, 0.0, 4), (0, 0.0, 5), (0, 0.1, 1),
+    ]  # fmt: skip
+    last = grid.cell(99)
+    assert (last.configuration, last.threshold, last.top_k) == (1, 0.9, 5)
+    assert last.parameters == {
+        "mode": "hybrid", "fusion": "weighted", "semantic_weight": 0.7, "rerank": "none", "candidates": 20,
+        "top_k": 5, "threshold": 0.9,
+    }  # fmt: skip
+    assert (grid.settings(99).mode, grid.settings(99).top_k, grid.settings(99).threshold) == ("hybrid", 5, 0.9)
+
+
+@pytest.mark.parametrize("index", [-1, 100])
+def test_a_cell_that_is_not_there_is_refused(found: GridResult, index: int) -> None:
+    with pytest.raises(IndexError, match="expected a cell from 0 to 99"):
+        found.grid.cell(index)
+
+
+def test_the_matrix_holds_every_score_of_every_cell(found: GridResult) -> None:
+    grid = found.grid
+    for name, metric in grid.metrics.items():
+        matrix = grid.matrix(name)
+        assert matrix.shape == (len(metric.query_ids), 100)
+        for index in (0, 37, 99):
+            scores = grid.scores(name, index)
+            assert tuple(scores) == metric.query_ids
+            expected = [np.nan if isinstance(score, Unscored) else score for score in scores.values()]
+            assert np.array_equal(matrix[:, index], np.asarray(expected, dtype=float), equal_nan=True)
+
+
+def test_metrics_of_the_configuration_are_with_it_and_not_with_cells(found: GridResult) -> None:
+    names = {summary.metric for summary in found.grid.configurations[0].summaries}
+    assert names == {"scope/auroc", "scope/max_out_of_scope_score"}
+    assert names.isdisjoint(found.grid.metrics)
+
+
+def test_what_is_optimised_is_computed_though_nobody_asked(world: Experiment) -> None:
+    config = experiment(world, metrics=["scope/abstention"], objective__metrics={"ranking/mrr_at_5": 1.0})
+    assert set(grid_metrics(config)) == {"scope/abstention", "ranking/mrr_at_5", "cost/context_tokens"}
+
+
+@pytest.mark.parametrize(
+    ("objective", "said"),
+    [
+        ({"metrics": {"ranking/ndgc_at_10": 1}}, "objective: no metric 'ranking/ndgc_at_10'; did you mean"),
+        ({"constraints": {"scope/fals": "<= 1"}}, "objective: no metric 'scope/fals'"),
+        ({"metrics": {"scope/auroc": 1}}, "objective: 'scope/auroc' has no score for each query"),
+        ({"metrics": {"ragas/llm_context_recall": 1}}, "needs a judge"),
+    ],
+)
+def test_an_objective_that_cannot_be_is_refused(world: Experiment, objective: Mapping[str, Any], said: str) -> None:
+    with pytest.raises(ExperimentError) as raised:
+        grid_metrics(experiment(world, objective=objective))
+    assert said in str(raised.value)
+
+
+def test_too_many_exact_thresholds_are_refused_with_what_to_do(
+    bench: Bench, world: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build_module, "MOST_CELLS", 100)
+    with pytest.raises(ExperimentError, match="more than 100 cells; name fewer values of top_k, or thresholds"):
+        bench.grid(experiment(world, sweep={"threshold": "exact", "top_k": "1:5"}))
+
+
+# Ranking
+
+
+def ranked(found: GridResult, **objective: Any) -> Ranking:
+    return rank(found.grid, ObjectiveConfig.model_validate(objective))
+
+
+def test_cells_are_ranked_by_the_objective_then_by_what_they_cost(found: GridResult) -> None:
+    known = found.grid.metrics["ranking/ndcg_at_10"].summaries.mean
+    tokens = found.grid.metrics["cost/context_tokens"].summaries.mean
+    assert list(found.ranking.order) == sorted(range(100), key=lambda cell: (-known[cell], tokens[cell], cell))
+    assert found.chosen == found.ranking.order[0]
+    assert (found.ranking.n, found.ranking.dropped, found.ranking.excluded) == (
+        {"ranking/ndcg_at_10": 8}, {"ranking/ndcg_at_10": 0}, 0,
+    )  # fmt: skip
+
+
+def test_several_metrics_are_a_weighted_sum(found: GridResult) -> None:
+    made = ranked(found, metrics={"ranking/recall_at_5": 0.5, "scope/false_answer": -1})
+    recall, false = (found.grid.metrics[n].summaries.mean for n in ("ranking/recall_at_5", "scope/false_answer"))
+    assert made.values == pytest.approx(0.5 * recall - false)
+    assert made.n == {"ranking/recall_at_5": 8, "scope/false_answer": 3}
+
+
+def test_cells_that_miss_a_constraint_are_not_ranked(found: GridResult) -> None:
+    made = ranked(found, constraints={"scope/false_answer": "<= 0.4", "scope/auroc": ">= 0"})
+    false = found.grid.metrics["scope/false_answer"].summaries.mean
+    assert set(made.order) == {cell for cell in range(100) if false[cell] <= 0.4}
+    assert 0 < made.excluded == 100 - len(made.order) < 100
+
+
+def test_without_a_cell_left_the_nearest_are_named(found: GridResult) -> None:
+    with pytest.raises(ExperimentError) as raised:
+        ranked(found, constraints={"scope/false_answer": "< 0", "ranking/recall_at_10": ">= 0.2"})
+    lines = str(raised.value).splitlines()
+    assert lines[0].startswith("objective.constraints: none of 100 cells has scope/false_answer < 0 and")
+    assert len(lines) == 5
+    assert "scope/false_answer 0.000" in lines[1]
+    assert lines[-1] == "relax a constraint, or widen the sweep"
+
+
+def test_a_metric_that_some_cells_cannot_score_does_not_rank_them(found: GridResult) -> None:
+    """Metadata of nothing has no score, and high thresholds return nothing."""
+    made = ranked(found, metrics="metadata/completeness")
+    assert made.order == ()
+    assert made.reason == (
+        "metadata/completeness scores 11 of 11 queries in some cells and not in all, over 5%: means over different "
+        "queries do not compare"
+    )
+
+
+def test_a_grid_that_is_not_ranked_says_so_and_shows_its_first_cell(bench: Bench, world: Experiment) -> None:
+    made = bench.grid(experiment(world, objective__metrics={"metadata/completeness": 1.0}))
+    assert made.chosen is None
+    assert made.settings == made.grid.settings(0)
+    assert any("the cells are not ranked (metadata/completeness" in note for note in made.run.notes)
+    assert "Not ranked: metadata/completeness scores" in render_grid(made, width=200, color=False)
+
+
+def test_where_scores_failed_a_condition_is_held_against_the_worse_bound(found: GridResult) -> None:
+    grid = found.grid
+    known = grid.metrics["ranking/ndcg_at_10"].summaries
+    known.n_failed[0], before = 2, known.n_failed[0]
+    try:
+        mean = known.mean[0]
+        assert figures(grid, "ranking/ndcg_at_10", symbol=">=")[0] == pytest.approx(mean * 8 / 10)
+        assert figures(grid, "ranking/ndcg_at_10", symbol="<=")[0] == pytest.approx((mean * 8 + 2) / 10)
+        assert figures(grid, "ranking/ndcg_at_10", symbol="<=")[1] == known.mean[1]
+    finally:
+        known.n_failed[0] = before
+
+
+# The cell it comes down to
+
+
+def test_the_chosen_cell_is_a_run_of_its_own(found: GridResult, bench: Bench, world: Experiment) -> None:
+    config = experiment(world, criteria={"ranking/ndcg_at_10": ">= 0.1"})
+    alone = bench.run(config, found.settings)
+    own = {summary.metric: summary for summary in alone.summaries}
+    for summary in found.run.summaries:
+        if summary.metric in own:
+            assert summary == own[summary.metric]
+    assert found.run.gates == judge_gates(config.criteria, found.run.summaries)
+    assert found.run.validation.pass_rate == alone.validation.pass_rate
+    assert found.run.config["retriever"] == alone.config["retriever"]
+    returned = [[c.chunk.chunk_id for c in o.selection] for o in found.run.observed.observations]
+    assert returned == [[c.chunk.chunk_id for c in o.selection] for o in alone.observed.observations]
+    ranks = [c.rank for o in found.run.observed.observations for c in o.selection]
+    assert ranks == [c.rank for o in alone.observed.observations for c in o.selection]
+    assert "chosen out of 100 cells on these queries, so its figures are optimistic" in found.run.notes[-1]
+
+
+# Abstention
+
+
+def test_what_thresholds_do_is_what_the_cells_show(found: GridResult) -> None:
+    known = found.abstaining
+    assert known is not None
+    grid, chosen = found.grid, found.grid.cell(found.chosen or 0)
+    for place, at in enumerate(known.by_threshold):
+        index = chosen.configuration * 50 + place * 5 + chosen.top_k - 1
+        for metric, value in (
+            ("scope/false_answer", at.false_answer),
+            ("scope/false_abstention", at.false_abstention),
+            ("ranking/recall_at_10", at.recall),
+        ):
+            assert grid.metrics[metric].summaries.mean[index] == pytest.approx(value)
+    assert known.known.auroc == next(
+        s.value for s in grid.configurations[chosen.configuration].summaries if s.metric == "scope/auroc"
+    )
+    assert [one.rate for one in known.wanted] == sorted(RATES)
+    assert known.risk_coverage[-1].coverage == 1.0
+
+
+def test_a_rate_that_a_constraint_names_is_looked_up() -> None:
+    assert wanted_rates({"scope/false_answer": "<= 0.3"}) == (*RATES, 0.3)
+    assert wanted_rates({"scope/false_answer": ">= 0.3"}) == wanted_rates({}) == RATES
+
+
+def test_without_out_of_scope_queries_nothing_is_wanted_of_thresholds(bench: Bench, world: Experiment) -> None:
+    config = experiment(world, dataset__ids=("in0", "in1"))
+    made = Bench(config, bench.env).grid(config)
+    assert made.abstaining is not None
+    assert (made.abstaining.known.separation, made.abstaining.wanted) == ("unknown", ())
+
+
+# Reports
+
+
+def test_the_document_holds_every_cell_by_columns(found: GridResult) -> None:
+    made = json.loads(json.dumps(grid_document(found), allow_nan=False))
+    assert (made["axes"]["mode"], made["axes"]["top_k"]) == (["semantic", "hybrid"], [1, 2, 3, 4, 5])
+    assert made["chosen"] == found.chosen
+    assert made["cells"]["count"] == len(made["cells"]["index"]) == 100
+    assert made["cells"]["threshold"][99] == 0.9
+    ndcg = made["metrics"]["ranking/ndcg_at_10"]
+    assert ndcg["mean"] == found.grid.metrics["ranking/ndcg_at_10"].summaries.mean.tolist()
+    assert (ndcg["n"], ndcg["common"]) == (8, None)
+    assert None in made["metrics"]["metadata/completeness"]["mean"]
+    assert made["configurations"][1]["name"] == "hybrid weighted"
+    assert found.abstaining is not None
+    assert made["abstention"]["known"]["statement"] == found.abstaining.known.statement
+
+
+def test_of_very_many_cells_the_best_are_in_the_document(found: GridResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evals.report.grid_document.MOST_CELLS", 7)
+    made = grid_document(found)
+    assert made["cells"]["count"] == 100
+    assert made["cells"]["index"] == sorted(found.ranking.order[:7])
+    assert made["ranking"]["order"] == list(found.ranking.order[:7])
+    assert len(made["metrics"]["ranking/ndcg_at_10"]["mean"]) == 7
+
+
+def test_the_terminal_shows_the_best_cells(found: GridResult) -> None:
+    shown = render_grid(found, width=160, color=False)
+    assert "Grid of 100 cells  2 × retrieved, 5 × top_k, 10 × threshold · 11 queries" in shown
+    assert "by ranking/ndcg_at_10, on 8 queries" in shown
+    rows = [line.split() for line in shown.splitlines() if line.strip()[:2].strip().isdigit()]
+    assert len(rows) == 10
+    best = found.grid.cell(found.ranking.order[0])
+    assert str(best.top_k) in rows[0]
+    assert "When to return nothing" in shown
+    assert describe(found.grid, 0) == "semantic, top_k 1, threshold 0"
+
+
+def test_a_weighted_objective_has_a_column_of_its_own(bench: Bench, world: Experiment) -> None:
+    weights = {"ranking/recall_at_5": 0.5, "scope/false_answer": -1.0}
+    made = bench.grid(experiment(world, objective={"metrics": weights, "constraints": {"scope/abstention": ">= 0.3"}}))
+    shown = render_grid(made, width=160, color=False)
+    assert "by 0.5 × ranking/recall_at_5 + -1 × scope/false_answer, on 8 queries, 3 queries, where" in shown
+    assert "objective" in shown

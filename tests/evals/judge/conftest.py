@@ -1,0 +1,30 @@
+from collections.abc import Iterator
+
+import pytest
+
+from evals.judge import faults
+from tests.support.chat_server import ChatServer, CohereChatServer
+from tests.support.one_question import ORACLE
+from tests.support.openai_server import OpenAIChatServer
+
+
+@pytest.fixture(scope="module", params=[CohereChatServer, OpenAIChatServer], ids=["cohere", "openai"])
+def started(request: pytest.FixtureRequest) -> Iterator[ChatServer]:
+    kind: type[ChatServer] = request.param
+    with kind(ORACLE) as running:
+        yield running
+
+
+@pytest.fixture
+def server(started: ChatServer) -> ChatServer:
+    """A server of either protocol that has not been asked anything."""
+    started.requests.clear()
+    started.latency, started.json_mode, started.peak, started.capacity = 0.0, True, 0, None
+    return started
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attempts follow one another at once, unless a server asks to wait."""
+    for name in ("BASE_S", "CAP_S", "LONGEST_S"):
+        monkeypatch.setattr(faults, name, 0.0)

@@ -1,0 +1,70 @@
+"""The string metrics against ragas' own formulas; `test_ragas_metrics` holds them against its classes."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rapidfuzz.distance import Levenshtein
+
+from evals.metrics.similarity import METRICS, likeness, precision, recall
+from evals.records import Score
+from tests.support.observed import make_case, make_chunk, make_context, observe, results
+
+TEXT = st.text(alphabet="abc ", max_size=12)
+PRECISION, RECALL = METRICS
+
+
+def by_ragas_formula(relevant: list[str], returned: list[str]) -> tuple[float, float]:
+    """Precision and recall with every pair compared by itself, as ragas does."""
+    similarity = [[1 - Levenshtein.normalized_distance(a, b) for a in relevant] for b in returned]
+    verdicts = [1 if max(row) >= 0.5 else 0 for row in similarity]
+    useful = [sum(verdicts[: place + 1]) / (place + 1) * verdict for place, verdict in enumerate(verdicts)]
+    covered = [1 if max(column) > 0.5 else 0 for column in zip(*similarity, strict=True)]
+    return sum(useful) / (sum(verdicts) + 1e-10), sum(covered) / len(covered)
+
+
+@given(relevant=st.lists(TEXT, min_size=1, max_size=5), returned=st.lists(TEXT, min_size=1, max_size=6))
+def test_any_texts_score_as_by_the_formula(relevant: list[str], returned: list[str]) -> None:
+    known = likeness(tuple(relevant), tuple(dict.fromkeys(returned)))
+    assert (precision(returned, known), recall(returned, known)) == by_ragas_formula(relevant, returned)
+
+
+def test_exactly_half_alike_counts_for_precision_and_not_for_recall() -> None:
+    known = likeness(("abcd",), ("abxx", "abcx", "axxx"))
+    assert known.near == {"abxx": 1, "abcx": 1, "axxx": 0}
+    assert known.covers == {"abxx": 0, "abcx": 1, "axxx": 0}
+
+
+def test_more_relevant_texts_than_a_machine_word_has_bits() -> None:
+    relevant = tuple(f"{number:03d}" * 4 for number in range(80))
+    assert recall(relevant[10:50], likeness(relevant, relevant)) >= 0.5
+    assert recall(relevant, likeness(relevant, relevant)) == 1.0
+
+
+def test_many_selections_of_a_query_score_as_each_alone() -> None:
+    rng = random.Random(3)
+    texts = {f"c{n}": "".join(rng.choices("abcd ", k=12)) for n in range(12)}
+    case = make_case("one")
+    found = [
+        observe(
+            results(*(make_chunk(i, texts[i]) for i in rng.sample(sorted(texts), k))), {"c0": 1, "c1": 1}, case=case
+        )
+        for k in (0, 1, 2, 5, 5, 12)
+    ]
+    context = make_context(texts=texts)
+    for metric in METRICS:
+        together: list[Score] = list(metric.score(found, context))
+        assert together == [metric.score([one], context)[0] for one in found]
+        assert together[0] == 0.0
+
+
+def test_texts_of_one_query_do_not_speak_for_another() -> None:
+    a, b = make_chunk("a", "abcdef"), make_chunk("b", "uvwxyz")
+    observations = [
+        observe(results(a), {"a": 1}, case=make_case("one")),
+        observe(results(a), {"b": 1}, case=make_case("two")),
+    ]
+    texts = {"a": a.text, "b": b.text}
+    assert list(RECALL.score(observations, make_context(texts=texts))) == [1.0, 0.0]
+    assert list(PRECISION.score(observations, make_context(texts=texts))) == pytest.approx([1.0, 0.0], abs=1e-9)

@@ -1,0 +1,60 @@
+from dataclasses import replace
+from io import StringIO
+
+from rich.console import Console
+
+from evals.judge.records import ChunkVerdict
+from evals.records import Failure, RunResult, Unscored
+from evals.report.worst import print_worst, worst
+from tests.support.judged import judging
+from tests.support.results import hit, observation, report_of, result, verdict
+
+
+def shown(made: RunResult) -> str:
+    out = StringIO()
+    print_worst(Console(file=out, width=100), made)
+    return out.getvalue()
+
+
+def test_the_five_worst_are_failures_first_then_least_relevant_then_most_confident_then_by_id() -> None:
+    plan = [
+        ("fine", "SUCCESS", 1.0, 0.5),
+        ("partial", "PARTIAL_SUCCESS", 0.0, 0.9),
+        ("half", "FAILURE", 0.5, 0.9),
+        ("shy", "FAILURE", 0.0, 0.4),
+        ("b", "FAILURE", 0.0, 0.7),
+        ("a", "FAILURE", 0.0, 0.7),
+        ("sure", "FAILURE", 0.0, 0.8),
+        ("last", "PARTIAL_SUCCESS", 0.5, 0.9),
+    ]
+    made = result(
+        observed=replace(
+            result().observed, observations=tuple(observation(n, [hit(1, s, "x")], 1) for n, _, _, s in plan)
+        ),
+        validation=report_of([verdict(n, o, "why", relevance=r) for n, o, r, _ in plan]),  # type: ignore[arg-type]
+    )
+    assert [o.case.id for o, _ in worst(made)] == ["sure", "a", "b", "shy", "half"]
+
+
+def test_what_the_judge_found_useless_stands_below_with_its_reason() -> None:
+    hits = [hit(1, 0.9, "a"), hit(2, 0.8, "b"), hit(3, 0.7, "c")]
+    made = result(
+        observed=replace(result().observed, observations=(observation("q", hits, 3, {"a": 1}),)),
+        validation=report_of([verdict("q", "FAILURE", "why")]),
+        judging=judging(
+            verdicts={
+                ("q", "a"): ChunkVerdict(verdict=1, reason="It says all."),
+                ("q", "b"): ChunkVerdict(verdict=0, reason="It is about [soup]."),
+                ("q", "c"): Failure(type="Timeout", message="no answer in time"),
+            }
+        ),
+    )
+    lines = [one.strip() for one in shown(made).split("\n")]
+    assert "It says all." not in shown(made)
+    assert lines[lines.index("2. 0.800   b.md:2-3  Heading of b") + 1] == "judged useless: It is about [soup]."
+    assert lines[lines.index("3. 0.700   c.md:3-4  Heading of c") + 1] == "not judged: Timeout: no answer in time"
+
+
+def test_what_was_not_asked_is_passed_over() -> None:
+    made = result(judging=judging(verdicts={("wrong", "b"): Unscored(reason="the budget is spent")}))
+    assert "judged" not in shown(made) and "judged" not in shown(result())

@@ -1,0 +1,24 @@
+"""The report of the default run follows the published schema, which names every field of it."""
+
+import json
+from importlib.resources import files
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from evals.report.reading import parse
+from tests.support.child import Finished
+from tests.support.json_schema import closed
+
+pytestmark = pytest.mark.integration
+
+
+def test_the_default_report_follows_the_published_schema(finished: Finished) -> None:
+    schema = json.loads(files("evals.report").joinpath("schema.json").read_text(encoding="utf-8"))
+    Draft202012Validator(schema).validate(finished.report)
+    Draft202012Validator(closed(schema)).validate(finished.report)
+
+
+def test_nothing_is_lost_on_reading_it(finished: Finished) -> None:
+    text = finished.report_file.read_text(encoding="utf-8")
+    assert parse(text, "report").model_dump(mode="json", exclude_unset=True) == finished.report

@@ -1,0 +1,266 @@
+"""Retrievers as users bring them, named as `tests.support.foreign:name`, over the pages of the experiment."""
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_qdrant import QdrantVectorStore, RetrievalMode, SparseEmbeddings, SparseVector
+from qdrant_client import models
+
+from retrievers.config import RetrieverConfig
+from retrievers.indexing.chunking import chunk_page
+from retrievers.indexing.markdown import parse_page
+from retrievers.payload import to_metadata
+from retrievers.records import Chunk
+from retrievers.tokens import count_tokens
+from tests.support.embeddings import WORDS, Counting
+from tests.support.experiment import PAGES
+
+HERE = __name__
+
+
+def chunks() -> list[Chunk]:
+    """The five chunks that indexing makes of the experiment's pages."""
+    return [c for file, text in PAGES.items() for c in chunk_page(parse_page(text, file), 256, count_tokens)]
+
+
+def documents(*fields: str) -> list[Document]:
+    """The chunks as documents with these fields alone, by default address and headings; no ids."""
+    kept = fields or ("source_url", "section_path", "heading")
+    return [
+        Document(page_content=c.text, metadata={k: v for k, v in to_metadata(c).items() if k in kept}) for c in chunks()
+    ]
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
+
+
+class Overlap(BaseRetriever):
+    """Documents that share words with the query, those with more of them first."""
+
+    docs: list[Document]
+    k: int = 4
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        shared = [len(words(d.page_content) & words(query)) for d in self.docs]
+        order = sorted(range(len(self.docs)), key=lambda place: -shared[place])
+        return [self.docs[place] for place in order if shared[place]][: self.k]
+
+
+class OnlyAsync(Overlap):
+    """`Overlap` for whom can wait."""
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        raise NotImplementedError("asynchronous alone")
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        return Overlap._get_relevant_documents(self, query, run_manager=run_manager.get_sync())
+
+
+class Calling(BaseRetriever):
+    """Returns whatever a function makes of a query."""
+
+    call: Callable[[str], Any]
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> Any:
+        return self.call(query)
+
+
+def plain() -> BaseRetriever:
+    return Overlap(docs=documents())
+
+
+def with_ids() -> BaseRetriever:
+    return Overlap(docs=documents("chunk_id", "source_url", "section_path", "heading"))
+
+
+def asynchronous() -> BaseRetriever:
+    return OnlyAsync(docs=documents())
+
+
+def without_pages() -> BaseRetriever:
+    return Overlap(docs=documents("title"))
+
+
+def under_other_keys() -> BaseRetriever:
+    """Addresses under `source`, as LangChain's loaders write them, within `info`."""
+    docs = [
+        Document(page_content=d.page_content, metadata={"info": {"source": d.metadata["source_url"]}})
+        for d in documents()
+    ]
+    return Overlap(docs=docs)
+
+
+def repeating() -> BaseRetriever:
+    """Every document twice."""
+    return Overlap(docs=[d for d in documents() for _ in range(2)], k=6)
+
+
+def elsewhere() -> BaseRetriever:
+    """Documents that no collection of the experiment holds."""
+    return Calling(call=lambda query: [Document(page_content="an orbit is a closed path", metadata={"n": 1})])
+
+
+def turning() -> BaseRetriever:
+    """The documents in another order at every call."""
+    docs = documents()
+
+    def turn(query: str) -> list[Document]:
+        docs.append(docs.pop(0))
+        return list(docs)
+
+    return Calling(call=turn)
+
+
+def strings() -> BaseRetriever:
+    return Calling(call=lambda query: ["a string", "another"])
+
+
+def one_string() -> BaseRetriever:
+    return Calling(call=lambda query: "a string")
+
+
+def none() -> BaseRetriever:
+    return Calling(call=lambda query: None)
+
+
+def textless() -> BaseRetriever:
+    return Calling(call=lambda query: [*documents(), Document(page_content=" \n", metadata={"page": 3})])
+
+
+def raises_in_the_middle() -> BaseRetriever:
+    inner = Overlap(docs=documents())
+
+    def call(query: str) -> list[Document]:
+        if "channel" in query:
+            raise ConnectionError("the index went away")
+        return inner.invoke(query)
+
+    return Calling(call=call)
+
+
+def leaves_in_the_middle() -> BaseRetriever:
+    def leave(query: str) -> list[Document]:
+        sys.exit(0)
+
+    return Calling(call=leave)
+
+
+def fail() -> BaseRetriever:
+    raise RuntimeError("no index at\n/nowhere")
+
+
+def leave() -> BaseRetriever:
+    sys.exit(0)
+
+
+def nothing() -> None:
+    return None
+
+
+def a_class() -> type[Overlap]:
+    return Overlap
+
+
+async def late() -> BaseRetriever:
+    return plain()
+
+
+def memory_store() -> InMemoryVectorStore:
+    return InMemoryVectorStore(Counting())
+
+
+not_a_factory = 42
+
+
+class Terms(SparseEmbeddings):
+    """How often each of eight words occurs."""
+
+    def embed_documents(self, texts: list[str]) -> list[SparseVector]:
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> SparseVector:
+        counts = {place: text.lower().count(word) for place, word in enumerate(WORDS)}
+        found = {place: count for place, count in counts.items() if count}
+        return SparseVector(indices=list(found), values=[float(count) for count in found.values()])
+
+
+def vector_store(
+    docs: Sequence[Document] | None = None,
+    *,
+    mode: RetrievalMode = RetrievalMode.DENSE,
+    distance: models.Distance = models.Distance.COSINE,
+    kind: type[QdrantVectorStore] = QdrantVectorStore,
+    embedding: Embeddings | None = None,
+    **options: Any,
+) -> QdrantVectorStore:
+    """A store in memory over the documents, made by langchain-qdrant itself."""
+    docs = documents() if docs is None else docs
+    return kind.from_documents(
+        list(docs),
+        None if mode == RetrievalMode.SPARSE else embedding or Counting(),  # type: ignore[arg-type]
+        location=":memory:",
+        collection_name="robots",
+        retrieval_mode=mode,
+        distance=distance,
+        sparse_embedding=None if mode == RetrievalMode.DENSE else Terms(),
+        **options,
+    )
+
+
+class Reversed(QdrantVectorStore):
+    """A store that searches in a way of its own."""
+
+    def similarity_search_with_score(  # type: ignore[override]
+        self, query: str, k: int = 4, **options: Any
+    ) -> list[tuple[Document, float]]:
+        return [(d, 1 - s) for d, s in super().similarity_search_with_score(query, k, **options)][::-1]
+
+
+def dense() -> QdrantVectorStore:
+    return vector_store()
+
+
+def sparse() -> QdrantVectorStore:
+    return vector_store(mode=RetrievalMode.SPARSE)
+
+
+def hybrid() -> QdrantVectorStore:
+    return vector_store(mode=RetrievalMode.HYBRID)
+
+
+def euclid() -> QdrantVectorStore:
+    return vector_store(distance=models.Distance.EUCLID)
+
+
+def own_way() -> QdrantVectorStore:
+    return vector_store(kind=Reversed)
+
+
+def other_keys() -> QdrantVectorStore:
+    return vector_store(content_payload_key="body", metadata_payload_key="about")
+
+
+def as_retriever() -> BaseRetriever:
+    return dense().as_retriever(search_kwargs={"k": 3})
+
+
+def without_collection() -> QdrantVectorStore:
+    """A store whose collection was removed behind its back."""
+    made = dense()
+    made.client.delete_collection("robots")
+    return made
+
+
+def settings(name: str, **values: Any) -> RetrieverConfig:
+    """Settings for one of these factories."""
+    return RetrieverConfig.model_validate({"python": f"{HERE}:{name}", **values})

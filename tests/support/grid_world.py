@@ -1,0 +1,101 @@
+"""A collection small enough for many runs and rich enough to tell them apart: ties, equal texts, all kinds of query."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from evals.config import ExperimentConfig
+from evals.dataset.load import GoldenSet, load_golden
+from evals.grid.axes import plan
+from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
+from evals.judge.judge import Judge
+from evals.pipeline import Grounds, evaluate, ground
+from evals.prepare import index_if_stale
+from evals.records import RunResult
+from retrievers.config import RetrieverConfig
+from retrievers.opening import open_retriever
+from retrievers.protocol import Retriever
+from tests.support.experiment import Experiment, evidence, make_experiment, silent
+
+WORDS = (
+    "arm base joint link motor gear torque sensor camera depth wheel track leg gait plan path map pose frame topic "
+    "service action node message clock cable battery charge brake gripper finger"
+).split()
+SAME = "See the glossary for the words that are used here, and the index for where they are explained."
+PAGES, SECTIONS = 6, 4
+
+
+def make_world(folder: Path) -> Experiment:
+    """Six pages of four sections and one that all share word for word; eleven golden queries, three out of scope."""
+    rng = random.Random(7)
+    texts = {
+        (page, section): " ".join(rng.choices(WORDS, k=14)) + "."
+        for page in range(PAGES)
+        for section in range(SECTIONS)
+    }
+    made = make_experiment(folder)
+    made.write_pages({f"p{page}.md": _page(page, texts) for page in range(PAGES)})
+    made.write_golden([*_inside(texts, rng), *_outside()])
+    return made
+
+
+def _page(page: int, texts: Mapping[tuple[int, int], str]) -> str:
+    sections = [f"## Section {section}\n\n{texts[page, section]}\n" for section in range(SECTIONS)]
+    return f"---\ntitle: Page {page}\n---\n\n# Page {page}\n\n" + "\n".join(sections) + f"\n## See also\n\n{SAME}\n"
+
+
+def _inside(texts: Mapping[tuple[int, int], str], rng: random.Random) -> Iterator[dict[str, Any]]:
+    for number in range(8):
+        places = rng.sample(sorted(texts), k=1 + number % 4)
+        words = " ".join(rng.sample(texts[places[0]].rstrip(".").split(), k=4))
+        yield {
+            "id": f"in{number}",
+            "query": f"{words} glossary" if number == 3 else words,
+            "evidence": [
+                evidence(f"p{page}", texts[page, section], grade=1 + at % 2)
+                for at, (page, section) in enumerate(places)
+            ],
+            "reference_answer": f"It is said that {texts[places[0]]}",
+            "expected_topics": words.split()[:2],
+            "source_url_pattern": f"p{places[0][0]}$",
+        }
+
+
+def _outside() -> Iterator[dict[str, Any]]:
+    for name, query in (
+        ("soup", "onion soup"),
+        ("france", "capital of France"),
+        ("close", "glossary of joint and motor"),
+    ):
+        yield {"id": name, "query": query, "in_scope": False}
+
+
+class Bench:
+    """Grids and single runs over one indexed world."""
+
+    def __init__(self, config: ExperimentConfig, env: Mapping[str, str]) -> None:
+        index_if_stale(config, env, silent)
+        self.env = env
+        self.golden: GoldenSet = load_golden(config.dataset)
+
+    def grid(self, config: ExperimentConfig, judge: Judge | None = None) -> GridResult:
+        """The sweep of an experiment."""
+        planned = plan(config.retriever, config.sweep)
+        with self.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):
+            found = retrieve(config, planned, self.golden, grounds, retrievers, silent)
+            return evaluate_grid(config, planned, found, grounds, None, {}, judge)
+
+    def run(self, config: ExperimentConfig, settings: RetrieverConfig, judge: Judge | None = None) -> RunResult:
+        """A single run of the same experiment with these settings of the retriever."""
+        alone = config.model_copy(update={"retriever": settings, "sweep": type(config.sweep).model_validate({})})
+        with self.opened([settings]) as (retrievers, grounds):
+            return evaluate(alone, self.golden, grounds, retrievers[0], None, {}, silent, judge)
+
+    @contextmanager
+    def opened(self, settings: Sequence[RetrieverConfig]) -> Iterator[tuple[list[Retriever], Grounds]]:
+        """A retriever for each of the settings, and what is relevant."""
+        with ExitStack() as stack:
+            retrievers = [stack.enter_context(open_retriever(one, env=self.env)) for one in settings]
+            yield retrievers, ground(self.golden, retrievers[0])

@@ -1,0 +1,88 @@
+"""The small experiment with reference answers and a judge behind a server that knows its golden labels."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evals.config import ExperimentConfig
+from evals.dataset.load import load_golden
+from evals.dataset.schema import Case
+from evals.prepare import index_if_stale
+from retrievers.records import Chunk
+from retrievers.retriever import QdrantRetriever
+from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
+from tests.support.experiment import CASES, FORWARD, SETTINGS, TOPIC, Experiment, make_experiment, settings, silent
+from tests.support.golden_labels import golden_labels, sentences
+from tests.support.judging import Oracle
+from tests.support.openai_server import OpenAIChatServer
+
+REFERENCES = {
+    "forward": f"{FORWARD} It asks for no forces.",
+    "inverse": "Inverse kinematics searches them.",
+    "channel": f"{TOPIC} Reliable publishers resend.",
+    "unfound": "Zebras have stripes.",
+}
+JUDGED_METRICS = ("ragas/llm_*", "judge/*", "cost/*", "ranking/hit_rate_at_5")
+ENTITIES = ("Kinematics", "kinematics", "publisher")
+
+
+def make_judged(folder: Path) -> Experiment:
+    """Pages, golden queries with reference answers, settings that name no judge; and the collection."""
+    made = make_experiment(folder)
+    made.write_golden([{**case, "reference_answer": REFERENCES.get(str(case["id"]))} for case in CASES])
+    made.write_config({**SETTINGS, "metrics": [*JUDGED_METRICS]})
+    index_if_stale(settings(made), {}, silent)
+    return made
+
+
+def known_of(
+    config: ExperimentConfig, env: Mapping[str, str] | None = None
+) -> tuple[Sequence[Case], Sequence[Chunk], Oracle]:
+    """Golden cases, the chunks of the collection, and who knows what is true of them."""
+    cases = load_golden(config.dataset).cases
+    with QdrantRetriever.open(config.retriever, env=env or {}) as retriever:
+        chunks = retriever.chunks()
+    return cases, chunks, Oracle(golden_labels(cases, chunks), entities=ENTITIES)
+
+
+def judge_flags(server: ChatServer, folder: Path) -> list[str]:
+    """The flags that name the judge behind a server, with a verdict store in a folder."""
+    provider, url = "cohere", server.url
+    if isinstance(server, OpenAIChatServer):
+        provider, url = "openai", server.base_url
+    assert isinstance(server, CohereChatServer | OpenAIChatServer)
+    store = str(folder / "verdicts.sqlite")
+    return ["--judge.model", f"{provider}:{MODEL}", "--judge.base-url", url, "--judge.cache-path", store]
+
+
+def calls_of(queries: Sequence[Mapping[str, Any]]) -> int:
+    """The distinct questions about the rows of a report: a chunk each, recall, two ratings, the entities of two texts.
+
+    Nothing is asked about a query that is out of scope or found nothing.
+    """
+    asked = [row for row in queries if row["in_scope"] and row["retrieved"]]
+    chunks = sum(len(row["retrieved"]) for row in asked)
+    entities = len({row["reference_answer"] for row in asked}) + len(asked)
+    return chunks + 3 * len(asked) + entities
+
+
+def labelled_precision(row: Mapping[str, Any]) -> float:
+    """What ragas' formula makes of a row's golden labels."""
+    useful = [int(hit["grade"] > 0) for hit in row["retrieved"]]
+    total = sum(sum(useful[: place + 1]) / (place + 1) * one for place, one in enumerate(useful))
+    return total / (sum(useful) + 1e-10)
+
+
+def labelled_recall(row: Mapping[str, Any], oracle: Oracle, texts: Mapping[str, str]) -> float:
+    """The share of the reference's sentences that some returned chunk supports."""
+    claims = sentences(row["reference_answer"])
+    returned = [texts[hit["chunk_id"]] for hit in row["retrieved"]]
+    supports = oracle.labels[row["query"]].claims
+    return sum(any(text in "\n".join(returned) for text in supports[one]) for one in claims) / len(claims)
+
+
+def load(file: Path) -> dict[str, Any]:
+    """A report."""
+    loaded: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return loaded

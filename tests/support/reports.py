@@ -1,0 +1,136 @@
+"""Reports put together by hand, of as many queries and metrics as a test needs."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evals.comparison.records import Pairing, Run
+from evals.report.reading import parse
+from evals.report.schema import Report
+
+NDCG = "ranking/ndcg_at_10"
+HIT = "ranking/hit_rate_at_5"
+TOKENS = "cost/context_tokens"
+FALSE_ANSWER = "scope/false_answer"
+P95 = "latency/total_p95_ms"
+Score = float | str | None
+"""A number, `failed` or `unscored`; None where the metric is not over the query."""
+
+
+def hit(rank: int, score: float, source: str, grade: int = 0) -> dict[str, Any]:
+    return {
+        "rank": rank, "score": score, "chunk_id": source, "source": source, "breadcrumb": "m › h", "grade": grade,
+        "preview": "text",
+    }  # fmt: skip
+
+
+def row(name: str, scores: Mapping[str, Score], **changes: Any) -> dict[str, Any]:
+    """A query's entry; it succeeds when its scores hold nothing but ones."""
+    made = {
+        "id": name,
+        "query": f"query {name}",
+        "fingerprint": f"case {name}",
+        "in_scope": True,
+        "query_type": None,
+        "tags": [],
+        "reference_answer": None,
+        "relevant": {"a.md:1-2": 1},
+        "top_score": 0.5,
+        "retrieved": [hit(1, 0.5, "a.md:1-2", 1)],
+        "best_below_threshold": [],
+        "scores": {metric: _score(value) for metric, value in scores.items() if value is not None},
+        "outcome": "SUCCESS" if all(value == 1 for value in scores.values()) else "FAILURE",
+        "reasons": [],
+        "metadata_accuracy": None,
+        "content_relevance": 1.0,
+        "accuracy_score": 1.0,
+        "time_ms": 1.5,
+    }
+    return made | changes
+
+
+def metric(value: float | None, **changes: Any) -> dict[str, Any]:
+    return {
+        "value": value, "ci_low": None, "ci_high": None, "n": 1, "n_unscored": 0, "n_failed": 0, "bound_low": None,
+        "bound_high": None, "note": "" if value is not None else "nothing to say",
+    } | changes  # fmt: skip
+
+
+def facts(**changes: Any) -> dict[str, Any]:
+    return {
+        "started_at": "2026-01-02T03:04:05+00:00", "duration_s": 1.5, "dataset": "golden.jsonl",
+        "dataset_fingerprint": "beef", "cases": 2, "in_scope": 2, "out_of_scope": 0,
+        "collection": {"name": "robots", "points": 578, "fingerprint": "c0ffee"}, "embedding": "wordllama:l2",
+        "versions": {"python": "3.11", "ragas": "0.4.3"}, "commit": "abc", "seed": 0,
+    } | changes  # fmt: skip
+
+
+def judge(**changes: Any) -> dict[str, Any]:
+    """The judge among the facts."""
+    return {
+        "provider": "cohere", "model": "x", "parameters": {"temperature": 0.0}, "ragas": "0.4.3", "fingerprint": "1",
+    } | changes  # fmt: skip
+
+
+def document(
+    scores: Mapping[str, Sequence[Score]],
+    whole: Mapping[str, float | None] | None = None,
+    rows: Sequence[dict[str, Any]] | None = None,
+    **changes: Any,
+) -> dict[str, Any]:
+    """A report of queries q0, q1, … with those scores, and of those statistics of the whole run.
+
+    Args:
+        scores: Metric to one score a query.
+        whole: Metric to value, for metrics that score no query.
+        rows: The queries, in place of those made from the scores.
+        changes: Facts that differ; `config` and `name`.
+    """
+    count = max((len(values) for values in scores.values()), default=0)
+    made = [row(f"q{n}", {name: values[n] for name, values in scores.items()}) for n in range(count)]
+    queries = list(rows) if rows is not None else made
+    top = {key: changes.pop(key) for key in ("config", "name", "criteria") if key in changes}
+    values = {name: metric(_mean(column)) for name, column in scores.items()}
+    values |= {name: metric(value) for name, value in (whole or {}).items()}
+    passed = sum(query["outcome"] == "SUCCESS" for query in queries)
+    return {
+        "schema_version": 1,
+        "name": "by hand",
+        "passed": True,
+        "facts": facts(**{"cases": len(queries), "in_scope": len(queries)} | changes),
+        "config": {"retriever": {"mode": "semantic", "top_k": 3}},
+        "metrics": values | {"queries/pass_rate": metric(passed / len(queries) if queries else None)},
+        "criteria": [],
+        "validation": {
+            "total": len(queries), "passed": passed, "failed": len(queries) - passed,
+            "pass_rate": passed / len(queries) if queries else 0.0, "average_latency_ms": None, "p95_latency_ms": None,
+        },
+        "notes": [],
+        "queries": queries,
+    } | top  # fmt: skip
+
+
+def report(*arguments: Any, **changes: Any) -> Report:
+    """The same, read."""
+    return parse(json.dumps(document(*arguments, **changes)), "by hand")
+
+
+def run(made: Report, reference: str = "a.json") -> Run:
+    text = made.model_dump_json() + reference
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return Run(reference=reference, origin=reference, name=made.name, report=made, digest=digest)
+
+
+def paired(baseline: Report, other: Report) -> Pairing:
+    """All queries of both, taken to be the same."""
+    return Pairing(rows=tuple(zip(baseline.queries, other.queries, strict=True)))
+
+
+def _score(value: Score) -> Any:
+    return {value: "because"} if isinstance(value, str) else value
+
+
+def _mean(values: Sequence[Score]) -> float | None:
+    numbers = [value for value in values if isinstance(value, float | int)]
+    return sum(numbers) / len(numbers) if numbers else None
