@@ -8,6 +8,7 @@ Bounds: nDCG@10 of 0.33 semantic, 0.38 keyword, 0.39 hybrid weighted; 3 ms for o
 """
 
 import argparse
+import os
 import re
 import statistics
 import sys
@@ -124,17 +125,25 @@ def quality(config: Any, settings: Mapping[str, str], cases: Sequence[Any]) -> M
 
 
 def cost(config: Any, queries: Sequence[str], rounds: int) -> None:
-    """Median of one hybrid search, from the text to the session."""
+    """What one hybrid search costs, from the text to the session: of all calls, and of each query's least."""
+    import numpy as np
+
     times = []
     with opened(config, CONTENDERS["hybrid weighted"]) as retriever:
-        for turn in range(rounds + 1):
+        for _ in range(rounds + 1):
+            row = []
             for query in queries:
                 start = time.perf_counter()
                 retriever.search(query, use_cache=False)
-                if turn:  # the first round warms up
-                    times.append((time.perf_counter() - start) * 1000)
-    median = statistics.median(times)
-    print(f"\none hybrid query, embedding included: p50 {median:.2f} ms: {median / ALLOWED_MS:.2f} of 3 ms allowed")
+                row.append((time.perf_counter() - start) * 1000)
+            times.append(row)
+    p50, p95 = np.percentile(times[1:], [50, 95])  # the first round warms up
+    least = np.median(np.min(times[1:], axis=0))
+    print(
+        f"\none hybrid query, embedding included: p50 {p50:.2f} ms, p95 {p95:.2f} ms (p50 of each query's least "
+        f"{least:.2f}): {p50 / ALLOWED_MS:.2f} ({least / ALLOWED_MS:.2f}) of {ALLOWED_MS:g} ms allowed, "
+        f"at a load of {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    )
 
 
 def opened(config: Any, settings: Mapping[str, Any]) -> Any:

@@ -83,6 +83,7 @@ class TrackingConfig(Settings):
     log_cells: Literal["chosen", "all", "none"] = Field(
         "chosen", description="cells of a grid that get a run of their own: chosen, all or none"
     )
+    traces: int = Field(0, ge=0, le=10_000, description="so many of the worst queries are logged as traces")
     run_name: str | None = Field(None, description="name of the run; the experiment's and the time when left out")
 
     @field_serializer("uri")

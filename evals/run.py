@@ -64,6 +64,7 @@ class Outcome:
 
     report: Path | None = None
     junit: Path | None = None
+    html: Path | None = None
     incomplete: str = ""
     grid: "GridResult | None" = None
 
@@ -90,6 +91,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--junit", type=user_path, metavar="FILE", help="where to write criteria and queries as JUnit XML"
     )
+    made.add_argument("--html", type=user_path, metavar="FILE", help="where to write the report as one HTML page")
     made.add_argument(
         "--export", type=user_path, metavar="FILE", help="write the retriever's settings for an application"
     )
@@ -154,12 +156,12 @@ def _run(
     golden = load_golden(config.dataset)
     unseen = load_held_out(config) if planned else None
     name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    outcome = Outcome(report=namespace.output, junit=namespace.junit)
+    outcome = Outcome(report=namespace.output, junit=namespace.junit, html=namespace.html)
     if config.tracking.enabled:
         if not config.tracking.uri:
             tracking.check_folder(tracking.FOLDER)
         outcome.report = outcome.report or _report_file(tracking.FOLDER / "reports", name)
-    for file in (outcome.report, outcome.junit, namespace.export):
+    for file in (outcome.report, outcome.junit, outcome.html, namespace.export):
         check_writable(file)
     with progress_bar(shown=not namespace.quiet) as progress, _judge(config, env, progress) as judge:
         with _opened(config, planned, env, progress) as (retrievers, sources):
@@ -332,6 +334,8 @@ def _save(result: "RunResult", golden: "GoldenSet", tracker: "Tracker | None", o
     from evals.report.figures import draw
     from evals.report.grid_document import grid_document
     from evals.report.junit import junit
+    from evals.report.page import render_page
+    from evals.report.traces import traces
 
     whole = document(result) | ({"grid": grid_document(outcome.grid)} if outcome.grid else {})
     text = json.dumps(whole, indent=None if outcome.grid else 2, ensure_ascii=False, allow_nan=False)
@@ -339,12 +343,20 @@ def _save(result: "RunResult", golden: "GoldenSet", tracker: "Tracker | None", o
         write(outcome.report, text)
     if outcome.junit:
         write(outcome.junit, junit(result, _too_many_failures(result)))
+    if not (outcome.html or tracker):
+        return
+    pictures = draw(result, outcome.grid)
+    page = render_page(result, pictures, outcome.grid)
+    if outcome.html:
+        write(outcome.html, page)
     if tracker:
         settings = yaml.safe_dump(dict(result.config), sort_keys=False)
-        tracker.log(result, golden, {"report.json": text, "experiment.yaml": settings}, draw(result))
+        files = {"report.json": text, "report.html": page, "experiment.yaml": settings}
+        tracker.log(result, golden, files, {name: picture.figure for name, picture in pictures.items()})
         if outcome.grid:
             which = result.config["tracking"]["log_cells"]
             tracker.log_grid(children(outcome.grid, which), table(outcome.grid.grid), along_top_k(outcome.grid))
+        tracker.log_traces(traces(result, result.config["tracking"]["traces"]))
 
 
 def _too_many_failures(result: "RunResult") -> str:
@@ -364,6 +376,8 @@ def _show(result: "RunResult", outcome: Outcome, *, everything: bool) -> None:
     print_out(render(result, width=_width(), color=color, everything=everything).rstrip())
     if outcome.report:
         print_out(f"Report: {outcome.report}")
+    if outcome.html:
+        print_out(f"Page: {outcome.html}")
 
 
 def _list_metrics() -> int:

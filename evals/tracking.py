@@ -1,4 +1,4 @@
-"""Runs to MLflow, which only this file and `tracked_runs` know.
+"""Runs to MLflow, which only this file and `tracked_{cells,runs,traces}` know.
 
 A run is begun before the work, so that a killed one shows as killed.
 """
@@ -20,6 +20,9 @@ from evals.records import RunResult, Summary
 from evals.report.document import rows
 from evals.report.judging import claim_lines, verdict_lines
 from evals.report.terminal import description
+from evals.report.traces import QueryTrace
+from evals.tracked_cells import log_cells
+from evals.tracked_traces import write_traces
 from retrievers.errors import ConfigError, RetrievalError, redacted
 from retrievers.present import score_text
 from retrievers.settings import flatten, tables
@@ -87,7 +90,7 @@ class Tracker:
             TrackingError: MLflow failed; what was written so far stays.
         """
         with _mlflow_errors(self.uri), _quiet():
-            from mlflow.entities import Metric, Param
+            from mlflow.entities import Metric
 
             self.client.log_table(self.run_id, {name: list(values) for name, values in table.items()}, "grid.json")
             now = _milliseconds()
@@ -98,16 +101,16 @@ class Tracker:
             ]
             for start in range(0, len(steps), BATCH):
                 self.client.log_batch(self.run_id, metrics=steps[start : start + BATCH])
-            for child in children:
-                tags = {"mlflow.parentRunId": self.run_id, "mlflow.source.name": "evals.run", "cell": str(child.cell)}
-                tags |= {"role": ", ".join(child.roles)} if child.roles else {}
-                run = self.client.create_run(self.experiment_id, run_name=child.name, tags=tags)
-                self.client.log_batch(
-                    run.info.run_id,
-                    metrics=[Metric(name, value, now, 0) for name, value in child.metrics.items()],
-                    params=[Param(name, str(value)) for name, value in child.parameters.items()],
-                )
-                self.client.set_terminated(run.info.run_id, status="FINISHED")
+            log_cells(self.client, self.experiment_id, self.run_id, children)
+
+    def log_traces(self, traces: Sequence[QueryTrace]) -> None:
+        """Write queries as traces of this run, with their scores as assessments, and read them back.
+
+        Raises:
+            TrackingError: MLflow failed, or does not give back what was written.
+        """
+        with _mlflow_errors(self.uri), _quiet():
+            write_traces(self.client, self.experiment_id, self.run_id, traces)
 
     def end(self, status: str) -> None:
         """End the run as FINISHED, FAILED or KILLED; a tracker that cannot be reached is only logged."""

@@ -12,13 +12,13 @@ from retrievers import results
 from retrievers.cache import EmbeddingCache
 from retrievers.config import RetrieverConfig
 from retrievers.connection import CollectionInfo
-from retrievers.errors import CollectionChangedError, RerankError
+from retrievers.errors import CollectionChangedError
 from retrievers.keyword import Bm25Encoder
 from retrievers.mmr import diversify
 from retrievers.query import EncodedQuery, check_query, embedded, encode
 from retrievers.reading import Chunks, vectors_of
 from retrievers.records import Candidates, RetrievedChunk, StageTimings
-from retrievers.rerank import Reranker, rerank
+from retrievers.rerank import Reranker, check_scale, rerank
 from retrievers.retry import stage
 from retrievers.search import Search
 from retrievers.selection import Cut, Selection, cut, select
@@ -168,8 +168,8 @@ class Pipeline:
         if self.reranker:
             with stage("rerank"):
                 moved = rerank(self.reranker, query, candidates)
-            if self.settings.threshold_on == "final" and any(found.score_scale != "rerank" for found in moved):
-                raise RerankError("the cross-encoder gives no scores, which threshold_on: final would read")
+            if self.settings.threshold_on == "final":
+                check_scale(moved)
             return moved
         if self.settings.rerank == "mmr":
             with stage("rerank"):

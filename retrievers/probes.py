@@ -43,19 +43,25 @@ class Probe:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """Points, by id, whose scores for one vector are wanted; the other attributes are those of a `Probe`."""
+    """Points whose scores for one vector are wanted: id to the id that the store gave; the rest as of a `Probe`."""
 
     query: Any
     using: str | None
-    points: Sequence[str]
+    points: Mapping[str, Any]
     read: Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hits:
-    """Points found, the best first and equal ones in any order; `payloads` holds those that came along."""
+    """Points found, the best first and equal ones in any order.
 
-    points: Sequence[str]
+    Attributes:
+        points: Their ids, each with the id as the store gave it, which it takes back at less cost than the text.
+        scores: One for each of them.
+        payloads: Those that came along.
+    """
+
+    points: Mapping[str, Any]
     scores: Sequence[float]
     payloads: Mapping[str, Mapping[str, Any]]
 
@@ -114,7 +120,8 @@ def ask(client: "QdrantClient", config: RetrieverConfig, probes: Sequence[Probe]
 
 
 def _read(points: Sequence[Any], raw: Floats, probe: Probe) -> Hits:
-    ids = [str(point.id) for point in points]
+    given = [point.id for point in points]
+    ids = dict(zip(map(str, given), given, strict=True))
     payloads = {i: point.payload or {} for i, point in zip(ids, points, strict=True)} if probe.with_payload else {}
     return Hits(points=ids, scores=probe.read(raw).tolist(), payloads=payloads)
 
@@ -174,7 +181,7 @@ def scores_of(client: "QdrantClient", config: RetrieverConfig, wanted: Sequence[
         models.QueryRequest(
             query=wanted[place].query,
             using=wanted[place].using,
-            filter=models.Filter(must=[models.HasIdCondition(has_id=list(map(as_id, wanted[place].points)))]),
+            filter=models.Filter(must=[models.HasIdCondition(has_id=list(wanted[place].points.values()))]),
             params=models.SearchParams(exact=True),  # an index may not find all that are asked for
             limit=len(wanted[place].points),
             with_payload=False,
@@ -183,11 +190,7 @@ def scores_of(client: "QdrantClient", config: RetrieverConfig, wanted: Sequence[
     ]
     found: list[dict[str, float]] = [{} for _ in wanted]
     for place, (points, raw) in zip(asked, _batch(client, config, requests), strict=True):
+        names = {given: name for name, given in wanted[place].points.items()}
         scores = wanted[place].read(raw).tolist()
-        found[place] = dict(zip((str(point.id) for point in points), scores, strict=True))
+        found[place] = {names[point.id]: score for point, score in zip(points, scores, strict=True)}
     return found
-
-
-def as_id(point: str) -> int | str:
-    """The id of a point that was found, as Qdrant takes it."""
-    return int(point) if point.isdecimal() else point

@@ -11,7 +11,6 @@ from retrievers.config import RetrieverConfig
 from retrievers.connection import store_errors
 from retrievers.errors import CollectionChangedError, CollectionStateError
 from retrievers.payload import chunk_id, filter_path, payload_keys, to_chunk
-from retrievers.probes import as_id
 from retrievers.records import Chunk
 
 if TYPE_CHECKING:
@@ -140,6 +139,11 @@ def scroll(
             chunks += [to_chunk(record.id, record.payload, config.metadata) for record in records]
             if offset is None:
                 return sorted(chunks, key=lambda chunk: chunk.chunk_id)
+
+
+def as_id(point: str) -> int | str:
+    """The id of a point that was found, as Qdrant takes it."""
+    return int(point) if point.isdecimal() else point
 
 
 def point_id(value: str) -> Any:

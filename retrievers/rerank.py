@@ -64,6 +64,22 @@ def rerank(reranker: Reranker, query: str, candidates: Sequence[RetrievedChunk])
     return tuple(replace(found, rank=place) for place, found in enumerate(moved, 1))
 
 
+def check_scale(moved: Sequence[RetrievedChunk]) -> None:
+    """Make sure that a threshold between 0 and 1 can be held against the reranker's scores.
+
+    Raises:
+        RerankError: It gives none, or some outside of 0 to 1, as a model does that returns logits.
+    """
+    if any(found.score_scale != "rerank" for found in moved):
+        raise RerankError("the cross-encoder gives no scores, which threshold_on: final would read")
+    outside = [found.known_score for found in moved if not 0 <= found.known_score <= 1]
+    if outside:
+        raise RerankError(
+            f"the cross-encoder's scores are not within 0 and 1 (one is {outside[0]:g}), so threshold_on: final has no "
+            "meaning; use threshold_on: semantic, or a model that returns probabilities"
+        )
+
+
 def _moved(found: RetrievedChunk, score: float | None) -> RetrievedChunk:
     before = replace(found, original_rank=found.rank, original_score=found.score)
     if score is None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Sides = Mapping[str, Scores]
 """What each side found for one query: `semantic`, `keyword`, `expanded`; one without a term to search for is not there.
 """
+Ids = Mapping[str, Any]
+"""Point ids to the ids as the store gave them."""
 NONE: Scores = {}
 
 
@@ -53,25 +55,27 @@ class Search:
             StoreError: The store failed.
         """
         with store_errors(self.config.store, self.config.collection):
-            found = self._sides(queries)
+            found, ids = self._sides(queries)
             if self.config.mode == "semantic":
                 return [
                     Ranking(scale="cosine", scores=one["semantic"], components=one, depth=self.depth) for one in found
                 ]
             sides = self._cut(found)
-            cosines, terms = self._missing(queries, sides)
+            cosines, terms = self._missing(queries, sides, ids)
         join = _fused if self.config.mode == "hybrid" else _by_terms
         return [join(self.config, *each, self.depth) for each in zip(sides, cosines, terms, strict=True)]
 
-    def _sides(self, queries: Sequence[EncodedQuery]) -> list[Sides]:
+    def _sides(self, queries: Sequence[EncodedQuery]) -> tuple[list[Sides], Ids]:
         """What every side of every query finds, with all that ties at its edge."""
         probes = [(place, name, probe) for place, query in enumerate(queries) for name, probe in self._probes(query)]
         found: list[dict[str, Scores]] = [{} for _ in queries]
+        ids: dict[str, Any] = {}
         answers = ask(self.client, self.config, [probe for _, _, probe in probes])
         for (place, name, _), hits in zip(probes, answers, strict=True):
             found[place][name] = dict(zip(hits.points, hits.scores, strict=True))
             self.chunks.keep(hits.payloads)
-        return list(found)
+            ids |= hits.points
+        return list(found), ids
 
     def _probes(self, query: EncodedQuery) -> Iterator[tuple[str, Probe]]:
         config = self.config
@@ -102,32 +106,33 @@ class Search:
         ]
 
     def _missing(
-        self, queries: Sequence[EncodedQuery], found: Sequence[Sides]
+        self, queries: Sequence[EncodedQuery], found: Sequence[Sides], ids: Ids
     ) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
         """The cosines, and for weighted fusion the BM25, of candidates that only another side found."""
         pairs = list(zip(queries, found, strict=True))
-        cosines = [self._cosines(query, sides) for query, sides in pairs]
-        scores = scores_of(self.client, self.config, [*cosines, *(self._terms(query, sides) for query, sides in pairs)])
+        cosines = [self._cosines(query, sides, ids) for query, sides in pairs]
+        terms = [self._terms(query, sides, ids) for query, sides in pairs]
+        scores = scores_of(self.client, self.config, [*cosines, *terms])
         for asked, answer in zip(cosines, scores[: len(pairs)], strict=True):
             if len(answer) < len(asked.points):
                 without_vector(self.client, self.config, [point for point in asked.points if point not in answer])
         return scores[: len(pairs)], scores[len(pairs) :]
 
-    def _cosines(self, query: EncodedQuery, sides: Sides) -> Wanted:
-        points = _beyond(sides, "semantic")
+    def _cosines(self, query: EncodedQuery, sides: Sides, ids: Ids) -> Wanted:
+        points = _beyond(sides, "semantic", ids)
         return Wanted(query=list(query.vector), using=self.config.vector_name or None, points=points, read=cosine)
 
-    def _terms(self, query: EncodedQuery, sides: Sides) -> Wanted:
+    def _terms(self, query: EncodedQuery, sides: Sides, ids: Ids) -> Wanted:
         weighted = self.config.mode == "hybrid" and self.config.used_fusion == "weighted"
-        points = _beyond(sides, "keyword") if weighted and "keyword" in sides else []
+        points = _beyond(sides, "keyword", ids) if weighted and "keyword" in sides else {}
         terms = sparse(query.terms) if query.terms else None
         return Wanted(query=terms, using=self.config.keyword.vector_name, points=points, read=bm25)
 
 
-def _beyond(sides: Sides, name: str) -> list[str]:
+def _beyond(sides: Sides, name: str, ids: Ids) -> Ids:
     """The points that the other sides found and this one did not."""
     known = sides.get(name, NONE)
-    return list(dict.fromkeys(point for side in sides.values() for point in side if point not in known))
+    return {point: ids[point] for side in sides.values() for point in side if point not in known}
 
 
 def _by_terms(config: RetrieverConfig, sides: Sides, cosines: Scores, _: Scores, depth: int) -> Ranking:

@@ -1,6 +1,9 @@
 """What every test gets: an environment without keys, proxies or settings of the machine it runs on."""
 
 import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is there: tests run side by side, threads would wait
+
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -19,7 +19,7 @@ from evals.choice.records import Bools, Floats
 
 LEVEL = 0.95
 LEAST = 2.0
-"""With no difference seen on n queries the bound is about −(1 + c)/n of the span: the rule of three."""
+"""With no difference seen between two cells on n queries the bound is about −(1 + c)/n of the span: rule of three."""
 HOPELESS = 6.0
 """A cell that another is ahead of by so many standard errors is not in the set, whatever its quantile."""
 WORK = 4_000_000_000

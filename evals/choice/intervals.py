@@ -3,7 +3,7 @@
 import numpy as np
 
 from evals import score_intervals, stats
-from evals.choice.records import Floats, ObjectiveScores
+from evals.choice.records import Floats, Integers, ObjectiveScores
 from evals.metrics.base import Kind
 from evals.stats import Interval
 
@@ -31,12 +31,16 @@ def objective_intervals(scores: ObjectiveScores, values: Floats) -> list[Interva
     """The interval of every column of `values`, which are some of the columns of `scores`."""
     if len(np.unique(scores.strata)) > 1:
         low, high = _stratified(values, scores.strata)
-    elif scores.span is None:
+    elif scores.kind == "amount":
         low, high = _intervals(values, "amount")
     else:
-        low, high = (scores.floor + scores.span * e for e in _intervals(_unit(scores, values), scores.kind))
-    few = f"not computable: {len(values)} values are too few, {stats.FEWEST} are needed"
-    note = few if len(values) < stats.FEWEST else "not computable: all values are equal"
+        width = scores.ceiling - scores.floor
+        within = np.clip((values - scores.floor) / width, 0.0, 1.0)
+        low, high = (scores.floor + width * end for end in _intervals(within, scores.kind))
+    note = "not computable: all values are equal"
+    if len(values) < stats.FEWEST:
+        few = f"{len(values)} {'value is' if len(values) == 1 else 'values are'} too few"
+        note = f"not computable: {few}, {stats.FEWEST} are needed"
     return [
         Interval(low=one, high=other) if np.isfinite(one) else Interval(note=note)
         for one, other in zip(low.tolist(), high.tolist(), strict=True)
@@ -49,13 +53,7 @@ def _intervals(values: Floats, kind: Kind) -> tuple[Floats, Floats]:
     return stats.mean_intervals(values, shares=kind == "mean")
 
 
-def _unit(scores: ObjectiveScores, values: Floats) -> Floats:
-    """Values between the lowest and highest possible, as shares."""
-    assert scores.span is not None
-    return np.clip((values - scores.floor) / scores.span, 0.0, 1.0) if scores.span else np.zeros_like(values)
-
-
-def _stratified(values: Floats, strata: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[Floats, Floats]:
+def _stratified(values: Floats, strata: Integers) -> tuple[Floats, Floats]:
     """Student's interval of the mean of means over strata, their sizes being given."""
     n, mean, square = len(values), values.mean(axis=0), np.zeros(values.shape[1])
     for stratum in np.unique(strata):

@@ -46,14 +46,15 @@ def combine(weights: Mapping[str, float], scores: Mapping[str, QueryScores]) -> 
         ]
     )
     kind = _kind([scores[metric].kind for metric in weights])
-    bounded = kind != "amount"
+    lowest, highest = (scored * np.minimum(factors, 0)).sum(axis=1), (scored * np.maximum(factors, 0)).sum(axis=1)
     return ObjectiveScores(
         objective=_text(weights),
         values=values,
         strata=_strata(scored),
         kind=kind,
-        floor=float((scored * np.minimum(factors, 0)).sum(axis=1).min()) if bounded else 0.0,
-        span=float((scored * np.abs(factors)).sum(axis=1).max()) if bounded else None,
+        floor=float(lowest.min()),
+        ceiling=float(highest.max()),
+        span=None if kind == "amount" else float((highest - lowest).max()),
         dropped=int(partial.sum()),
     )
 

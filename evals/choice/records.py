@@ -36,8 +36,8 @@ class ObjectiveScores:
         objective: As text.
         values: [queries, cells], finite; more is better.
         strata: [queries]; queries of one number are exchangeable, resampling keeps how many there are of each.
-        kind: `proportion` and `mean` where values lie between `floor` and `floor` + `span`.
-        floor: The lowest value possible.
+        kind: `proportion` and `mean` where values lie between `floor` and `ceiling`.
+        floor: The lowest value possible on any query, `ceiling` the highest; not so of amounts.
         span: The largest difference possible between two cells on one query, None where there is no bound.
         dropped: Queries left out because some cells score them and others do not.
     """
@@ -47,6 +47,7 @@ class ObjectiveScores:
     strata: Integers
     kind: Kind = "mean"
     floor: float = 0.0
+    ceiling: float = 1.0
     span: float | None = 1.0
     dropped: int = 0
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evals.grid.axes import CELL_AXES
 from evals.grid.objective import TOKENS, describe
 from evals.grid.pipeline import GridResult
 from evals.grid.records import Grid
@@ -37,12 +38,13 @@ def children(result: GridResult, which: LogCells) -> list[Child]:
         return []
     roles = _roles(result)
     cells = range(len(result.grid)) if which == "all" else sorted(roles)
-    columns = {name: metric.summaries.mean for name, metric in result.grid.metrics.items()}
+    first = [*result.ranking.weights, *result.grid.metrics]  # MLflow's comparison begins with the first metric
+    columns = {name: result.grid.metrics[name].summaries.mean for name in dict.fromkeys(first)}
     return [
         Child(
             name=describe(result.grid, index),
             cell=index,
-            parameters={f"retriever.{name}": value for name, value in result.grid.cell(index).parameters.items()},
+            parameters=_parameters(result.grid, index),
             metrics={name: float(mean[index]) for name, mean in columns.items() if np.isfinite(mean[index])},
             roles=tuple(roles.get(index, ())),
         )
@@ -92,6 +94,19 @@ def pareto_front(
             front.append(place)
             highest = values[place]
     return front
+
+
+def _parameters(grid: Grid, index: int) -> dict[str, Any]:
+    """What tells a cell apart, as a run of its own names it, and its cuts as `cell.top_k` and `cell.threshold` besides.
+
+    MLflow's comparison draws the first three parameters by name that differ, so that the cuts must come before all
+    others; one that a run lacks counts as differing, so that every cell has the settings of every way to retrieve.
+    """
+    cell, settings = grid.cell(index), grid.settings(index)
+    names = dict.fromkeys(name for configuration in grid.configurations for name in configuration.parameters)
+    known = {name: getattr(settings, name) for name in names} | dict(cell.parameters)
+    cuts = {f"cell.{name}": known[name] for name in CELL_AXES if name in cell.parameters}
+    return cuts | {f"retriever.{name}": value for name, value in known.items()}
 
 
 def _roles(result: GridResult) -> dict[int, list[str]]:

@@ -39,7 +39,7 @@ def render_grid(result: GridResult, *, width: int, color: bool) -> str:
     if result.choice is None:
         console.print(f"[yellow]Not ranked:[/yellow] {escape(ranking.reason)}")
     else:
-        for line in (*explain(result.choice), *_held_out(result.held_out)):
+        for line in (*explain(result.choice), *held_out_lines(result.held_out)):
             console.print(escape(line))
         console.print()
         console.print(_table(grid, ranking, result.choice))
@@ -49,7 +49,8 @@ def render_grid(result: GridResult, *, width: int, color: bool) -> str:
     return out.getvalue()
 
 
-def _held_out(found: HeldOut | None) -> list[str]:
+def held_out_lines(found: HeldOut | None) -> list[str]:
+    """The unbiased figure in a line; none without one."""
     if found is None:
         return []
     known = found.interval
@@ -87,7 +88,7 @@ def _by(ranking: Ranking) -> str:
 
 
 def _table(grid: Grid, ranking: Ranking, choice: Choice) -> Table:
-    columns = _columns(grid, ranking)
+    names = columns(grid, ranking)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("", justify="right")
     table.add_column("retrieval", no_wrap=True)
@@ -96,25 +97,26 @@ def _table(grid: Grid, ranking: Ranking, choice: Choice) -> Table:
     table.add_column("")
     if len(ranking.weights) > 1 or set(ranking.weights.values()) != {1.0}:
         table.add_column("objective", justify="right", no_wrap=True)
-    for name in columns:
+    for name in names:
         table.add_column(name.replace("/", "/\n"), justify="right")
     for place, standing in enumerate(choice.standings, 1):
         if place <= SHOWN or standing is choice.recommended:
             mark = "★" if standing is choice.recommended else "✓" if standing.in_set else ""
             same = f" +{len(standing.members) - 1}" if len(standing.members) > 1 else ""
-            table.add_row(str(place), *_row(grid, ranking, standing.cell, columns, mark + same))
+            table.add_row(str(place), *_row(grid, ranking, standing.cell, names, mark + same))
     return table
 
 
-def _columns(grid: Grid, ranking: Ranking) -> Sequence[str]:
+def columns(grid: Grid, ranking: Ranking) -> Sequence[str]:
+    """The metrics that are shown of a cell: what is optimised and constrained, and some beside it."""
     wanted = (*ranking.weights, *ranking.constraints, *BESIDE)
     return [name for name in dict.fromkeys(wanted) if name in grid.metrics or name in ranking.constraints]
 
 
-def _row(grid: Grid, ranking: Ranking, index: int, columns: Sequence[str], mark: str) -> list[str]:
+def _row(grid: Grid, ranking: Ranking, index: int, names: Sequence[str], mark: str) -> list[str]:
     cell = grid.cell(index)
     known = [escape(grid.configurations[cell.configuration].name), str(cell.top_k), _threshold(cell), mark]
     if len(ranking.weights) > 1 or set(ranking.weights.values()) != {1.0}:
         known.append(f"{ranking.values[index]:.3f}")
-    values = [float(figures(grid, name, symbol=">=")[index]) for name in columns]
-    return known + [figure(name, None if np.isnan(v) else v) for name, v in zip(columns, values, strict=True)]
+    values = [float(figures(grid, name, symbol=">=")[index]) for name in names]
+    return known + [figure(name, None if np.isnan(v) else v) for name, v in zip(names, values, strict=True)]

@@ -46,9 +46,9 @@ def render(result: RunResult, *, width: int, color: bool, everything: bool = Fal
     console.print(
         f"[bold]{escape(result.name)}[/bold]  {facts['cases']} queries "
         f"({facts['in_scope']} in scope, {facts['out_of_scope']} out of scope)"
-        f" · {escape(_searched(facts))}"
+        f" · {escape(searched(facts))}"
     )
-    console.print(_settings(result), style="dim")
+    console.print(escape(settings(result)), style="dim")
     console.print(_table(result, everything=everything))
     for note in result.notes:
         console.print(f"[yellow]Note:[/yellow] {escape(note)}")
@@ -62,7 +62,7 @@ def description(result: RunResult) -> str:
     """What a run came to, in a few lines of Markdown: the description that the MLflow UI shows on its page."""
     facts = result.facts
     lines = [
-        f"{facts['cases']} queries ({facts['in_scope']} in scope), {_settings(result)}",
+        f"{facts['cases']} queries ({facts['in_scope']} in scope), {settings(result)}",
         "",
         f"{result.validation.passed} of {result.validation.total} queries answered as they should be.",
     ]
@@ -87,14 +87,16 @@ def figure(metric: str, value: float | None) -> str:
     )
 
 
-def _searched(facts: Mapping[str, Any]) -> str:
+def searched(facts: Mapping[str, Any]) -> str:
+    """What was searched, in a few words."""
     collection = facts["collection"]
     if collection is None:
         return "a retriever whose chunks cannot be listed"
     return f"collection {collection['name']} ({collection['points']:,} chunks)"
 
 
-def _settings(result: RunResult) -> str:
+def settings(result: RunResult) -> str:
+    """The settings that matter most, in a line."""
     retriever, facts = result.config["retriever"], result.facts
     foreign = retriever.get("python")
     threshold = retriever.get("threshold")
@@ -105,7 +107,7 @@ def _settings(result: RunResult) -> str:
         f"candidates {retriever['candidates']}",
         facts["embedding"],
     ]
-    return escape(" · ".join(str(part) for part in parts if part))
+    return " · ".join(str(part) for part in parts if part)
 
 
 def _table(result: RunResult, *, everything: bool) -> Table:

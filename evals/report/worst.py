@@ -14,13 +14,18 @@ ORDER = {"FAILURE": 0, "PARTIAL_SUCCESS": 1, "SUCCESS": 2}
 
 
 def worst(result: RunResult) -> list[tuple[Observation, QueryVerdict]]:
-    """The five worst queries: failures first, then by how little of their result was right, then by id."""
+    """The five worst queries, of those that are not answered as they should be."""
+    return [pair for pair in in_order(result) if pair[1].outcome != "SUCCESS"][:WORST]
+
+
+def in_order(result: RunResult) -> list[tuple[Observation, QueryVerdict]]:
+    """All queries, the worst first: by outcome, then by how little of their result was right, then by id."""
     verdicts = {verdict.query_id: verdict for verdict in result.validation.verdicts}
     pairs = [(o, verdicts[o.case.id]) for o in result.observed.observations]
-    bad = [pair for pair in pairs if pair[1].outcome != "SUCCESS"]
     return sorted(
-        bad, key=lambda pair: (ORDER[pair[1].outcome], pair[1].content_relevance, -_surprise(pair[0]), pair[1].query_id)
-    )[:WORST]
+        pairs,
+        key=lambda pair: (ORDER[pair[1].outcome], pair[1].content_relevance, -_surprise(pair[0]), pair[1].query_id),
+    )
 
 
 def _surprise(observation: Observation) -> float:
@@ -54,11 +59,12 @@ def print_worst(console: Console, result: RunResult) -> None:
             )
             if said := _judged(result, observation.case.id, found.chunk.chunk_id):
                 console.print(f"       {escape(said)}", style="dim")
-        for place in _expected(observation)[:2]:
+        for place in expected(observation)[:2]:
             console.print(f"    expected  {escape(place)}", overflow="ellipsis", no_wrap=True, style="dim")
 
 
-def _expected(observation: Observation) -> Sequence[str]:
+def expected(observation: Observation) -> Sequence[str]:
+    """The places that should have been found, the most relevant first."""
     ordered = sorted(observation.case.evidence, key=lambda e: -e.grade)
     return list(dict.fromkeys(f"{e.source_url} › {e.heading}" if e.heading else e.source_url for e in ordered))
 

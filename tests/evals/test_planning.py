@@ -23,6 +23,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 @pytest.fixture
 def run(made: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
     return lambda *arguments: call(main, ["--config", made.config, *arguments], capsys)
 
 

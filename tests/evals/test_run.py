@@ -107,6 +107,15 @@ def test_output_is_the_whole_report(run: Run, folder: Path) -> None:
     assert everything(folder / "deep") == {folder / "deep" / "report.json"}
 
 
+def test_html_is_one_page_with_every_query(run: Run, folder: Path) -> None:
+    done = run("--html", "deep/report.html", "--output", "r.json")
+    assert done.out.rstrip().endswith("Page: deep/report.html")
+    page = (folder / "deep" / "report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>") and page.count("<svg") == page.count("<figure") >= 3
+    assert all(f'<td class="nowrap">{case["id"]}<td' in page for case in CASES)
+    assert everything(folder / "deep") == {folder / "deep" / "report.html"}
+
+
 def test_junit_holds_the_criteria_and_the_queries(run: Run, folder: Path) -> None:
     done = run("--junit", "deep/junit.xml", "--criteria", "{ranking/hit_rate_at_5: '> 0.75'}")
     assert done.code == 1
@@ -181,11 +190,15 @@ def test_where_mlflow_cannot_be_reached_the_report_is_there_all_the_same(run: Ru
     assert "s3cret" not in kept + done.err + done.out
 
 
+REPORTS = ("--output", "r.json", "--junit", "j.xml", "--html", "r.html")
+
+
 def test_a_server_that_refuses_at_the_end_leaves_the_report_and_a_failed_run(run: Run, folder: Path) -> None:
     with mlflow_server() as server:
         server.refuse = ("runs/set-tag",)
-        done = run("--tracking.enabled", "true", "--tracking.uri", server.url, "--output", "r.json", "--junit", "j.xml")
+        done = run("--tracking.enabled", "true", "--tracking.uri", server.url, *REPORTS)
     assert (done.code, server.statuses) == (3, ["FAILED"])
+    assert (folder / "r.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
     assert ElementTree.parse(folder / "j.xml").getroot().tag == "testsuites"
     assert "ranking/hit_rate_at_5" in done.out
     assert len(report(folder / "r.json")["queries"]) == len(CASES)
@@ -319,6 +332,8 @@ FAULTS: dict[str, tuple[Sequence[str] | Callable[[Path], list[str]], list[str]]]
     "a folder in place of the report": (["--output", "."], ["expected a file to write, found a folder"]),
     "a report below a file": (in_place_of("file", "--output", "file/r.json"), ["file/r.json: cannot be written"]),
     "JUnit below a file": (in_place_of("file", "--junit", "file/j.xml"), ["file/j.xml: cannot be written"]),
+    "a page below a file": (in_place_of("file", "--html", "file/r.html"), ["file/r.html: cannot be written"]),
+    "a folder in place of the page": (["--html", "."], ["expected a file to write, found a folder"]),
     "a folder in place of JUnit": (["--junit", "."], ["expected a file to write, found a folder"]),
     "an export below a file": (in_place_of("file", "--export", "file/r.yaml"), ["file/r.yaml: cannot be written"]),
     "a log below a file": (in_place_of("file", "--log-file", "file/log"), ["--log-file file/log: cannot be written"]),

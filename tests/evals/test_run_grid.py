@@ -3,11 +3,13 @@
 import json
 import os
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from mlflow import MlflowClient
 
 from evals.run import main
 from retrievers.retriever import QdrantRetriever
@@ -64,6 +66,15 @@ def test_the_report_is_of_the_chosen_cell_and_holds_the_grid(run: Run, folder: P
     assert (
         max(v for v in grid["metrics"]["ranking/ndcg_at_10"]["mean"]) == made["metrics"]["ranking/ndcg_at_10"]["value"]
     )
+
+
+def test_the_page_shows_the_recommendation_and_the_maps_of_the_grid(run: Run, folder: Path) -> None:
+    done = run(*SWEEP, "--html", "r.html", "--output", "r.json")
+    assert done.code == 0
+    page = (folder / "r.html").read_text(encoding="utf-8")
+    for line in report(folder / "r.json")["grid"]["choice"]["explanation"]:
+        assert f"<p>{escape(line, quote=False)}</p>" in page
+    assert 'id="figure-heat_map_semantic"' in page and 'id="figure-quality_by_tokens"' in page
 
 
 def test_a_single_run_has_no_grid(run: Run, folder: Path) -> None:
@@ -157,3 +168,29 @@ def test_one_query_and_no_query_in_scope(run: Run) -> None:
     nothing = run(*SWEEP, "--ids", "france,soup")
     assert nothing.code == 3
     assert "ranking/ndcg_at_10 scores no query" in nothing.err
+
+
+def test_mlflow_has_the_grid_the_cells_worth_opening_and_the_worst_queries(run: Run, folder: Path) -> None:
+    uri = f"sqlite:///{folder / 'runs.db'}"
+    tracked = (
+        "--tracking.enabled",
+        "true",
+        "--tracking.uri",
+        uri,
+        "--tracking.traces",
+        "2",
+        "--tracking.run-name",
+        "g",
+    )
+    assert run(*SWEEP, *tracked, "--output", "r.json").code == 0
+    made, client = report(folder / "r.json"), MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name("retrieval-evals").experiment_id
+    (parent,) = client.search_runs([experiment], "attributes.run_name = 'g'")
+    cells = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")
+    roles = {int(cell.data.tags["cell"]): cell.data.tags["role"] for cell in cells}
+    assert "recommended" in roles[made["grid"]["chosen"]]
+    assert {*made["grid"]["choice"]["set"][:20]} <= roles.keys()
+    assert "grid.json" in [file.path for file in client.list_artifacts(parent.info.run_id)]
+    traces = client.search_traces(locations=[experiment], filter_string=f"attributes.run_id = '{parent.info.run_id}'")
+    assert len(traces) == 2
+    assert "SUCCESS" not in {one.value for trace in traces for one in trace.info.assessments if one.name == "outcome"}

@@ -494,6 +494,16 @@ def test_the_threshold_cannot_read_what_the_cross_encoder_does_not_say(opened: Q
         retriever.invoke(QUERIES[0])
 
 
+def test_scores_without_a_scale_order_but_cannot_be_held_against_a_threshold(opened: QdrantRetriever) -> None:
+    model = "tests.support.rerankers:Logits"
+    cross = opened.settings.cross_encoder.model_copy(update={"provider": "python", "model": model})
+    way = {"mode": "hybrid", "rerank": "cross-encoder", "cross_encoder": cross}
+    assert in_way(opened, way).search(QUERIES[0]).status == "success"
+    error = in_way(opened, {**way, "threshold_on": "final"}).search(QUERIES[0]).error or ""
+    assert error.startswith("the cross-encoder's scores are not within 0 and 1 (one is")
+    assert "threshold_on: semantic" in error
+
+
 # Filters
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.edge import EdgeClient
 from retrievers.errors import StoreError
 from retrievers.keyword import Bm25Encoder
-from retrievers.probes import Hits, Probe, Wanted, as_id, ask, bm25, cosine, scores_of, sparse
+from retrievers.probes import Hits, Probe, Wanted, ask, bm25, cosine, scores_of, sparse
 from tests.support.collections import settings
 from tests.support.hybrid import fill_sparse
 from tests.support.loopback import Fault, Reply
@@ -57,7 +58,12 @@ def terms(text: str, depth: int) -> Probe:
 
 
 def wanted(points: Sequence[str], *vector: float) -> Wanted:
-    return Wanted(query=list(vector), using=None, points=points, read=bm25)
+    return Wanted(query=list(vector), using=None, points=given(points), read=bm25)
+
+
+def given(points: Sequence[str]) -> dict[str, int]:
+    """Ids as the store gives them."""
+    return {point: int(point) for point in points}
 
 
 def numbers(hits: Hits) -> list[int]:
@@ -141,8 +147,8 @@ def test_scores_of_given_points_are_those_of_the_search(
     server: QdrantServer, client: QdrantClient, config: RetrieverConfig
 ) -> None:
     query = sparse(Bm25Encoder().query("red sea"))
-    by_terms = Wanted(query=query, using="bm25", points=["1", "2", "4", "5"], read=bm25)
-    clipped = Wanted(query=[1.0, 0.0], using=None, points=["0", "5"], read=cosine)
+    by_terms = Wanted(query=query, using="bm25", points=given(["1", "2", "4", "5"]), read=bm25)
+    clipped = Wanted(query=[1.0, 0.0], using=None, points=given(["0", "5"]), read=cosine)
     asked = [wanted(["0", "5"], 1.0, 0.0), wanted([], 0.0, 2.0), by_terms, clipped]
     first, second, third, fourth = scores_of(client, config, asked)
     assert limits(server) == [[2, 4, 2]]
@@ -175,6 +181,20 @@ def test_a_score_that_is_not_a_number_is_refused(server: QdrantServer, config: R
     client.close()
 
 
-@pytest.mark.parametrize(("point", "known"), [("7", 7), *[("6f9619ff-8b86-d011-b42d-00cf4fc964ff",) * 2]])
-def test_the_id_of_a_point_found_goes_back_as_it_came(point: str, known: object) -> None:
-    assert as_id(point) == known
+def test_a_point_comes_with_the_id_that_its_store_takes_back(tmp_path: Path) -> None:
+    """Numbers and UUIDs, from an embedded store and over HTTP."""
+    ids = [7, "6f9619ff-8b86-d011-b42d-00cf4fc964ff"]
+    points = [models.PointStruct(id=i, vector=[1.0, float(n)], payload={}) for n, i in enumerate(ids)]
+    params = models.VectorParams(size=2, distance=models.Distance.COSINE)
+    config = settings(collection="c")
+    with QdrantServer() as server, EdgeClient(tmp_path / "store", create=True) as embedded:
+        over_http = QdrantClient(url=server.url, check_compatibility=False)
+        pairs: list[tuple[Any, Any]] = [(embedded, embedded), (over_http, server.client)]
+        for client, writer in pairs:
+            writer.create_collection("c", params)
+            writer.upsert("c", points)
+            (hits,) = ask(client, config, [dense(5, 1.0, 0.0)])
+            assert list(hits.points) == [str(i) for i in ids]
+            (scores,) = scores_of(client, config, [Wanted(query=[1.0, 0.0], using=None, points=hits.points, read=bm25)])
+            assert scores == dict(zip(hits.points, hits.scores, strict=True))
+        over_http.close()

@@ -9,7 +9,7 @@ from qdrant_client import QdrantClient, models
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionChangedError, CollectionStateError
-from retrievers.reading import Chunks, point_id, scroll, vectors_of
+from retrievers.reading import Chunks, as_id, point_id, scroll, vectors_of
 from tests.support.collections import fill, settings
 from tests.support.hybrid import fill_sparse
 from tests.support.qdrant_server import QdrantServer
@@ -151,3 +151,8 @@ def test_an_empty_collection_has_no_chunks(client: QdrantClient) -> None:
 )
 def test_a_point_id_is_a_whole_number_or_a_uuid(text: str, known: object) -> None:
     assert point_id(text) == known
+
+
+@pytest.mark.parametrize(("point", "known"), [("7", 7), *[("6f9619ff-8b86-d011-b42d-00cf4fc964ff",) * 2]])
+def test_the_id_of_a_point_found_goes_back_as_it_came(point: str, known: object) -> None:
+    assert as_id(point) == known

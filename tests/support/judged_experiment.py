@@ -36,10 +36,12 @@ def make_judged(folder: Path) -> Experiment:
     return made
 
 
-def known_of(config: ExperimentConfig) -> tuple[Sequence[Case], Sequence[Chunk], Oracle]:
+def known_of(
+    config: ExperimentConfig, env: Mapping[str, str] | None = None
+) -> tuple[Sequence[Case], Sequence[Chunk], Oracle]:
     """Golden cases, the chunks of the collection, and who knows what is true of them."""
     cases = load_golden(config.dataset).cases
-    with QdrantRetriever.open(config.retriever, env={}) as retriever:
+    with QdrantRetriever.open(config.retriever, env=env or {}) as retriever:
         chunks = retriever.chunks()
     return cases, chunks, Oracle(golden_labels(cases, chunks), entities=ENTITIES)
 

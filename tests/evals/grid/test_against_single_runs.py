@@ -1,6 +1,7 @@
 """Every metric of a cell equals, to the last bit, that of a separate run with the cell's settings."""
 
 import random
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from evals.planning import describe_plan
 from evals.records import RunResult
 from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import KEY
-from tests.support.experiment import Experiment, make_experiment, settings, silent
+from tests.support.experiment import Experiment, evidence, make_experiment, settings, silent
 from tests.support.grid_world import PAGES, Bench, make_world
 from tests.support.judging import Flaws, Labels, Oracle
 
@@ -151,6 +152,27 @@ def test_a_tie_at_the_cut_is_broken_as_in_a_run_of_its_own(bench: Bench, world: 
     for top_k in (scores.index(tied) + 1, scores.index(tied) + 3):
         index = thresholds.index(tied or 0.0) * 8 + top_k - 1
         equal(found, index, bench.run(config, found.grid.settings(index)))
+
+
+@pytest.mark.parametrize("threshold", ["0:1:0.1", "exact"])
+def test_where_all_scores_are_equal(tmp_path: Path, threshold: str) -> None:
+    made = make_experiment(tmp_path)
+    shutil.rmtree(made.docs)
+    text = "The hand closes around the handle and lifts the cup off the table without a sound."
+    made.write_pages({f"p{n}.md": f"---\ntitle: Same\n---\n\n# Same\n\n{text}\n" for n in range(5)})
+    made.write_golden(
+        [
+            {"id": "two", "query": "lift the cup", "evidence": [evidence(f"p{n}", text) for n in (1, 3)]},
+            {"id": "out", "query": "close the handle", "in_scope": False},
+        ]
+    )
+    sweep = {"top_k": "1:6", "threshold": threshold, "rerank": ["none", "mmr"]}
+    config = settings(made, metrics=METRICS, sweep=sweep)
+    bench = Bench(config, {})
+    found = bench.grid(config)
+    for o in found.grid.configurations[0].observed.observations:
+        assert len({c.score for c in o.candidates.chunks}) == 1
+    check(found, bench, config, cells=4, seed=6)
 
 
 def judging(server: CohereChatServer, bench: Bench, folder: Path) -> dict[str, str]:

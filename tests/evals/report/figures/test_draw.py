@@ -11,7 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from evals.records import Call, LatencyPass, Observation, Observed, RunResult, ValidationReport
-from evals.report.figures import draw, latency_by_stage, recall_by_rank, score_distribution
+from evals.report.figures import draw
+from evals.report.figures.canvas import ORANGE
+from evals.report.figures.latency import latency_by_stage
+from evals.report.figures.ranks import recall_by_rank
+from evals.report.figures.scores import score_distribution
 from tests.support.observed import make_case, observe, results
 from tests.support.results import without_scores
 
@@ -138,7 +142,7 @@ class TestLatency:
         axes = axes_of(latency_by_stage(run_of(latency=LATENCY)))
         labels = [text.get_text() for text in axes.get_xticklabels()]
         assert labels == ["embed\n×1", "total\n×1", "embed\n×4", "total\n×4"]
-        medians = [line.get_ydata() for line in axes.lines if line.get_color() == "#d9722b"]
+        medians = [line.get_ydata() for line in axes.lines if line.get_color() == ORANGE]
         assert [float(np.asarray(m)[0]) for m in medians] == [2.0, 20.0, 4.0, 70.0]
         assert axes.get_ylim()[0] == 0
 
@@ -150,9 +154,13 @@ class TestLatency:
 @pytest.mark.parametrize(
     ("observations", "latency", "names"),
     [
-        ([*INSIDE, *OUTSIDE], LATENCY, ["score_distribution", "recall_by_rank", "latency_by_stage"]),
-        (OUTSIDE, LATENCY, ["score_distribution", "latency_by_stage"]),
-        (INSIDE, [], ["score_distribution", "recall_by_rank"]),
+        (
+            [*INSIDE, *OUTSIDE],
+            LATENCY,
+            ["score_distribution", "roc", "risk_coverage", "recall_by_rank", "latency_by_stage"],
+        ),
+        (OUTSIDE, LATENCY, ["score_distribution", "risk_coverage", "latency_by_stage"]),
+        (INSIDE, [], ["score_distribution", "risk_coverage", "recall_by_rank"]),
         ([], [], ["score_distribution"]),
     ],
 )
@@ -163,9 +171,11 @@ def test_draw_gives_what_there_is_data_for(
 
 
 def test_figures_can_be_saved_and_name_their_axes() -> None:
-    for figure in draw(run_of([*INSIDE, *OUTSIDE], LATENCY)).values():
+    for picture in draw(run_of([*INSIDE, *OUTSIDE], LATENCY)).values():
+        figure = picture.figure
         axes = axes_of(figure)
-        assert axes.get_title() and axes.get_ylabel()
+        assert picture.caption.endswith(".")
+        assert axes.get_title(loc="left") and axes.get_ylabel()
         file = BytesIO()
         figure.savefig(file, format="png", dpi=40)
         assert file.getvalue().startswith(b"\x89PNG")
@@ -173,7 +183,7 @@ def test_figures_can_be_saved_and_name_their_axes() -> None:
 
 def test_without_cosines_there_is_no_distribution_of_them() -> None:
     assert score_distribution(without_scores()) is None
-    assert set(draw(without_scores())) == {"recall_by_rank"}
+    assert set(draw(without_scores())) == {"queries", "recall_by_rank"}
 
 
 def test_without_a_threshold_none_is_drawn() -> None:

@@ -1,0 +1,94 @@
+"""What choosing a cell of a grid costs: 10,000 bootstrap resamples of 1,000 queries in 400 cells, and larger grids.
+
+python benchmarks/choice.py [--rounds 3]
+
+Bound: 5 s for all of the choice of 400 cells. Also shown: the error of single precision, and the same choice of 4,000.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from evals.choice import Cells, ObjectiveScores, choose, explain
+from evals.choice.bestset import best_set
+from evals.choice.choose import RESAMPLES
+from evals.choice.pairs import pair_up
+from evals.choice.resample import resample
+
+LIMIT = 5.0
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    rounds = parser.parse_args().rounds
+    for queries, cells in ((1_000, 400), (225, 400), (225, 4_000)):
+        measure(queries, cells, rounds if cells <= 400 else 1)
+    print(f"single precision: {precision():.1e} off at most in any of 1,000 resampled means of 400 cells")
+
+
+def measure(queries: int, cells: int, rounds: int) -> None:
+    """A whole choice and its steps, on scores of which no two cells have the same."""
+    scores, grid = synthetic(queries, cells)
+    rng = np.random.default_rng(0)
+    drawn, resampling = timed(lambda: resample(scores.values, scores.strata, RESAMPLES, rng), rounds)
+    pairs, pairing = timed(lambda: pair_up(scores.values, scores.strata, scores.span), rounds)
+    _, comparing = timed(lambda: best_set(pairs, drawn.deviations, 1, rng), rounds)
+    choice, whole = timed(lambda: choose(scores, grid), rounds)
+    print(f"{RESAMPLES:,} resamples of {queries:,} queries in {cells:,} cells (medians of {rounds}; wall, CPU)")
+    for label, (wall, cpu) in {"resample": resampling, "pairs": pairing, "set and bounds": comparing}.items():
+        print(f"  {label:<16} {wall:6.2f} s {cpu:6.2f} s")
+    bound = f", {whole[0] / LIMIT:.2f} of the {LIMIT:g} s allowed" if (queries, cells) == (1_000, 400) else ""
+    print(f"  {'whole choice':<16} {whole[0]:6.2f} s {whole[1]:6.2f} s{bound}")
+    print("\n".join(f"    {line}" for line in explain(choice)))
+
+
+def timed(call: Callable[[], Any], rounds: int) -> tuple[Any, tuple[float, float]]:
+    """The result, and the median wall and CPU seconds."""
+    walls, cpus = [], []
+    for _ in range(rounds):
+        wall, cpu = time.perf_counter(), time.process_time()
+        result = call()
+        walls.append(time.perf_counter() - wall)
+        cpus.append(time.process_time() - cpu)
+    return result, (statistics.median(walls), statistics.median(cpus))
+
+
+def synthetic(queries: int, cells: int) -> tuple[ObjectiveScores, Cells]:
+    """Average precision of prefixes of random rankings, 20 deep, by top_k and threshold, with a little noise."""
+    rng = np.random.default_rng(1)
+    relevant = rng.random((queries, 20)) < 0.5 * np.exp(-0.18 * np.arange(20)) * 2 * rng.beta(2, 2, (queries, 1))
+    found = np.cumsum(relevant, axis=1)
+    precision = np.cumsum(relevant * found / np.arange(1, 21), axis=1) / np.maximum(1, found)
+    cosines = rng.normal(0.6, 0.13, (queries, 1)) - np.cumsum(rng.exponential(0.018, (queries, 20)), axis=1)
+    above = (cosines[:, :, None] >= np.linspace(0, 0.95, cells // 20)).sum(axis=1)
+    lengths = np.minimum(np.arange(1, 21)[None, :, None], above[:, None, :]).reshape(queries, -1)
+    scores = np.take_along_axis(np.hstack([np.zeros((queries, 1)), precision]), lengths, axis=1)
+    values = np.clip(scores + rng.normal(0, 1e-4, scores.shape), 0, 1)
+    labels = tuple(f"top_k {k}, threshold {t:.3f}" for k in range(1, 21) for t in np.linspace(0, 0.95, cells // 20))
+    grid = Cells(labels=labels, cost=150 * lengths.mean(axis=0), allowed=np.ones(len(labels), dtype=np.bool_))
+    return ObjectiveScores(objective="precision", values=values, strata=np.zeros(queries, dtype=np.int64)), grid
+
+
+def precision() -> float:
+    """The largest error of a resampled mean kept in single precision."""
+    values = synthetic(1_000, 400)[0].values
+    kept = resample(values, np.zeros(1_000, dtype=np.int64), 1_000, np.random.default_rng(5)).deviations
+    places = np.random.default_rng(5).integers(0, 1_000, size=(1_000, 1_000))
+    mean = values.mean(axis=0)
+    return max(
+        float(np.abs(values[row].mean(axis=0) - mean - own).max()) for row, own in zip(places, kept, strict=True)
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""The figures of a run and of a grid: records in, matplotlib figures out, no files."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from evals.grid.pipeline import GridResult
+from evals.records import RunResult
+from evals.report.figures.agreement import judge_agreement
+from evals.report.figures.canvas import Picture, style, svg
+from evals.report.figures.heatmaps import heat_maps
+from evals.report.figures.latency import latency_by_stage
+from evals.report.figures.ranks import recall_by_rank
+from evals.report.figures.scores import risk_by_coverage, risk_of, roc, score_distribution, separation_of
+from evals.report.figures.tradeoffs import precision_by_recall, quality_by_latency, quality_by_tokens
+from evals.report.figures.why import queries_strip
+from evals.risk import area_under
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Picture", "draw", "draw_grid", "svg"]
+
+Painters = Mapping[str, tuple[Callable[[], "Figure | None"], str]]
+
+
+def draw(result: RunResult, grid: GridResult | None = None) -> dict[str, Picture]:
+    """All figures that a run has data for, by name, each with a sentence on how to read it.
+
+    Args:
+        result: The run.
+        grid: The grid whose recommended cell it is; its own figures come first.
+    """
+    with style():
+        return {**(draw_grid(grid) if grid else {}), **_drawn(_of_run(result, grid))}
+
+
+def draw_grid(grid: GridResult) -> dict[str, Picture]:
+    """The figures of a grid as a whole."""
+    painters: Painters = {
+        "quality_by_tokens": (
+            lambda: quality_by_tokens(grid),
+            "Every cell that meets the constraints; on the line those that none beats in both, ★ the recommended one.",
+        ),
+        "precision_by_recall": (
+            lambda: precision_by_recall(grid),
+            "Along each line top_k grows from the one number to the other; ★ the recommended cell.",
+        ),
+        "quality_by_latency": (
+            lambda: quality_by_latency(grid),
+            "The best cell of each configuration with its 95% interval; top_k and threshold do not change the time.",
+        ),
+    }
+    with style():
+        return {**heat_maps(grid), **_drawn(painters)}
+
+
+def _of_run(result: RunResult, grid: GridResult | None) -> Painters:
+    known = grid.abstaining if grid else None
+    separation = known.known if known else separation_of(result)
+    curve = known.risk_coverage if known else risk_of(result)
+    threshold = result.config["retriever"].get("threshold")
+    agreement = result.trust.agreement if result.trust else None
+    return {
+        "queries": (
+            lambda: queries_strip(result),
+            "A tick a query; red and purple ones fail. The table of queries names them, with what was returned.",
+        ),
+        "score_distribution": (
+            lambda: score_distribution(result),
+            "The less the two kinds overlap, the better a threshold can tell what the documents do not answer.",
+        ),
+        "roc": (
+            lambda: roc(separation, threshold) if separation else None,
+            "Each point is a threshold on the best score; top left is best, on the dotted line it is chance.",
+        ),
+        "risk_coverage": (
+            lambda: risk_by_coverage(curve, area_under(curve)),
+            "Bad is an out-of-scope query, or one without a relevant chunk in top_k; a falling line to the left says "
+            "that high scores can be trusted.",
+        ),
+        "recall_by_rank": (
+            lambda: recall_by_rank(result),
+            "How many more would be found, were more candidates read; no top_k lifts recall above this line.",
+        ),
+        "latency_by_stage": (
+            lambda: latency_by_stage(result),
+            "Boxes hold the middle half of the calls, whiskers reach from p5 to p95; ×n is the calls at once.",
+        ),
+        "judge_agreement": (
+            lambda: judge_agreement(agreement),
+            "Shares are of each label: off the diagonal the judge erred, or the labels have a hole.",
+        ),
+    }
+
+
+def _drawn(painters: Painters) -> dict[str, Picture]:
+    made = {name: (paint(), caption) for name, (paint, caption) in painters.items()}
+    return {name: Picture(figure=figure, caption=caption) for name, (figure, caption) in made.items() if figure}

@@ -1,0 +1,115 @@
+"""Scores in scope and out of scope, and what thresholds on them could do."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evals.abstention import Abstention, assess
+from evals.metrics.base import within
+from evals.metrics.scope import top_scores
+from evals.records import Observation, RunResult
+from evals.report.figures.canvas import BLUE, GREY, LINE_WIDTH, ORANGE, RED, canvas
+from evals.risk import RiskAt, risk_coverage
+from retrievers.selection import select
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def score_distribution(result: RunResult) -> "Figure | None":
+    """Best score of every query before the threshold, in scope against out of scope, with the threshold, if any."""
+    if any(o.top_score is None for o in result.observed.observations):
+        return None
+    figure, axes = canvas()
+    bins = np.linspace(0, 1, 41)
+    for scope, color, label in (("in_scope", BLUE, "in scope"), ("out_of_scope", ORANGE, "out of scope")):
+        scores = top_scores(within(result.observed.observations, scope))  # type: ignore[arg-type]
+        if scores:
+            axes.hist(scores, bins=list(bins), alpha=0.6, color=color, label=f"{label} (n = {len(scores)})")
+    threshold = result.config["retriever"].get("threshold")
+    if threshold is not None:
+        axes.axvline(threshold, color=GREY, linestyle="--", label=f"threshold {threshold:g}")
+    axes.set(
+        xlabel="best cosine similarity of a query",
+        ylabel="queries",
+        title="Best score of every query, before the threshold",
+    )
+    axes.set_xlim(0, 1)
+    axes.legend(frameon=False)
+    return figure
+
+
+def roc(known: Abstention, threshold: float | None) -> "Figure | None":
+    """In-scope queries answered against out-of-scope queries answered, over all thresholds; the one in force marked."""
+    points = [
+        (at.false_answer, 1 - at.false_abstention)
+        for at in known.curve
+        if at.false_answer is not None and at.false_abstention is not None
+    ]
+    if not points:
+        return None
+    figure, axes = canvas()
+    axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", label="chance")
+    area = "" if known.auroc is None else f" (AUROC {known.auroc:.3f})"
+    answered, recalled = zip(*sorted([(0.0, 0.0), (1.0, 1.0), *points]), strict=True)
+    axes.plot(answered, recalled, color=BLUE, linewidth=LINE_WIDTH, label=f"all thresholds{area}")
+    here = next((at for at in known.curve if threshold is not None and at.threshold >= threshold), None)
+    if here and here.false_answer is not None and here.false_abstention is not None:
+        axes.plot(here.false_answer, 1 - here.false_abstention, "o", color=ORANGE, label=f"threshold {threshold:g}")
+    axes.set(
+        xlabel=f"out-of-scope queries answered (n = {known.out_of_scope})",
+        ylabel=f"in-scope queries answered (n = {known.in_scope})",
+        title="Can a threshold tell them apart?",
+    )
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(-0.02, 1.02)
+    axes.legend(frameon=False, loc="lower right")
+    return figure
+
+
+def risk_by_coverage(curve: Sequence[RiskAt], area: float | None) -> "Figure | None":
+    """Share of the answered queries that are answered badly, as fewer and fewer are answered."""
+    if not curve:
+        return None
+    figure, axes = canvas()
+    coverage, risk = [point.coverage for point in curve], [point.risk for point in curve]
+    label = "" if area is None else f"mean risk {area:.3f}"
+    axes.step([0, *coverage], [risk[0], *risk], where="pre", color=RED, linewidth=LINE_WIDTH, label=label)
+    axes.set(
+        xlabel="share of all queries answered, surest first",
+        ylabel="answered badly, share of these",
+        title="Risk by coverage",
+    )
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.02)
+    if label:
+        axes.legend(frameon=False)
+    return figure
+
+
+def separation_of(result: RunResult) -> Abstention | None:
+    """What any threshold on the best cosine could do in a run; None for a retriever without cosines."""
+    observations = result.observed.observations
+    if any(o.top_score is None for o in observations):
+        return None
+    inside, outside = (top_scores(within(observations, scope)) for scope in ("in_scope", "out_of_scope"))
+    return assess(inside, outside)
+
+
+def risk_of(result: RunResult) -> tuple[RiskAt, ...]:
+    """Risk by coverage in a run: a query without a relevant chunk among its first `top_k` loses 1.
+
+    Empty for a retriever without cosines, or where relevance is not known in full.
+    """
+    observations = result.observed.observations
+    if any(o.top_score is None or o.relevance.incomplete for o in observations):
+        return ()
+    retriever = result.config["retriever"]
+    losses = [_loss(o, retriever["top_k"], retriever.get("group_by")) for o in observations]
+    return risk_coverage(top_scores(observations), losses)
+
+
+def _loss(observation: Observation, top_k: int, group_by: str | None) -> float:
+    returned = select(observation.candidates.chunks, top_k, None, group_by=group_by).chunks
+    return float(not any(found.chunk.chunk_id in observation.relevance.grades for found in returned))

@@ -1,0 +1,110 @@
+"""The chosen cell on held-out queries, against a single run of that cell over that split."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evals.config import ExperimentConfig
+from evals.dataset.load import GoldenSet
+from evals.errors import DatasetError
+from evals.grid.axes import plan
+from evals.grid.heldout import load_held_out, measure_held_out
+from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
+from tests.support.experiment import Experiment, settings, silent
+from tests.support.grid_world import Bench, make_world
+
+SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:4", "threshold": "0:0.9:0.1"}
+
+
+def split_world(folder: Path) -> Experiment:
+    """The small world, every other query in scope and one out of scope held out."""
+    made = make_world(folder)
+    cases = [json.loads(line) for line in made.golden.read_text(encoding="utf-8").splitlines()]
+    made.write_golden([{**case, "split": "test" if place % 2 else "dev"} for place, case in enumerate(cases)])
+    return made
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return split_world(tmp_path_factory.mktemp("world"))
+
+
+def experiment(world: Experiment, **changes: Any) -> ExperimentConfig:
+    known = {"metrics": ["ranking/*", "scope/*"], "sweep": SWEEP, "retriever__candidates": 20, "dataset__split": "dev"}
+    return settings(world, **{**known, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "split"),
+    [
+        ({}, "test"),
+        ({"dataset__split": None}, None),
+        ({"dataset__split": "test"}, None),
+        ({"dataset__split": "test", "objective__held_out": "dev"}, "dev"),
+        ({"dataset__split": None, "objective__held_out": "test"}, "test"),
+    ],
+)
+def test_which_split_is_held_out(world: Experiment, changes: dict[str, Any], split: str | None) -> None:
+    found = load_held_out(experiment(world, **changes))
+    assert (found is None) == (split is None)
+    if found is not None:
+        assert {case.split for case in found.cases} == {split}
+
+
+def test_all_cases_of_the_split_are_held_out_though_few_were_asked_for(world: Experiment) -> None:
+    found = load_held_out(experiment(world, dataset__limit=2))
+    assert found is not None and len(found.cases) == 5
+
+
+def test_a_split_that_is_not_there_is_refused_when_it_was_named_and_else_left_out(tmp_path: Path) -> None:
+    made = split_world(tmp_path)
+    with pytest.raises(DatasetError, match="'tset'"):
+        load_held_out(experiment(made, objective__held_out="tset"))
+    cases = [json.loads(line) for line in made.golden.read_text(encoding="utf-8").splitlines()]
+    made.write_golden([{**case, "split": "dev"} for case in cases])
+    assert load_held_out(experiment(made)) is None
+
+
+def grid_and_held_out(world: Experiment, config: ExperimentConfig) -> tuple[Bench, GridResult, GoldenSet, Any]:
+    bench = Bench(config, {})
+    unseen = load_held_out(config)
+    assert unseen is not None
+    planned = plan(config.retriever, config.sweep)
+    with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):
+        retrieved = retrieve(config, planned, bench.golden, grounds, retrievers, silent)
+        grid = evaluate_grid(config, planned, retrieved, grounds, None, {}, None)
+        held = measure_held_out(config, planned, grid, unseen, retrievers, None, silent, None)
+    return bench, grid, unseen, held
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        {},
+        {"objective__metrics": {"ranking/recall_at_5": 1.0}},
+        {"objective__constraints": {"scope/false_answer": "<= 0.5"}},
+    ],
+    ids=["default", "recall", "constrained"],
+)
+def test_the_figure_is_that_of_a_single_run_of_the_cell_on_the_split(
+    world: Experiment, objective: dict[str, Any]
+) -> None:
+    config = experiment(world, **objective)
+    bench, grid, unseen, held = grid_and_held_out(world, config)
+    bench.golden = unseen
+    alone = bench.run(config, grid.settings)
+    (metric,) = config.objective.metrics
+    own = next(summary for summary in alone.summaries if summary.metric == metric)
+    assert (held.value, held.n) == (own.value, own.n)
+    assert grid.choice is not None
+    assert held.chosen_on == pytest.approx(grid.choice.recommended.value, abs=1e-12)
+
+
+def test_a_weighted_objective_is_the_weighted_sum_of_the_runs_means(world: Experiment) -> None:
+    config = experiment(world, objective__metrics={"ranking/recall_at_5": 2.0, "ranking/mrr_at_10": 1.0})
+    bench, grid, unseen, held = grid_and_held_out(world, config)
+    bench.golden = unseen
+    means = {summary.metric: summary.value or 0.0 for summary in bench.run(config, grid.settings).summaries}
+    assert held.value == pytest.approx(2 * means["ranking/recall_at_5"] + means["ranking/mrr_at_10"], abs=1e-12)

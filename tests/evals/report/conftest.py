@@ -1,0 +1,13 @@
+"""What several tests of reports are made from."""
+
+import pytest
+
+from evals.grid.pipeline import GridResult
+from tests.support.grids import make_grid
+
+
+@pytest.fixture(scope="session")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> GridResult:
+    """Treated as read-only."""
+    constraints = {"scope/false_abstention": "<= 0.5"}
+    return make_grid(tmp_path_factory.mktemp("grid"), objective={"constraints": constraints})

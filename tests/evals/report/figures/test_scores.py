@@ -1,0 +1,55 @@
+"""What thresholds could do, drawn."""
+
+from typing import Any
+
+import pytest
+
+from evals.abstention import assess
+from evals.report.figures.scores import risk_by_coverage, risk_of, roc, separation_of
+from evals.risk import risk_coverage
+from tests.support.results import result, without_scores
+
+INSIDE, OUTSIDE = [0.9, 0.6, 0.4], [0.5, 0.1]
+
+
+def test_the_curve_runs_from_nothing_answered_to_everything() -> None:
+    """Descending: 0.9 in, 0.6 in, 0.5 out, 0.4 in, 0.1 out; AUROC 5 of 6 pairs."""
+    figure: Any = roc(assess(INSIDE, OUTSIDE), 0.45)
+    assert figure is not None
+    _, curve, here = figure.axes[0].lines
+    answered, recalled = curve.get_data()
+    corners = {(x, round(y * 3)) for x, y in zip(answered, recalled, strict=True)}
+    assert corners == {(0, 0), (0, 1), (0, 2), (0.5, 2), (0.5, 3), (1, 3)}
+    assert list(answered) == sorted(answered) and list(recalled) == sorted(recalled)
+    assert curve.get_label() == "all thresholds (AUROC 0.833)"
+    assert [list(side) for side in here.get_data()] == [[0.5], [pytest.approx(2 / 3)]]
+    assert here.get_label() == "threshold 0.45"
+
+
+@pytest.mark.parametrize(("inside", "outside"), [(INSIDE, []), ([], OUTSIDE), ([], [])])
+def test_without_both_kinds_of_query_there_is_no_curve(inside: list[float], outside: list[float]) -> None:
+    assert roc(assess(inside, outside), 0.3) is None
+
+
+def test_risk_starts_with_the_surest_query() -> None:
+    figure: Any = risk_by_coverage(risk_coverage([0.9, 0.8, 0.7, 0.6], [0, 1, 0, 0]), 0.25)
+    assert figure is not None
+    (line,) = figure.axes[0].lines
+    assert [list(side) for side in line.get_data()] == [[0, 0.25, 0.5, 0.75, 1], [0, 0, 0.5, 1 / 3, 0.25]]
+    assert risk_by_coverage((), None) is None
+
+
+def test_a_run_has_them_from_its_own_scores() -> None:
+    """Best scores: 0.9 (a relevant one first), 0.8 (out of scope), 0.29 (its relevant one is fifth, top_k is 3)."""
+    known = separation_of(result())
+    assert known is not None and known.auroc == 0.5
+    assert [(at.threshold, at.risk) for at in risk_of(result())] == [
+        (0.9, 0.0),
+        (0.8, 0.5),
+        (0.29, pytest.approx(2 / 3)),
+    ]
+
+
+def test_a_retriever_without_scores_has_neither() -> None:
+    assert separation_of(without_scores()) is None
+    assert risk_of(without_scores()) == ()

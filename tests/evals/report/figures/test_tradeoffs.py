@@ -1,0 +1,51 @@
+"""What quality costs, drawn from the grid's own numbers."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evals.grid.pipeline import GridResult
+from evals.report.figures.tradeoffs import precision_by_recall, quality_by_latency, quality_by_tokens
+
+
+def test_precision_and_recall_run_along_top_k_at_the_recommended_threshold(grid: GridResult) -> None:
+    figure: Any = precision_by_recall(grid)
+    assert figure is not None and grid.choice is not None
+    chosen = grid.grid.cell(grid.choice.recommended.cell)
+    for place, line in enumerate(figure.axes[0].lines):
+        cells = [c.index for c in grid.grid.cells() if (c.configuration, c.threshold) == (place, chosen.threshold)]
+        recall, precision = (grid.grid.metrics[f"ragas/id_context_{m}"].summaries.mean for m in ("recall", "precision"))
+        assert list(line.get_xdata()) == recall[cells].tolist()
+        assert list(line.get_ydata()) == precision[cells].tolist()
+    assert [text.get_text() for text in figure.axes[0].texts] == ["1", "5", "1", "5"]
+
+
+def test_the_front_is_beaten_by_no_allowed_cell(grid: GridResult) -> None:
+    figure: Any = quality_by_tokens(grid)
+    assert figure is not None
+    (front,) = figure.axes[0].lines
+    cost, value = grid.grid.metrics["cost/context_tokens"].summaries.mean, grid.ranking.values
+    for tokens, quality in zip(*front.get_data(), strict=True):
+        for cell in grid.ranking.order:
+            assert not (cost[cell] <= tokens and value[cell] > quality + 1e-12)
+    shown = sum(len(points.get_offsets()) for points in figure.axes[0].collections) - 1  # the star
+    assert shown == len(grid.ranking.order)
+
+
+def test_latency_is_that_of_each_configuration_with_its_best_cell(grid: GridResult) -> None:
+    figure: Any = quality_by_latency(grid)
+    assert figure is not None
+    points = {str(line.get_label()): line for line in figure.axes[0].lines if line.get_marker() == "o"}
+    allowed = np.full(len(grid.grid), -np.inf)
+    allowed[list(grid.ranking.order)] = grid.ranking.values[list(grid.ranking.order)]
+    for place, one in enumerate(grid.grid.configurations):
+        (time,) = [s.value for s in one.summaries if s.metric == "latency/total_p50_ms"]
+        assert points[one.name].get_xdata() == [time]
+        assert points[one.name].get_ydata() == [pytest.approx(allowed[place * 50 : place * 50 + 50].max())]
+
+
+@pytest.mark.parametrize("paint", [precision_by_recall, quality_by_tokens, quality_by_latency])
+def test_cells_that_are_not_ranked_have_none(grid: GridResult, paint: object) -> None:
+    assert paint(replace(grid, choice=None)) is None  # type: ignore[operator]

@@ -1,0 +1,100 @@
+"""What the page says, before it is HTML."""
+
+from dataclasses import replace
+
+import pytest
+
+from evals.choice import explain
+from evals.grid.pipeline import GridResult
+from evals.judge.agreement import Judged, agree
+from evals.judge.trust import Trust
+from evals.report.page import views
+from tests.support.results import EMPTY, RIGHT, WRONG, result, without_scores
+
+
+def test_metrics_have_value_interval_n_and_what_must_be_known() -> None:
+    found = {row["metric"]: row for row in views.metrics(result())}
+    hit = found["ranking/hit_rate_at_5"]
+    assert (hit["figure"], hit["interval"], hit["n"], hit["remark"]) == ("0.500", "0.095 … 0.905", 2, "")
+    assert found["ragas/id_context_recall"]["remark"] == "1 failed"
+    topic = found["content/topic_match"]
+    assert (topic["figure"], topic["remark"]) == ("–", "the case names no topics")
+    assert found["latency/total_p95_ms"]["figure"] == "1,234.6"
+
+
+def test_criteria_say_what_was_compared() -> None:
+    met, missed = views.criteria(result())
+    assert (met["figure"], met["passed"]) == ("0.500", True)
+    assert (missed["figure"], missed["passed"], missed["reason"]) == ("–", False, "no value: no topics")
+
+
+def test_queries_come_the_worst_first_with_what_was_returned() -> None:
+    rows = views.queries(result())
+    assert [(row["id"], row["why"]) for row in rows] == [
+        ("wrong", "wrongly answered"),
+        ("empty", "nothing returned"),
+        ("right", "right"),
+    ]
+    assert [hit["source"] for hit in rows[2]["retrieved"]] == ["a.md:1-2", "b.md:2-3"]
+    assert (rows[1]["retrieved"], len(rows[1]["best_below_threshold"])) == ([], 3)
+    assert rows[1]["figures"] == {
+        "ranking/hit_rate_at_5": "0.000",
+        "ragas/id_context_recall": "–",
+        "content/topic_match": "–",
+    }
+
+
+def test_only_so_many_queries_are_on_the_page_and_the_worst_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "MOST_QUERIES", 2)
+    assert [row["id"] for row in views.queries(result())] == ["wrong", "empty"]
+
+
+def test_the_worst_queries_leave_out_those_that_are_right() -> None:
+    assert {row["id"] for row in views.worst_queries(result())} == {WRONG.case.id, EMPTY.case.id}
+
+
+def test_a_retriever_without_scores_shows_none() -> None:
+    assert {row["best"] for row in views.queries(without_scores())} == {"–"}
+
+
+def test_disagreements_are_named_by_where_the_chunk_stands() -> None:
+    rows = [
+        Judged(query_id="right", chunk_id="a", verdict=0, label=1, reason="too short"),
+        Judged(query_id="right", chunk_id="b", verdict=0, label=0, reason="other"),
+    ]
+    found = views.disagreements(result(trust=Trust(agreement=agree(rows, 0))))
+    assert found == [
+        {
+            "query": RIGHT.case.id,
+            "source": "a.md:1-2",
+            "labelled": "relevant",
+            "judged": "useless",
+            "reason": "too short",
+        }
+    ]
+    assert views.disagreements(result()) == []
+
+
+def test_facts_are_flat_and_leave_out_what_is_not_known() -> None:
+    found = dict(views.facts(result()))
+    assert found["collection.fingerprint"] == "c0ffee"
+    assert found["versions.ragas"] == "0.4.3"
+    assert "embedding" not in dict(views.facts(without_scores()))
+
+
+def test_a_grid_says_what_it_comes_down_to_and_lists_its_best_cells(grid: GridResult) -> None:
+    assert grid.choice is not None
+    assert views.recommendation(grid) == list(explain(grid.choice))
+    found = views.cells(grid)
+    assert found is not None and found["count"] == 100
+    (chosen,) = [row for row in found["rows"] if row["recommended"]]
+    cell = grid.grid.cell(grid.choice.recommended.cell)
+    assert (chosen["top_k"], chosen["threshold"]) == (cell.top_k, f"{cell.threshold:g}")
+    assert [row["place"] for row in found["rows"]] == sorted(row["place"] for row in found["rows"])
+    assert len(found["rows"]) <= views.TOP_CELLS + 1
+
+
+def test_a_grid_that_is_not_ranked_says_why(grid: GridResult) -> None:
+    lost = replace(grid, choice=None, ranking=replace(grid.ranking, reason="too few"))
+    assert views.recommendation(lost) == ["The cells are not ranked: too few"]
+    assert views.cells(lost) is None
