@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--queries", default="40,225")
     parser.add_argument("--only", choices=list(POPULATIONS))
     given = parser.parse_args()
-    print(f"{'population':<28} {'n':>4} {'method':<10}  keeps   size  bound fails  prefers  wrongly")
+    print(f"{'population':<36} {'n':>4} {'method':<10}  keeps   size  bound fails  prefers  wrongly")
     for n in map(int, given.queries.split(",")):
         for name in [given.only] if given.only else POPULATIONS:
             for label, method in METHODS.items():
@@ -71,7 +71,7 @@ def report(name: str, n: int, label: str, method: "Method", draws: int) -> None:
     bounds = "      –        –        –" if label.startswith("MCS") else (
         f"{fails / draws:>7.3f}  {prefers / draws:>7.3f}  {wrongly / draws:>7.3f}"
     )  # fmt: skip
-    print(f"{name:<28} {n:>4} {label:<10} {kept / draws:>6.3f}  {size / draws:>5.2f}      {bounds}", flush=True)
+    print(f"{name:<36} {n:>4} {label:<10} {kept / draws:>6.3f}  {size / draws:>5.2f}      {bounds}", flush=True)
 
 
 def ours(values: Floats, known: Population) -> Outcome:

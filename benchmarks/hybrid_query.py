@@ -4,8 +4,8 @@ python benchmarks/hybrid_query.py [--sizes 1400 10000 100000] [--rounds 10] [--o
 
 Bounds on the median: 3 ms at 1,400 chunks; at 100,000 (256 dimensions) 15 ms exact and 5 ms with the index built; at
 10,000 at least 20 times faster than the hybrid search of qdrant-client's local mode. A chunk is a vector, the BM25
-terms of a text of 80 words and a payload of 1 KB; a query is a text of six words, embedded by the packaged model. Of
-each query the least of all rounds is told as well, which is less disturbed by what else the machine does.
+terms of a text of 40 to 120 words and a payload of 1 KB; a query is a text of six words, embedded by the packaged
+model. Of each query the least of all rounds is told as well, which is less disturbed by what else the machine does.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def measure(path: Path, size: int, rounds: int, optimize: bool) -> None:
 
 
 def chunks(rng: np.random.Generator, size: int) -> list[Any]:
-    """Clustered unit vectors of 256 dimensions, texts of 80 words by Zipf's law with their BM25 terms."""
+    """Clustered unit vectors of 256 dimensions, texts of 40 to 120 words by Zipf's law with their BM25 terms."""
     from qdrant_client import models
 
     from retrievers.indexing.chunking import point_id
@@ -75,7 +75,7 @@ def chunks(rng: np.random.Generator, size: int) -> list[Any]:
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     points = []
     for number, vector in enumerate(vectors):
-        text, name = " ".join(words(rng, 80)), f"{number:032x}"
+        text, name = " ".join(words(rng, int(rng.integers(40, 121)))), f"{number:032x}"
         terms = encoder.document(text)
         sparse = models.SparseVector.model_construct(indices=list(terms.indices), values=list(terms.values))
         metadata = {"chunk_id": name, "source_url": f"/docs/{number % 500}", "title": f"Page {number % 500}"}

@@ -104,7 +104,7 @@ def evaluate(
     observed = observe(config, metrics, golden, retriever, grounds, progress)
     judging = None
     if judge and not NEED_A_JUDGE.isdisjoint(metrics):
-        judging = judge.judge(metrics, observed.observations)
+        judging = judge.judge(metrics, observed.observations, config.seed)
         judging = judge.again(judging, metrics, observed.observations, config.seed)
     context = with_trust(context_of(config, grounds, sources, judging), observed)
     scores, summaries = score(metrics, observed, context)

@@ -224,11 +224,12 @@ def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[
 
 def _check_metrics(config: ExperimentConfig) -> None:
     from evals import gates
-    from evals.metrics import VERDICT_METRIC, choose
+    from evals.metrics import BY_NAME_ONLY, VERDICT_METRIC, choose
 
     judged = config.judge.model is not None
     choose(config.metrics, config.latency.concurrency, judged=judged)
-    gates.check_names(config.criteria, [*choose(["*"], config.latency.concurrency, judged=True), VERDICT_METRIC])
+    every = choose(["*", *BY_NAME_ONLY], config.latency.concurrency, judged=True)
+    gates.check_names(config.criteria, [*every, VERDICT_METRIC])
     choose([*config.criteria], config.latency.concurrency, judged=judged)
 
 

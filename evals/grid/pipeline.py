@@ -18,7 +18,7 @@ from evals.grid.objective import Ranking, describe, needed, rank
 from evals.grid.records import Grid
 from evals.grid.scoring import distinct
 from evals.judge.judge import Judge
-from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC, choose
+from evals.metrics import BY_NAME_ONLY, NEED_A_JUDGE, VERDICT_METRIC, choose
 from evals.metrics.base import Context, Metric, QueryMetric, summarise
 from evals.pipeline import Grounds, context_of, finish, observe, with_trust
 from evals.records import RunResult
@@ -66,7 +66,7 @@ def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
         ExperimentError: A name or pattern fits no metric, or the objective is none over queries.
     """
     judged, levels = config.judge.model is not None, config.latency.concurrency
-    every: dict[str, Metric] = {**choose(["*"], levels, judged=True), VERDICT_METRIC: pass_rate()}
+    every: dict[str, Metric] = {**choose(["*", *BY_NAME_ONLY], levels, judged=True), VERDICT_METRIC: pass_rate()}
     for name in needed(config.objective):
         if name not in every:
             raise ExperimentError(f"objective: no metric {name!r}{nearest(name, every)} (--list-metrics shows all)")
@@ -140,7 +140,7 @@ def evaluate_grid(
     configurations = configure(plan, retrieved)
     judging = None
     if judge and not NEED_A_JUDGE.isdisjoint(metrics):
-        judging = judge.judge(metrics, [o for one in configurations for o in distinct(one).observations])
+        judging = judge.judge(metrics, [o for one in configurations for o in distinct(one).observations], config.seed)
     context = context_of(config, grounds, sources, judging)
     grid = build(plan, config.sweep, configurations, metrics, context)
     ranking = rank(grid, config.objective)

@@ -38,6 +38,9 @@ class JudgeConfig(Settings):
             everybody waits because a server limits the rate does not count.
         cache: `off` neither reads nor writes the verdict store.
         refresh: Ask again for what is stored, and store the new answer.
+        recall: `bisect` asks for context recall of nested results (the cells of a grid) only where the shortest and the
+            longest do not agree, assuming that more chunks never lower it: an approximation.
+        recall_audit: How many of the results that were not asked about for it are asked all the same, to check that.
         rejudge: How many queries are judged a second time, past the store, to measure the judge's noise.
         prices: Model (as in `model`) to what its tokens cost.
     """
@@ -59,6 +62,12 @@ class JudgeConfig(Settings):
     cache_max_mb: float = Field(2048.0, gt=0, description="megabytes of the verdict store, oldest used go first")
     cache_max_days: float | None = Field(None, gt=0, description="days a verdict is kept; for ever if left out")
     refresh: bool = Field(False, description="ask again for what is stored")
+    recall: Literal["exact", "bisect"] = Field(
+        "exact", description="context recall of a grid: exact, bisect (fewer calls)"
+    )
+    recall_audit: int = Field(
+        100, ge=0, description="results skipped by bisect that are asked all the same, as a check"
+    )
     rejudge: int = Field(0, ge=0, description="queries to judge a second time, to measure the judge's noise")
     budget: BudgetConfig = Field(default_factory=lambda: BudgetConfig.model_validate({}), description="limits")
     prices: Mapping[str, PriceConfig] = Field(

@@ -7,13 +7,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from evals.errors import JudgeError
+from evals.judge.bisect import Answers, Waves, at_once, bisecting
 from evals.judge.budget import Ledger, Usage
 from evals.judge.cache import VerdictStore, store_file
 from evals.judge.chat import Chat, make_chat
 from evals.judge.config import JudgeConfig
 from evals.judge.engine import Engine
-from evals.judge.records import ChunkVerdict, Claim, Judging, Selected
-from evals.judge.tasks import PRECISION, Graded, Task, grade, tasks
+from evals.judge.records import Bisected, ChunkVerdict, Claim, Judging, Selected
+from evals.judge.tasks import CLAIM_RECALL, PRECISION, RECALL, Graded, Task, grade, tasks
 from evals.records import Failure, Observation, Score, Unscored
 
 log = logging.getLogger(__name__)
@@ -52,17 +53,18 @@ class Judge:
         """`provider:name`."""
         return f"{self.chat.provider}:{self.chat.name}"
 
-    def judge(self, metrics: Collection[str], observations: Sequence[Observation]) -> Judging:
+    def judge(self, metrics: Collection[str], observations: Sequence[Observation], seed: int = 0) -> Judging:
         """Ask whatever the metrics need to know of the selections of observations.
 
         Args:
             metrics: Names of metrics; those that need no judge are passed over.
             observations: The selections; several of one query are as many selections.
+            seed: Of the audit of recall that was not asked for (`judge.recall: bisect`).
 
         Raises:
             JudgeError: The very first call was refused for a reason that all others would share.
         """
-        return self._judging(self._ask(list(tasks(metrics, observations)), self.store))
+        return self._judging(*self._ask(waves(self.config, list(tasks(metrics, observations)), seed), self.store))
 
     def again(
         self, first: Judging, metrics: Collection[str], observations: Sequence[Observation], seed: int
@@ -78,24 +80,39 @@ class Judge:
         if not self.config.rejudge:
             return first
         chosen = repeated(observations, self.config.rejudge, seed)
-        second = self._judging(self._ask(list(tasks(metrics, chosen)), None))
+        second = self._judging(*self._ask(at_once(list(tasks(metrics, chosen))), None))
         return replace(first, again=second, usage=second.usage)
 
-    def _judging(self, graded: Sequence[tuple[Task, Graded]]) -> Judging:
+    def _judging(self, graded: Answers, bisected: Bisected | None) -> Judging:
         verdicts: dict[tuple[str, str], ChunkVerdict | Failure | Unscored] = {}
         scores: dict[tuple[str, str, Selected], Score] = {}
         claims: dict[tuple[str, Selected], tuple[Claim, ...]] = {}
+        supports: dict[tuple[str, str], tuple[Claim, ...] | Failure | Unscored] = {}
+        for (case_id, chosen), value in bisected.implied.items() if bisected else ():
+            scores[RECALL, case_id, chosen] = value
         for task, result in graded:
             if task.metric == PRECISION:
                 found = result.verdict or result.value
                 assert not isinstance(found, float)
                 verdicts[task.case_id, task.chunk_ids[0]] = found
-            else:
+            elif task.metric == CLAIM_RECALL:
+                found_claims = result.claims or result.value
+                assert not isinstance(found_claims, float)
+                supports[task.case_id, task.chunk_ids[0]] = found_claims
+            elif isinstance(result.value, float) or (task.metric, task.case_id, task.chunk_ids) not in scores:
                 scores[task.metric, task.case_id, task.chunk_ids] = result.value
                 if result.claims:
                     claims[task.case_id, task.chunk_ids] = result.claims
         usage = self._ledger.usage
-        return Judging(model=self.model, verdicts=verdicts, scores=scores, claims=claims, usage=usage)
+        return Judging(
+            model=self.model,
+            verdicts=verdicts,
+            scores=scores,
+            claims=claims,
+            supports=supports,
+            bisected=bisected,
+            usage=usage,
+        )
 
     def close(self) -> None:
         """Trim the verdict store to its limits, and close it."""
@@ -107,30 +124,43 @@ class Judge:
             finally:
                 self.store.close()
 
-    def _ask(self, questions: Sequence[Task], store: VerdictStore | None) -> list[tuple[Task, Graded]]:
-        async def run() -> list[tuple[Task, Graded]]:
-            graded: list[tuple[Task, Graded]] = []
-            waiting = iter(questions)
-
-            async def work() -> None:
-                for task in waiting:
-                    if engine.fatal:
-                        return
-                    result = await grade(task, engine)
-                    if engine.fatal:  # which is raised, and not told twice
-                        return
-                    graded.append((task, result))
-                    _log_failure(task, result)
-                    self._told(len(graded), len(questions), engine.usage)
-
-            await asyncio.gather(*(work() for _ in range(AHEAD * self.config.max_concurrency)))
-            return graded
+    def _ask(self, questions: Waves, store: VerdictStore | None) -> tuple[Answers, Bisected | None]:
+        async def run() -> tuple[Answers, Bisected | None]:
+            graded: Answers = []
+            wave = next(questions)
+            while True:
+                await self._ask_wave(wave, engine, graded)
+                if engine.fatal:
+                    raise engine.fatal
+                try:
+                    wave = questions.send(graded[len(graded) - len(wave) :])
+                except StopIteration as done:
+                    return graded, done.value
 
         with Engine(self.chat, self.config, store, self._ledger) as engine:
-            graded = asyncio.run(run())
-            if engine.fatal:
-                raise engine.fatal
-            return graded
+            return asyncio.run(run())
+
+    async def _ask_wave(self, wave: Sequence[Task], engine: Engine, graded: Answers) -> None:
+        """Ask the questions of a wave side by side, and add what they came to."""
+        total, waiting = len(graded) + len(wave), iter(wave)
+
+        async def work() -> None:
+            for task in waiting:
+                if engine.fatal:
+                    return
+                result = await grade(task, engine)
+                if engine.fatal:  # which is raised, and not told twice
+                    return
+                graded.append((task, result))
+                _log_failure(task, result)
+                self._told(len(graded), total, engine.usage)
+
+        await asyncio.gather(*(work() for _ in range(AHEAD * self.config.max_concurrency)))
+
+
+def waves(config: JudgeConfig, questions: Sequence[Task], seed: int) -> Waves:
+    """The questions in the order that the settings want: at once, or those on recall by bisection."""
+    return bisecting(questions, config.recall_audit, seed) if config.recall == "bisect" else at_once(questions)
 
 
 def _log_failure(task: Task, result: Graded) -> None:

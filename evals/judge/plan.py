@@ -10,9 +10,9 @@ from pydantic import BaseModel
 
 from evals.judge.budget import cost
 from evals.judge.engine import USUAL_ANSWER
-from evals.judge.judge import Judge, repeated
+from evals.judge.judge import Judge, repeated, waves
 from evals.judge.keys import Keys
-from evals.judge.tasks import JUDGED, grade, tasks
+from evals.judge.tasks import JUDGED, RECALL, grade, tasks
 from evals.records import Observation
 from retrievers.tokens import count_tokens
 
@@ -63,6 +63,8 @@ class Plan:
         measured_answers: Whether the answers' length is an average of stored ones, or a guess.
         usd: What the calls would cost by the price table, None without a price.
         seconds: How long they would take at the given limits; see `SECONDS_PER_CALL`.
+        fewest: Calls of recall by bisection (`judge.recall`) if it never changes along a list, the audit included; its
+            share counts the most. None where all of it is asked for.
         stopped: What the budget would leave out, empty when it holds everything.
     """
 
@@ -72,6 +74,7 @@ class Plan:
     usd: float | None
     seconds: float
     stopped: str
+    fewest: int | None = None
 
     @property
     def total(self) -> Share:
@@ -151,6 +154,7 @@ def plan(
                 await grade(task, counter)
 
     asyncio.run(count())
+    fewest = asyncio.run(_fewest(judge, metrics, observations, seed))
     shares = tuple(
         Share(metric=name, **{field: counts[field] for field in ("questions", "cached", "tokens_in", "tokens_out")})
         for name, counts in counter.found.items()
@@ -165,7 +169,25 @@ def plan(
         usd=cost(config.price, whole.tokens_in, whole.tokens_out),
         seconds=_seconds(judge, whole),
         stopped=_stopped(judge, whole),
+        fewest=fewest,
     )
+
+
+async def _fewest(judge: Judge, metrics: Collection[str], observations: Sequence[Observation], seed: int) -> int | None:
+    """Calls of recall by bisection where every answer is the same."""
+    if judge.config.recall == "exact" or RECALL not in metrics:
+        return None
+    counter = _Counter(judge)
+    counter.share = RECALL
+    questions = waves(judge.config, list(tasks([RECALL], observations)), seed)
+    wave = next(questions)
+    while True:
+        answers = [(task, await grade(task, counter)) for task in wave]
+        try:
+            wave = questions.send(answers)
+        except StopIteration:
+            counts = counter.found[RECALL]
+            return counts["questions"] - counts["cached"]
 
 
 def _seconds(judge: Judge, whole: Share) -> float:

@@ -28,6 +28,31 @@ class Claim:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Bisected:
+    """Recall of selections that nobody was asked about, and how far that can be trusted.
+
+    Attributes:
+        implied: (case id, selection) to the recall of the shorter and the longer selection that agree on it.
+        audited: Some of these, drawn at random and asked all the same: to what was said.
+        selections: How many distinct selections there are in all.
+    """
+
+    implied: Mapping[tuple[str, Selected], float]
+    audited: Mapping[tuple[str, Selected], Score]
+    selections: int
+
+    @property
+    def saved(self) -> int:
+        """Questions that were not asked."""
+        return len(self.implied) - len(self.audited)
+
+    @property
+    def compared(self) -> list[bool]:
+        """Whether what was said differs, for each selection of the audit that has an answer."""
+        return [said != self.implied[key] for key, said in self.audited.items() if isinstance(said, float)]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Judging:
     """All that the judge said in a run.
 
@@ -36,6 +61,9 @@ class Judging:
         verdicts: (case id, chunk id) to the verdict on the chunk, or why there is none.
         scores: (metric, case id, selection) to the score of a metric that is asked about whole selections.
         claims: (case id, selection) to the statements of the reference answer.
+        supports: (case id, chunk id) to each sentence of the reference answer, and whether that chunk alone supports
+            it; or why that is not known. Empty where nobody asks.
+        bisected: Which recall was not asked for, under `judge.recall: bisect`; None where all was.
         usage: What it cost, the second pass included.
         again: What the judge said of some queries when asked a second time; None when it was not.
     """
@@ -44,6 +72,8 @@ class Judging:
     verdicts: Mapping[tuple[str, str], ChunkVerdict | Failure | Unscored]
     scores: Mapping[tuple[str, str, Selected], Score]
     claims: Mapping[tuple[str, Selected], tuple[Claim, ...]]
+    supports: Mapping[tuple[str, str], tuple[Claim, ...] | Failure | Unscored] = field(default_factory=dict)
+    bisected: Bisected | None = None
     usage: Usage = field(default_factory=Usage)
     again: "Judging | None" = None
 

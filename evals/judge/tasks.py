@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from evals.judge.claims import aligned
 from evals.judge.engine import Asker, UnansweredError
 from evals.judge.records import ChunkVerdict, Claim, Selected
 from evals.records import Failure, Observation, Score, Unscored
 
 PRECISION = "ragas/llm_context_precision"
 RECALL = "ragas/llm_context_recall"
+CLAIM_RECALL = "ragas/llm_claim_recall"
+"""Context recall asked chunk by chunk: `evals.judge.claims`."""
 RELEVANCE = "ragas/llm_context_relevance"
 ENTITY_RECALL = "ragas/llm_context_entity_recall"
 
@@ -55,6 +58,7 @@ JUDGED: Mapping[str, Judged] = {
         class_name="ContextPrecisionWithReference", by_chunk=True, inputs=_full, needs_reference=True, calls=1
     ),
     RECALL: Judged(class_name="ContextRecall", by_chunk=False, inputs=_full, needs_reference=True, calls=1),
+    CLAIM_RECALL: Judged(class_name="ContextRecall", by_chunk=True, inputs=_full, needs_reference=True, calls=1),
     RELEVANCE: Judged(class_name="ContextRelevance", by_chunk=False, inputs=_question, needs_reference=False, calls=2),
     ENTITY_RECALL: Judged(
         class_name="ContextEntityRecall", by_chunk=False, inputs=_reference, needs_reference=True, calls=2
@@ -159,6 +163,11 @@ def _graded(task: Task, value: float, answers: Sequence[Any]) -> Graded:
         return Graded(value=value, verdict=ChunkVerdict(verdict=int(said.verdict), reason=said.reason))
     if task.metric == RECALL:
         return Graded(value=value, claims=tuple(_claim(said) for said in answers[0].classifications))
+    if task.metric == CLAIM_RECALL:
+        claims = aligned(task.inputs["reference"], [_claim(said) for said in answers[0].classifications])
+        if isinstance(claims, Failure):
+            return Graded(value=claims)
+        return Graded(value=sum(claim.attributed for claim in claims) / len(claims), claims=claims)
     return Graded(value=value)
 
 

@@ -18,6 +18,7 @@ from evals.metrics import (
     trust_metrics,
 )
 from evals.metrics.base import Metric, RunMetric
+from evals.metrics.llm_metrics import BY_NAME_ONLY
 from evals.records import VERDICT_METRIC
 from retrievers.errors import nearest
 
@@ -47,7 +48,7 @@ def choose(patterns: Sequence[str], concurrency: Sequence[int], *, judged: bool 
     """The metrics that names or patterns such as `ranking/*` choose, in the order of METRICS.
 
     Args:
-        patterns: Names or patterns; `*` is all.
+        patterns: Names or patterns; `*` is all but BY_NAME_ONLY.
         concurrency: The concurrencies at which latency is measured.
         judged: Whether there is a judge; without one, patterns pass over the metrics that need it.
 
@@ -59,7 +60,7 @@ def choose(patterns: Sequence[str], concurrency: Sequence[int], *, judged: bool 
     known = {name: m for name, m in METRICS.items() if not _is_concurrent(name, named) or name in measured} | measured
     chosen: dict[str, Metric] = {}
     for pattern in patterns:
-        matching = {name: metric for name, metric in known.items() if fnmatchcase(name, pattern)}
+        matching = {name: metric for name, metric in known.items() if _chooses(pattern, name)}
         if not matching and not fnmatchcase(VERDICT_METRIC, pattern):
             near = nearest(pattern, [*known, VERDICT_METRIC])
             raise ExperimentError(f"metrics: no metric {pattern!r}{near} (--list-metrics shows all)")
@@ -72,8 +73,12 @@ def choose(patterns: Sequence[str], concurrency: Sequence[int], *, judged: bool 
     return {name: metric for name, metric in known.items() if name in chosen}
 
 
+def _chooses(pattern: str, name: str) -> bool:
+    return name == pattern or (name not in BY_NAME_ONLY and fnmatchcase(name, pattern))
+
+
 def _is_concurrent(name: str, serial: set[str]) -> bool:
     return name.startswith("latency/") and name.rpartition("_c")[0] in serial
 
 
-__all__ = ["METRICS", "VERDICT_METRIC", "Metric", "RunMetric", "choose"]
+__all__ = ["BY_NAME_ONLY", "METRICS", "VERDICT_METRIC", "Metric", "RunMetric", "choose"]

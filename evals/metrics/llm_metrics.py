@@ -6,9 +6,10 @@ a failure, not a zero. Source: ragas 0.4.3, `ragas.metrics.collections`.
 
 from collections.abc import Callable, Sequence
 
+from evals.judge.claim_recall import claim_recall
 from evals.judge.precision import NOT_JUDGED, context_precision
 from evals.judge.records import Judging
-from evals.judge.tasks import ENTITY_RECALL, PRECISION, RECALL, RELEVANCE, selected, why_not
+from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, PRECISION, RECALL, RELEVANCE, selected, why_not
 from evals.metrics.base import Context, Metric, QueryMetric, RunMetric
 from evals.records import Observation, Observed, Score, Summary, Unscored
 
@@ -61,6 +62,7 @@ def _spent(name: str, about: str, read: Callable[[Judging], float | None]) -> Ru
 _ABOUT = (
     (PRECISION, context_precision, "average precision of the returned chunks by the judge's verdicts"),
     (RECALL, _by_selection(RECALL), "share of the reference's statements that the returned chunks support"),
+    (CLAIM_RECALL, claim_recall, "share of the reference's sentences that some returned chunk supports (by name only)"),
     (RELEVANCE, _by_selection(RELEVANCE), "how relevant the returned chunks are to the question, by two prompts"),
     (ENTITY_RECALL, _by_selection(ENTITY_RECALL), "share of the reference's entities that the returned chunks name"),
 )
@@ -76,3 +78,5 @@ METRICS: tuple[Metric, ...] = (
 )
 NAMES = frozenset(metric.name for metric in METRICS)
 """What needs a judge."""
+BY_NAME_ONLY = frozenset({CLAIM_RECALL})
+"""What no pattern chooses: it buys verdicts that answer a question which another metric answers already."""

@@ -35,6 +35,11 @@ def render_plan(plan: Plan | None, retrieval: Sequence[str], *, width: int, colo
         figures = (share.questions, share.cached, share.calls, share.tokens_in, share.tokens_out)
         table.add_row(f"  {share.metric}", *(f"{figure:,}" for figure in figures))
     console.print(table)
+    if plan.fewest is not None:
+        console.print(
+            f"  Recall by bisection (judge.recall) takes at least {plan.fewest:,} calls, its audit included; "
+            "the table counts the most."
+        )
     if plan.total.calls:
         length = "an average of stored answers" if plan.measured_answers else "a guess"
         console.print(

@@ -143,11 +143,12 @@ def _cells(summary: Summary, gates: Mapping[str, Gate]) -> list[str]:
         str(summary.n),
         gate.condition if gate else "",
         "" if gate is None else "[green]pass[/green]" if gate.passed else "[red]FAIL[/red]",
-        escape(_remark(summary)),
+        escape(remark(summary)),
     ]
 
 
-def _remark(summary: Summary) -> str:
+def remark(summary: Summary) -> str:
+    """What must be known beside a value: how many are missing from it, the bounds these leave open, its note."""
     parts = []
     if summary.n_unscored and summary.value is not None:
         parts.append(f"{summary.n_unscored} unscored")

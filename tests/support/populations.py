@@ -100,7 +100,7 @@ def rare_losses(cells: int, *, gain: float, loss: float, seed: int = 0) -> Popul
 
     Args:
         cells: How many, of evenly growing gain and loss.
-        gain: Of the last cell, on every query.
+        gain: Of the last cell on every query, half of it up to one and a half of it.
         loss: Share of the queries on which the last cell scores 0.
         seed: Of the population.
     """
@@ -108,7 +108,8 @@ def rare_losses(cells: int, *, gain: float, loss: float, seed: int = 0) -> Popul
     base = 0.3 + 0.6 * rng.beta(3, 2, (QUERIES, 1))
     part = np.linspace(0, 1, cells)
     lost = rng.permutation(QUERIES)[:, None] < loss * part * QUERIES
-    return Population(values=np.where(lost, 0.0, base + gain * part), cost=np.linspace(6_000, 100, cells))
+    gained = gain * part * rng.uniform(0.5, 1.5, (QUERIES, 1))
+    return Population(values=np.where(lost, 0.0, base + gained), cost=np.linspace(6_000, 100, cells))
 
 
 def lopsided(*, loss: float, share: float) -> Population:
@@ -133,6 +134,7 @@ POPULATIONS: Mapping[str, Callable[[], Population]] = {
     "60 near ties": lambda: tied(60, 1, likeness=0.95, gap=0.02),
     "60 near ties, binary": lambda: tied(60, 1, likeness=0.9, gap=0.02, binary=True),
     "small gains, rare losses": lambda: rare_losses(20, gain=0.02, loss=0.04),
+    "two cells, a small gain, a rare loss": lambda: rare_losses(2, gain=0.02, loss=0.035),
     "two cells, a rare half loss": lambda: lopsided(loss=0.5, share=0.045),
 }
 """What statistics are tried on."""

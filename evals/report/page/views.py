@@ -12,7 +12,7 @@ from evals.records import Observation, QueryVerdict, RunResult, Summary
 from evals.report.document import rows
 from evals.report.figures.why import COLORS, why
 from evals.report.grid_terminal import columns, held_out_lines
-from evals.report.terminal import figure
+from evals.report.terminal import figure, remark
 from evals.report.worst import expected, worst
 from retrievers.present import score_text
 
@@ -127,18 +127,12 @@ def _asked(summary: Summary) -> bool:
 
 def _metric(summary: Summary) -> Row:
     low, high = (figure(summary.metric, end) for end in (summary.ci_low, summary.ci_high))
-    remarks = [
-        f"{summary.n_unscored} unscored" if summary.n_unscored and summary.value is not None else "",
-        f"{summary.n_failed} failed" if summary.n_failed else "",
-        summary.note,
-    ]
     return {
         "metric": summary.metric,
-        "family": summary.metric.split("/")[0],
         "figure": figure(summary.metric, summary.value),
         "interval": f"{low} … {high}" if summary.ci_low is not None else "–",
         "n": summary.n,
-        "remark": "; ".join(filter(None, remarks)),
+        "remark": remark(summary),
     }
 
 

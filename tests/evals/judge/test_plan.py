@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evals.judge.plan import AGAIN, SECONDS_PER_CALL, Plan, plan
-from evals.judge.tasks import ENTITY_RECALL, PRECISION, RECALL, RELEVANCE
+from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, PRECISION, RECALL, RELEVANCE
 from evals.records import Observation
 from retrievers.tokens import count_tokens
 from tests.support.chat_server import ChatServer
@@ -126,3 +126,13 @@ def test_what_the_budget_leaves_out_is_said(server: ChatServer) -> None:
     prices = {settings(server).model or "": {"input": 1.0, "output": 1.0}}
     stopped = planned(server, budget={"tokens": 1000, "usd": 0.001}, prices=prices).stopped
     assert stopped.startswith("the budget holds 1,000 tokens of ") and "the budget holds 0.001 USD of 0.0" in stopped
+
+
+def test_both_ways_to_a_cheaper_recall_are_planned(server: ChatServer) -> None:
+    """Claims chunk by chunk exactly; bisection between the fewest, which equal answers take, and all."""
+    assert planned(server, metrics=[CLAIM_RECALL]).total.calls == made(server, metrics=[CLAIM_RECALL]) == 2 + 2
+    nested = [observe("soup", ["topic"] * n) for n in range(1, 9)]
+    found = planned(server, nested, [RECALL], recall="bisect", recall_audit=3)
+    assert (found.fewest, found.total.calls) == (2 + 3, 8)
+    assert made(server, nested, [RECALL], recall="bisect", recall_audit=3) == found.fewest
+    assert planned(server, nested, [RECALL]).fewest is None

@@ -10,7 +10,7 @@ from evals.judge.records import ChunkVerdict, Judging
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
 from evals.metrics import METRICS
 from evals.metrics.base import Context, QueryMetric, summarise
-from evals.metrics.llm_metrics import NAMES
+from evals.metrics.llm_metrics import BY_NAME_ONLY, NAMES
 from evals.records import Failure, Observation, Observed, Score, Summary, Unscored
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer, CohereChatServer
@@ -181,7 +181,7 @@ def test_without_a_judge_nothing_is_scored() -> None:
     reason = "there is no judge (judge.model)"
     for metric in ALL:
         assert scores(metric, [EMPTY, MANY[0]], None) == [Unscored(reason=reason)] * 2
-    for name in sorted(NAMES - {*ALL}):
+    for name in sorted(NAMES - BY_NAME_ONLY - {*ALL}):
         assert cost(name, None) == Summary(metric=name, value=None, note=reason)
 
 

@@ -7,6 +7,7 @@ import pytest
 from evals.abstention import assess
 from evals.report.figures.scores import risk_by_coverage, risk_of, roc, separation_of
 from evals.risk import risk_coverage
+from tests.support.drawings import points
 from tests.support.results import result, without_scores
 
 INSIDE, OUTSIDE = [0.9, 0.6, 0.4], [0.5, 0.1]
@@ -17,12 +18,12 @@ def test_the_curve_runs_from_nothing_answered_to_everything() -> None:
     figure: Any = roc(assess(INSIDE, OUTSIDE), 0.45)
     assert figure is not None
     _, curve, here = figure.axes[0].lines
-    answered, recalled = curve.get_data()
+    answered, recalled = points(curve)
     corners = {(x, round(y * 3)) for x, y in zip(answered, recalled, strict=True)}
     assert corners == {(0, 0), (0, 1), (0, 2), (0.5, 2), (0.5, 3), (1, 3)}
-    assert list(answered) == sorted(answered) and list(recalled) == sorted(recalled)
+    assert answered == sorted(answered) and recalled == sorted(recalled)
     assert curve.get_label() == "all thresholds (AUROC 0.833)"
-    assert [list(side) for side in here.get_data()] == [[0.5], [pytest.approx(2 / 3)]]
+    assert points(here) == ([0.5], [1 - 1 / 3])
     assert here.get_label() == "threshold 0.45"
 
 
@@ -35,7 +36,7 @@ def test_risk_starts_with_the_surest_query() -> None:
     figure: Any = risk_by_coverage(risk_coverage([0.9, 0.8, 0.7, 0.6], [0, 1, 0, 0]), 0.25)
     assert figure is not None
     (line,) = figure.axes[0].lines
-    assert [list(side) for side in line.get_data()] == [[0, 0.25, 0.5, 0.75, 1], [0, 0, 0.5, 1 / 3, 0.25]]
+    assert points(line) == ([0, 0.25, 0.5, 0.75, 1], [0, 0, 0.5, 1 / 3, 0.25])
     assert risk_by_coverage((), None) is None
 
 

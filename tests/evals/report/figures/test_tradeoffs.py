@@ -8,6 +8,7 @@ import pytest
 
 from evals.grid.pipeline import GridResult
 from evals.report.figures.tradeoffs import precision_by_recall, quality_by_latency, quality_by_tokens
+from tests.support.drawings import places, points
 
 
 def test_precision_and_recall_run_along_top_k_at_the_recommended_threshold(grid: GridResult) -> None:
@@ -27,23 +28,24 @@ def test_the_front_is_beaten_by_no_allowed_cell(grid: GridResult) -> None:
     assert figure is not None
     (front,) = figure.axes[0].lines
     cost, value = grid.grid.metrics["cost/context_tokens"].summaries.mean, grid.ranking.values
-    for tokens, quality in zip(*front.get_data(), strict=True):
+    for tokens, quality in zip(*points(front), strict=True):
         for cell in grid.ranking.order:
             assert not (cost[cell] <= tokens and value[cell] > quality + 1e-12)
-    shown = sum(len(points.get_offsets()) for points in figure.axes[0].collections) - 1  # the star
+    shown = sum(len(places(group)) for group in figure.axes[0].collections) - 1  # the star
     assert shown == len(grid.ranking.order)
 
 
 def test_latency_is_that_of_each_configuration_with_its_best_cell(grid: GridResult) -> None:
     figure: Any = quality_by_latency(grid)
     assert figure is not None
-    points = {str(line.get_label()): line for line in figure.axes[0].lines if line.get_marker() == "o"}
+    drawn = {str(line.get_label()): line for line in figure.axes[0].lines if line.get_marker() == "o"}
     allowed = np.full(len(grid.grid), -np.inf)
     allowed[list(grid.ranking.order)] = grid.ranking.values[list(grid.ranking.order)]
     for place, one in enumerate(grid.grid.configurations):
         (time,) = [s.value for s in one.summaries if s.metric == "latency/total_p50_ms"]
-        assert points[one.name].get_xdata() == [time]
-        assert points[one.name].get_ydata() == [pytest.approx(allowed[place * 50 : place * 50 + 50].max())]
+        at, quality = points(drawn[one.name])
+        assert at == [time]
+        assert quality == pytest.approx([allowed[place * 50 : place * 50 + 50].max()])
 
 
 @pytest.mark.parametrize("paint", [precision_by_recall, quality_by_tokens, quality_by_latency])
