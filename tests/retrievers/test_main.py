@@ -1,8 +1,8 @@
 """`python -m retrievers search|inspect` in the test's own process: what is printed, and what bad input gets."""
 
 import json
-import re
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
