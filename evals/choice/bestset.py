@@ -1,6 +1,6 @@
 """The confidence set of best cells, and how far every cell may be behind the best.
 
-Multiple comparisons with the best, Hsu (1984; 1996, section 4.1), paired by query. Let j be the truly best cell. With
+Multiple comparisons with the best, Hsu (1984; 1996), paired by query. Let j be the truly best cell. With
 95% probability no cell i is ahead of j by c_j standard errors more than it truly is, all i at once; c_j is Dunnett's
 quantile for control j, that of the largest of the correlated deviations over all i, here by the bootstrap. The cells j
 of which no other is so far ahead are the set; the least over these of (i − j) − c_j · standard error is cell i's
