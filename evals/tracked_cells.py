@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 WORKERS = 4
 """Runs that are written at once. A database waits for its disk and a server for its database, so that this takes two
-thirds of the time; MLflow holds two of SQLite's 15 connections for each, so many more would run out of them."""
+thirds to four fifths of the time; MLflow holds two of SQLite's 15 connections for each, so many more would not do."""
 
 
 def log_cells(client: "MlflowClient", experiment_id: str, parent: str, children: Sequence[Child]) -> None:
