@@ -27,11 +27,17 @@ JUDGED_METRICS = ("ragas/llm_*", "judge/*", "cost/*", "ranking/hit_rate_at_5")
 ENTITIES = ("Kinematics", "kinematics", "publisher")
 
 
-def make_judged(folder: Path) -> Experiment:
-    """Pages, golden queries with reference answers, settings that name no judge; and the collection."""
+def make_judged(folder: Path, **retriever: Any) -> Experiment:
+    """Pages, golden queries with reference answers, settings that name no judge; and the collection.
+
+    Args:
+        folder: Where to.
+        retriever: Settings of the retriever that are to be others.
+    """
     made = make_experiment(folder)
     made.write_golden([{**case, "reference_answer": REFERENCES.get(str(case["id"]))} for case in CASES])
-    made.write_config({**SETTINGS, "metrics": [*JUDGED_METRICS]})
+    settled = {**SETTINGS, "metrics": [*JUDGED_METRICS], "retriever": {**SETTINGS["retriever"], **retriever}}
+    made.write_config(settled)
     index_if_stale(settings(made), {}, silent)
     return made
 
@@ -57,14 +63,25 @@ def judge_flags(server: ChatServer, folder: Path) -> list[str]:
 
 
 def calls_of(queries: Sequence[Mapping[str, Any]]) -> int:
-    """The distinct questions about the rows of a report: a chunk each, recall, two ratings, the entities of two texts.
+    """The distinct questions about the rows of a report.
 
-    Nothing is asked about a query that is out of scope or found nothing.
+    A chunk each, recall, two ratings, and the entities of two texts, which other rows may have too. Nothing is asked
+    about a query that is out of scope or found nothing.
     """
-    asked = [row for row in queries if row["in_scope"] and row["retrieved"]]
-    chunks = sum(len(row["retrieved"]) for row in asked)
-    entities = len({row["reference_answer"] for row in asked}) + len(asked)
-    return chunks + 3 * len(asked) + entities
+    asked = _asked(queries)
+    references = {row["reference_answer"] for row in asked}
+    contexts = {tuple(hit["chunk_id"] for hit in row["retrieved"]) for row in asked}
+    return questions_of(queries) - 2 * len(asked) + len(references) + len(contexts)
+
+
+def questions_of(queries: Sequence[Mapping[str, Any]]) -> int:
+    """All questions about the rows of a report, repeated ones too."""
+    asked = _asked(queries)
+    return sum(len(row["retrieved"]) for row in asked) + 5 * len(asked)
+
+
+def _asked(queries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [row for row in queries if row["in_scope"] and row["retrieved"]]
 
 
 def labelled_precision(row: Mapping[str, Any]) -> float:

@@ -161,7 +161,11 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Http
 
     def _serve(self) -> None:
-        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        length = int(self.headers.get("Content-Length") or 0)
+        raw = self.rfile.read(length)
+        self.close_connection = True
+        if len(raw) < length:  # the client died before it had asked
+            return
         request = Request(
             method=self.command,
             path=unquote(urlsplit(self.path).path),
@@ -169,7 +173,6 @@ class _Handler(BaseHTTPRequestHandler):
             body=json.loads(raw) if raw else None,
         )
         reply = self.server.owner.handle(request)
-        self.close_connection = True
         if reply.sent < 0:
             return self._reset()
         self.send_response(reply.status)
