@@ -4,7 +4,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
@@ -72,6 +72,7 @@ class Engine:
         self._gate = Gate(config)
         self._caller = Caller(chat, config, store)
         self._pool = ThreadPoolExecutor(config.max_concurrency, thread_name_prefix="judge")
+        self._flights: set[Future[Reply]] = set()
         self._known: dict[bytes, Outcome | asyncio.Future[Outcome]] = {}
         self._first = asyncio.Lock()
         self._proved = self._answered = ledger.usage.tokens_out > 0
@@ -173,7 +174,7 @@ class Engine:
             call = functools.partial(self._caller.call, key, text, schema, timeout_s)
             reply = Reply()
             try:
-                reply = await asyncio.get_running_loop().run_in_executor(self._pool, call)
+                reply = await asyncio.wrap_future(self._submit(call))
             finally:
                 self._ledger.settle(estimate, reply.tokens)
         if reply.verdict or reply.malformed:
@@ -182,6 +183,12 @@ class Engine:
         if reply.unkept:  # buying more would lose more
             self._ledger.stop(reply.unkept)
         return reply
+
+    def _submit(self, call: Callable[[], Reply]) -> Future[Reply]:
+        flight = self._pool.submit(call)
+        self._flights.add(flight)
+        flight.add_done_callback(self._flights.discard)
+        return flight
 
     def _usual_answer(self) -> int:
         usage = self.usage
@@ -212,4 +219,7 @@ class Engine:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Wait for the calls in flight, whatever has happened: they are paid for, and their verdicts are kept."""
+        if kind is not None and issubclass(kind, KeyboardInterrupt) and (count := len(self._flights)):
+            most = f"up to {self._config.timeout_s:g} s"
+            log.warning("interrupted: waiting %s for the %d calls in flight, whose verdicts are kept", most, count)
         self._pool.shutdown(wait=True, cancel_futures=True)

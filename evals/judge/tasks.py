@@ -140,11 +140,13 @@ async def grade(task: Task, asker: Asker) -> Graded:
     from ragas.metrics import collections
 
     from evals.judge.llm import RagasJudge
+    from evals.judge.prompts import quicken
 
     judge = RagasJudge(asker)
     value: Score
     try:
-        result = await getattr(collections, JUDGED[task.metric].class_name)(llm=judge).ascore(**task.inputs)
+        metric = quicken(getattr(collections, JUDGED[task.metric].class_name)(llm=judge))
+        result = await metric.ascore(**task.inputs)
         value = float(result.value)
     except UnansweredError:
         value = 0.0  # of no account: the judge remembers why it gave no answer

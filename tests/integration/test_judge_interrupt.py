@@ -1,0 +1,70 @@
+"""Ctrl-C and SIGTERM while the judge is being asked."""
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from evals.run import main
+from tests.support.chat_server import CohereChatServer
+from tests.support.child import environment
+from tests.support.command import call
+from tests.support.experiment import Experiment, settings
+from tests.support.judged_experiment import calls_of, judge_flags, known_of, load, make_judged
+
+pytestmark = pytest.mark.integration
+AT_ONCE = 4
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return make_judged(tmp_path_factory.mktemp("judged"))
+
+
+def rows(file: Path, statement: str) -> list[str]:
+    database = sqlite3.connect(file)
+    try:
+        return [str(value) for (value,) in database.execute(statement)]
+    finally:
+        database.close()
+
+
+@pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
+def test_what_was_paid_for_is_kept_and_nothing_more_is_asked(
+    made: Experiment,
+    tmp_path: Path,
+    what: signal.Signals,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with CohereChatServer(known_of(settings(made))[2], latency=0.3) as server:
+        flags = ["--config", str(made.config), *judge_flags(server, tmp_path), "--judge.max-concurrency", str(AT_ONCE)]
+        flags += ["--output", str(tmp_path / "report.json")]
+        child = subprocess.Popen(
+            [sys.executable, "-m", "evals.run", *flags, "--tracking.enabled", "true"],
+            cwd=tmp_path, env=environment({"COHERE_API_KEY": server.key}), stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            while len(server.chats) < 7 and child.poll() is None:
+                time.sleep(0.01)
+            child.send_signal(what)
+            _, said = child.communicate(timeout=100)
+        finally:
+            child.kill()
+        first, last = said.strip().split("\n")
+        assert first.endswith("calls in flight, whose verdicts are kept")
+        assert (child.returncode, last) == (130, "interrupted")
+        bought = len(server.chats)
+        assert 7 <= bought <= 7 + AT_ONCE
+        store = tmp_path / "verdicts.sqlite"
+        assert rows(store, "SELECT count(*) FROM verdicts") == [str(bought)]  # those in flight as well
+        assert rows(tmp_path / "mlruns" / "mlflow.db", "SELECT status FROM runs") == ["KILLED"]
+        assert not (tmp_path / "report.json").exists()
+        server.latency = 0.0
+        monkeypatch.setenv("COHERE_API_KEY", server.key)
+        assert call(main, flags, capsys).code == 0
+        assert len(server.chats) == calls_of(load(tmp_path / "report.json")["queries"]) > bought
