@@ -4,9 +4,11 @@ Models are called synchronously from threads: ChatCohere keeps one asynchronous 
 event loop, and a second loop would fail with it.
 """
 
+import json
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -212,17 +214,27 @@ def _chat(config: JudgeConfig, model: "BaseChatModel") -> Chat:
     )
 
 
+@cache
+def _schema_text(schema: type[BaseModel]) -> str:
+    return json.dumps(schema.model_json_schema())
+
+
+def _json_schema(schema: type[BaseModel]) -> Any:
+    """A response schema for one request, which the client may change; its fields stay in their order."""
+    return json.loads(_schema_text(schema))
+
+
 def _cohere_format(schema: type[BaseModel]) -> Mapping[str, Any]:
-    return {"response_format": {"type": "json_object", "schema": schema.model_json_schema()}}
+    return {"response_format": {"type": "json_object", "schema": _json_schema(schema)}}
 
 
 def _openai_format(schema: type[BaseModel]) -> Mapping[str, Any]:
-    described = {"name": schema.__name__, "schema": schema.model_json_schema()}
+    described = {"name": schema.__name__, "schema": _json_schema(schema)}
     return {"response_format": {"type": "json_schema", "json_schema": described}}
 
 
 def _ollama_format(schema: type[BaseModel]) -> Mapping[str, Any]:
-    return {"format": schema.model_json_schema()}
+    return {"format": _json_schema(schema)}
 
 
 STRUCTURES: Mapping[str, Callable[[type[BaseModel]], Mapping[str, Any]]] = {
