@@ -237,7 +237,7 @@ def one_row(observation: Any, labels: Mapping[str, Any], store: Path) -> None:
     """One query with ten chunks: here they are asked at once, in ragas one after the other."""
     from ragas.metrics.collections import ContextPrecisionWithReference
 
-    from evals.judge.chat import Answer
+    from evals.judge.answers import Answer
     from evals.judge.llm import RagasJudge
     from evals.judge.parse import read_verdict
 

@@ -4,11 +4,9 @@ Models are called synchronously from threads: ChatCohere keeps one asynchronous 
 event loop, and a second loop would fail with it.
 """
 
-import json
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -17,15 +15,15 @@ from pydantic import BaseModel
 from pydantic.warnings import PydanticDeprecationWarning
 
 from evals.errors import JudgeError
+from evals.judge.answers import Answer, read_early_end, read_message
 from evals.judge.config import JudgeConfig
 from evals.judge.faults import explain
+from evals.judge.structures import STRUCTURES
 from retrievers.errors import nearest
-from retrievers.faults import causes
 from retrievers.settings import api_key
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-    from langchain_core.messages import BaseMessage
 
 KEYS: Mapping[str, str] = {
     "cohere": "COHERE_API_KEY",
@@ -47,16 +45,6 @@ KEYS: Mapping[str, str] = {
 EXTRAS = ("anthropic", "ollama")
 """Providers for whose package the project has an extra; LangChain would fall back to an older class without it."""
 KEY_ARGUMENTS: Mapping[str, str] = {"cohere": "cohere_api_key"}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """What a model answered: its text, why it stopped, and the tokens it counted (None when it does not say)."""
-
-    text: str
-    finish: str = ""
-    tokens_in: int | None = None
-    tokens_out: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,34 +87,6 @@ class Chat:
                 raise
             return ended
         return read_message(message)
-
-
-def read_message(message: "BaseMessage") -> Answer:
-    """Text, stop reason and usage out of a LangChain message."""
-    usage = getattr(message, "usage_metadata", None) or {}
-    said = {**message.additional_kwargs, **message.response_metadata}
-    finish = said.get("finish_reason") or said.get("stop_reason") or said.get("done_reason") or ""
-    refusal = said.get("refusal")  # OpenAI's, in place of a text
-    return Answer(
-        text=str(refusal or message.text),
-        finish="refusal" if refusal else str(finish),
-        tokens_in=usage.get("input_tokens"),
-        tokens_out=usage.get("output_tokens"),
-    )
-
-
-def read_early_end(error: BaseException) -> Answer | None:
-    """The answer that openai's client hides in an error when it was cut or filtered; None for any other error."""
-    for one in causes(error):
-        if type(one).__name__ == "ContentFilterFinishReasonError":
-            return Answer(text="", finish="content_filter", tokens_out=0)
-        if type(one).__name__ == "LengthFinishReasonError":
-            said: Any = getattr(one, "completion", None)
-            text = next((choice.message.content or "" for choice in getattr(said, "choices", ())), "")
-            usage = getattr(said, "usage", None)
-            read, written = (getattr(usage, f"{what}_tokens", None) for what in ("prompt", "completion"))
-            return Answer(text=text, finish="length", tokens_in=read, tokens_out=written)
-    return None
 
 
 def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
@@ -212,37 +172,6 @@ def _chat(config: JudgeConfig, model: "BaseChatModel") -> Chat:
         arguments=arguments,
         per_request=per_request,
     )
-
-
-@cache
-def _schema_text(schema: type[BaseModel]) -> str:
-    return json.dumps(schema.model_json_schema())
-
-
-def _json_schema(schema: type[BaseModel]) -> Any:
-    """A response schema for one request, which the client may change; its fields stay in their order."""
-    return json.loads(_schema_text(schema))
-
-
-def _cohere_format(schema: type[BaseModel]) -> Mapping[str, Any]:
-    return {"response_format": {"type": "json_object", "schema": _json_schema(schema)}}
-
-
-def _openai_format(schema: type[BaseModel]) -> Mapping[str, Any]:
-    described = {"name": schema.__name__, "schema": _json_schema(schema)}
-    return {"response_format": {"type": "json_schema", "json_schema": described}}
-
-
-def _ollama_format(schema: type[BaseModel]) -> Mapping[str, Any]:
-    return {"format": _json_schema(schema)}
-
-
-STRUCTURES: Mapping[str, Callable[[type[BaseModel]], Mapping[str, Any]]] = {
-    "cohere": _cohere_format,
-    "openai": _openai_format,
-    "ollama": _ollama_format,
-}
-"""How each provider is asked for JSON of a schema; from the others it is read out of the text."""
 
 
 def _from_python(target: str) -> "BaseChatModel":

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from evals.judge.chat import Answer
+from evals.judge.answers import Answer
 
 Schema = TypeVar("Schema", bound=BaseModel)
 LENGTH = frozenset({"length", "max_tokens", "max_output_tokens"})

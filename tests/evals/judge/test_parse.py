@@ -5,7 +5,7 @@ from ragas.metrics.collections.context_precision.util import ContextPrecisionOut
 from ragas.metrics.collections.context_recall.util import ContextRecallOutput as Recall
 from ragas.metrics.collections.context_relevance.util import ContextRelevanceOutput as Rating
 
-from evals.judge.chat import Answer
+from evals.judge.answers import Answer
 from evals.judge.parse import MalformedError, read_verdict
 
 RIGHT = '{"reason": "it helps", "verdict": 1}'
