@@ -1,7 +1,9 @@
 import argparse
+import asyncio
 import json
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -43,6 +45,54 @@ def test_an_error_of_ours_is_one_message_and_exit_code_2(error: Exception, capsy
 def test_an_interruption_is_exit_code_130(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(raising(KeyboardInterrupt())) == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
+def test_a_signal_interrupts(what: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(what)
+
+    def main() -> int:
+        signal.raise_signal(what)
+        return 0
+
+    assert run(main) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+    assert signal.getsignal(what) is before
+
+
+@pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
+def test_a_signal_cancels_the_work_of_an_event_loop_between_its_steps(what: signal.Signals) -> None:
+    ended = []
+
+    async def work() -> None:
+        try:
+            signal.raise_signal(what)
+            ended.append("went on")
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            ended.append("was cancelled")
+            raise
+
+    def main() -> int:
+        asyncio.run(work())
+        return 0
+
+    assert run(main) == 130
+    assert ended == ["went on", "was cancelled"]
+
+
+def test_a_termination_interrupts_where_ctrl_c_is_ignored() -> None:
+    """As it is in what a shell runs in the background."""
+
+    def main() -> int:
+        signal.raise_signal(signal.SIGTERM)
+        return 0
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert run(main) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_any_other_error_is_a_defect_and_does_not_pass_for_a_failed_criterion(
