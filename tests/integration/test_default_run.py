@@ -19,7 +19,7 @@ from evals.config import ExperimentConfig
 from evals.metrics import choose
 from evals.run import EXPERIMENTS
 from retrievers.config import dump
-from retrievers.settings import build, file_layer, flatten
+from retrievers.settings import build, file_layer, flatten, tables
 from tests.support.child import Finished
 
 pytestmark = pytest.mark.integration
