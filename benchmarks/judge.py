@@ -206,7 +206,7 @@ def ragas_evaluate(observations: Sequence[Any], bound: float) -> None:
 
         async def agenerate_text(self, prompt: Any, *args: Any, **kwargs: Any) -> Any:
             await asyncio.sleep(LATENCY)
-            text = json.dumps(said["classifications" not in prompt.to_string()])
+            text = json.dumps(said['"classifications"' not in prompt.to_string()])
             return LLMResult(generations=[[Generation(text=text)]])
 
         def is_finished(self, response: Any) -> bool:
