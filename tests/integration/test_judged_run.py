@@ -1,7 +1,8 @@
 """The experiment for real Cohere, as it is, against a server on the loopback that embeds, reranks and judges."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from evals.prepare import index_if_stale
 from evals.run import EXPERIMENTS, load_config, main, parser
+from tests.support.chat_requests import ChatRequest
 from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.child import python
 from tests.support.command import call
@@ -68,6 +70,27 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield World(server, tmp_path_factory.mktemp("cohere"))
 
 
+@dataclass(frozen=True)
+class Told:
+    """What the first run printed, and asked of the server."""
+
+    printed: str
+    report: Mapping[str, Any]
+    paths: frozenset[str]
+    chats: Sequence[ChatRequest]
+
+
+@pytest.fixture(scope="module")
+def first(world: World) -> Told:
+    """The experiment run once, as a user runs it."""
+    world.server.requests.clear()
+    done = python(["-m", "evals.run", *world.flags()], world.folder, world.env)
+    assert (done.returncode, done.stderr) == (0, "")
+    check(world)
+    paths = frozenset(request.path for request in world.server.requests)
+    return Told(printed=done.stdout, report=world.report(), paths=paths, chats=world.server.chats)
+
+
 def check(world: World) -> None:
     """The report holds what the oracle says, exactly."""
     report = world.report()
@@ -85,29 +108,22 @@ def check(world: World) -> None:
     assert len(inside) == 5
 
 
-def test_the_experiment_for_cohere_is_worth_what_its_labels_say(world: World) -> None:
-    world.server.requests.clear()
-    done = python(["-m", "evals.run", *world.flags()], world.folder, world.env)
-    assert (done.returncode, done.stderr) == (0, "")
-    check(world)
-    report = world.report()
-    paths = {request.path for request in world.server.requests}
-    assert paths == {"/v1/embed", "/v2/rerank", "/v2/chat"}
-    chats = world.server.chats
-    assert len(chats) == report["judge"]["usage"]["calls"] == calls_of(report["queries"])
-    assert {(chat.model, chat.temperature, chat.seed) for chat in chats} == {(MODEL, 0, 0)}
-    assert all(chat.response_format for chat in chats)
-    usage = report["judge"]["usage"]
+def test_the_experiment_for_cohere_is_worth_what_its_labels_say(world: World, first: Told) -> None:
+    report, usage = first.report, first.report["judge"]["usage"]
+    assert first.paths == {"/v1/embed", "/v2/rerank", "/v2/chat"}
+    assert len(first.chats) == usage["calls"] == calls_of(report["queries"])
+    assert {(chat.model, chat.temperature, chat.seed) for chat in first.chats} == {(MODEL, 0, 0)}
+    assert all(chat.response_format for chat in first.chats)
     assert usage["usd"] == pytest.approx((usage["tokens_in"] * 2.5 + usage["tokens_out"] * 10) / 1e6)
     assert report["facts"]["judge"]["model"] == MODEL
-    assert world.server.key not in json.dumps(report) + done.stdout
+    assert world.server.key not in json.dumps(report) + first.printed
 
 
-def test_mlflow_holds_verdicts_and_reasons(world: World) -> None:
+def test_mlflow_holds_verdicts_and_reasons(world: World, first: Told) -> None:
     [artifact] = (world.folder / "mlruns" / "artifacts").rglob("queries.json")
     table = json.loads(artifact.read_text())
     rows = [dict(zip(table["columns"], values, strict=True)) for values in table["data"]]
-    for row, known in zip(rows, world.report()["queries"], strict=True):
+    for row, known in zip(rows, first.report["queries"], strict=True):
         lines = row["judge"].splitlines()
         assert len(lines) == (len(known["retrieved"]) if known["in_scope"] else 0)
         for line, hit in zip(lines, known["retrieved"], strict=False):
@@ -116,6 +132,7 @@ def test_mlflow_holds_verdicts_and_reasons(world: World) -> None:
         assert row["claims"].count("\n") + bool(row["claims"]) == len(known["claims"])
 
 
+@pytest.mark.usefixtures("first")
 def test_run_again_it_asks_the_judge_nothing(
     world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
