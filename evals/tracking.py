@@ -18,7 +18,7 @@ from evals.files import probe
 from evals.grid.children import Child
 from evals.records import RunResult, Summary
 from evals.report.document import rows
-from evals.report.judging import claim_lines, verdict_lines
+from evals.report.judging import chunk_claim_lines, claim_lines, verdict_lines
 from evals.report.terminal import description
 from evals.report.traces import QueryTrace
 from evals.tracked_cells import log_cells
@@ -281,7 +281,10 @@ def _table(result: RunResult) -> dict[str, list[Any]]:
             "time_ms": row["time_ms"],
         }
         if result.judging:
-            flat |= {"judge": "\n".join(verdict_lines(row)), "claims": "\n".join(claim_lines(row))}
+            flat |= {
+                "judge": "\n".join(verdict_lines(row)),
+                "claims": "\n".join(claim_lines(row) + chunk_claim_lines(row)),
+            }
         flat |= {name: _cell(row["scores"].get(name)) for name in names}
         for key, value in flat.items():
             columns.setdefault(key, []).append(value)

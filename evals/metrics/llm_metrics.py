@@ -13,6 +13,8 @@ from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, PRECISION, RECALL, RE
 from evals.metrics.base import Context, Metric, QueryMetric, RunMetric
 from evals.records import Observation, Observed, Score, Summary, Unscored
 
+SAVED = "cost/judge_calls_saved"
+
 
 def _by_selection(metric: str) -> Callable[[Observation, Judging], Score]:
     def score(observation: Observation, judging: Judging) -> Score:
@@ -59,6 +61,14 @@ def _spent(name: str, about: str, read: Callable[[Judging], float | None]) -> Ru
     return RunMetric(name=name, about=about, summarise=summarise)
 
 
+def _saved(_: Observed, context: Context) -> Summary:
+    bisected = context.judging.bisected if context.judging else None
+    if bisected is None:
+        why = "there is no judge (judge.model)" if context.judging is None else "not asked for (judge.recall: bisect)"
+        return Summary(metric=SAVED, value=None, note=why)
+    return Summary(metric=SAVED, value=float(bisected.saved), n=1, note="a total has no interval")
+
+
 _ABOUT = (
     (PRECISION, context_precision, "average precision of the returned chunks by the judge's verdicts"),
     (RECALL, _by_selection(RECALL), "share of the reference's statements that the returned chunks support"),
@@ -74,6 +84,7 @@ METRICS: tuple[Metric, ...] = (
     _spent("cost/judge_calls", "calls of the judge, every attempt counted", lambda j: float(j.usage.calls)),
     _spent("cost/judge_cache_hits", "verdicts that needed no call", lambda j: float(j.usage.hits)),
     _spent("cost/judge_tokens", "tokens that the judge read and wrote", lambda j: float(j.usage.tokens)),
+    RunMetric(name=SAVED, about="calls on recall that bisection saved (judge.recall: bisect)", summarise=_saved),
     _spent("cost/judge_usd", "what the judge cost in US dollars, by judge.prices", lambda j: j.usage.usd),
 )
 NAMES = frozenset(metric.name for metric in METRICS)

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from evals.records import Gate, RunResult, Summary
+from evals.report.judging import judging_lines
 from evals.report.trust import print_disagreements
 from evals.report.worst import print_worst
 
@@ -71,6 +72,8 @@ def description(result: RunResult) -> str:
     for gate in result.gates:
         shown = figure(gate.metric, gate.figure)
         lines.append(f"| {gate.metric} {gate.condition} | {shown} | {'pass' if gate.passed else '**FAIL**'} |")
+    if result.judging:
+        lines += ["", *judging_lines(result.judging)]
     return "\n".join(lines)
 
 
