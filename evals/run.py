@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -147,7 +147,7 @@ def _run(
     from evals import facts, tracking
     from evals.dataset.load import load_golden
     from evals.errors import TrackingError
-    from evals.grid.heldout import load_held_out, measure_held_out
+    from evals.grid.heldout import load_held_out, with_held_out
     from evals.grid.pipeline import evaluate_grid, retrieve
     from evals.pipeline import evaluate, ground
 
@@ -180,14 +180,10 @@ def _run(
                     return evaluate(config, golden, grounds, retrievers[0], sources, known, progress, judge)
                 found = retrieve(config, planned, golden, grounds, retrievers, progress)
                 grid = evaluate_grid(config, planned, found, grounds, sources, known, judge)
-                held = (
-                    measure_held_out(config, planned, grid, unseen, retrievers, sources, progress, judge)
-                    if unseen
-                    else None
-                )
-                outcome.grid = replace(grid, held_out=held)
+                grid = with_held_out(config, planned, grid, unseen, retrievers, sources, progress, judge)
+                outcome.grid = grid
                 if grid.choice is None:
-                    outcome.incomplete = outcome.incomplete or f"the cells are not ranked: {grid.ranking.reason}"
+                    outcome.incomplete = outcome.incomplete or grid.unranked
                 return grid.run
 
             result = _evaluate(work, golden, tracker, outcome)
@@ -210,14 +206,18 @@ def _sweep(config: ExperimentConfig) -> "Plan | None":
 
 def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[str, str]) -> int:
     from evals.dataset.load import load_golden
+    from evals.grid.heldout import load_held_out
     from evals.planning import describe_plan
 
     _check_metrics(config)
     planned = _sweep(config)
     golden = load_golden(config.dataset)
+    unseen = load_held_out(config) if planned else None
     with progress_bar(shown=not namespace.quiet) as progress, _judge(config, env, progress) as judge:
         with _opened(config, planned, env, progress) as (retrievers, _):
-            text = describe_plan(config, golden, retrievers, judge, progress, sweep=planned, width=_width())
+            text = describe_plan(
+                config, golden, retrievers, judge, progress, sweep=planned, held_out=unseen, width=_width()
+            )
     print_out(text.rstrip())
     return 0
 

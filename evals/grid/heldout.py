@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from evals import candidates
+from evals import candidates, gates
 from evals.choice import Choice, HeldOut, held_out
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet, load_golden
@@ -14,6 +14,7 @@ from evals.grid.axes import Plan
 from evals.grid.choosing import objective_scores
 from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
 from evals.judge.judge import Judge
+from evals.metrics.llm_metrics import respent
 from evals.pipeline import ground
 from evals.sources import Sources
 from retrievers.protocol import Retriever
@@ -41,6 +42,45 @@ def load_held_out(config: ExperimentConfig) -> GoldenSet | None:
         raise
 
 
+def with_held_out(
+    config: ExperimentConfig,
+    plan: Plan,
+    result: GridResult,
+    golden: GoldenSet | None,
+    retrievers: Sequence[Retriever],
+    sources: Sources | None,
+    progress: candidates.Progress,
+    judge: Judge | None,
+) -> GridResult:
+    """The grid with the figure of its chosen cell on held-out queries, and with what judging these has cost.
+
+    Args:
+        config: The experiment.
+        plan: The sweep of the grid.
+        result: The grid, and what was chosen.
+        golden: The held-out queries, None where there are none.
+        retrievers: One for each variant of the plan.
+        sources: The source pages, None when not known.
+        progress: Told how far the work is.
+        judge: Who grades the metrics that need a judge.
+
+    Raises:
+        RetrievalError: A search failed, or evidence of the held-out queries does not resolve.
+    """
+    if golden is None or result.choice is None:
+        return result
+    held = measure_held_out(config, plan, result, golden, retrievers, sources, progress, judge)
+    run = result.run
+    if judge and run.judging:
+        judging = replace(run.judging, usage=judge.usage)
+        summaries = respent(run.summaries, judging)
+        run = replace(run, judging=judging, summaries=summaries, gates=gates.judge(config.criteria, summaries))
+    if held is None:
+        why = (run.judging and run.judging.incomplete) or "none of them has a score"
+        run = replace(run, notes=[*run.notes, f"there is no figure on the held-out queries: {why}"])
+    return replace(result, run=run, held_out=held)
+
+
 def measure_held_out(
     config: ExperimentConfig,
     plan: Plan,
@@ -51,7 +91,7 @@ def measure_held_out(
     progress: candidates.Progress,
     judge: Judge | None,
 ) -> HeldOut | None:
-    """Run the chosen cell over held-out queries.
+    """Run the chosen cell over held-out queries; None where none was chosen, or where they could not all be judged.
 
     Args:
         config: The experiment.
@@ -81,15 +121,20 @@ def measure_held_out(
             "metrics": tuple(config.objective.metrics),
             "criteria": {},
             "objective": config.objective.model_copy(update={"constraints": {}}),
+            "judge": config.judge.model_copy(update={"rejudge": 0}),
         }
     )
     grounds = ground(golden, retriever, sources)
     retrieved = retrieve(own, alone, golden, grounds, [retriever], progress)
     found = evaluate_grid(own, alone, retrieved, grounds, sources, {}, judge)
+    if found.run.judging and found.run.judging.incomplete:
+        return None
     return _of(choice, own, found)
 
 
-def _of(choice: Choice, config: ExperimentConfig, found: GridResult) -> HeldOut:
+def _of(choice: Choice, config: ExperimentConfig, found: GridResult) -> HeldOut | None:
     """The figure; scores of the one cell stand for those of every cell, of which only that one is read."""
     scores = objective_scores(found.grid, config.objective)
+    if not len(scores.values):
+        return None
     return held_out(choice, replace(scores, values=np.repeat(scores.values, choice.n_cells, axis=1)))

@@ -54,6 +54,14 @@ class GridResult:
         return None if self.choice is None else self.choice.recommended.cell
 
     @property
+    def unranked(self) -> str:
+        """Why no cell was chosen, what was not judged first; empty where one was."""
+        if self.choice is not None:
+            return ""
+        incomplete = self.run.judging.incomplete if self.run.judging else ""
+        return "; ".join(filter(None, (incomplete, f"the cells are not ranked: {self.ranking.reason}")))
+
+    @property
     def settings(self) -> RetrieverConfig:
         """The retriever's settings of the cell that `run` is of."""
         return self.grid.settings(self.chosen or 0)
@@ -143,13 +151,14 @@ def evaluate_grid(
         judging = judge.judge(metrics, [o for one in configurations for o in distinct(one).observations], config.seed)
     context = context_of(config, grounds, sources, judging)
     grid = build(plan, config.sweep, configurations, metrics, context)
-    ranking = rank(grid, config.objective)
+    ranking = rank(grid, config.objective, judging.incomplete if judging else "")
     choice = decide(grid, ranking, config.objective, config.seed)
     chosen = None if choice is None else choice.recommended.cell
     shown = 0 if chosen is None else chosen
     if judge and judging:
-        again = judge.again(judging, metrics, grid.observed(shown).observations, config.seed)
-        context = with_trust(replace(context, judging=again), grid.observed(shown))
+        if config.judge.rejudge:
+            judging = judge.again(judging, metrics, grid.observed(shown).observations, config.seed)
+        context = with_trust(replace(context, judging=judging), grid.observed(shown))
     return GridResult(
         grid=grid,
         ranking=ranking,
