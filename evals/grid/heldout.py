@@ -16,6 +16,7 @@ from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
 from evals.judge.judge import Judge
 from evals.metrics.llm_metrics import respent
 from evals.pipeline import ground
+from evals.records import Unscored
 from evals.sources import Sources
 from retrievers.protocol import Retriever
 
@@ -69,15 +70,14 @@ def with_held_out(
     """
     if golden is None or result.choice is None:
         return result
-    held = measure_held_out(config, plan, result, golden, retrievers, sources, progress, judge)
-    run = result.run
+    found = measure_held_out(config, plan, result, golden, retrievers, sources, progress, judge)
+    held, run = (None if isinstance(found, Unscored) else found), result.run
     if judge and run.judging:
         judging = replace(run.judging, usage=judge.usage)
         summaries = respent(run.summaries, judging)
         run = replace(run, judging=judging, summaries=summaries, gates=gates.judge(config.criteria, summaries))
-    if held is None:
-        why = (run.judging and run.judging.incomplete) or "none of them has a score"
-        run = replace(run, notes=[*run.notes, f"there is no figure on the held-out queries: {why}"])
+    if isinstance(found, Unscored):
+        run = replace(run, notes=[*run.notes, f"there is no figure on the held-out queries: {found.reason}"])
     return replace(result, run=run, held_out=held)
 
 
@@ -90,8 +90,8 @@ def measure_held_out(
     sources: Sources | None,
     progress: candidates.Progress,
     judge: Judge | None,
-) -> HeldOut | None:
-    """Run the chosen cell over held-out queries; None where none was chosen, or where they could not all be judged.
+) -> HeldOut | Unscored:
+    """Run the chosen cell over held-out queries; or why there is no figure of it.
 
     Args:
         config: The experiment.
@@ -107,7 +107,7 @@ def measure_held_out(
         RetrievalError: A search failed, or evidence of the held-out queries does not resolve.
     """
     if result.choice is None:
-        return None
+        return Unscored(reason="no cell was chosen")
     choice, cell = result.choice, result.grid.cell(result.choice.recommended.cell)
     retriever = retrievers[cell.configuration]
     alone = replace(
@@ -127,14 +127,11 @@ def measure_held_out(
     grounds = ground(golden, retriever, sources)
     retrieved = retrieve(own, alone, golden, grounds, [retriever], progress)
     found = evaluate_grid(own, alone, retrieved, grounds, sources, {}, judge)
-    if found.run.judging and found.run.judging.incomplete:
-        return None
-    return _of(choice, own, found)
+    missing = (found.run.judging and found.run.judging.incomplete) or found.ranking.reason
+    return Unscored(reason=missing) if missing else _of(choice, own, found)
 
 
-def _of(choice: Choice, config: ExperimentConfig, found: GridResult) -> HeldOut | None:
+def _of(choice: Choice, config: ExperimentConfig, found: GridResult) -> HeldOut:
     """The figure; scores of the one cell stand for those of every cell, of which only that one is read."""
     scores = objective_scores(found.grid, config.objective)
-    if not len(scores.values):
-        return None
     return held_out(choice, replace(scores, values=np.repeat(scores.values, choice.n_cells, axis=1)))

@@ -2,6 +2,10 @@
 
 import json
 import random
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -12,6 +16,7 @@ from jsonschema import Draft202012Validator
 
 from evals.judge import faults
 from tests.support.chat_server import CohereChatServer
+from tests.support.child import environment
 from tests.support.experiment import Experiment
 from tests.support.json_schema import closed
 from tests.support.judged_grid import (
@@ -121,6 +126,10 @@ def test_claim_recall_buys_verdicts_on_chunks_alone(commands: Commands, server: 
     assert planned_calls(lines, CLAIM_RECALL) == len(texts)
     whole = commands.report()
     assert RECALL not in whole["grid"]["metrics"] and RECALL not in whole["metrics"]
+    for row in (row for row in whole["queries"] if row["in_scope"] and row["retrieved"]):
+        by_chunk = [[claim["attributed"] for claim in hit["claims"]] for hit in row["retrieved"]]
+        supported = [max(of_sentence) for of_sentence in zip(*by_chunk, strict=True)]
+        assert row["scores"][CLAIM_RECALL] == sum(supported) / len(supported) and len(supported) == 3
     check_sample(commands, (PRECISION, CLAIM_RECALL), CLAIMS, seed=2)
     commands.run(*flags, name="again")
     assert len(server.chats) == 2 * len(texts)
@@ -212,6 +221,28 @@ def test_a_spent_budget_keeps_verdicts_and_says_so(
     again = commands.run(*flags)
     assert again.code == (2 if objective == CONSTRAINED else 0), again.err
     assert len(server.chats) == planned, "what was bought is not bought again"
+
+
+def test_an_interrupted_grid_keeps_what_was_paid_for(commands: Commands, server: CohereChatServer) -> None:
+    planned = planned_calls(commands.plan(*SWEEP))
+    server.latency = 0.2
+    flags = [*commands.flags(), *SWEEP, "--judge.max-concurrency", "4"]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "evals.run", *flags],
+        cwd=commands.folder, env=environment({"COHERE_API_KEY": server.key}), stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        while len(server.chats) < 9 and child.poll() is None:
+            time.sleep(0.01)
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=100)
+    finally:
+        child.kill()
+    assert (child.returncode, said.splitlines()[-1]) == (130, "interrupted")
+    assert 9 <= len(server.chats) <= 9 + 4 and not commands.report_file().exists()
+    server.latency = 0.0
+    assert commands.run(*SWEEP).code == 0
+    assert len(server.chats) == planned
 
 
 def test_held_out_queries_are_planned_for_and_counted(commands: Commands, server: CohereChatServer) -> None:

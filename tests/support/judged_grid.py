@@ -98,8 +98,12 @@ class Commands:
 
     def run(self, *arguments: str, name: str = "report") -> Done:
         """One run in this process."""
-        flags = [*judge_flags(self.server, self.folder), "--output", self.report_file(name)]
-        return call(main, ["--config", self.made.config, *flags, *arguments], self.capsys)
+        return call(main, [*self.flags(name), *arguments], self.capsys)
+
+    def flags(self, name: str = "report") -> list[str]:
+        """What every call is given."""
+        files = ["--config", str(self.made.config), "--output", str(self.report_file(name))]
+        return [*files, *judge_flags(self.server, self.folder)]
 
     def plan(self, *arguments: str) -> list[str]:
         """What `--plan` says, line by line; it asks nothing."""

@@ -5,6 +5,7 @@ import pytest
 
 from evals.records import RunResult, Summary
 from evals.report.terminal import description, figure, render
+from tests.support.judged import judging
 from tests.support.results import GATES, RIGHT, hit, observation, report_of, result, verdict, without_scores
 
 
@@ -39,6 +40,11 @@ def test_the_head_says_what_ran() -> None:
     assert "by hand  3 queries (2 in scope, 1 out of scope) · collection robots (1,234 chunks)" in text
     assert "semantic · top_k 3 · threshold 0.3 · candidates 5 · wordllama:l2" in text
     assert "Note: one thing to know" in text
+
+
+def test_the_description_tells_of_the_judge() -> None:
+    assert "cohere:command" not in description(result())
+    assert description(result(judging=judging())).endswith("cohere:command: 0 calls, 0 cached, 0 tokens")
 
 
 def test_a_metric_has_value_interval_n_criterion_and_outcome() -> None:
