@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from mlflow import MlflowClient
 
 from evals.judge import faults
 from tests.support.chat_server import CohereChatServer
@@ -166,7 +167,9 @@ def test_bisected_recall_of_a_monotone_judge_is_exact_and_takes_fewer_calls(
 
 
 def test_a_reader_is_told_that_bisected_recall_is_an_approximation(commands: Commands) -> None:
-    done = commands.run(*DEEP, *BISECT, *ON_RECALL, "--html", "page.html")
+    uri = f"sqlite:///{commands.folder / 'runs.db'}"
+    tracked = ("--tracking.enabled", "true", "--tracking.uri", uri, "--tracking.run-name", "g")
+    done = commands.run(*DEEP, *BISECT, *ON_RECALL, *tracked, "--html", "page.html")
     whole, (found, _) = commands.report(), bisected(commands)
     Draft202012Validator(closed(SCHEMA)).validate(whole)
     saved, all_of_them = found["calls_saved"], found["selections"]
@@ -179,7 +182,22 @@ def test_a_reader_is_told_that_bisected_recall_is_an_approximation(commands: Com
     assert any(known in note for note in whole["notes"])
     for text in (" ".join(done.out.split()), page):
         assert known in text and compared in text and "judge/" in text and "bisection_error" in text
-    assert "approximation: " in whole["metrics"][RECALL]["note"] or whole["config"]["retriever"]["top_k"] in (1, 20)
+    client = MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name("retrieval-evals").experiment_id
+    (run,) = client.search_runs([experiment], "attributes.run_name = 'g'")
+    assert run.data.metrics["judge/bisection_error.ci_high"] == found["ci_high"]
+    assert run.data.metrics["cost/judge_calls_saved"] == saved
+    assert known in run.data.tags["mlflow.note.content"]
+
+
+def test_the_mean_of_a_cell_says_how_much_of_it_was_taken_over(commands: Commands) -> None:
+    done = commands.run(*DEEP, *BISECT, "--judge.recall-audit", "0", *ON_RECALL)
+    whole = commands.report()
+    assert done.code == 0 and 1 < whole["config"]["retriever"]["top_k"] < 20, "only the ends were asked about for all"
+    note = whole["metrics"][RECALL]["note"]
+    assert note.startswith("approximation: ") and note in " ".join(done.out.split())
+    assert whole["judge"]["bisection"]["note"] == "none of the skipped results was asked about"
+    assert "not checked: none of the skipped results was asked about" in " ".join(done.out.split())
 
 
 def test_a_judge_that_errs_is_found_out_by_the_audit(
