@@ -12,15 +12,13 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from evals.config import ExperimentConfig
 from evals.metrics import METRICS
-from evals.run import _report_file, load_config, main, parser
+from evals.run import main
 from retrievers.config import StoreConfig
 from retrievers.connection import open_client
 from retrievers.retriever import QdrantRetriever
-from retrievers.settings import leaves
 from tests.support.command import Done, call
-from tests.support.experiment import CASES, SETTINGS, Experiment, make_experiment
+from tests.support.experiment import CASES, Experiment, make_experiment
 from tests.support.mlflow_server import mlflow_server
 
 Run = Callable[..., Done]
@@ -444,13 +442,6 @@ def test_a_qdrant_key_is_not_told_where_qdrant_cannot_be_reached(
 # Settings
 
 
-def test_every_setting_has_its_flag_in_the_help() -> None:
-    text = parser().format_help()
-    for name in leaves(ExperimentConfig):
-        assert f"--{name.replace('_', '-')} " in text
-    assert "Exit codes: 0 passed, 1 a criterion failed, 2 user error, 3 incomplete, 130" in text
-
-
 def test_all_metrics_are_listed_with_what_they_mean(run: Run) -> None:
     done = run("--list-metrics")
     listed = dict(line.split(maxsplit=1) for line in done.out.splitlines())
@@ -484,44 +475,6 @@ def test_the_printed_default_loaded_again_is_the_same(folder: Path, capsys: pyte
     assert yaml.safe_load(printed.out)["name"] == "default"
 
 
-ENVIRONMENT = {
-    "RAG_DEFAULT_TOP_K": "9",
-    "RAG_SIMILARITY_THRESHOLD": "0.9",
-    "RAG_DEFAULT_COLLECTION": "theirs",
-    "RAG_SEARCH_MODE": "semantic",
-    "QDRANT_URL": "http://127.0.0.1:6333",
-}
-
-
-def loaded(file: Path, *arguments: str, env: dict[str, str]) -> ExperimentConfig:
-    return load_config(parser().parse_args(["--config", str(file), *arguments]), env)
-
-
-def test_an_experiment_is_not_changed_by_the_environment(indexed: Experiment) -> None:
-    assert loaded(indexed.config, env=ENVIRONMENT) == loaded(indexed.config, env={})
-
-
-def test_the_default_experiment_is_not_changed_by_the_environment() -> None:
-    default = parser().parse_args([])
-    assert load_config(default, ENVIRONMENT) == load_config(default, {})
-
-
-def test_what_an_experiment_leaves_open_the_environment_fills_in(tmp_path: Path) -> None:
-    file = tmp_path / "open.yaml"
-    file.write_text("retriever: {threshold: 0.2}\n")
-    retriever = loaded(file, env=ENVIRONMENT).retriever
-    assert (retriever.top_k, retriever.collection, retriever.threshold) == (9, "theirs", 0.2)
-    assert (retriever.store.url, retriever.store.path) == ("http://127.0.0.1:6333", None)
-
-
-def test_a_flag_beats_the_experiment_and_the_environment(indexed: Experiment) -> None:
-    retriever = loaded(
-        indexed.config, "--retriever.top-k", "2", "--retriever.store.url", "http://127.0.0.1:1", env=ENVIRONMENT
-    ).retriever
-    assert (retriever.top_k, retriever.threshold) == (2, SETTINGS["retriever"]["threshold"])
-    assert (retriever.store.url, retriever.store.path) == ("http://127.0.0.1:1", None)
-
-
 def test_a_dotenv_file_fills_in_after_the_environment(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -531,27 +484,3 @@ def test_a_dotenv_file_fills_in_after_the_environment(
     done = call(main, ["--config", "open.yaml", "--print-config"], capsys)
     retriever = yaml.safe_load(done.out)["retriever"]
     assert (retriever["top_k"], retriever["threshold"]) == (9, 0.4)
-
-
-# Reports of runs that have no --output
-
-
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [
-        ("default-20260101", "default-20260101.json"),
-        ("a/b: c", "a-b-c.json"),
-        ("../../etc/passwd", "etc-passwd.json"),
-        ("...", "run.json"),
-        ("größe", "größe.json"),
-    ],
-)
-def test_a_report_is_named_after_its_run_and_stays_in_its_folder(tmp_path: Path, name: str, file: str) -> None:
-    assert _report_file(tmp_path, name) == tmp_path / file
-
-
-def test_runs_of_one_name_do_not_overwrite_each_others_reports(tmp_path: Path) -> None:
-    for expected in ("nightly.json", "nightly-2.json", "nightly-3.json"):
-        file = _report_file(tmp_path, "nightly")
-        file.touch()
-        assert file.name == expected
