@@ -6,17 +6,13 @@ import pytest
 from mlflow import MlflowClient
 
 from evals import tracking
-from evals.config import TrackingConfig
 from evals.errors import TrackingError
-from evals.tracked_runs import TrackedRun, read_run
+from evals.tracking.runs import TrackedRun, read_run
 from tests.support.results import golden, result
 from tests.support.shared import shared_folder
+from tests.support.tracking import start
 
 NAMES = ("first", "twice", "twice", 'it\'s "odd"', "unreported")
-
-
-def start(name: str, experiment: str = "tests") -> tracking.Tracker:
-    return tracking.start(TrackingConfig.model_validate({"experiment": experiment}), name, {})
 
 
 @pytest.fixture(scope="module")
