@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from evals.candidates import Progress
 from evals.judge.judge import Judge
 from evals.sources import Sources
-from retrievers.command import Progress
 from retrievers.protocol import Retriever
 
 

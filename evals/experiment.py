@@ -65,10 +65,8 @@ def plan_experiment(config: ExperimentConfig, env: Mapping[str, str], *, shown: 
         RetrievalError: A fault of the settings or the golden data, or a search failed.
     """
     inputs = load_inputs(config)
-    with open_collaborators(inputs, env, shown=shown) as its:
-        return describe_plan(
-            config, inputs.golden, its.retrievers, its.judge, its.progress, sweep=inputs.sweep, width=width
-        )
+    with open_collaborators(inputs, env, shown=shown) as collaborators:
+        return describe_plan(config, inputs.golden, collaborators, sweep=inputs.sweep, width=width)
 
 
 def _tracked(
@@ -118,19 +116,17 @@ def _ended(tracker: Tracker | None) -> Iterator[None]:
 
 
 def _measured(
-    inputs: Inputs, unseen: GoldenSet | None, grounds: Grounds, its: Collaborators
+    inputs: Inputs, unseen: GoldenSet | None, grounds: Grounds, collaborators: Collaborators
 ) -> tuple[RunResult, GridResult | None]:
     """The run, and the grid of whose cells it is one where the experiment asks for a sweep."""
-    config, golden, sweep = inputs.config, inputs.golden, inputs.sweep
-    known = facts.gather(config, golden, its.retriever, its.judge.chat if its.judge else None)
+    config, golden, sweep, judge = inputs.config, inputs.golden, inputs.sweep, collaborators.judge
+    known = facts.gather(config, golden, collaborators.retriever, judge.chat if judge else None)
     if sweep is None:
-        run = evaluate(config, golden, grounds, its.retriever, its.sources, known, its.progress, its.judge)
-        return run, None
-    found = retrieve(config, sweep, golden, grounds, its.retrievers, its.progress)
-    grid = evaluate_grid(config, sweep, found, grounds, its.sources, known, its.judge)
+        return evaluate(config, golden, grounds, collaborators, known), None
+    found = retrieve(config, sweep, golden, grounds, collaborators)
+    grid = evaluate_grid(config, sweep, found, grounds, collaborators, known)
     if unseen:
-        held = measure_held_out(config, sweep, grid, unseen, its.retrievers, its.sources, its.progress, its.judge)
-        grid = replace(grid, held_out=held)
+        grid = replace(grid, held_out=measure_held_out(config, sweep, grid, unseen, collaborators))
     return grid.run, grid
 
 

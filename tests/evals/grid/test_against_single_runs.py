@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
 from evals.grid.axes import plan
 from evals.grid.pipeline import GridResult
@@ -218,7 +219,8 @@ def test_verdicts_are_bought_once_and_planned_for(
     with judge_of(config, bench) as judge:
         planned = plan(config.retriever, config.sweep)
         with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, _):
-            text = describe_plan(config, bench.golden, retrievers, judge, silent, sweep=planned, width=120)
+            collaborators = Collaborators(retrievers=retrievers, progress=silent, judge=judge)
+            text = describe_plan(config, bench.golden, collaborators, sweep=planned, width=120)
         before = len(server.chats)
         grid = bench.grid(config, judge).grid
         made = len(server.chats) - before
