@@ -1,6 +1,5 @@
 import json
 import os
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -18,7 +17,8 @@ from retrievers.config import StoreConfig
 from retrievers.connection import open_client
 from retrievers.retriever import QdrantRetriever
 from tests.support.command import Done, call
-from tests.support.experiment import CASES, Experiment, make_experiment
+from tests.support.experiment import CASES, Experiment, load_report, make_experiment
+from tests.support.loopback import free_port
 from tests.support.mlflow_server import mlflow_server
 
 Run = Callable[..., Done]
@@ -45,16 +45,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(indexed: Experiment, folder: Path, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run the small experiment with further arguments."""
     return lambda *arguments: call(main, ["--config", indexed.config, *arguments], capsys)
-
-
-def report(file: Path) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return loaded
-
-
-def closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def everything(folder: Path) -> set[Path]:
@@ -99,7 +89,7 @@ def test_the_exit_code_says_whether_the_criteria_are_met(run: Run, arguments: li
 def test_output_is_the_whole_report(run: Run, folder: Path) -> None:
     done = run("--output", "deep/report.json", "--criteria", "{ranking/hit_rate_at_5: '>= 0.75'}")
     assert done.out.rstrip().endswith("Report: deep/report.json")
-    made = report(folder / "deep" / "report.json")
+    made = load_report(folder / "deep" / "report.json")
     assert [query["id"] for query in made["queries"]] == [case["id"] for case in CASES]
     assert made["criteria"][0]["passed"] is made["passed"] is True
     assert everything(folder / "deep") == {folder / "deep" / "report.json"}
@@ -135,7 +125,7 @@ def test_junit_holds_the_criteria_and_the_queries(run: Run, folder: Path) -> Non
 )
 def test_fewer_queries(run: Run, folder: Path, arguments: list[str], ids: list[str]) -> None:
     assert run(*arguments, "--output", "r.json").code == 0
-    assert [query["id"] for query in report(folder / "r.json")["queries"]] == ids
+    assert [query["id"] for query in load_report(folder / "r.json")["queries"]] == ids
 
 
 def test_ids_that_look_like_numbers_or_dates_are_ids_all_the_same(run: Run, folder: Path) -> None:
@@ -145,7 +135,7 @@ def test_ids_that_look_like_numbers_or_dates_are_ids_all_the_same(run: Run, fold
     for ids in (["12"], ["12", "1.0"], ["2024-01-01"], ["yes"]):
         done = run("--dataset.path", golden, "--ids", ",".join(ids), "--output", "r.json")
         assert (done.code, done.err) == (0, "")
-        assert [query["id"] for query in report(folder / "r.json")["queries"]] == ids
+        assert [query["id"] for query in load_report(folder / "r.json")["queries"]] == ids
 
 
 def test_the_exported_settings_give_an_application_the_same_results(
@@ -156,7 +146,7 @@ def test_the_exported_settings_give_an_application_the_same_results(
     assert done.code == 0
     monkeypatch.chdir("/")
     with QdrantRetriever.from_config(folder / "app" / "retriever.yaml") as retriever:
-        for query in report(folder / "r.json")["queries"]:
+        for query in load_report(folder / "r.json")["queries"]:
             session = retriever.search(query["query"])
             expected = [(hit["chunk_id"], hit["score"]) for hit in query["retrieved"]]
             assert [(found.chunk.chunk_id, found.score) for found in session.chunks] == expected
@@ -176,13 +166,13 @@ def test_the_log_file_holds_json_lines(run: Run, folder: Path) -> None:
 
 
 def test_where_mlflow_cannot_be_reached_the_report_is_there_all_the_same(run: Run, folder: Path) -> None:
-    uri = f"http://me:s3cret@127.0.0.1:{closed_port()}"
+    uri = f"http://me:s3cret@127.0.0.1:{free_port()}"
     done = run("--tracking.enabled", "true", "--tracking.uri", uri, "--quiet", "--log-file", "log.jsonl")
     assert done.code == 3
     [file] = (folder / "mlruns" / "reports").iterdir()
     assert done.err.startswith(f"incomplete: MLflow at {uri.replace('me:s3cret', '***')} failed: ")
     assert done.err.endswith(f"(the report is at {file.relative_to(folder)})\n")
-    assert report(file)["config"]["tracking"]["uri"] == uri.replace("me:s3cret", "***")
+    assert load_report(file)["config"]["tracking"]["uri"] == uri.replace("me:s3cret", "***")
     assert "MLflow failed" in (folder / "log.jsonl").read_text()
     kept = "".join(path.read_text() for path in everything(folder) if path.is_file())
     assert "s3cret" not in kept + done.err + done.out
@@ -199,7 +189,7 @@ def test_a_server_that_refuses_at_the_end_leaves_the_report_and_a_failed_run(run
     assert (folder / "r.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
     assert ElementTree.parse(folder / "j.xml").getroot().tag == "testsuites"
     assert "ranking/hit_rate_at_5" in done.out
-    assert len(report(folder / "r.json")["queries"]) == len(CASES)
+    assert len(load_report(folder / "r.json")["queries"]) == len(CASES)
 
 
 def test_scores_that_failed_make_a_run_incomplete(run: Run, folder: Path) -> None:
@@ -369,7 +359,7 @@ def test_a_fault_of_the_user_is_named_and_nothing_written(run: Run, folder: Path
 
 
 def test_a_qdrant_that_is_not_there(run: Run, folder: Path) -> None:
-    done = run("--retriever.store.url", f"http://127.0.0.1:{closed_port()}", "--tracking.enabled", "true")
+    done = run("--retriever.store.url", f"http://127.0.0.1:{free_port()}", "--tracking.enabled", "true")
     assert (done.code, done.out) == (2, "")
     assert "cannot be reached" in done.err
     assert everything(folder) == set()
@@ -433,7 +423,7 @@ def test_a_qdrant_key_is_not_told_where_qdrant_cannot_be_reached(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("QDRANT_API_KEY", "s3cret-qdrant-key")
-    url = f"http://127.0.0.1:{closed_port()}"
+    url = f"http://127.0.0.1:{free_port()}"
     done = run("--retriever.store.url", url, "--log-file", "log.jsonl", "--verbose")
     assert done.code == 2
     assert "s3cret" not in done.err + done.out + (folder / "log.jsonl").read_text()

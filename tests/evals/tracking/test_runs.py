@@ -1,4 +1,3 @@
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +7,7 @@ from mlflow import MlflowClient
 from evals import tracking
 from evals.errors import TrackingError
 from evals.tracking.runs import TrackedRun, read_run
+from tests.support.loopback import free_port
 from tests.support.results import golden, result
 from tests.support.shared import shared_folder
 from tests.support.tracking import start
@@ -145,8 +145,7 @@ def test_no_database_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ur
 
 
 def test_a_server_that_does_not_answer() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = free_port()
     with pytest.raises(TrackingError, match=r"MLflow at http://\*\*\*@127.0.0.1:\d+ failed: MlflowException") as caught:
         read("first", f"http://me:s3cret@127.0.0.1:{port}")
     assert "s3cret" not in str(caught.value)

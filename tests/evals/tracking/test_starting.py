@@ -1,5 +1,4 @@
 import logging
-import socket
 import threading
 from pathlib import Path
 
@@ -7,6 +6,7 @@ import pytest
 
 from evals import tracking
 from evals.errors import TrackingError
+from tests.support.loopback import free_port
 from tests.support.mlflow_server import MlflowServer
 from tests.support.results import golden, result
 from tests.support.tracking import client, config, start
@@ -46,13 +46,8 @@ def test_runs_that_begin_at_once_share_a_database_that_none_of_them_breaks(
     assert len({tracker.experiment_id for tracker in trackers}) == 1
 
 
-def closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 def test_a_server_that_does_not_answer() -> None:
-    uri = f"http://me:s3cret@127.0.0.1:{closed_port()}"
+    uri = f"http://me:s3cret@127.0.0.1:{free_port()}"
     with pytest.raises(TrackingError) as caught:
         start("r", uri=uri)
     assert f"MLflow at {uri.replace('me:s3cret', '***')} failed: MlflowException" in str(caught.value)
