@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from evals import candidates
+from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.dataset.relevance import Relevance
@@ -21,9 +22,7 @@ from retrievers.protocol import Retriever
 def describe_plan(
     config: ExperimentConfig,
     golden: GoldenSet,
-    retrievers: Sequence[Retriever],
-    judge: Judge | None,
-    progress: candidates.Progress,
+    collaborators: Collaborators,
     *,
     sweep: Sweep | None = None,
     held_out: GoldenSet | None = None,
@@ -34,9 +33,7 @@ def describe_plan(
     Args:
         config: The experiment.
         golden: Its golden queries.
-        retrievers: The retriever, or one for each variant of a sweep.
-        judge: Who grades, None without a judge.
-        progress: Told how far the work is.
+        collaborators: The retriever, or one for each variant of a sweep, and the judge if there is one.
         sweep: The grid's plan, None for a single run.
         held_out: The queries on which the chosen cell is measured again, None without any.
         width: Of the terminal.
@@ -44,10 +41,11 @@ def describe_plan(
     Raises:
         RetrievalError: A search failed.
     """
+    judge, retrievers = collaborators.judge, collaborators.retrievers
     metrics = choose([*config.metrics, *config.criteria], config.latency.concurrency, judged=judge is not None)
     if sweep is not None:
         metrics = grid_metrics(config)
-    found = [_found(retriever, golden, progress) for retriever in retrievers]
+    found = [_found(retriever, golden, collaborators.progress) for retriever in retrievers]
     selected = [observation for one in found for observation in one.observations]
     if sweep is not None:
         variants = zip(sweep.variants, found, strict=True)
@@ -63,7 +61,9 @@ def describe_plan(
     ]
     further_calls = None
     if judge and held_out and not NEED_A_JUDGE.isdisjoint(config.objective.metrics):
-        further_calls = max(_calls_of_a_cell(config, one, held_out, judge, progress) for one in retrievers)
+        further_calls = max(
+            _calls_of_a_cell(config, one, held_out, judge, collaborators.progress) for one in retrievers
+        )
     return render_plan(made, lines, held_out=further_calls, width=width, color=False)
 
 

@@ -1,24 +1,22 @@
 """The chosen cell on queries that had no part in the choice: its unbiased figure."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from evals import candidates, gates
+from evals import gates
 from evals.choice import Choice, HeldOut, held_out
+from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet, load_golden
 from evals.errors import DatasetError
 from evals.grid.axes import Plan
 from evals.grid.choosing import objective_scores
 from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
-from evals.judge.judge import Judge
+from evals.grid.records import Cell
 from evals.metrics.llm_metrics import respent
 from evals.pipeline import ground
 from evals.records import Unscored
-from evals.sources import Sources
-from retrievers.protocol import Retriever
 
 CHOSEN_ON, HELD_OUT = "dev", "test"
 
@@ -44,14 +42,7 @@ def load_held_out(config: ExperimentConfig) -> GoldenSet | None:
 
 
 def with_held_out(
-    config: ExperimentConfig,
-    plan: Plan,
-    result: GridResult,
-    golden: GoldenSet | None,
-    retrievers: Sequence[Retriever],
-    sources: Sources | None,
-    progress: candidates.Progress,
-    judge: Judge | None,
+    config: ExperimentConfig, plan: Plan, result: GridResult, golden: GoldenSet, collaborators: Collaborators
 ) -> GridResult:
     """The grid with the figure of its chosen cell on held-out queries, and with what judging these has cost.
 
@@ -59,37 +50,27 @@ def with_held_out(
         config: The experiment.
         plan: The sweep of the grid.
         result: The grid, and what was chosen.
-        golden: The held-out queries, None where there are none.
-        retrievers: One for each variant of the plan.
-        sources: The source pages, None when not known.
-        progress: Told how far the work is.
-        judge: Who grades the metrics that need a judge.
+        golden: The held-out queries.
+        collaborators: A retriever for each variant of the plan, with source pages and judge where there are any.
 
     Raises:
         RetrievalError: A search failed, or evidence of the held-out queries does not resolve.
     """
-    if golden is None or result.choice is None:
+    if result.choice is None:
         return result
-    found = measure_held_out(config, plan, result, golden, retrievers, sources, progress, judge)
-    held, run = (None if isinstance(found, Unscored) else found), result.run
+    found, run, judge = measure_held_out(config, plan, result, golden, collaborators), result.run, collaborators.judge
     if judge and run.judging:
         judging = replace(run.judging, usage=judge.usage)
         summaries = respent(run.summaries, judging)
         run = replace(run, judging=judging, summaries=summaries, gates=gates.judge(config.criteria, summaries))
-    if isinstance(found, Unscored):
-        run = replace(run, notes=[*run.notes, f"there is no figure on the held-out queries: {found.reason}"])
-    return replace(result, run=run, held_out=held)
+    if isinstance(found, HeldOut):
+        return replace(result, run=run, held_out=found)
+    said = f"there is no figure on the held-out queries: {found.reason}"
+    return replace(result, run=replace(run, notes=[*run.notes, said]))
 
 
 def measure_held_out(
-    config: ExperimentConfig,
-    plan: Plan,
-    result: GridResult,
-    golden: GoldenSet,
-    retrievers: Sequence[Retriever],
-    sources: Sources | None,
-    progress: candidates.Progress,
-    judge: Judge | None,
+    config: ExperimentConfig, plan: Plan, result: GridResult, golden: GoldenSet, collaborators: Collaborators
 ) -> HeldOut | Unscored:
     """Run the chosen cell over held-out queries; or why there is no figure of it.
 
@@ -98,37 +79,39 @@ def measure_held_out(
         plan: The sweep of the grid.
         result: The grid, and what was chosen.
         golden: The held-out queries.
-        retrievers: One for each variant of the plan.
-        sources: The source pages, None when not known.
-        progress: Told how far the work is.
-        judge: Who grades the metrics that need a judge.
+        collaborators: A retriever for each variant of the plan, with source pages and judge where there are any.
 
     Raises:
         RetrievalError: A search failed, or evidence of the held-out queries does not resolve.
     """
     if result.choice is None:
         return Unscored(reason="no cell was chosen")
-    choice, cell = result.choice, result.grid.cell(result.choice.recommended.cell)
-    retriever = retrievers[cell.configuration]
-    alone = replace(
+    cell = result.grid.cell(result.choice.recommended.cell)
+    own, alone = _objective_alone(config), _cell_alone(plan, cell)
+    its = replace(collaborators, retrievers=[collaborators.retrievers[cell.configuration]])
+    grounds = ground(golden, its.retriever, its.sources)
+    retrieved = retrieve(own, alone, golden, grounds, its)
+    found = evaluate_grid(own, alone, retrieved, grounds, its, {})
+    missing = (found.run.judging and found.run.judging.incomplete) or found.ranking.reason
+    return Unscored(reason=missing) if missing else _of(result.choice, own, found)
+
+
+def _cell_alone(plan: Plan, cell: Cell) -> Plan:
+    """The sweep of that cell and no other."""
+    return replace(
         plan,
         variants=(plan.variants[cell.configuration],),
         top_ks=(cell.top_k,),
         thresholds=(0.0 if cell.threshold is None else cell.threshold,),
     )
-    own = config.model_copy(
-        update={
-            "metrics": tuple(config.objective.metrics),
-            "criteria": {},
-            "objective": config.objective.model_copy(update={"constraints": {}}),
-            "judge": config.judge.model_copy(update={"rejudge": 0}),
-        }
-    )
-    grounds = ground(golden, retriever, sources)
-    retrieved = retrieve(own, alone, golden, grounds, [retriever], progress)
-    found = evaluate_grid(own, alone, retrieved, grounds, sources, {}, judge)
-    missing = (found.run.judging and found.run.judging.incomplete) or found.ranking.reason
-    return Unscored(reason=missing) if missing else _of(choice, own, found)
+
+
+def _objective_alone(config: ExperimentConfig) -> ExperimentConfig:
+    """The experiment with the metrics of the objective, judged once, and nothing that they have to meet."""
+    own = config.objective.model_copy(update={"constraints": {}})
+    once = config.judge.model_copy(update={"rejudge": 0})
+    known = {"metrics": tuple(config.objective.metrics), "criteria": {}, "objective": own, "judge": once}
+    return config.model_copy(update=known)
 
 
 def _of(choice: Choice, config: ExperimentConfig, found: GridResult) -> HeldOut:

@@ -13,10 +13,10 @@ from evals.run import main
 from retrievers.opening import open_retriever
 from tests.support.chat_server import CohereChatServer
 from tests.support.command import Done, call
-from tests.support.experiment import SETTINGS, Experiment, settings, silent
+from tests.support.experiment import SETTINGS, Experiment, load_report, settings, silent
 from tests.support.golden_labels import golden_labels
 from tests.support.grid_world import make_world
-from tests.support.judged_experiment import judge_flags, load
+from tests.support.judged_experiment import judge_flags
 from tests.support.judging import NONE, Flaws, Oracle
 
 PRECISION, RECALL = "ragas/llm_context_precision", "ragas/llm_context_recall"
@@ -116,7 +116,7 @@ class Commands:
         return self.folder / f"{name}.json"
 
     def report(self, name: str = "report") -> dict[str, Any]:
-        return load(self.report_file(name))
+        return load_report(self.report_file(name))
 
 
 def planned_calls(lines: Sequence[str], share: str = "all") -> int:

@@ -1,11 +1,13 @@
 """The chosen cell on held-out queries, against a single run of that cell over that split."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.errors import DatasetError
@@ -74,9 +76,10 @@ def grid_and_held_out(world: Experiment, config: ExperimentConfig) -> tuple[Benc
     assert unseen is not None
     planned = plan(config.retriever, config.sweep)
     with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):
-        retrieved = retrieve(config, planned, bench.golden, grounds, retrievers, silent)
-        grid = evaluate_grid(config, planned, retrieved, grounds, None, {}, None)
-        held = measure_held_out(config, planned, grid, unseen, retrievers, None, silent, None)
+        collaborators = Collaborators(retrievers=retrievers, progress=silent)
+        retrieved = retrieve(config, planned, bench.golden, grounds, collaborators)
+        grid = evaluate_grid(config, planned, retrieved, grounds, collaborators, {})
+        held = measure_held_out(config, planned, grid, unseen, collaborators)
     return bench, grid, unseen, held
 
 
@@ -112,8 +115,10 @@ def test_held_out_queries_that_have_no_score_give_no_figure_and_the_run_says_so(
     assert held == Unscored(reason="ranking/ndcg_at_10 scores no query")
     planned = plan(config.retriever, config.sweep)
     with Bench(config, {}).opened([variant.settings for variant in planned.variants]) as (retrievers, _):
-        found = with_held_out(config, planned, grid, unseen, retrievers, None, silent, None)
-        assert with_held_out(config, planned, grid, None, retrievers, None, silent, None) is grid
+        collaborators = Collaborators(retrievers=retrievers, progress=silent)
+        found = with_held_out(config, planned, grid, unseen, collaborators)
+        unranked = replace(grid, choice=None)
+        assert with_held_out(config, planned, unranked, unseen, collaborators) is unranked
     assert found.held_out is None and found.run.summaries == grid.run.summaries
     assert found.run.notes[-1] == "there is no figure on the held-out queries: ranking/ndcg_at_10 scores no query"
 
