@@ -105,7 +105,7 @@ def sampled(commands: Commands, metrics: tuple[str, ...], flags: tuple[str, ...]
     return of_grid, of_runs
 
 
-def faults(made: Any) -> list[Any]:
+def against_schema(made: Any) -> list[Any]:
     """What the published schema says against a report, and against fields that it does not name."""
     return [*Draft202012Validator(SCHEMA).iter_errors(made), *Draft202012Validator(closed(SCHEMA)).iter_errors(made)]
 
@@ -183,7 +183,7 @@ def test_a_reader_is_told_that_bisected_recall_is_an_approximation(commands: Com
     tracked = ("--tracking.enabled", "true", "--tracking.uri", uri, "--tracking.run-name", "g")
     done = commands.run(*DEEP, *BISECT, *ON_RECALL, *tracked, "--html", "page.html")
     whole, (found, _) = commands.report(), bisected(commands)
-    assert faults(whole) == []
+    assert against_schema(whole) == []
     saved, all_of_them = found["calls_saved"], found["selections"]
     known = f"{saved} of {all_of_them} calls saved, as more chunks are taken never to lower it; of 10 skipped results"
     compared = f"cells were compared by {RECALL}, of which {saved} of {all_of_them} results were not asked about"
@@ -247,7 +247,7 @@ def test_a_spent_budget_keeps_verdicts_and_says_so(
     assert str(commands.report_file()) in done.err and done.err.count("\n") == 1
     whole = commands.report()
     assert whole["judge"]["incomplete"] == "the budget of 30 calls is spent"
-    assert faults(whole) == []
+    assert against_schema(whole) == []
     again = commands.run(*flags)
     assert again.code == (2 if objective == CONSTRAINED else 0), again.err
     assert len(server.chats) == planned, "what was bought is not bought again"
