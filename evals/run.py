@@ -190,7 +190,7 @@ def _run(
                     outcome.incomplete = outcome.incomplete or f"the cells are not ranked: {grid.ranking.reason}"
                 return grid.run
 
-            result = _evaluate(work, golden, tracker, outcome)
+            result = _evaluate(work, golden, tracker, outcome, progress)
     if namespace.export and (outcome.grid is None or outcome.grid.chosen is not None):
         settings = config.retriever if outcome.grid is None else outcome.grid.settings
         write(namespace.export, yaml.safe_dump(_portable(settings), sort_keys=False))
@@ -302,7 +302,11 @@ def _judge(config: ExperimentConfig, env: Mapping[str, str], progress: Progress)
 
 
 def _evaluate(
-    work: Callable[[], "RunResult"], golden: "GoldenSet", tracker: "Tracker | None", outcome: Outcome
+    work: Callable[[], "RunResult"],
+    golden: "GoldenSet",
+    tracker: "Tracker | None",
+    outcome: Outcome,
+    progress: Progress,
 ) -> "RunResult":
     """Do the work, save what it came to, and end the MLflow run as it deserves."""
     from evals import facts
@@ -312,7 +316,7 @@ def _evaluate(
     started = time.time()
     try:
         result = facts.with_duration(work(), started)
-        _save(result, golden, tracker, outcome)
+        _save(result, golden, tracker, outcome, progress)
         status = "FINISHED"
     except TrackingError as error:
         log.debug("MLflow failed", exc_info=True)
@@ -328,7 +332,9 @@ def _evaluate(
     return result
 
 
-def _save(result: "RunResult", golden: "GoldenSet", tracker: "Tracker | None", outcome: Outcome) -> None:
+def _save(
+    result: "RunResult", golden: "GoldenSet", tracker: "Tracker | None", outcome: Outcome, progress: Progress
+) -> None:
     from evals.grid.children import along_top_k, children, table
     from evals.report.document import document
     from evals.report.figures import draw
@@ -355,7 +361,8 @@ def _save(result: "RunResult", golden: "GoldenSet", tracker: "Tracker | None", o
         tracker.log(result, golden, files, {name: picture.figure for name, picture in pictures.items()})
         if outcome.grid:
             which = result.config["tracking"]["log_cells"]
-            tracker.log_grid(children(outcome.grid, which), table(outcome.grid.grid), along_top_k(outcome.grid))
+            cells, along = children(outcome.grid, which), along_top_k(outcome.grid)
+            tracker.log_grid(cells, table(outcome.grid.grid), along, progress)
         tracker.log_traces(traces(result, result.config["tracking"]["traces"]))
 
 
