@@ -72,7 +72,7 @@ class Outcome:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse and run; returns the exit code."""
     namespace = parser().parse_args(arguments)
-    return run(lambda: _main(namespace))
+    return run(lambda: _main(namespace), prefix="retriever.")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -177,9 +177,7 @@ def once(call: Callable[..., Any], timeout_s: float) -> Callable[..., Any]:
 
 
 def _cohere(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
-    key = required_key(
-        env, config.api_key_env, "Cohere", "use the packaged model (--retriever.embedding.provider wordllama)"
-    )
+    key = required_key(env, config.api_key_env, "Cohere", "use the packaged model (--embedding.provider wordllama)")
     from langchain_cohere import CohereEmbeddings
 
     # both libraries call what Pydantic deprecates, at every request; catch_warnings would not be safe among threads
