@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from evals.bundled import check_bundled
 from evals.config import ExperimentConfig
 from evals.files import check_writable, write
 from evals.quiet import silence
@@ -151,6 +152,7 @@ def _run(
     from evals.grid.pipeline import evaluate_grid, retrieve
     from evals.pipeline import evaluate, ground
 
+    check_bundled(config)
     _check_metrics(config)
     planned = _sweep(config)
     golden = load_golden(config.dataset)
@@ -212,6 +214,7 @@ def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[
     from evals.dataset.load import load_golden
     from evals.planning import describe_plan
 
+    check_bundled(config)
     _check_metrics(config)
     planned = _sweep(config)
     golden = load_golden(config.dataset)
