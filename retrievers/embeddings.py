@@ -161,7 +161,7 @@ def marked(typed: Typed, error: Exception) -> Typed:
     """Our error for a provider's, marked with what a retry must know of it."""
     return typed.marked(
         transient=faults.is_transient(error),
-        retry_after_s=faults.retry_after_s(getattr(error, "headers", None)),
+        retry_after_s=faults.retry_after_s(faults.headers_of(error)),
         timed_out=faults.timed_out(error),
     )
 
