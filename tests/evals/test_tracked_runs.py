@@ -118,6 +118,7 @@ def test_a_run_without_a_report_says_how_it_ended(runs: list[str], client: Mlflo
     )
     client.set_tag(runs[4], "mlflow.parentRunId", "abc")
     assert refused("unreported").endswith("no scores: it is a part of run abc, and has values only")
+    assert refused("z" * 32).endswith("; the newest are 'it\\'s \"odd\"', 'twice', 'first'")
     client.delete_tag(runs[4], "mlflow.parentRunId")
 
 
