@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from email.utils import formatdate
 from typing import Any
-from unittest.mock import Mock
 
 import aiohttp
 import httpx
@@ -86,8 +85,8 @@ def test_statuses(status: int | None, transient: bool) -> None:
         (aiohttp.ServerTimeoutError(), True),
         (aiohttp.ClientOSError(104, "reset"), True),
         (aiohttp.InvalidURL("bad"), False),
-        (aiohttp.ClientResponseError(Mock(), (), status=429), True),
-        (aiohttp.ClientResponseError(Mock(), (), status=401), False),
+        (aiohttp.ClientResponseError(REQUEST, (), status=429), True),
+        (aiohttp.ClientResponseError(REQUEST, (), status=401), False),
         (openai.APIConnectionError(request=REQUEST), True),
         (openai.APITimeoutError(request=REQUEST), True),
         (because(openai.APIConnectionError(request=REQUEST), ssl.SSLCertVerificationError("self-signed")), False),
