@@ -109,6 +109,7 @@ class Answering:
 
 def evaluated(observations: Sequence[Any], chat: Any, store: Path) -> tuple[Any, Cost]:
     """The grid, judged, scored and chosen from, as a run does it; what it took."""
+    from evals.collaborators import Collaborators
     from evals.config import ExperimentConfig
     from evals.grid.axes import plan
     from evals.grid.build import Retrieved
@@ -133,8 +134,9 @@ def evaluated(observations: Sequence[Any], chat: Any, store: Path) -> tuple[Any,
     found = [Retrieved(variant=planned.variants[0], observed=Observed(observations=tuple(observations)))]
     grounds = Grounds(relevance={o.case.id: o.relevance for o in observations}, texts={})
     judge = Judge(config.judge, chat, VerdictStore(store))
+    collaborators = Collaborators(retrievers=(), progress=lambda stage, done, total: None, judge=judge)
     wall, cpu = time.perf_counter(), time.process_time()
-    result = evaluate_grid(config, planned, found, grounds, None, {}, judge)
+    result = evaluate_grid(config, planned, found, grounds, collaborators, {})
     taken = Cost(
         wall=time.perf_counter() - wall,
         cpu=time.process_time() - cpu,

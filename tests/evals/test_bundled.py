@@ -5,7 +5,7 @@ import pytest
 from evals import bundled
 from evals.bundled import check_bundled
 from evals.config import ExperimentConfig
-from evals.run import load_config, parser
+from evals.flags import load_config, parser
 from retrievers.errors import ConfigError
 
 

@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from evals.errors import TrackingError
-from evals.tracking import FOLDER, connection
+from evals.tracking.client import connection
+from evals.tracking.store import FOLDER
 from retrievers.errors import nearest, redacted
 
 if TYPE_CHECKING:
