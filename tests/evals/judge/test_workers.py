@@ -68,7 +68,9 @@ def test_at_the_end_calls_that_were_begun_are_waited_for_and_the_others_dropped(
 
 
 def test_without_calls_there_is_nothing_to_wait_for() -> None:
+    before = threading.active_count()
     Workers(4, "idle").finish()
+    assert threading.active_count() == before
 
 
 def test_a_process_that_is_interrupted_while_it_waits_ends_at_once() -> None:
