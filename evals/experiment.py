@@ -83,7 +83,7 @@ def _tracked(
             outcome = Outcome(
                 result=facts.with_duration(result, started), grid=grid, outputs=outputs, untracked=untracked
             )
-            save(outcome, inputs.golden, tracker)
+            save(outcome, inputs.golden, tracker, collaborators.progress)
     except TrackingError as error:
         log.debug("MLflow failed", exc_info=True)
         return replace(outcome, untracked=str(error))

@@ -104,13 +104,23 @@ def settings(result: RunResult) -> str:
     foreign = retriever.get("python")
     threshold = retriever.get("threshold")
     parts = [
-        f"python {foreign} ({facts['retriever']})" if foreign else retriever["mode"],
+        *([f"python {foreign} ({facts['retriever']})"] if foreign else _retrieval(retriever)),
         f"top_k {retriever['top_k']}",
         "no threshold" if threshold is None else f"threshold {threshold:g}",
         f"candidates {retriever['candidates']}",
         facts["embedding"],
     ]
     return " · ".join(str(part) for part in parts if part)
+
+
+def _retrieval(retriever: Mapping[str, Any]) -> list[str]:
+    """The mode, and the fusion and the reranker that are in force; reranking by rrf is fusion by rrf."""
+    rerank = retriever.get("rerank", "none")
+    fusion = "rrf" if rerank == "rrf" else retriever.get("fusion")
+    parts = [retriever["mode"]]
+    if retriever["mode"] == "hybrid" and fusion:
+        parts.append(f"fusion {fusion}")
+    return parts if rerank in ("none", "rrf") else [*parts, f"rerank {rerank}"]
 
 
 def _table(result: RunResult, *, everything: bool) -> Table:
