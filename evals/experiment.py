@@ -11,9 +11,8 @@ from typing import Any
 from evals import facts, tracking
 from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
-from evals.dataset.load import GoldenSet
 from evals.errors import TrackingError
-from evals.grid.heldout import load_held_out, with_held_out
+from evals.grid.heldout import with_held_out
 from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
 from evals.inputs import Inputs, load_inputs
 from evals.opening import open_collaborators
@@ -43,11 +42,10 @@ def run_experiment(config: ExperimentConfig, wanted: Outputs, env: Mapping[str, 
             judge or a file failed. What MLflow does is said in the outcome.
     """
     inputs = load_inputs(config)
-    unseen = load_held_out(config) if inputs.sweep else None
     name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     outputs = settle(wanted, config.tracking, name)
     with open_collaborators(inputs, env, shown=shown) as collaborators:
-        outcome = _tracked(inputs, unseen, outputs, collaborators, name)
+        outcome = _tracked(inputs, outputs, collaborators, name)
     export(outcome, config.retriever)
     return outcome
 
@@ -65,25 +63,24 @@ def plan_experiment(config: ExperimentConfig, env: Mapping[str, str], *, shown: 
         RetrievalError: A fault of the settings or the golden data, or a search failed.
     """
     inputs = load_inputs(config)
-    unseen = load_held_out(config) if inputs.sweep else None
     with open_collaborators(inputs, env, shown=shown) as collaborators:
-        return describe_plan(config, inputs.golden, collaborators, sweep=inputs.sweep, held_out=unseen, width=width)
+        return describe_plan(inputs, collaborators, width=width)
 
 
-def _tracked(
-    inputs: Inputs, unseen: GoldenSet | None, outputs: Outputs, collaborators: Collaborators, name: str
-) -> Outcome:
+def _tracked(inputs: Inputs, outputs: Outputs, collaborators: Collaborators, name: str) -> Outcome:
     """Measure and save within a run in MLflow; where that fails, the outcome says so."""
-    grounds = ground(inputs.golden, collaborators.retriever, collaborators.sources)
+    golden, held_out = inputs.golden, inputs.held_out
+    grounds = ground(golden, collaborators.retriever, collaborators.sources)
+    unseen = ground(held_out, collaborators.retriever, collaborators.sources) if held_out else None
     tracker, untracked = _begin(inputs.config, name, collaborators)
     started = time.time()
     try:
         with _ended(tracker):
-            result, grid = _measured(inputs, unseen, grounds, collaborators)
+            result, grid = _measured(inputs, grounds, unseen, collaborators)
             outcome = Outcome(
                 result=facts.with_duration(result, started), grid=grid, outputs=outputs, untracked=untracked
             )
-            save(outcome, inputs.golden, tracker, collaborators.progress)
+            save(outcome, golden, tracker, collaborators.progress)
     except TrackingError as error:
         log.debug("MLflow failed", exc_info=True)
         return replace(outcome, untracked=str(error))
@@ -117,17 +114,24 @@ def _ended(tracker: Tracker | None) -> Iterator[None]:
 
 
 def _measured(
-    inputs: Inputs, unseen: GoldenSet | None, grounds: Grounds, collaborators: Collaborators
+    inputs: Inputs, grounds: Grounds, unseen: Grounds | None, collaborators: Collaborators
 ) -> tuple[RunResult, GridResult | None]:
-    """The run, and the grid of whose cells it is one where the experiment asks for a sweep."""
+    """The run, and the grid of whose cells it is one where the experiment asks for a sweep.
+
+    Args:
+        inputs: The experiment.
+        grounds: What is relevant to its golden queries.
+        unseen: What is relevant to the held-out ones, None without any.
+        collaborators: What it works with.
+    """
     config, golden, sweep, judge = inputs.config, inputs.golden, inputs.sweep, collaborators.judge
     known = facts.gather(config, golden, collaborators.retriever, judge.chat if judge else None)
     if sweep is None:
         return evaluate(config, golden, grounds, collaborators, known), None
     found = retrieve(config, sweep, golden, grounds, collaborators)
     grid = evaluate_grid(config, sweep, found, grounds, collaborators, known)
-    if unseen:
-        grid = with_held_out(config, sweep, grid, unseen, collaborators)
+    if inputs.held_out and unseen:
+        grid = with_held_out(config, sweep, grid, inputs.held_out, unseen, collaborators)
     return grid.run, grid
 
 

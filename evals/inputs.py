@@ -7,17 +7,24 @@ from evals.bundled import check_bundled
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet, load_golden
 from evals.grid.axes import Plan, plan
+from evals.grid.heldout import load_held_out
 from evals.grid.pipeline import grid_metrics
 from evals.metrics import BY_NAME_ONLY, VERDICT_METRIC, choose
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """A checked experiment with its golden queries; `sweep` is the grid that it asks for, None for a single run."""
+    """A checked experiment with its golden queries.
+
+    Attributes:
+        sweep: The grid that it asks for, None for a single run.
+        held_out: The golden queries on which the chosen cell of the grid is measured again, None without any.
+    """
 
     config: ExperimentConfig
     golden: GoldenSet
     sweep: Plan | None
+    held_out: GoldenSet | None
 
 
 def load_inputs(config: ExperimentConfig) -> Inputs:
@@ -31,7 +38,8 @@ def load_inputs(config: ExperimentConfig) -> Inputs:
     check_bundled(config)
     _check_metrics(config)
     sweep = _sweep(config)
-    return Inputs(config=config, golden=load_golden(config.dataset), sweep=sweep)
+    golden = load_golden(config.dataset)
+    return Inputs(config=config, golden=golden, sweep=sweep, held_out=load_held_out(config) if sweep else None)
 
 
 def _check_metrics(config: ExperimentConfig) -> None:

@@ -7,64 +7,71 @@ from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.dataset.relevance import Relevance
-from evals.grid.axes import Plan as Sweep
 from evals.grid.build import Retrieved, configure
 from evals.grid.pipeline import grid_metrics
 from evals.grid.scoring import distinct
+from evals.inputs import Inputs
 from evals.judge.judge import Judge
 from evals.judge.plan import plan
 from evals.metrics import NEED_A_JUDGE, choose
+from evals.metrics.base import Metric
 from evals.records import Observation, Observed
 from evals.report.plan import render_plan, retrieval_calls
 from retrievers.protocol import Retriever
 
 
-def describe_plan(
-    config: ExperimentConfig,
-    golden: GoldenSet,
-    collaborators: Collaborators,
-    *,
-    sweep: Sweep | None = None,
-    held_out: GoldenSet | None = None,
-    width: int,
-) -> str:
+def describe_plan(inputs: Inputs, collaborators: Collaborators, *, width: int) -> str:
     """Retrieve once, which embeds every query, and count what everything else would call.
 
     Args:
-        config: The experiment.
-        golden: Its golden queries.
+        inputs: The experiment.
         collaborators: The retriever, or one for each variant of a sweep, and the judge if there is one.
-        sweep: The grid's plan, None for a single run.
-        held_out: The queries on which the chosen cell is measured again, None without any.
         width: Of the terminal.
 
     Raises:
         RetrievalError: A search failed.
     """
-    judge, retrievers = collaborators.judge, collaborators.retrievers
-    metrics = choose([*config.metrics, *config.criteria], config.latency.concurrency, judged=judge is not None)
-    if sweep is not None:
-        metrics = grid_metrics(config)
-    found = [_found(retriever, golden, collaborators.progress) for retriever in retrievers]
-    selected = [observation for one in found for observation in one.observations]
-    if sweep is not None:
-        variants = zip(sweep.variants, found, strict=True)
-        kept = configure(sweep, [Retrieved(variant=variant, observed=one) for variant, one in variants])
-        selected = [observation for one in kept for observation in distinct(one).observations]
+    config, judge = inputs.config, collaborators.judge
+    metrics = grid_metrics(config) if inputs.sweep else _metrics(config, judge)
+    selected = _selected(inputs, collaborators)
     made = plan(judge, list(metrics), selected, _longest(selected), config.seed) if judge else None
-    further = _further_searches(config, metrics, len(golden.cases))
-    names = [""] if sweep is None else [f"{variant.name}: " for variant in sweep.variants]
-    lines = [
+    held_out = _held_out_calls(inputs, judge, collaborators) if judge else None
+    return render_plan(made, _searches(inputs, metrics, collaborators), held_out=held_out, width=width, color=False)
+
+
+def _metrics(config: ExperimentConfig, judge: Judge | None) -> Mapping[str, Metric]:
+    return choose([*config.metrics, *config.criteria], config.latency.concurrency, judged=judge is not None)
+
+
+def _selected(inputs: Inputs, collaborators: Collaborators) -> list[Observation]:
+    """What the judge would see: what every query returned, of a sweep every distinct selection of it."""
+    found = [_found(retriever, inputs.golden, collaborators.progress) for retriever in collaborators.retrievers]
+    if inputs.sweep is None:
+        return [observation for one in found for observation in one.observations]
+    variants = zip(inputs.sweep.variants, found, strict=True)
+    kept = configure(inputs.sweep, [Retrieved(variant=variant, observed=one) for variant, one in variants])
+    return [observation for one in kept for observation in distinct(one).observations]
+
+
+def _searches(inputs: Inputs, metrics: Mapping[str, Metric], collaborators: Collaborators) -> list[str]:
+    """What retrieval calls, line by line; of a sweep the lines of every variant begin with its name."""
+    cases = len(inputs.golden.cases)
+    further = _further_searches(inputs.config, metrics, cases)
+    names = [f"{variant.name}: " for variant in inputs.sweep.variants] if inputs.sweep else [""]
+    return [
         f"{name}{line}"
-        for name, retriever in zip(names, retrievers, strict=True)
-        for line in retrieval_calls(retriever.settings, len(golden.cases), *further)
+        for name, retriever in zip(names, collaborators.retrievers, strict=True)
+        for line in retrieval_calls(retriever.settings, cases, *further)
     ]
-    further_calls = None
-    if judge and held_out and not NEED_A_JUDGE.isdisjoint(config.objective.metrics):
-        further_calls = max(
-            _calls_of_a_cell(config, one, held_out, judge, collaborators.progress) for one in retrievers
-        )
-    return render_plan(made, lines, held_out=further_calls, width=width, color=False)
+
+
+def _held_out_calls(inputs: Inputs, judge: Judge, collaborators: Collaborators) -> int | None:
+    """The most calls that measuring the chosen cell on held-out queries takes; None where it takes none."""
+    config, held_out = inputs.config, inputs.held_out
+    if held_out is None or NEED_A_JUDGE.isdisjoint(config.objective.metrics):
+        return None
+    progress = collaborators.progress
+    return max(_calls_of_a_cell(config, one, held_out, judge, progress) for one in collaborators.retrievers)
 
 
 def _calls_of_a_cell(
@@ -101,7 +108,7 @@ def _found(retriever: Retriever, golden: GoldenSet, progress: candidates.Progres
     )
 
 
-def _further_searches(config: ExperimentConfig, metrics: Mapping[str, object], cases: int) -> tuple[int, int]:
+def _further_searches(config: ExperimentConfig, metrics: Mapping[str, Metric], cases: int) -> tuple[int, int]:
     latency = determinism = 0
     if any(name.startswith("latency/") for name in metrics):
         latency = config.latency.warmup + config.latency.repeats * cases * len(config.latency.concurrency)

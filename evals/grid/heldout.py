@@ -15,7 +15,7 @@ from evals.grid.choosing import objective_scores
 from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
 from evals.grid.records import Cell
 from evals.metrics.llm_metrics import respent
-from evals.pipeline import ground
+from evals.pipeline import Grounds
 from evals.records import Unscored
 
 CHOSEN_ON, HELD_OUT = "dev", "test"
@@ -42,7 +42,12 @@ def load_held_out(config: ExperimentConfig) -> GoldenSet | None:
 
 
 def with_held_out(
-    config: ExperimentConfig, plan: Plan, result: GridResult, golden: GoldenSet, collaborators: Collaborators
+    config: ExperimentConfig,
+    plan: Plan,
+    result: GridResult,
+    golden: GoldenSet,
+    grounds: Grounds,
+    collaborators: Collaborators,
 ) -> GridResult:
     """The grid with the figure of its chosen cell on held-out queries, and with what judging these has cost.
 
@@ -51,14 +56,16 @@ def with_held_out(
         plan: The sweep of the grid.
         result: The grid, and what was chosen.
         golden: The held-out queries.
+        grounds: What is relevant to them.
         collaborators: A retriever for each variant of the plan, with source pages and judge where there are any.
 
     Raises:
-        RetrievalError: A search failed, or evidence of the held-out queries does not resolve.
+        RetrievalError: A search failed.
     """
     if result.choice is None:
         return result
-    found, run, judge = measure_held_out(config, plan, result, golden, collaborators), result.run, collaborators.judge
+    run, judge = result.run, collaborators.judge
+    found = measure_held_out(config, plan, result, golden, grounds, collaborators)
     if judge and run.judging:
         judging = replace(run.judging, usage=judge.usage)
         summaries = respent(run.summaries, judging)
@@ -70,7 +77,12 @@ def with_held_out(
 
 
 def measure_held_out(
-    config: ExperimentConfig, plan: Plan, result: GridResult, golden: GoldenSet, collaborators: Collaborators
+    config: ExperimentConfig,
+    plan: Plan,
+    result: GridResult,
+    golden: GoldenSet,
+    grounds: Grounds,
+    collaborators: Collaborators,
 ) -> HeldOut | Unscored:
     """Run the chosen cell over held-out queries; or why there is no figure of it.
 
@@ -79,17 +91,17 @@ def measure_held_out(
         plan: The sweep of the grid.
         result: The grid, and what was chosen.
         golden: The held-out queries.
+        grounds: What is relevant to them.
         collaborators: A retriever for each variant of the plan, with source pages and judge where there are any.
 
     Raises:
-        RetrievalError: A search failed, or evidence of the held-out queries does not resolve.
+        RetrievalError: A search failed.
     """
     if result.choice is None:
         return Unscored(reason="no cell was chosen")
     cell = result.grid.cell(result.choice.recommended.cell)
     own, alone = _objective_alone(config), _cell_alone(plan, cell)
     its = replace(collaborators, retrievers=[collaborators.retrievers[cell.configuration]])
-    grounds = ground(golden, its.retriever, its.sources)
     retrieved = retrieve(own, alone, golden, grounds, its)
     found = evaluate_grid(own, alone, retrieved, grounds, its, {})
     missing = (found.run.judging and found.run.judging.incomplete) or found.ranking.reason

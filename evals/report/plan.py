@@ -1,6 +1,6 @@
 """A plan for a terminal: what a run would embed and ask, before it does."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from io import StringIO
 
 from rich.console import Console
@@ -31,34 +31,42 @@ def render_plan(
         console.print("[bold]Judge[/bold]\n  none (judge.model): no LLM-graded metric, no call")
         return out.getvalue()
     console.print(f"[bold]Judge[/bold] {plan.model}")
+    console.print(_table(plan))
+    for line in _remarks(plan, held_out):
+        console.print(f"  {line}")
+    return out.getvalue()
+
+
+def _table(plan: Plan) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("  metric", "questions", "cached", "calls", "tokens in", "tokens out"):
         table.add_column(name, justify="left" if name == "  metric" else "right", no_wrap=True)
     for share in (*plan.shares, plan.total):
         figures = (share.questions, share.cached, share.calls, share.tokens_in, share.tokens_out)
         table.add_row(f"  {share.metric}", *(f"{figure:,}" for figure in figures))
-    console.print(table)
+    return table
+
+
+def _remarks(plan: Plan, held_out: int | None) -> Iterator[str]:
+    """What the table leaves out, what it rests on, and what it comes to."""
     if plan.fewest is not None:
-        console.print(
-            f"  Recall by bisection (judge.recall) takes at least {plan.fewest:,} calls, its audit included; "
+        yield (
+            f"Recall by bisection (judge.recall) takes at least {plan.fewest:,} calls, its audit included; "
             "the table counts the most."
         )
     if held_out is not None:
-        console.print(
-            f"  The held-out queries take at most {held_out:,} calls more, on the chosen cell alone; "
+        yield (
+            f"The held-out queries take at most {held_out:,} calls more, on the chosen cell alone; "
             "the table does not count them."
         )
     if plan.total.calls:
         length = "an average of stored answers" if plan.measured_answers else "a guess"
-        console.print(
-            f"  Tokens in are counted with the packaged tokenizer, the model's own may differ; tokens out are {length}."
-        )
+        yield f"Tokens in are counted with the packaged tokenizer, the model's own may differ; tokens out are {length}."
     money = f"about {plan.usd:,.2f} USD" if plan.usd is not None else f"no price for {plan.model} in judge.prices"
-    console.print(f"  Cost: {money}. Time at the given limits: about {_duration(plan.seconds)}, "
-                  f"if a call takes {SECONDS_PER_CALL:g} s.")  # fmt: skip
+    time = f"about {_duration(plan.seconds)}, if a call takes {SECONDS_PER_CALL:g} s"
+    yield f"Cost: {money}. Time at the given limits: {time}."
     if plan.stopped:
-        console.print(f"  [yellow]The run would stop early: {plan.stopped}.[/yellow]")
-    return out.getvalue()
+        yield f"[yellow]The run would stop early: {plan.stopped}.[/yellow]"
 
 
 def retrieval_calls(config: RetrieverConfig, cases: int, latency_calls: int, determinism_calls: int) -> list[str]:

@@ -1,5 +1,6 @@
 """`python -m evals.run` with a sweep."""
 
+import json
 import os
 from collections.abc import Callable
 from html import escape
@@ -92,6 +93,20 @@ def test_the_exported_settings_are_those_of_the_chosen_cell(run: Run, folder: Pa
 )
 def test_criteria_are_held_against_the_chosen_cell(run: Run, criterion: str, code: int) -> None:
     assert run(*SWEEP, "--criteria", criterion).code == code
+
+
+def test_held_out_evidence_that_is_nowhere_is_refused_before_anything_is_searched(
+    run: Run, folder: Path, indexed: Experiment
+) -> None:
+    cases = [json.loads(line) for line in indexed.golden.read_text(encoding="utf-8").splitlines()]
+    nowhere = {"source_url": "/docs/nowhere", "heading": "Nothing", "quote": "Nobody has written this."}
+    unseen = {"id": "unseen", "query": "what is where", "split": "test", "evidence": [nowhere]}
+    lines = [json.dumps(case) for case in [*({**case, "split": "dev"} for case in cases), unseen]]
+    (folder / "golden.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    done = run(*SWEEP, "--dataset.path", "golden.jsonl", "--dataset.split", "dev", "--output", "r.json")
+    assert (done.code, done.out) == (2, "")
+    assert f"golden.jsonl:{len(lines)}: " in done.err and "/docs/nowhere" in done.err
+    assert not (folder / "r.json").exists()
 
 
 def test_every_mode_in_one_grid(run: Run, folder: Path) -> None:

@@ -4,12 +4,16 @@ import base64
 import hashlib
 from collections.abc import Mapping
 from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 from evals.grid.pipeline import GridResult
 from evals.records import RunResult
 from evals.report.figures import Picture, svg
 from evals.report.page import views
 from evals.report.terminal import searched, settings
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 HERE = "evals.report.page"
 
@@ -24,34 +28,12 @@ def render_page(result: RunResult, pictures: Mapping[str, Picture], grid: GridRe
         pictures: Its figures by name, in the order of the page.
         grid: The grid whose recommended cell the run is.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    made = Environment(
-        loader=PackageLoader(HERE, ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     script = _text("page.js")
-    return made.get_template("page.html.j2").render(
-        result=result,
-        passed=all(gate.passed for gate in result.gates),
-        settings=settings(result),
-        searched=searched(result.facts),
-        criteria=views.criteria(result),
-        metrics=views.metrics(result),
-        recommendation=views.recommendation(grid) if grid else [],
-        cells=views.cells(grid) if grid else None,
-        abstention=views.abstention(grid) if grid else [],
-        worst=views.worst_queries(result),
-        queries=views.queries(result),
-        query_scores=views.query_scores(result),
-        judge=views.judge(result),
-        disagreements=views.disagreements(result),
-        facts=views.facts(result),
-        config=views.config_text(result),
+    return _template().render(
+        **_of_the_run(result),
+        **_of_the_grid(grid),
         figures=[
             {"name": name, "svg": Markup(svg(picture.figure, name)), "caption": picture.caption}
             for name, picture in pictures.items()
@@ -60,6 +42,45 @@ def render_page(result: RunResult, pictures: Mapping[str, Picture], grid: GridRe
         script=Markup(script),
         script_hash=_digest(script),
     )
+
+
+def _of_the_run(result: RunResult) -> dict[str, Any]:
+    return {
+        "result": result,
+        "passed": all(gate.passed for gate in result.gates),
+        "settings": settings(result),
+        "searched": searched(result.facts),
+        "criteria": views.criteria(result),
+        "metrics": views.metrics(result),
+        "worst": views.worst_queries(result),
+        "queries": views.queries(result),
+        "query_scores": views.query_scores(result),
+        "judge": views.judge(result),
+        "disagreements": views.disagreements(result),
+        "facts": views.facts(result),
+        "config": views.config_text(result),
+    }
+
+
+def _of_the_grid(grid: GridResult | None) -> dict[str, Any]:
+    return {
+        "recommendation": views.recommendation(grid) if grid else [],
+        "cells": views.cells(grid) if grid else None,
+        "abstention": views.abstention(grid) if grid else [],
+    }
+
+
+def _template() -> "Template":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader(HERE, ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return made.get_template("page.html.j2")
 
 
 def _text(name: str) -> str:

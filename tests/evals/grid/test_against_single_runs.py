@@ -13,6 +13,7 @@ from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
 from evals.grid.axes import plan
 from evals.grid.pipeline import GridResult
+from evals.inputs import Inputs
 from evals.judge.judge import Judge
 from evals.metrics import NEED_A_JUDGE
 from evals.planning import describe_plan
@@ -224,7 +225,8 @@ def test_verdicts_are_bought_once_and_planned_for(
         planned = plan(config.retriever, config.sweep)
         with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, _):
             collaborators = Collaborators(retrievers=retrievers, progress=silent, judge=judge)
-            text = describe_plan(config, bench.golden, collaborators, sweep=planned, width=120)
+            inputs = Inputs(config=config, golden=bench.golden, sweep=planned, held_out=None)
+            text = describe_plan(inputs, collaborators, width=120)
         before = len(server.chats)
         grid = bench.grid(config, judge).grid
         made = len(server.chats) - before

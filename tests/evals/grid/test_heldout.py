@@ -14,6 +14,7 @@ from evals.errors import DatasetError
 from evals.grid.axes import plan
 from evals.grid.heldout import load_held_out, measure_held_out, with_held_out
 from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
+from evals.pipeline import ground
 from evals.records import Unscored
 from tests.support.experiment import Experiment, settings, silent
 from tests.support.grid_world import Bench, make_world
@@ -79,7 +80,7 @@ def grid_and_held_out(world: Experiment, config: ExperimentConfig) -> tuple[Benc
         collaborators = Collaborators(retrievers=retrievers, progress=silent)
         retrieved = retrieve(config, planned, bench.golden, grounds, collaborators)
         grid = evaluate_grid(config, planned, retrieved, grounds, collaborators, {})
-        held = measure_held_out(config, planned, grid, unseen, collaborators)
+        held = measure_held_out(config, planned, grid, unseen, ground(unseen, retrievers[0]), collaborators)
     return bench, grid, unseen, held
 
 
@@ -116,9 +117,10 @@ def test_held_out_queries_that_have_no_score_give_no_figure_and_the_run_says_so(
     planned = plan(config.retriever, config.sweep)
     with Bench(config, {}).opened([variant.settings for variant in planned.variants]) as (retrievers, _):
         collaborators = Collaborators(retrievers=retrievers, progress=silent)
-        found = with_held_out(config, planned, grid, unseen, collaborators)
+        known = ground(unseen, retrievers[0])
+        found = with_held_out(config, planned, grid, unseen, known, collaborators)
         unranked = replace(grid, choice=None)
-        assert with_held_out(config, planned, unranked, unseen, collaborators) is unranked
+        assert with_held_out(config, planned, unranked, unseen, known, collaborators) is unranked
     assert found.held_out is None and found.run.summaries == grid.run.summaries
     assert found.run.notes[-1] == "there is no figure on the held-out queries: ranking/ndcg_at_10 scores no query"
 
