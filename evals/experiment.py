@@ -20,7 +20,7 @@ from evals.outcome import Outcome
 from evals.outputs import Outputs, settle
 from evals.pipeline import Grounds, evaluate, ground
 from evals.planning import describe_plan
-from evals.records import RunResult
+from evals.results import RunResult
 from evals.saving import export, save
 from evals.tracking import Tracker
 from retrievers.config import dump

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
-from evals.records import RunResult
+from evals.results import RunResult
 from retrievers.errors import redacted
 from retrievers.protocol import Retriever
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from evals.grid.pipeline import GridResult
 from evals.outputs import Outputs
-from evals.records import RunResult
+from evals.results import RunResult
 
 
 @dataclass(frozen=True, kw_only=True)

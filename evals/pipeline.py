@@ -17,7 +17,8 @@ from evals.judge.records import Judging
 from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC, choose
 from evals.metrics.base import Context, Metric, QueryMetric, summarise, within
 from evals.notes import notes
-from evals.records import LatencyPass, Observation, Observed, Repetition, RunResult, Score, Summary, ValidationReport
+from evals.records import LatencyPass, Observation, Observed, Repetition, Score, Summary, ValidationReport
+from evals.results import RunResult
 from evals.sources import SourcePages, Sources
 from evals.verdicts import validate
 from retrievers.config import dump

@@ -1,16 +1,12 @@
-"""What an evaluation deals in: scores, what was observed of a query, summaries, verdicts, the whole run. All frozen."""
+"""What an evaluation deals in: scores, what was observed of a query, summaries, verdicts. All frozen."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from evals.dataset.relevance import Relevance
 from evals.dataset.schema import Case
 from retrievers.records import Candidates, RetrievedChunk
-
-if TYPE_CHECKING:
-    from evals.judge.records import Judging
-    from evals.judge.trust import Trust
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -187,27 +183,3 @@ class ValidationReport:
     average_latency_ms: float | None
     p95_latency_ms: float | None
     verdicts: tuple[QueryVerdict, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunResult:
-    """A finished run, ready to be reported.
-
-    Attributes:
-        scores: Metric to case id to score, for the metrics that score queries.
-        facts: Fingerprints, versions, commit, seed, times: what makes runs comparable.
-        notes: What a reader must know beside the figures.
-        judging: What the judge said, None without a judge; `trust`, how far to trust it.
-    """
-
-    name: str
-    config: Mapping[str, Any]
-    facts: Mapping[str, Any]
-    observed: Observed
-    scores: Mapping[str, Mapping[str, Score]]
-    summaries: Sequence[Summary]
-    gates: Sequence[Gate]
-    validation: ValidationReport
-    notes: Sequence[str] = ()
-    judging: "Judging | None" = None
-    trust: "Trust | None" = None

@@ -21,7 +21,7 @@ from evals.grid.scoring import distinct
 from evals.metrics import BY_NAME_ONLY, NEED_A_JUDGE, VERDICT_METRIC, choose
 from evals.metrics.base import Context, Metric, QueryMetric, summarise
 from evals.pipeline import Grounds, context_of, finish, observe, with_trust
-from evals.records import RunResult
+from evals.results import RunResult
 from retrievers.config import RetrieverConfig
 from retrievers.errors import nearest
 

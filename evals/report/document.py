@@ -6,9 +6,10 @@ from typing import Any
 
 from evals.dataset.load import case_fingerprint
 from evals.judge.records import Judging
-from evals.records import Failure, Observation, RunResult, Score, Unscored
+from evals.records import Failure, Observation, Score, Unscored
 from evals.report.judging import chunk_claims, chunk_verdict, claims, judge_section
 from evals.report.schema import SCHEMA_VERSION
+from evals.results import RunResult
 from retrievers.records import RetrievedChunk
 
 

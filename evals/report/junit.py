@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from evals.records import Gate, Observation, QueryVerdict, RunResult
+from evals.records import Gate, Observation, QueryVerdict
+from evals.results import RunResult
 
 FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 has no way to write: control characters, halves of surrogate pairs, two non-characters."""

@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evals.records import Gate, RunResult, Summary
+from evals.records import Gate, Summary
 from evals.report.judging import judging_lines
 from evals.report.trust import print_disagreements
 from evals.report.worst import print_worst
+from evals.results import RunResult
 
 SHOWN_METRICS = (
     "queries/pass_rate",

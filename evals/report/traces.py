@@ -6,10 +6,11 @@ from typing import Any, Literal
 
 from evals.judge.tasks import CLAIM_RECALL, PRECISION, RECALL
 from evals.metrics import NEED_A_JUDGE
-from evals.records import Failure, Observation, QueryVerdict, RunResult, Unscored
+from evals.records import Failure, Observation, QueryVerdict, Unscored
 from evals.report.document import rows
 from evals.report.judging import chunk_claim_lines, claim_lines, verdict_lines
 from evals.report.worst import in_order
+from evals.results import RunResult
 from retrievers.records import RetrievedChunk
 
 OUTCOME = "outcome"

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from evals.judge.agreement import Judged
-from evals.records import RunResult
+from evals.results import RunResult
 
 SHOWN = 3
 

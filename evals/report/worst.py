@@ -6,7 +6,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from evals.judge.records import ChunkVerdict
-from evals.records import Failure, Observation, QueryVerdict, RunResult
+from evals.records import Failure, Observation, QueryVerdict
+from evals.results import RunResult
 from retrievers.present import score_text
 
 WORST = 5

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from evals.candidates import Progress
 from evals.dataset.load import GoldenSet
 from evals.grid.children import Child
-from evals.records import RunResult
 from evals.report.traces import QueryTrace
+from evals.results import RunResult
 from evals.tracking.cells import log_cells
 from evals.tracking.client import mlflow_at, quiet
 from evals.tracking.traces import write_traces

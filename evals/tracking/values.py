@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evals.config import ExperimentConfig
-from evals.records import RunResult, Summary
+from evals.records import Summary
 from evals.report.document import rows
 from evals.report.judging import chunk_claim_lines, claim_lines, verdict_lines
 from evals.report.terminal import description
+from evals.results import RunResult
 from retrievers.present import score_text
 from retrievers.settings import flatten, tables
 

@@ -13,7 +13,8 @@ from evals.dataset.load import load_golden
 from evals.judge.chat import Chat, make_chat
 from evals.judge.config import JudgeConfig
 from evals.prepare import index_if_stale
-from evals.records import Observed, RunResult, ValidationReport
+from evals.records import Observed, ValidationReport
+from evals.results import RunResult
 from retrievers.connection import open_client
 from retrievers.retriever import QdrantRetriever
 from tests.support.experiment import Experiment, make_experiment, settings, silent

@@ -4,7 +4,8 @@ from pathlib import Path
 from evals.judge.budget import Usage
 from evals.outcome import Outcome
 from evals.outputs import Outputs
-from evals.records import RunResult, Summary
+from evals.records import Summary
+from evals.results import RunResult
 from tests.support.grids import make_grid
 from tests.support.judged import judging
 from tests.support.results import result

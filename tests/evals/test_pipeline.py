@@ -11,7 +11,7 @@ from evals.dataset.load import GoldenSet, load_golden
 from evals.errors import DatasetError
 from evals.pipeline import evaluate, ground
 from evals.prepare import index_if_stale
-from evals.records import RunResult
+from evals.results import RunResult
 from retrievers.config import StoreConfig, dump
 from retrievers.connection import open_client
 from retrievers.retriever import QdrantRetriever

@@ -14,7 +14,7 @@ from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
 from evals.judge.judge import Judge
 from evals.pipeline import Grounds, evaluate, ground
 from evals.prepare import index_if_stale
-from evals.records import RunResult
+from evals.results import RunResult
 from retrievers.config import RetrieverConfig
 from retrievers.opening import open_retriever
 from retrievers.protocol import Retriever

@@ -14,11 +14,11 @@ from evals.records import (
     Observed,
     Outcome,
     QueryVerdict,
-    RunResult,
     Summary,
     Unscored,
     ValidationReport,
 )
+from evals.results import RunResult
 from retrievers.records import Candidates, Chunk, RetrievedChunk, StageTimings
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from evals.grid.pipeline import GridResult
-from evals.records import RunResult
 from evals.report.figures.agreement import judge_agreement
 from evals.report.figures.canvas import Picture, style, svg
 from evals.report.figures.heatmaps import heat_maps
@@ -13,6 +12,7 @@ from evals.report.figures.ranks import recall_by_rank
 from evals.report.figures.scores import risk_by_coverage, risk_of, roc, score_distribution, separation_of
 from evals.report.figures.tradeoffs import precision_by_recall, quality_by_latency, quality_by_tokens
 from evals.report.figures.why import queries_strip
+from evals.results import RunResult
 from evals.risk import area_under
 
 if TYPE_CHECKING:

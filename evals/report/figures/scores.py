@@ -8,8 +8,9 @@ import numpy as np
 from evals.abstention import Abstention, assess
 from evals.metrics.base import within
 from evals.metrics.scope import top_scores
-from evals.records import Observation, RunResult
+from evals.records import Observation
 from evals.report.figures.canvas import BLUE, GREY, LINE_WIDTH, ORANGE, RED, canvas
+from evals.results import RunResult
 from evals.risk import RiskAt, risk_coverage
 from retrievers.selection import select
 

@@ -7,10 +7,10 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from evals.grid.pipeline import GridResult
-from evals.records import RunResult
 from evals.report.figures import Picture, svg
 from evals.report.page import views
 from evals.report.terminal import searched, settings
+from evals.results import RunResult
 
 if TYPE_CHECKING:
     from jinja2 import Template

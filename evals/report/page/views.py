@@ -8,13 +8,14 @@ import yaml
 
 from evals.choice import Standing, explain
 from evals.grid.pipeline import GridResult
-from evals.records import Observation, QueryVerdict, RunResult, Summary
+from evals.records import Observation, QueryVerdict, Summary
 from evals.report.document import rows
 from evals.report.figures.why import COLORS, why
 from evals.report.grid_terminal import approximation_lines, columns, held_out_lines
 from evals.report.judging import judging_lines
 from evals.report.terminal import figure, remark
 from evals.report.worst import expected, worst
+from evals.results import RunResult
 from retrievers.present import score_text
 
 Row = Mapping[str, Any]

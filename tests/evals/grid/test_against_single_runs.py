@@ -17,7 +17,7 @@ from evals.inputs import Inputs
 from evals.judge.judge import Judge
 from evals.metrics import NEED_A_JUDGE
 from evals.planning import describe_plan
-from evals.records import RunResult
+from evals.results import RunResult
 from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import KEY
 from tests.support.experiment import Experiment, evidence, make_experiment, settings, silent

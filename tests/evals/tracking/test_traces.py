@@ -11,8 +11,9 @@ from mlflow.entities import Trace
 
 from evals import tracking
 from evals.errors import TrackingError
-from evals.records import Call, LatencyPass, RunResult
+from evals.records import Call, LatencyPass
 from evals.report.traces import traces
+from evals.results import RunResult
 from tests.support.results import result
 from tests.support.shared import shared_folder
 from tests.support.tracking import start

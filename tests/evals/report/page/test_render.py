@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 from evals.grid.pipeline import GridResult
 from evals.judge.budget import Usage
 from evals.judge.records import ChunkVerdict, Claim, Judging
-from evals.records import RunResult
 from evals.report.figures import draw
 from evals.report.page import render_page
+from evals.results import RunResult
 from tests.support.results import RIGHT, hit, observation, result, verdict
 
 VOID = {"meta", "input", "wbr", "br", "image"}

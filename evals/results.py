@@ -1,0 +1,33 @@
+"""A finished run, with all that a report is made from. Frozen."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evals.judge.records import Judging
+from evals.judge.trust import Trust
+from evals.records import Gate, Observed, Score, Summary, ValidationReport
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """A finished run, ready to be reported.
+
+    Attributes:
+        scores: Metric to case id to score, for the metrics that score queries.
+        facts: Fingerprints, versions, commit, seed, times: what makes runs comparable.
+        notes: What a reader must know beside the figures.
+        judging: What the judge said, None without a judge; `trust`, how far to trust it.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    observed: Observed
+    scores: Mapping[str, Mapping[str, Score]]
+    summaries: Sequence[Summary]
+    gates: Sequence[Gate]
+    validation: ValidationReport
+    notes: Sequence[str] = ()
+    judging: Judging | None = None
+    trust: Trust | None = None
