@@ -1,8 +1,11 @@
 """What every test gets: an environment without keys, proxies or settings of the machine it runs on."""
 
 import os
+import sys
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is there: tests run side by side, threads would wait
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every worker and command compiles everything anew
+sys.dont_write_bytecode = False
 
 from collections.abc import Iterator
 from pathlib import Path
