@@ -7,6 +7,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is there: tes
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every worker and command compiles everything anew
 sys.dont_write_bytecode = False
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,20 @@ HANDBOOK = Path(__file__).parents[1] / "datasets" / "physical_ai_handbook"
 silence(hub=False)
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # a busy one is no fault of the code
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers take the files in the order below, not by the number of their tests."""
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with the longest tests come first, so that no worker begins one when the others are done."""
+    weights = Counter[Path]()
+    for item in items:
+        slow, command = (item.get_closest_marker(name) is not None for name in ("slow", "integration"))
+        weights[item.path] += 10 if slow and command else slow
+    items.sort(key=lambda item: -weights[item.path])
 
 
 @pytest.fixture(scope="session")
