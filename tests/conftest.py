@@ -2,14 +2,13 @@
 
 import os
 import sys
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is there: tests run side by side, threads would wait
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every worker and command compiles everything anew
-sys.dont_write_bytecode = False
-
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import disk_usage
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is there: tests run side by side, threads would wait
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every worker and command compiles everything anew
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,9 +17,13 @@ from evals.quiet import silence
 from retrievers import retry
 
 SETTINGS = ("QDRANT_", "COHERE_", "CO_API_", "RAG_", "MLFLOW_", "LANGSMITH_", "LANGCHAIN_")
+MEMORY = Path("/dev/shm")
 HANDBOOK = Path(__file__).parents[1] / "datasets" / "physical_ai_handbook"
 
 silence(hub=False)
+sys.dont_write_bytecode = False
+if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and disk_usage(MEMORY).free > 4_000_000_000:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))  # stores force every change to the disk
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # a busy one is no fault of the code
 

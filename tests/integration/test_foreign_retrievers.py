@@ -132,7 +132,9 @@ def test_a_vector_store_scores_as_our_retriever_does_on_the_same_collection(
     if not (folder / "local").exists():
         built = python(["-c", "import mine; mine.build()"], folder, {"HANDBOOK": str(handbook)}, warm)
         assert built.returncode == 0, built.stderr
-    theirs = experiment(warm, folder, handbook, "theirs", {"python": "mine:vector_store", "threshold": threshold}, metrics)
+    theirs = experiment(
+        warm, folder, handbook, "theirs", {"python": "mine:vector_store", "threshold": threshold}, metrics
+    )
     with QdrantServer() as server:
         server.client.close()
         server.client = QdrantClient(path=str(folder / "local"))

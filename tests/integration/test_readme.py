@@ -58,9 +58,7 @@ def run(warm: Path) -> Run:
     """The first command of every module starts as it does for a user, the others with the libraries imported."""
     started = set()
 
-    def run(
-        command: str, folder: Path, env: Mapping[str, str] | None = None
-    ) -> subprocess.CompletedProcess[str]:
+    def run(command: str, folder: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         module = " ".join(command.split()[:3])
         places = [warm.parent] if module in started else []
         started.add(module)
