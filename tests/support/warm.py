@@ -55,7 +55,7 @@ LIBRARIES = (
     "tokenizers",
 )
 CLIENT = """#!{python} -IS
-import array, json, os, socket, sys
+import array, json, os, signal, socket, sys
 if len(sys.argv) < 2 or sys.argv[1] not in ("-m", "-c", "-"):
     os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 with socket.socket(socket.AF_UNIX) as server:
@@ -64,7 +64,11 @@ with socket.socket(socket.AF_UNIX) as server:
     streams = array.array("i", [0, 1, 2])
     server.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)])
     server.sendall(json.dumps(asked).encode() + b"\\n")
-    code = int(server.makefile().readline() or 70)
+    said = server.makefile()
+    command = int(said.readline())
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, lambda number, _: os.kill(command, number))
+    code = int(said.readline())
 if code < 0:
     os.kill(os.getpid(), -code)
 sys.exit(code)
@@ -129,6 +133,7 @@ def _answer(asking: socket.socket) -> None:
     asked = json.loads(asking.makefile().readline())
     child = os.fork()
     if child:
+        asking.sendall(f"{child}\n".encode())
         for stream in (0, 1, 2, *streams):
             os.close(stream)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
