@@ -79,6 +79,7 @@ def experiment(always: Mapping[str, Any], contender: Mapping[str, str], metrics:
 
 def measured(config: Any) -> Any:
     """The result of an experiment."""
+    from evals.collaborators import Collaborators
     from evals.dataset.load import load_golden
     from evals.facts import gather
     from evals.pipeline import evaluate, ground
@@ -89,7 +90,8 @@ def measured(config: Any) -> Any:
     index_if_stale(config, {}, silent)
     with QdrantRetriever.open(config.retriever, env={}) as retriever:
         facts = gather(config, golden, retriever)
-        return evaluate(config, golden, ground(golden, retriever), retriever, None, facts, silent)
+        collaborators = Collaborators(retrievers=[retriever], progress=silent)
+        return evaluate(config, golden, ground(golden, retriever), collaborators, facts)
 
 
 def timed(configs: Sequence[Any], repeats: int) -> list[Any]:

@@ -68,7 +68,7 @@ def warm_up() -> None:
     count_tokens("warm")
 
 
-def cranfield(data: Path, folder: Path) -> tuple[list[Any], Mapping[str, Any]]:
+def cranfield(data: Path, folder: Path, depth: int = DEPTH) -> tuple[list[Any], Mapping[str, Any]]:
     """What each query returned, and to each query the texts that are useful and the statements they support."""
     import benchmarks.cranfield as collection
     from evals.candidates import collect
@@ -80,7 +80,7 @@ def cranfield(data: Path, folder: Path) -> tuple[list[Any], Mapping[str, Any]]:
     chunks = {c.chunk_id: c for c in collection.read_chunks(data / "cran.all.1400.xml")}
     config = collection.index(folder / "store", list(chunks.values()))
     cases = import_trec(data / "cran.qry.xml", data / "cranqrel.trec.txt").cases
-    with collection.opened(config, {"top_k": DEPTH, "candidates": DEPTH}) as retriever:
+    with collection.opened(config, {"top_k": depth, "candidates": depth}) as retriever:
         found = collect(retriever, cases, lambda stage, done, total: None)
     observations, labels = [], {}
     for case in cases:
@@ -91,7 +91,7 @@ def cranfield(data: Path, folder: Path) -> tuple[list[Any], Mapping[str, Any]]:
                 case=case.model_copy(update={"reference_answer": " ".join(titles) or "Nothing is known of it."}),
                 relevance=Relevance(grades=dict(case.relevant_ids), items=()),
                 candidates=found[case.id],
-                selection=found[case.id].chunks[:DEPTH],
+                selection=found[case.id].chunks[:depth],
             )
         )
         labels[case.query] = Labels(useful=[c.text for c in relevant], claims=titles)

@@ -2,15 +2,21 @@
 
 import argparse
 import json
-import os
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evals.files import check_writable, write
-from retrievers.command import Parser, add_logging_flags, print_out, run, set_up_logging
+from retrievers.command import (
+    Parser,
+    add_logging_flags,
+    in_color,
+    print_out,
+    run,
+    set_up_logging,
+    terminal_width,
+)
 
 if TYPE_CHECKING:
     from evals.comparison.records import Comparison, Run
@@ -113,9 +119,8 @@ def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) ->
     if namespace.json:
         print_out(text)
         return
-    width = max(100, shutil.get_terminal_size((120, 40)).columns)
-    color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    print_out(render(comparisons, width=width, color=color, queries=max(0, namespace.queries)).rstrip())
+    shown = max(0, namespace.queries)
+    print_out(render(comparisons, width=terminal_width(), color=in_color(), queries=shown).rstrip())
 
 
 if __name__ == "__main__":

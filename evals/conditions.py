@@ -2,8 +2,34 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 CRITERION = re.compile(r"\s*(<=|>=|==|<|>)\s*([-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*")
+
+
+WRITTEN = re.compile(r"\s*([^\s<>=]+)\s*([<>=]+)\s*(.*)")
+
+
+def by_metric(written: Any) -> Any:
+    """Conditions written as text, `scope/false_answer <= 0.1`, as a mapping of metric to condition; else as they are.
+
+    Args:
+        written: A text, several separated by commas, a list of such texts; anything else is for others to check.
+
+    Raises:
+        ValueError: A text is not a metric and a condition.
+    """
+    if isinstance(written, str):
+        written = written.split(",")
+    if not isinstance(written, list | tuple):
+        return written
+    found = {}
+    for text in written:
+        parts = WRITTEN.fullmatch(text) if isinstance(text, str) else None
+        if parts is None:
+            raise ValueError("expected a metric and a condition such as 'scope/false_answer <= 0.1'")
+        found[parts[1]] = f"{parts[2]} {parts[3]}"
+    return found
 
 
 def checked_conditions(conditions: Mapping[str, str]) -> Mapping[str, str]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
-from evals.conditions import checked_conditions
+from evals.conditions import by_metric, checked_conditions
 from evals.grid.config import ObjectiveConfig, SweepConfig
 from evals.judge.config import JudgeConfig
 from retrievers.config import RetrieverConfig, Settings
@@ -103,7 +103,9 @@ class ExperimentConfig(Settings):
     sources: SourcesConfig = Field(default_factory=lambda: SourcesConfig.model_validate({}), description="pages")
     index: IndexConfig = Field(default_factory=lambda: IndexConfig.model_validate({}), description="indexing")
     metrics: tuple[str, ...] = Field(("*",), min_length=1, description="metric names or patterns such as ranking/*")
-    criteria: Mapping[str, str] = Field(default_factory=dict, description="metric: condition, e.g. '>= 0.8'")
+    criteria: Mapping[str, str] = Field(
+        default_factory=dict, description="what the run must meet, e.g. {ranking/mrr_at_10: '>= 0.8'}"
+    )
     judge: JudgeConfig = Field(default_factory=lambda: JudgeConfig.model_validate({}), description="the judge")
     latency: LatencyConfig = Field(default_factory=lambda: LatencyConfig.model_validate({}), description="latency")
     determinism: DeterminismConfig = Field(
@@ -115,6 +117,11 @@ class ExperimentConfig(Settings):
     )
     tracking: TrackingConfig = Field(default_factory=lambda: TrackingConfig.model_validate({}), description="MLflow")
     seed: int = Field(0, ge=0, description="seed of all resampling")
+
+    @field_validator("criteria", mode="before")
+    @classmethod
+    def _as_written(cls, written: Any) -> Any:
+        return by_metric(written)
 
     @field_validator("criteria")
     @classmethod

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evals import candidates, gates, stats
+from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.dataset.relevance import Relevance, evidence_urls, labelled_ids, resolve
 from evals.dataset.returned import check_evidence, resolve_returned
 from evals.dataset.schema import Case
-from evals.judge.judge import Judge
 from evals.judge.measure import measure
 from evals.judge.records import Judging
 from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC, choose
@@ -76,11 +76,8 @@ def evaluate(
     config: ExperimentConfig,
     golden: GoldenSet,
     grounds: Grounds,
-    retriever: Retriever,
-    sources: Sources | None,
+    collaborators: Collaborators,
     facts: Mapping[str, Any],
-    progress: candidates.Progress,
-    judge: Judge | None = None,
 ) -> RunResult:
     """Run golden queries through a retriever and score what came back.
 
@@ -88,11 +85,8 @@ def evaluate(
         config: The experiment.
         golden: Its golden queries.
         grounds: What is relevant to them.
-        retriever: What is evaluated.
-        sources: The source pages, None when not known.
+        collaborators: The retriever that is evaluated, with source pages and judge where there are any.
         facts: What makes runs comparable, handed on to the result.
-        progress: Told how far the work is.
-        judge: Who grades the metrics that need a judge; None without one.
 
     Raises:
         RetrievalError: A search failed, or the judge refused its very first call.
@@ -101,12 +95,12 @@ def evaluate(
         [*config.metrics, *config.criteria], config.latency.concurrency, judged=config.judge.model is not None
     )
     gates.check_names(config.criteria, [*metrics, VERDICT_METRIC])
-    observed = observe(config, metrics, golden, retriever, grounds, progress)
-    judging = None
+    observed = observe(config, metrics, golden, collaborators.retriever, grounds, collaborators.progress)
+    judge, judging = collaborators.judge, None
     if judge and not NEED_A_JUDGE.isdisjoint(metrics):
         judging = judge.judge(metrics, observed.observations, config.seed)
         judging = judge.again(judging, metrics, observed.observations, config.seed)
-    context = with_trust(context_of(config, grounds, sources, judging), observed)
+    context = with_trust(context_of(config, grounds, collaborators.sources, judging), observed)
     scores, summaries = score(metrics, observed, context)
     return finish(config, observed, scores, summaries, context, facts)
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from evals import candidates
+from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.dataset.relevance import Relevance
@@ -10,7 +11,6 @@ from evals.grid.axes import Plan as Sweep
 from evals.grid.build import Retrieved, configure
 from evals.grid.pipeline import grid_metrics
 from evals.grid.scoring import distinct
-from evals.judge.judge import Judge
 from evals.judge.plan import plan
 from evals.metrics import choose
 from evals.records import Observation, Observed
@@ -21,9 +21,7 @@ from retrievers.protocol import Retriever
 def describe_plan(
     config: ExperimentConfig,
     golden: GoldenSet,
-    retrievers: Sequence[Retriever],
-    judge: Judge | None,
-    progress: candidates.Progress,
+    collaborators: Collaborators,
     *,
     sweep: Sweep | None = None,
     width: int,
@@ -33,19 +31,18 @@ def describe_plan(
     Args:
         config: The experiment.
         golden: Its golden queries.
-        retrievers: The retriever, or one for each variant of a sweep.
-        judge: Who grades, None without a judge.
-        progress: Told how far the work is.
+        collaborators: The retriever, or one for each variant of a sweep, and the judge if there is one.
         sweep: The grid's plan, None for a single run.
         width: Of the terminal.
 
     Raises:
         RetrievalError: A search failed.
     """
+    judge, retrievers = collaborators.judge, collaborators.retrievers
     metrics = choose([*config.metrics, *config.criteria], config.latency.concurrency, judged=judge is not None)
     if sweep is not None:
         metrics = grid_metrics(config)
-    found = [_found(retriever, golden, progress) for retriever in retrievers]
+    found = [_found(retriever, golden, collaborators.progress) for retriever in retrievers]
     selected = [observation for one in found for observation in one.observations]
     if sweep is not None:
         variants = zip(sweep.variants, found, strict=True)

@@ -4,6 +4,7 @@ import argparse
 import json
 import logging
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -107,6 +108,16 @@ def print_out(text: str) -> None:
     """Write to standard output, ended by a line break; `?` stands for what its encoding lacks."""
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+
+
+def terminal_width() -> int:
+    """How many columns a table may fill: those of the terminal, at least 100."""
+    return max(100, shutil.get_terminal_size((120, 40)).columns)
+
+
+def in_color() -> bool:
+    """Whether standard output shows colours: it is a terminal, and nobody has asked for none (`NO_COLOR`)."""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
 def user_path(text: str) -> Path:

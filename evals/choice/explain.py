@@ -10,7 +10,7 @@ def explain(choice: Choice) -> tuple[str, str, str]:
 
 
 def _recommended(choice: Choice) -> str:
-    return f"Recommended: {_described(choice.recommended)} (n={choice.n}{_dropped(choice)})"
+    return f"Recommended: {_described(choice.recommended, choice.objective)} (n={choice.n}{_dropped(choice)})"
 
 
 def _best(choice: Choice) -> str:
@@ -23,9 +23,10 @@ def _best(choice: Choice) -> str:
     return f"Best as measured: {_described(choice.best)}{shares}; {known}"
 
 
-def _described(standing: Standing) -> str:
+def _described(standing: Standing, objective: str = "") -> str:
     others = f", and {len(standing.members) - 1:,} more cells with the same scores" if len(standing.members) > 1 else ""
-    return f"{standing.label}{others} · {standing.value:.3f} {_ends(standing.interval)} · {standing.cost:,.0f} tokens"
+    value = f"{objective} {standing.value:.3f}".lstrip()
+    return f"{standing.label}{others} · {value} {_ends(standing.interval)} · {standing.cost:,.0f} tokens"
 
 
 def _ends(interval: Interval) -> str:

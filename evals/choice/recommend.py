@@ -49,13 +49,15 @@ def reason(
             f"it costs {chosen.cost:,.0f} context tokens instead of {best.cost:,.0f} and is proved not worse than the "
             f"best cell by more than {margin:g} (at most {-(chosen.lower or 0.0):.3f}, 95%)"
         )
+    behind = f"at most {-chosen.lower:.3f} behind the truly best" if chosen.lower else "no cell is truly better"
+    measured = f"it is the best as measured ({behind}, 95%)"
     if not any(s.cost < best.cost for s in standings):
-        return "it is the best as measured, and no cell is cheaper"
+        return f"{measured}, and none is cheaper"
     likes = _likes(chosen, margin)
     if queries_needed is None:
-        return f"it is the best as measured, and every cheaper cell is behind it by {margin:g} or more{likes}"
+        return f"{measured}, and every cheaper cell is behind it by {margin:g} or more{likes}"
     return (
-        f"it is the best as measured: {n} queries are not enough to prefer a cheaper one, "
+        f"{measured}; {n} queries are not enough to prefer a cheaper one, "
         f"about {_rounded(queries_needed):,} would be{likes}"
     )
 

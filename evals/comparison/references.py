@@ -26,7 +26,7 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
     file = Path(reference)
     if file.suffix == ".json" or file.is_file():
         return _from_file(file)
-    from evals.tracked_runs import read_run  # MLflow costs seconds to import
+    from evals.tracking.runs import read_run  # MLflow costs seconds to import
 
     found = read_run(reference, uri, experiment)
     origin = f"MLflow run {found.run_id}"

@@ -73,8 +73,7 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
         try:
             settings = _changed(base, changes | cut)
         except ValidationError as error:
-            said = "; ".join(str(item["msg"]).removeprefix("Value error, ") for item in error.errors())
-            faults.setdefault(said, []).append(
+            faults.setdefault(_said(error), []).append(
                 ", ".join(f"{name} {changes[name]}" for name in SHOWN if name in changes)
             )
             continue
@@ -126,6 +125,15 @@ def _changed(base: RetrieverConfig, changes: Mapping[str, Any]) -> RetrieverConf
         {"keyword_weight": None} if changes.get("semantic_weight", base.semantic_weight) != base.semantic_weight else {}
     )
     return RetrieverConfig.model_validate({**base.model_dump(), **own, **changes})
+
+
+def _said(error: ValidationError) -> str:
+    """What is wrong with settings; a fault of one of them names it and its value."""
+    faults = []
+    for item in error.errors():
+        text, name = str(item["msg"]).removeprefix("Value error, "), ".".join(map(str, item["loc"]))
+        faults.append(f"{name}: {text}, got {item['input']!r}" if name else text)
+    return "; ".join(faults)
 
 
 def _refuse_idle(base: RetrieverConfig, sweep: SweepConfig) -> None:

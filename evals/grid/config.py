@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from evals.conditions import checked_conditions
+from evals.conditions import by_metric, checked_conditions
 from evals.ranges import integers, numbers
 from retrievers.config import TABLE, Fusion, Mode, Rerank, Settings
 
@@ -72,7 +72,7 @@ class ObjectiveConfig(Settings):
     )
     constraints: Mapping[str, str] = Field(
         default_factory=dict,
-        description="what a cell must meet, e.g. {scope/false_answer: '<= 0.1'}",
+        description="what a cell must meet, e.g. 'scope/false_answer <= 0.1' (several: a list, or commas)",
         json_schema_extra=TABLE,
     )
     margin: float = Field(0.02, ge=0, description="how much worse than the best a cheaper cell may be")
@@ -93,6 +93,11 @@ class ObjectiveConfig(Settings):
             if not isfinite(weight) or weight == 0:
                 raise ValueError(f"{name}: expected a weight above or below 0")
         return metrics
+
+    @field_validator("constraints", mode="before")
+    @classmethod
+    def _as_written(cls, written: Any) -> Any:
+        return by_metric(written)
 
     @field_validator("constraints")
     @classmethod

@@ -1,22 +1,19 @@
 """The chosen cell on queries that had no part in the choice: its unbiased figure."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from evals import candidates
 from evals.choice import Choice, HeldOut, held_out
+from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet, load_golden
 from evals.errors import DatasetError
 from evals.grid.axes import Plan
 from evals.grid.choosing import objective_scores
 from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
-from evals.judge.judge import Judge
+from evals.grid.records import Cell
 from evals.pipeline import ground
-from evals.sources import Sources
-from retrievers.protocol import Retriever
 
 CHOSEN_ON, HELD_OUT = "dev", "test"
 
@@ -42,14 +39,7 @@ def load_held_out(config: ExperimentConfig) -> GoldenSet | None:
 
 
 def measure_held_out(
-    config: ExperimentConfig,
-    plan: Plan,
-    result: GridResult,
-    golden: GoldenSet,
-    retrievers: Sequence[Retriever],
-    sources: Sources | None,
-    progress: candidates.Progress,
-    judge: Judge | None,
+    config: ExperimentConfig, plan: Plan, result: GridResult, golden: GoldenSet, collaborators: Collaborators
 ) -> HeldOut | None:
     """Run the chosen cell over held-out queries.
 
@@ -58,35 +48,35 @@ def measure_held_out(
         plan: The sweep of the grid.
         result: The grid, and what was chosen.
         golden: The held-out queries.
-        retrievers: One for each variant of the plan.
-        sources: The source pages, None when not known.
-        progress: Told how far the work is.
-        judge: Who grades the metrics that need a judge.
+        collaborators: A retriever for each variant of the plan, with source pages and judge where there are any.
 
     Raises:
         RetrievalError: A search failed, or evidence of the held-out queries does not resolve.
     """
     if result.choice is None:
         return None
-    choice, cell = result.choice, result.grid.cell(result.choice.recommended.cell)
-    retriever = retrievers[cell.configuration]
-    alone = replace(
+    cell = result.grid.cell(result.choice.recommended.cell)
+    own, alone = _objective_alone(config), _cell_alone(plan, cell)
+    its = replace(collaborators, retrievers=[collaborators.retrievers[cell.configuration]])
+    grounds = ground(golden, its.retriever, its.sources)
+    retrieved = retrieve(own, alone, golden, grounds, its)
+    return _of(result.choice, own, evaluate_grid(own, alone, retrieved, grounds, its, {}))
+
+
+def _cell_alone(plan: Plan, cell: Cell) -> Plan:
+    """The sweep of that cell and no other."""
+    return replace(
         plan,
         variants=(plan.variants[cell.configuration],),
         top_ks=(cell.top_k,),
         thresholds=(0.0 if cell.threshold is None else cell.threshold,),
     )
-    own = config.model_copy(
-        update={
-            "metrics": tuple(config.objective.metrics),
-            "criteria": {},
-            "objective": config.objective.model_copy(update={"constraints": {}}),
-        }
-    )
-    grounds = ground(golden, retriever, sources)
-    retrieved = retrieve(own, alone, golden, grounds, [retriever], progress)
-    found = evaluate_grid(own, alone, retrieved, grounds, sources, {}, judge)
-    return _of(choice, own, found)
+
+
+def _objective_alone(config: ExperimentConfig) -> ExperimentConfig:
+    """The experiment with the metrics of the objective and nothing that they have to meet."""
+    own = config.objective.model_copy(update={"constraints": {}})
+    return config.model_copy(update={"metrics": tuple(config.objective.metrics), "criteria": {}, "objective": own})
 
 
 def _of(choice: Choice, config: ExperimentConfig, found: GridResult) -> HeldOut:

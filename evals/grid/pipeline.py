@@ -7,6 +7,7 @@ from typing import Any
 
 from evals import candidates
 from evals.choice import Choice, HeldOut
+from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.errors import ExperimentError
@@ -17,15 +18,12 @@ from evals.grid.choosing import decide
 from evals.grid.objective import Ranking, describe, needed, rank
 from evals.grid.records import Grid
 from evals.grid.scoring import distinct
-from evals.judge.judge import Judge
 from evals.metrics import BY_NAME_ONLY, NEED_A_JUDGE, VERDICT_METRIC, choose
 from evals.metrics.base import Context, Metric, QueryMetric, summarise
 from evals.pipeline import Grounds, context_of, finish, observe, with_trust
 from evals.records import RunResult
-from evals.sources import Sources
 from retrievers.config import RetrieverConfig
 from retrievers.errors import nearest
-from retrievers.protocol import Retriever
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +85,7 @@ def retrieve(
     plan: Plan,
     golden: GoldenSet,
     grounds: Grounds,
-    retrievers: Sequence[Retriever],
-    progress: candidates.Progress,
+    collaborators: Collaborators,
 ) -> list[Retrieved]:
     """Run golden queries through every variant, once each at full depth.
 
@@ -97,15 +94,14 @@ def retrieve(
         plan: The variants of its sweep.
         golden: Its golden queries.
         grounds: What is relevant to them.
-        retrievers: One for each variant, in their order.
-        progress: Told how far the work is.
+        collaborators: A retriever for each variant, in their order.
 
     Raises:
         RetrievalError: A search failed.
     """
-    metrics = grid_metrics(config)
+    metrics, progress = grid_metrics(config), collaborators.progress
     retrieved = []
-    for variant, retriever in zip(plan.variants, retrievers, strict=True):
+    for variant, retriever in zip(plan.variants, collaborators.retrievers, strict=True):
         named = _named(progress, variant.name) if len(plan.variants) > 1 else progress
         observed = observe(config, metrics, golden, retriever, grounds, named)
         retrieved.append(Retrieved(variant=variant, observed=observed))
@@ -117,9 +113,8 @@ def evaluate_grid(
     plan: Plan,
     retrieved: Sequence[Retrieved],
     grounds: Grounds,
-    sources: Sources | None,
+    collaborators: Collaborators,
     facts: Mapping[str, Any],
-    judge: Judge | None = None,
 ) -> GridResult:
     """Score every cell of what was retrieved, and say which it comes down to.
 
@@ -128,9 +123,8 @@ def evaluate_grid(
         plan: The variants, cuts and thresholds of its sweep.
         retrieved: By variant, in their order.
         grounds: What is relevant.
-        sources: The source pages, None when not known.
+        collaborators: Source pages and a judge, where there are any; it is asked once for each distinct selection.
         facts: What makes runs comparable, handed on to the result.
-        judge: Who grades the metrics that need a judge, each distinct selection once; None without one.
 
     Raises:
         ExperimentError: No cell meets the constraints.
@@ -138,10 +132,10 @@ def evaluate_grid(
     """
     metrics = grid_metrics(config)
     configurations = configure(plan, retrieved)
-    judging = None
+    judge, judging = collaborators.judge, None
     if judge and not NEED_A_JUDGE.isdisjoint(metrics):
         judging = judge.judge(metrics, [o for one in configurations for o in distinct(one).observations], config.seed)
-    context = context_of(config, grounds, sources, judging)
+    context = context_of(config, grounds, collaborators.sources, judging)
     grid = build(plan, config.sweep, configurations, metrics, context)
     ranking = rank(grid, config.objective)
     choice = decide(grid, ranking, config.objective, config.seed)

@@ -10,7 +10,7 @@ import yaml
 
 from evals.run import main
 from tests.support.command import Done, call
-from tests.support.experiment import CASES, FORWARD, SETTINGS, Experiment, make_experiment
+from tests.support.experiment import CASES, FORWARD, SETTINGS, Experiment, load_report, make_experiment
 from tests.support.foreign import HERE, chunks
 
 Run = Callable[..., Done]
@@ -47,8 +47,7 @@ def run(made: Experiment, capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def report() -> Mapping[str, Any]:
-    loaded: dict[str, Any] = json.loads(Path(REPORT).read_text(encoding="utf-8"))
-    return loaded
+    return load_report(Path(REPORT))
 
 
 def metrics(prefix: str = "") -> Mapping[str, Any]:

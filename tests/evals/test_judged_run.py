@@ -13,14 +13,13 @@ from evals.run import main
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer, CohereChatServer
 from tests.support.command import Done, call
-from tests.support.experiment import Experiment, settings
+from tests.support.experiment import Experiment, load_report, settings
 from tests.support.judged_experiment import (
     calls_of,
     judge_flags,
     known_of,
     labelled_precision,
     labelled_recall,
-    load,
     make_judged,
 )
 from tests.support.judges import keys
@@ -72,7 +71,7 @@ def run(
 
 @pytest.fixture
 def report(tmp_path: Path) -> Report:
-    return lambda: load(tmp_path / "report.json")
+    return lambda: load_report(tmp_path / "report.json")
 
 
 @BOTH
@@ -211,5 +210,5 @@ def test_without_a_judge_no_llm_metric_and_a_note(
     config = ["--config", made.config, "--metrics", "ranking/*,ragas/*"]
     done = call(main, [*config, "--output", tmp_path / "report.json"], capsys)
     assert done.code == 0 and "there is no judge (judge.model): no LLM-graded metric was computed" in done.out
-    whole = load(tmp_path / "report.json")
+    whole = load_report(tmp_path / "report.json")
     assert whole["judge"] is None and whole["facts"]["judge"] is None and PRECISION not in whole["metrics"]

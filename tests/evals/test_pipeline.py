@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from qdrant_client import models
 
+from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet, load_golden
 from evals.errors import DatasetError
@@ -24,7 +25,8 @@ def run(config: ExperimentConfig, **facts: Any) -> RunResult:
     index_if_stale(config, {}, silent)
     golden = load_golden(config.dataset)
     with QdrantRetriever.open(config.retriever, env={}) as retriever:
-        return evaluate(config, golden, ground(golden, retriever), retriever, None, facts, silent)
+        collaborators = Collaborators(retrievers=[retriever], progress=silent)
+        return evaluate(config, golden, ground(golden, retriever), collaborators, facts)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 import json
 import os
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -12,15 +11,14 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from evals.config import ExperimentConfig
 from evals.metrics import METRICS
-from evals.run import _report_file, load_config, main, parser
+from evals.run import main
 from retrievers.config import StoreConfig
 from retrievers.connection import open_client
 from retrievers.retriever import QdrantRetriever
-from retrievers.settings import leaves
 from tests.support.command import Done, call
-from tests.support.experiment import CASES, SETTINGS, Experiment, make_experiment
+from tests.support.experiment import CASES, Experiment, load_report, make_experiment
+from tests.support.loopback import free_port
 from tests.support.mlflow_server import mlflow_server
 
 Run = Callable[..., Done]
@@ -47,16 +45,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(indexed: Experiment, folder: Path, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run the small experiment with further arguments."""
     return lambda *arguments: call(main, ["--config", indexed.config, *arguments], capsys)
-
-
-def report(file: Path) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return loaded
-
-
-def closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def everything(folder: Path) -> set[Path]:
@@ -101,7 +89,7 @@ def test_the_exit_code_says_whether_the_criteria_are_met(run: Run, arguments: li
 def test_output_is_the_whole_report(run: Run, folder: Path) -> None:
     done = run("--output", "deep/report.json", "--criteria", "{ranking/hit_rate_at_5: '>= 0.75'}")
     assert done.out.rstrip().endswith("Report: deep/report.json")
-    made = report(folder / "deep" / "report.json")
+    made = load_report(folder / "deep" / "report.json")
     assert [query["id"] for query in made["queries"]] == [case["id"] for case in CASES]
     assert made["criteria"][0]["passed"] is made["passed"] is True
     assert everything(folder / "deep") == {folder / "deep" / "report.json"}
@@ -137,7 +125,7 @@ def test_junit_holds_the_criteria_and_the_queries(run: Run, folder: Path) -> Non
 )
 def test_fewer_queries(run: Run, folder: Path, arguments: list[str], ids: list[str]) -> None:
     assert run(*arguments, "--output", "r.json").code == 0
-    assert [query["id"] for query in report(folder / "r.json")["queries"]] == ids
+    assert [query["id"] for query in load_report(folder / "r.json")["queries"]] == ids
 
 
 def test_ids_that_look_like_numbers_or_dates_are_ids_all_the_same(run: Run, folder: Path) -> None:
@@ -147,7 +135,7 @@ def test_ids_that_look_like_numbers_or_dates_are_ids_all_the_same(run: Run, fold
     for ids in (["12"], ["12", "1.0"], ["2024-01-01"], ["yes"]):
         done = run("--dataset.path", golden, "--ids", ",".join(ids), "--output", "r.json")
         assert (done.code, done.err) == (0, "")
-        assert [query["id"] for query in report(folder / "r.json")["queries"]] == ids
+        assert [query["id"] for query in load_report(folder / "r.json")["queries"]] == ids
 
 
 def test_the_exported_settings_give_an_application_the_same_results(
@@ -158,7 +146,7 @@ def test_the_exported_settings_give_an_application_the_same_results(
     assert done.code == 0
     monkeypatch.chdir("/")
     with QdrantRetriever.from_config(folder / "app" / "retriever.yaml") as retriever:
-        for query in report(folder / "r.json")["queries"]:
+        for query in load_report(folder / "r.json")["queries"]:
             session = retriever.search(query["query"])
             expected = [(hit["chunk_id"], hit["score"]) for hit in query["retrieved"]]
             assert [(found.chunk.chunk_id, found.score) for found in session.chunks] == expected
@@ -178,13 +166,13 @@ def test_the_log_file_holds_json_lines(run: Run, folder: Path) -> None:
 
 
 def test_where_mlflow_cannot_be_reached_the_report_is_there_all_the_same(run: Run, folder: Path) -> None:
-    uri = f"http://me:s3cret@127.0.0.1:{closed_port()}"
+    uri = f"http://me:s3cret@127.0.0.1:{free_port()}"
     done = run("--tracking.enabled", "true", "--tracking.uri", uri, "--quiet", "--log-file", "log.jsonl")
     assert done.code == 3
     [file] = (folder / "mlruns" / "reports").iterdir()
     assert done.err.startswith(f"incomplete: MLflow at {uri.replace('me:s3cret', '***')} failed: ")
     assert done.err.endswith(f"(the report is at {file.relative_to(folder)})\n")
-    assert report(file)["config"]["tracking"]["uri"] == uri.replace("me:s3cret", "***")
+    assert load_report(file)["config"]["tracking"]["uri"] == uri.replace("me:s3cret", "***")
     assert "MLflow failed" in (folder / "log.jsonl").read_text()
     kept = "".join(path.read_text() for path in everything(folder) if path.is_file())
     assert "s3cret" not in kept + done.err + done.out
@@ -201,7 +189,7 @@ def test_a_server_that_refuses_at_the_end_leaves_the_report_and_a_failed_run(run
     assert (folder / "r.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
     assert ElementTree.parse(folder / "j.xml").getroot().tag == "testsuites"
     assert "ranking/hit_rate_at_5" in done.out
-    assert len(report(folder / "r.json")["queries"]) == len(CASES)
+    assert len(load_report(folder / "r.json")["queries"]) == len(CASES)
 
 
 def test_scores_that_failed_make_a_run_incomplete(run: Run, folder: Path) -> None:
@@ -371,7 +359,7 @@ def test_a_fault_of_the_user_is_named_and_nothing_written(run: Run, folder: Path
 
 
 def test_a_qdrant_that_is_not_there(run: Run, folder: Path) -> None:
-    done = run("--retriever.store.url", f"http://127.0.0.1:{closed_port()}", "--tracking.enabled", "true")
+    done = run("--retriever.store.url", f"http://127.0.0.1:{free_port()}", "--tracking.enabled", "true")
     assert (done.code, done.out) == (2, "")
     assert "cannot be reached" in done.err
     assert everything(folder) == set()
@@ -435,20 +423,13 @@ def test_a_qdrant_key_is_not_told_where_qdrant_cannot_be_reached(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("QDRANT_API_KEY", "s3cret-qdrant-key")
-    url = f"http://127.0.0.1:{closed_port()}"
+    url = f"http://127.0.0.1:{free_port()}"
     done = run("--retriever.store.url", url, "--log-file", "log.jsonl", "--verbose")
     assert done.code == 2
     assert "s3cret" not in done.err + done.out + (folder / "log.jsonl").read_text()
 
 
 # Settings
-
-
-def test_every_setting_has_its_flag_in_the_help() -> None:
-    text = parser().format_help()
-    for name in leaves(ExperimentConfig):
-        assert f"--{name.replace('_', '-')} " in text
-    assert "Exit codes: 0 passed, 1 a criterion failed, 2 user error, 3 incomplete, 130" in text
 
 
 def test_all_metrics_are_listed_with_what_they_mean(run: Run) -> None:
@@ -484,44 +465,6 @@ def test_the_printed_default_loaded_again_is_the_same(folder: Path, capsys: pyte
     assert yaml.safe_load(printed.out)["name"] == "default"
 
 
-ENVIRONMENT = {
-    "RAG_DEFAULT_TOP_K": "9",
-    "RAG_SIMILARITY_THRESHOLD": "0.9",
-    "RAG_DEFAULT_COLLECTION": "theirs",
-    "RAG_SEARCH_MODE": "semantic",
-    "QDRANT_URL": "http://127.0.0.1:6333",
-}
-
-
-def loaded(file: Path, *arguments: str, env: dict[str, str]) -> ExperimentConfig:
-    return load_config(parser().parse_args(["--config", str(file), *arguments]), env)
-
-
-def test_an_experiment_is_not_changed_by_the_environment(indexed: Experiment) -> None:
-    assert loaded(indexed.config, env=ENVIRONMENT) == loaded(indexed.config, env={})
-
-
-def test_the_default_experiment_is_not_changed_by_the_environment() -> None:
-    default = parser().parse_args([])
-    assert load_config(default, ENVIRONMENT) == load_config(default, {})
-
-
-def test_what_an_experiment_leaves_open_the_environment_fills_in(tmp_path: Path) -> None:
-    file = tmp_path / "open.yaml"
-    file.write_text("retriever: {threshold: 0.2}\n")
-    retriever = loaded(file, env=ENVIRONMENT).retriever
-    assert (retriever.top_k, retriever.collection, retriever.threshold) == (9, "theirs", 0.2)
-    assert (retriever.store.url, retriever.store.path) == ("http://127.0.0.1:6333", None)
-
-
-def test_a_flag_beats_the_experiment_and_the_environment(indexed: Experiment) -> None:
-    retriever = loaded(
-        indexed.config, "--retriever.top-k", "2", "--retriever.store.url", "http://127.0.0.1:1", env=ENVIRONMENT
-    ).retriever
-    assert (retriever.top_k, retriever.threshold) == (2, SETTINGS["retriever"]["threshold"])
-    assert (retriever.store.url, retriever.store.path) == ("http://127.0.0.1:1", None)
-
-
 def test_a_dotenv_file_fills_in_after_the_environment(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -531,27 +474,3 @@ def test_a_dotenv_file_fills_in_after_the_environment(
     done = call(main, ["--config", "open.yaml", "--print-config"], capsys)
     retriever = yaml.safe_load(done.out)["retriever"]
     assert (retriever["top_k"], retriever["threshold"]) == (9, 0.4)
-
-
-# Reports of runs that have no --output
-
-
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [
-        ("default-20260101", "default-20260101.json"),
-        ("a/b: c", "a-b-c.json"),
-        ("../../etc/passwd", "etc-passwd.json"),
-        ("...", "run.json"),
-        ("größe", "größe.json"),
-    ],
-)
-def test_a_report_is_named_after_its_run_and_stays_in_its_folder(tmp_path: Path, name: str, file: str) -> None:
-    assert _report_file(tmp_path, name) == tmp_path / file
-
-
-def test_runs_of_one_name_do_not_overwrite_each_others_reports(tmp_path: Path) -> None:
-    for expected in ("nightly.json", "nightly-2.json", "nightly-3.json"):
-        file = _report_file(tmp_path, "nightly")
-        file.touch()
-        assert file.name == expected

@@ -1,11 +1,9 @@
 """`python -m evals.run` with a sweep."""
 
-import json
 import os
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -14,7 +12,7 @@ from mlflow import MlflowClient
 from evals.run import main
 from retrievers.retriever import QdrantRetriever
 from tests.support.command import Done, call
-from tests.support.experiment import SETTINGS, Experiment, make_experiment
+from tests.support.experiment import SETTINGS, Experiment, load_report, make_experiment
 
 Run = Callable[..., Done]
 SWEEP = ("--sweep.top-k", "1:4", "--sweep.threshold", "0:0.9:0.1")
@@ -40,11 +38,6 @@ def run(indexed: Experiment, folder: Path, capsys: pytest.CaptureFixture[str]) -
     return lambda *arguments: call(main, ["--config", indexed.config, *arguments], capsys)
 
 
-def report(file: Path) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return loaded
-
-
 def test_a_sweep_prints_its_best_cells_and_what_the_best_of_them_is_worth(run: Run) -> None:
     done = run(*SWEEP)
     assert (done.code, done.err) == (0, "")
@@ -55,7 +48,7 @@ def test_a_sweep_prints_its_best_cells_and_what_the_best_of_them_is_worth(run: R
 
 def test_the_report_is_of_the_chosen_cell_and_holds_the_grid(run: Run, folder: Path) -> None:
     assert run(*SWEEP, "--output", "r.json").code == 0
-    made = report(folder / "r.json")
+    made = load_report(folder / "r.json")
     grid, chosen = made["grid"], made["grid"]["chosen"]
     place = grid["cells"]["index"].index(chosen)
     for setting in ("top_k", "threshold"):
@@ -72,21 +65,21 @@ def test_the_page_shows_the_recommendation_and_the_maps_of_the_grid(run: Run, fo
     done = run(*SWEEP, "--html", "r.html", "--output", "r.json")
     assert done.code == 0
     page = (folder / "r.html").read_text(encoding="utf-8")
-    for line in report(folder / "r.json")["grid"]["choice"]["explanation"]:
+    for line in load_report(folder / "r.json")["grid"]["choice"]["explanation"]:
         assert f"<p>{escape(line, quote=False)}</p>" in page
     assert 'id="figure-heat_map_semantic"' in page and 'id="figure-quality_by_tokens"' in page
 
 
 def test_a_single_run_has_no_grid(run: Run, folder: Path) -> None:
     assert run("--output", "r.json").code == 0
-    assert "grid" not in report(folder / "r.json")
+    assert "grid" not in load_report(folder / "r.json")
 
 
 def test_the_exported_settings_are_those_of_the_chosen_cell(run: Run, folder: Path, indexed: Experiment) -> None:
     store = ("--retriever.store.path", os.path.relpath(indexed.store))
     assert run(*SWEEP, *store, "--output", "r.json", "--export", "retriever.yaml").code == 0
     written = yaml.safe_load((folder / "retriever.yaml").read_text(encoding="utf-8"))
-    made = report(folder / "r.json")
+    made = load_report(folder / "r.json")
     assert written == made["config"]["retriever"]
     with QdrantRetriever.from_config(folder / "retriever.yaml") as retriever:
         for query in made["queries"]:
@@ -111,7 +104,7 @@ def test_every_mode_in_one_grid(run: Run, folder: Path) -> None:
         "none,mmr",
     )
     assert run(*SWEEP, *modes, "--output", "r.json").code == 0
-    names = [one["name"] for one in report(folder / "r.json")["grid"]["configurations"]]
+    names = [one["name"] for one in load_report(folder / "r.json")["grid"]["configurations"]]
     assert names == [
         "semantic", "semantic mmr", "keyword", "keyword mmr", "hybrid weighted", "hybrid weighted mmr",
         "hybrid rrf", "hybrid rrf mmr",
@@ -121,7 +114,7 @@ def test_every_mode_in_one_grid(run: Run, folder: Path) -> None:
 def test_latency_and_determinism_are_of_the_configuration(run: Run, folder: Path) -> None:
     arguments = ("--metrics", "[ranking/ndcg_at_10, determinism/rate, latency/total_p50_ms]", "--output", "r.json")
     assert run(*SWEEP, *arguments).code == 0
-    made = report(folder / "r.json")
+    made = load_report(folder / "r.json")
     (configuration,) = made["grid"]["configurations"]
     assert configuration["metrics"]["determinism/rate"]["value"] == 1.0
     assert configuration["metrics"]["latency/total_p50_ms"]["value"] > 0
@@ -132,7 +125,7 @@ def test_a_grid_that_cannot_be_ranked_is_incomplete_and_kept(run: Run, folder: P
     done = run(*SWEEP, "--objective.metrics", "metadata/completeness", "--output", "r.json", "--export", "x.yaml")
     assert done.code == 3
     assert "incomplete: the cells are not ranked: metadata/completeness scores" in done.err
-    assert report(folder / "r.json")["grid"]["chosen"] is None
+    assert load_report(folder / "r.json")["grid"]["chosen"] is None
     assert not (folder / "x.yaml").exists()
 
 
@@ -183,7 +176,7 @@ def test_mlflow_has_the_grid_the_cells_worth_opening_and_the_worst_queries(run: 
         "g",
     )
     assert run(*SWEEP, *tracked, "--output", "r.json").code == 0
-    made, client = report(folder / "r.json"), MlflowClient(tracking_uri=uri)
+    made, client = load_report(folder / "r.json"), MlflowClient(tracking_uri=uri)
     experiment = client.get_experiment_by_name("retrieval-evals").experiment_id
     (parent,) = client.search_runs([experiment], "attributes.run_name = 'g'")
     cells = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")

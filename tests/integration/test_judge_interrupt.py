@@ -12,8 +12,8 @@ from evals.run import main
 from tests.support.chat_server import CohereChatServer
 from tests.support.child import environment
 from tests.support.command import call
-from tests.support.experiment import Experiment, settings
-from tests.support.judged_experiment import calls_of, judge_flags, known_of, load, make_judged
+from tests.support.experiment import Experiment, load_report, settings
+from tests.support.judged_experiment import calls_of, judge_flags, known_of, make_judged
 
 pytestmark = pytest.mark.integration
 AT_ONCE = 4
@@ -67,4 +67,4 @@ def test_what_was_paid_for_is_kept_and_nothing_more_is_asked(
         server.latency = 0.0
         monkeypatch.setenv("COHERE_API_KEY", server.key)
         assert call(main, flags, capsys).code == 0
-        assert len(server.chats) == calls_of(load(tmp_path / "report.json")["queries"]) > bought
+        assert len(server.chats) == calls_of(load_report(tmp_path / "report.json")["queries"]) > bought

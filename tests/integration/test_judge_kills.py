@@ -26,14 +26,13 @@ from evals.run import load_config, main, parser
 from tests.support.chat_server import CohereChatServer
 from tests.support.child import environment
 from tests.support.command import call
-from tests.support.experiment import Experiment, settings
+from tests.support.experiment import Experiment, load_report, settings
 from tests.support.forked import SAY, forker
 from tests.support.judged_experiment import (
     calls_of,
     judge_flags,
     known_of,
     labelled_precision,
-    load,
     make_judged,
     questions_of,
 )
@@ -113,7 +112,7 @@ class Lap:
 
     def check_end(self) -> None:
         """The run that ended says what the labels say, and nothing was paid for twice but what was in flight."""
-        report = load(self.folder / "report.json")
+        report = load_report(self.folder / "report.json")
         inside = [row for row in report["queries"] if row["in_scope"]]
         expected = [labelled_precision(row) for row in inside]
         assert [row["scores"][PRECISION] for row in inside] == pytest.approx(expected, abs=1e-9)
@@ -174,7 +173,7 @@ def test_two_processes_on_one_store_both_end_well(
     ]  # fmt: skip
     ended = [child.communicate(timeout=200) for child in both]
     assert [(child.returncode, err) for child, (_, err) in zip(both, ended, strict=True)] == [(0, "")] * 2
-    first, second = (load(report) for report in reports)
+    first, second = (load_report(report) for report in reports)
     assert [row["scores"] for row in first["queries"]] == [row["scores"] for row in second["queries"]]
     questions = calls_of(first["queries"])
     calls = [one["judge"]["usage"]["calls"] for one in (first, second)]
@@ -207,7 +206,7 @@ def test_a_full_disk_ends_the_run_with_a_report_of_what_there_is(
     assert done.returncode == 3, done.stderr
     assert "incomplete: the verdict store" in done.stderr and "make room" in done.stderr
     assert "Traceback" not in done.stderr
-    report = load(tmp_path / "report.json")
+    report = load_report(tmp_path / "report.json")
     assert "make room" in report["judge"]["incomplete"]
     precision = report["metrics"][PRECISION]
     assert precision["n"] > 0 and precision["n_unscored"] > 0
@@ -215,5 +214,5 @@ def test_a_full_disk_ends_the_run_with_a_report_of_what_there_is(
     assert 0 < kept < bought <= kept + 2 * 2
     monkeypatch.setenv("COHERE_API_KEY", server.key)
     assert call(main, flags, capsys).code == 0  # there is room again
-    inside = [row for row in load(tmp_path / "report.json")["queries"] if row["in_scope"]]
+    inside = [row for row in load_report(tmp_path / "report.json")["queries"] if row["in_scope"]]
     assert len(server.chats) - bought == sum(len(row["retrieved"]) for row in inside) - kept

@@ -15,8 +15,8 @@ from tests.support.chat_requests import ChatRequest
 from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.child import python
 from tests.support.command import call
-from tests.support.experiment import silent
-from tests.support.judged_experiment import calls_of, known_of, labelled_precision, labelled_recall, load
+from tests.support.experiment import load_report, silent
+from tests.support.judged_experiment import calls_of, known_of, labelled_precision, labelled_recall
 from tests.support.judging import Oracle, average_precision
 from tests.support.openai_server import OpenAIChatServer
 
@@ -56,7 +56,7 @@ class World:
         return [*map(str, [*files, *store]), *addresses, *QUICK, "--no-gate"]
 
     def report(self) -> dict[str, Any]:
-        return load(self.folder / "report.json")
+        return load_report(self.folder / "report.json")
 
     def expected(self, row: Mapping[str, Any]) -> tuple[float, float]:
         """Precision and recall of a row, from what the oracle says of its chunks."""

@@ -13,7 +13,7 @@ from mlflow import MlflowClient
 
 from evals import tracking
 from evals.config import TrackingConfig
-from evals.tracked_runs import read_run
+from evals.tracking.runs import read_run
 from tests.support.child import environment
 from tests.support.results import golden, result
 

@@ -11,7 +11,16 @@ from typing import NoReturn
 
 import pytest
 
-from retrievers.command import Parser, add_logging_flags, print_out, progress_bar, run, set_up_logging
+from retrievers.command import (
+    Parser,
+    add_logging_flags,
+    in_color,
+    print_out,
+    progress_bar,
+    run,
+    set_up_logging,
+    terminal_width,
+)
 from retrievers.errors import ConfigError, EmbeddingError, StoreLockedError
 from tests.support.commands import own_logging
 
@@ -222,6 +231,23 @@ def test_a_log_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     for target in (tmp_path, tmp_path / "file" / "log"):
         with pytest.raises(ConfigError, match=f"--log-file {target}: cannot be written: "):
             set_up_logging(verbose=False, log_file=target)
+
+
+@pytest.mark.parametrize(("columns", "width"), [("40", 100), ("100", 100), ("181", 181)])
+def test_a_table_is_as_wide_as_the_terminal_and_never_narrow(
+    columns: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert terminal_width() == width
+
+
+def test_colours_are_for_a_terminal_whose_user_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert not in_color()
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert in_color()
+    monkeypatch.setenv("NO_COLOR", "")
+    assert not in_color()
 
 
 def test_no_bar_is_drawn_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -141,3 +141,9 @@ def settings(made: Experiment, **changes: Any) -> ExperimentConfig:
 
 def silent(stage: str, done: int, total: int) -> None:
     """Progress that nobody looks at."""
+
+
+def load_report(file: Path) -> dict[str, Any]:
+    """A report, as plain JSON values."""
+    loaded: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return loaded

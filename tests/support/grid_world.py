@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet, load_golden
 from evals.grid.axes import plan
@@ -84,14 +85,16 @@ class Bench:
         """The sweep of an experiment."""
         planned = plan(config.retriever, config.sweep)
         with self.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):
-            found = retrieve(config, planned, self.golden, grounds, retrievers, silent)
-            return evaluate_grid(config, planned, found, grounds, None, {}, judge)
+            collaborators = Collaborators(retrievers=retrievers, progress=silent, judge=judge)
+            found = retrieve(config, planned, self.golden, grounds, collaborators)
+            return evaluate_grid(config, planned, found, grounds, collaborators, {})
 
     def run(self, config: ExperimentConfig, settings: RetrieverConfig, judge: Judge | None = None) -> RunResult:
         """A single run of the same experiment with these settings of the retriever."""
         alone = config.model_copy(update={"retriever": settings, "sweep": type(config.sweep).model_validate({})})
         with self.opened([settings]) as (retrievers, grounds):
-            return evaluate(alone, self.golden, grounds, retrievers[0], None, {}, silent, judge)
+            collaborators = Collaborators(retrievers=retrievers, progress=silent, judge=judge)
+            return evaluate(alone, self.golden, grounds, collaborators, {})
 
     @contextmanager
     def opened(self, settings: Sequence[RetrieverConfig]) -> Iterator[tuple[list[Retriever], Grounds]]:

@@ -1,6 +1,5 @@
 """The small experiment with reference answers and a judge behind a server that knows its golden labels."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -97,9 +96,3 @@ def labelled_recall(row: Mapping[str, Any], oracle: Oracle, texts: Mapping[str, 
     returned = [texts[hit["chunk_id"]] for hit in row["retrieved"]]
     supports = oracle.labels[row["query"]].claims
     return sum(any(text in "\n".join(returned) for text in supports[one]) for one in claims) / len(claims)
-
-
-def load(file: Path) -> dict[str, Any]:
-    """A report."""
-    loaded: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return loaded

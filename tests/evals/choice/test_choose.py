@@ -104,21 +104,28 @@ class TestReasons:
         assert (found.recommended.cell, found.proved) == (1, False)
         assert found.queries_needed is not None and 100 < found.queries_needed < 1_000
         said = re.fullmatch(
-            r"it is the best as measured: 60 queries are not enough to prefer a cheaper one, about (\d+) would be",
+            r"it is the best as measured \(at most (0\.\d+) behind the truly best, 95%\); 60 queries are not enough to "
+            r"prefer a cheaper one, about (\d+) would be",
             found.reason,
         )
         assert said
-        assert found.queries_needed <= int(said[1]) < 1.1 * found.queries_needed + 1
+        assert float(said[1]) == pytest.approx(-(found.best.lower or 0.0), abs=0.0005)
+        assert found.queries_needed <= int(said[2]) < 1.1 * found.queries_needed + 1
 
     def test_cheaper_cells_that_are_worse_leave_the_best(self) -> None:
         found = chosen(np.column_stack([BASE - 0.05, BASE]), [1, 2])
         assert (found.recommended.cell, found.queries_needed) == (1, None)
-        assert found.reason == "it is the best as measured, and every cheaper cell is behind it by 0.02 or more"
+        assert found.reason == (
+            "it is the best as measured (no cell is truly better, 95%), and every cheaper cell is behind it by 0.02 or "
+            "more"
+        )
 
     def test_no_cheaper_cell_leaves_the_best(self) -> None:
         found = chosen(np.column_stack([BASE, NEARLY]), [1, 2])
         assert (found.recommended.cell, found.proved, found.queries_needed) == (0, True, None)
-        assert found.reason == "it is the best as measured, and no cell is cheaper"
+        assert (
+            found.reason == "it is the best as measured (at most 0.002 behind the truly best, 95%), and none is cheaper"
+        )
 
     def test_equal_scores_of_few_queries_are_not_equality(self) -> None:
         few = np.column_stack([BASE - 0.4, BASE, BASE])[:40]

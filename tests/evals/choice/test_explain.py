@@ -21,8 +21,8 @@ CHOICE = Choice(
 
 def test_three_lines() -> None:
     assert explain(CHOICE) == (
-        "Recommended: top_k 4, threshold 0.3, and 2 more cells with the same scores · 0.415 (0.352 … 0.474) · "
-        "612 tokens (n=225)",
+        "Recommended: top_k 4, threshold 0.3, and 2 more cells with the same scores · ranking/ndcg_at_10 0.415 "
+        "(0.352 … 0.474) · 612 tokens (n=225)",
         "Best as measured: top_k 8, threshold 0.3 · 0.421 (0.361 … 0.480) · 1,204 tokens, first in 31% of resamples; "
         "4 of 400 cells may be the best (95%)",
         "Reason: it is proved",

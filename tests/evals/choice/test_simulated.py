@@ -26,12 +26,14 @@ class Draw:
         bounded: Whether every cell is truly at least as good as its lower bound says.
         preferred: Whether a cheaper cell than the best is recommended.
         loss: How much worse than the truly best cell the recommended one truly is.
+        stated: How much worse it may be, as the recommendation says.
     """
 
     kept: bool
     bounded: bool
     preferred: bool
     loss: float
+    stated: float
 
 
 def draw(known: Population, n: int, seed: int) -> Draw:
@@ -52,6 +54,7 @@ def judged(choice: Choice, known: Population) -> Draw:
         bounded=all(lower is not None and lower <= behind[place] + 1e-9 for place, lower in bounds),
         preferred=choice.recommended is not choice.best,
         loss=-float(behind[choice.recommended.cell]),
+        stated=-(choice.recommended.lower or 0.0),
     )
 
 
@@ -63,11 +66,12 @@ def at_least(count: int, of: int) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [40, 80, 225])
 @pytest.mark.parametrize("name", POPULATIONS)
-def test_the_set_keeps_the_best_and_no_cheaper_cell_is_wrongly_preferred(name: str, n: int) -> None:
+def test_the_set_keeps_the_best_and_the_recommendation_loses_no_more_than_it_says(name: str, n: int) -> None:
     known = population(name)
     draws = [draw(known, n, seed) for seed in range(DRAWS)]
     assert at_least(sum(d.kept for d in draws), DRAWS) >= 0.94
     assert sum(d.preferred and d.loss > MARGIN for d in draws) <= 0.05 * DRAWS
+    assert sum(d.loss > d.stated + 1e-9 for d in draws) <= 0.05 * DRAWS
     assert sum(d.bounded for d in draws) >= 0.92 * DRAWS
     if n == 225:  # the best as measured is then not far from the truly best either
         assert sum(d.loss > MARGIN for d in draws) <= 0.05 * DRAWS

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
 from evals.grid.axes import plan
 from evals.grid.pipeline import GridResult
@@ -52,34 +53,38 @@ def experiment(world: Experiment, server: CohereChatServer, **changes: Any) -> E
     return settings(world, metrics=METRICS, retriever__candidates=20, **reranker, **changes)
 
 
-def check(found: GridResult, bench: Bench, config: ExperimentConfig, cells: int, seed: int) -> None:
-    """Hold a random sample of the cells of every configuration against runs of their own."""
+def differing(found: GridResult, bench: Bench, config: ExperimentConfig, cells: int, seed: int) -> list[Any]:
+    """Where a random sample of the cells of every configuration is not as in runs of their own."""
     rng = random.Random(seed)
-    grid, first = found.grid, 0
+    grid, first, made = found.grid, 0, []
     for configuration in grid.configurations:
         count = configuration.selections.cells
         for inner in rng.sample(range(count), k=min(cells, count)):
-            equal(found, first + inner, bench.run(config, grid.settings(first + inner)))
+            made += differences(found, first + inner, bench.run(config, grid.settings(first + inner)))
         first += count
+    return made
 
 
-def equal(found: GridResult, index: int, alone: RunResult) -> None:
-    """Scores of every query, reasons included, and their mean and counts."""
+def differences(found: GridResult, index: int, alone: RunResult) -> list[Any]:
+    """In what a cell is not as in a run of its own: scores of every query with reasons, their mean and counts."""
     grid = found.grid
-    own = {summary.metric: summary for summary in alone.summaries}
+    cell, own = grid.cell(index), {summary.metric: summary for summary in alone.summaries}
+    made: list[Any] = []
     for name, metric in grid.metrics.items():
-        if name in alone.scores:
-            assert grid.scores(name, index) == alone.scores[name], (name, grid.cell(index))
+        if name in alone.scores and grid.scores(name, index) != alone.scores[name]:
+            made.append((cell, name, grid.scores(name, index), alone.scores[name]))
         known, summary = metric.summaries, own[name]
         mean = None if known.n[index] == 0 else known.mean[index]
-        assert (mean, known.n[index], known.n_unscored[index], known.n_failed[index]) == (
-            summary.value, summary.n, summary.n_unscored, summary.n_failed,
-        ), (name, grid.cell(index))  # fmt: skip
-    for summary in grid.configurations[grid.cell(index).configuration].summaries:
-        assert summary == own[summary.metric]
+        here = (mean, known.n[index], known.n_unscored[index], known.n_failed[index])
+        if here != (summary.value, summary.n, summary.n_unscored, summary.n_failed):
+            made.append((cell, here, summary))
+    whole = grid.configurations[cell.configuration].summaries
+    made += [(cell, summary, own[summary.metric]) for summary in whole if summary != own[summary.metric]]
     of_the_judge = NEED_A_JUDGE - grid.metrics.keys()  # what it cost and how far it is to be trusted: of the whole grid
     known_here = {*grid.metrics, *(s.metric for s in grid.configurations[0].summaries)}
-    assert own.keys() - of_the_judge == known_here
+    if own.keys() - of_the_judge != known_here:
+        made.append((cell, own.keys() ^ known_here))
+    return made
 
 
 @pytest.mark.parametrize(("cells", "seed"), [(1, 1), pytest.param(6, 2, marks=pytest.mark.slow)])
@@ -90,7 +95,7 @@ def test_in_every_mode_and_reranker(
     found = bench.grid(config)
     assert len(found.grid.configurations) == VARIANTS
     assert len(found.grid) == VARIANTS * 8 * 10
-    check(found, bench, config, cells, seed)
+    assert differing(found, bench, config, cells, seed) == []
 
 
 def test_at_every_observed_score(bench: Bench, world: Experiment, server: CohereChatServer) -> None:
@@ -100,7 +105,7 @@ def test_at_every_observed_score(bench: Bench, world: Experiment, server: Cohere
     for configuration in found.grid.configurations:
         observed = {c.scores["semantic"] for o in configuration.observed.observations for c in o.candidates.chunks}
         assert {*configuration.thresholds} == observed
-    check(found, bench, config, cells=2, seed=2)
+    assert differing(found, bench, config, cells=2, seed=2) == []
 
 
 @pytest.mark.parametrize(
@@ -120,7 +125,7 @@ def test_under_other_settings(
     cut = {"top_k": "1:6", "threshold": "0:0.9:0.1"}
     config = experiment(world, server, **{**changes, "sweep": {**changes["sweep"], **cut}})
     other = Bench(config, bench.env)
-    check(other.grid(config), other, config, cells=2, seed=3)
+    assert differing(other.grid(config), other, config, cells=2, seed=3) == []
 
 
 @pytest.mark.parametrize(
@@ -138,7 +143,7 @@ def test_of_retrievers_that_are_not_ours(tmp_path: Path, python: str, sweep: dic
     own = {"python": f"tests.support.foreign:{python}", "candidates": 6}
     config = settings(make_experiment(tmp_path), metrics=METRICS, retriever=own, index={}, sweep=sweep)
     bench = Bench(config, {})
-    check(bench.grid(config), bench, config, cells=3, seed=5)
+    assert differing(bench.grid(config), bench, config, cells=3, seed=5) == []
 
 
 def test_a_tie_at_the_cut_is_broken_as_in_a_run_of_its_own(bench: Bench, world: Experiment) -> None:
@@ -151,7 +156,7 @@ def test_a_tie_at_the_cut_is_broken_as_in_a_run_of_its_own(bench: Bench, world: 
     thresholds = found.grid.configurations[0].thresholds
     for top_k in (scores.index(tied) + 1, scores.index(tied) + 3):
         index = thresholds.index(tied or 0.0) * 8 + top_k - 1
-        equal(found, index, bench.run(config, found.grid.settings(index)))
+        assert differences(found, index, bench.run(config, found.grid.settings(index))) == []
 
 
 @pytest.mark.parametrize("threshold", ["0:1:0.1", "exact"])
@@ -172,7 +177,7 @@ def test_where_all_scores_are_equal(tmp_path: Path, threshold: str) -> None:
     found = bench.grid(config)
     for o in found.grid.configurations[0].observed.observations:
         assert len({c.score for c in o.candidates.chunks}) == 1
-    check(found, bench, config, cells=4, seed=6)
+    assert differing(found, bench, config, cells=4, seed=6) == []
 
 
 def judging(server: CohereChatServer, bench: Bench, folder: Path) -> dict[str, str]:
@@ -203,7 +208,7 @@ def test_with_llm_metrics(bench: Bench, world: Experiment, server: CohereChatSer
         before = len(server.chats)
         rng = random.Random(4)
         for index in rng.sample(range(len(found.grid)), k=5):
-            equal(found, index, bench.run(config, found.grid.settings(index), judge))
+            assert differences(found, index, bench.run(config, found.grid.settings(index), judge)) == []
         assert len(server.chats) == before, "a cell's run asks nothing that the grid has not asked"
 
 
@@ -218,7 +223,8 @@ def test_verdicts_are_bought_once_and_planned_for(
     with judge_of(config, bench) as judge:
         planned = plan(config.retriever, config.sweep)
         with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, _):
-            text = describe_plan(config, bench.golden, retrievers, judge, silent, sweep=planned, width=120)
+            collaborators = Collaborators(retrievers=retrievers, progress=silent, judge=judge)
+            text = describe_plan(config, bench.golden, collaborators, sweep=planned, width=120)
         before = len(server.chats)
         grid = bench.grid(config, judge).grid
         made = len(server.chats) - before

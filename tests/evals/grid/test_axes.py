@@ -113,7 +113,12 @@ def test_a_swept_weight_replaces_both_weights_of_the_base() -> None:
             "threshold_on 'final' would compare the threshold with rrf scores",
         ),
         ({"mode": ["semantic", "keyword"]}, {"threshold_on": "final"}, "use threshold_on: semantic"),
-        ({"semantic_weight": "0.5:1.5:0.5", "mode": "hybrid"}, {}, "less than or equal to 1"),
+        (
+            {"semantic_weight": "0.5:1.5:0.5", "mode": "hybrid"},
+            {},
+            "semantic_weight: Input should be less than or equal to 1, got 1.5",
+        ),
+        ({"top_k": "5,200"}, {}, "sweep: top_k: Input should be less than or equal to 100, got 200"),
         ({"mode": ["semantic", "keyword"], "rerank": "rrf"}, {}, "no combination is left: rerank rrf fuses two"),
     ],
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.errors import DatasetError
@@ -73,9 +74,10 @@ def grid_and_held_out(world: Experiment, config: ExperimentConfig) -> tuple[Benc
     assert unseen is not None
     planned = plan(config.retriever, config.sweep)
     with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):
-        retrieved = retrieve(config, planned, bench.golden, grounds, retrievers, silent)
-        grid = evaluate_grid(config, planned, retrieved, grounds, None, {}, None)
-        held = measure_held_out(config, planned, grid, unseen, retrievers, None, silent, None)
+        collaborators = Collaborators(retrievers=retrievers, progress=silent)
+        retrieved = retrieve(config, planned, bench.golden, grounds, collaborators)
+        grid = evaluate_grid(config, planned, retrieved, grounds, collaborators, {})
+        held = measure_held_out(config, planned, grid, unseen, collaborators)
     return bench, grid, unseen, held
 
 

@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from evals.errors import TrackingError
-from evals.tracking import FOLDER, connection
+from evals.tracking.client import connection
+from evals.tracking.store import FOLDER
 from retrievers.errors import nearest, redacted
 
 if TYPE_CHECKING:
@@ -87,8 +88,9 @@ def _find(client: "MlflowClient", reference: str, experiment: str, place: str) -
     return found[0]
 
 
-def _near(reference: str, runs: Sequence["MlflowRun"]) -> str:
-    """The runs nearest to what was asked for, or else the newest."""
+def _near(reference: str, every: Sequence["MlflowRun"]) -> str:
+    """The runs nearest to what was asked for, or else the newest; not the cells of a grid, which have no report."""
+    runs = [run for run in every if PARENT not in run.data.tags]
     near = nearest(reference, [name for run in runs for name in (run.info.run_name or "", run.info.run_id)])
     newest = list(dict.fromkeys(run.info.run_name or run.info.run_id for run in runs))[:NEWEST]
     return near or (f"; the newest are {', '.join(map(repr, newest))}" if newest else "; it has no runs")

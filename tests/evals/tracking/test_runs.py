@@ -1,4 +1,3 @@
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -6,17 +5,14 @@ import pytest
 from mlflow import MlflowClient
 
 from evals import tracking
-from evals.config import TrackingConfig
 from evals.errors import TrackingError
-from evals.tracked_runs import TrackedRun, read_run
+from evals.tracking.runs import TrackedRun, read_run
+from tests.support.loopback import free_port
 from tests.support.results import golden, result
 from tests.support.shared import shared_folder
+from tests.support.tracking import start
 
 NAMES = ("first", "twice", "twice", 'it\'s "odd"', "unreported")
-
-
-def start(name: str, experiment: str = "tests") -> tracking.Tracker:
-    return tracking.start(TrackingConfig.model_validate({"experiment": experiment}), name, {})
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +114,7 @@ def test_a_run_without_a_report_says_how_it_ended(runs: list[str], client: Mlflo
     )
     client.set_tag(runs[4], "mlflow.parentRunId", "abc")
     assert refused("unreported").endswith("no scores: it is a part of run abc, and has values only")
+    assert refused("z" * 32).endswith("; the newest are 'it\\'s \"odd\"', 'twice', 'first'")
     client.delete_tag(runs[4], "mlflow.parentRunId")
 
 
@@ -149,8 +146,7 @@ def test_no_database_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ur
 
 
 def test_a_server_that_does_not_answer() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = free_port()
     with pytest.raises(TrackingError, match=r"MLflow at http://\*\*\*@127.0.0.1:\d+ failed: MlflowException") as caught:
         read("first", f"http://me:s3cret@127.0.0.1:{port}")
     assert "s3cret" not in str(caught.value)

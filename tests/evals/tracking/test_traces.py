@@ -10,12 +10,12 @@ from mlflow import MlflowClient
 from mlflow.entities import Trace
 
 from evals import tracking
-from evals.config import TrackingConfig
 from evals.errors import TrackingError
 from evals.records import Call, LatencyPass, RunResult
 from evals.report.traces import traces
 from tests.support.results import result
 from tests.support.shared import shared_folder
+from tests.support.tracking import start
 
 MANY = 60
 """Several times the fifteen connections at which MLflow's own workers begin to lose rows."""
@@ -40,10 +40,6 @@ def uri(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[st
         yield f"sqlite:///{Path(made) / 'runs.db'}"
 
 
-def begin(uri: str, name: str) -> tracking.Tracker:
-    return tracking.start(TrackingConfig.model_validate({"experiment": "tests", "uri": uri}), name, {})
-
-
 def read(tracker: tracking.Tracker) -> list[Trace]:
     """The traces of a run, as its page shows them."""
     client = MlflowClient(tracking_uri=tracker.uri)
@@ -65,7 +61,7 @@ def read(tracker: tracking.Tracker) -> list[Trace]:
 
 @pytest.fixture(scope="module")
 def found(uri: str) -> list[Trace]:
-    tracker = begin(uri, "three")
+    tracker = start("three", uri=uri)
     tracker.log_traces(traces(timed(), 3))
     tracker.end("FINISHED")
     return read(tracker)
@@ -113,7 +109,7 @@ def test_scores_are_assessments_with_their_reasons_tied_to_the_run(found: list[T
 
 
 def test_none_of_many_is_lost(uri: str) -> None:
-    tracker = begin(uri, "many")
+    tracker = start("many", uri=uri)
     three = traces(timed(), 3)
     tracker.log_traces([replace(three[n % 3], query_id=f"q{n}") for n in range(MANY)])
     found = read(tracker)
@@ -132,12 +128,12 @@ def test_what_is_not_there_when_read_back_is_said(uri: str, monkeypatch: pytest.
         return written(self, location, spans[:-1] if "wrong" in str(spans[0].attributes) else spans)
 
     monkeypatch.setattr(TracingClient, "log_spans", losing)
-    tracker = begin(uri, "losing")
+    tracker = start("losing", uri=uri)
     with pytest.raises(TrackingError, match=r"MLflow kept 2 of 3 traces whole, not \['wrong'\]"):
         tracker.log_traces(traces(timed(), 3))
 
 
 def test_no_traces_ask_nothing_of_mlflow(uri: str) -> None:
-    tracker = begin(uri, "none")
+    tracker = start("none", uri=uri)
     tracker.log_traces([])
     assert read(tracker) == []

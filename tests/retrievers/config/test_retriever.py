@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from retrievers.config import FOREIGN_SETTINGS, EmbeddingConfig, MetadataConfig, RetrieverConfig, StoreConfig, dump
+from retrievers.config import FOREIGN_SETTINGS, RetrieverConfig, dump
 from tests.support.collections import settings
 
 
@@ -68,81 +68,6 @@ def test_what_is_out_of_range_or_unknown_is_refused(values: dict[str, Any], sett
 def test_a_collection_needs_a_name_that_qdrant_takes(name: str) -> None:
     with pytest.raises(ValidationError):
         settings(collection=name)
-
-
-@pytest.mark.parametrize(
-    ("given", "kept"),
-    [
-        ("http://localhost:6333", "http://localhost:6333"),
-        ("https://xyz.cloud.qdrant.io/", "https://xyz.cloud.qdrant.io"),
-        ("http://[::1]:6333", "http://[::1]:6333"),
-        ("http://host/prefix/", "http://host/prefix"),
-    ],
-)
-def test_an_address_is_kept_without_its_last_slash(given: str, kept: str) -> None:
-    assert StoreConfig.model_validate({"url": given}).url == kept
-    assert EmbeddingConfig.model_validate({"base_url": given}).base_url == kept
-
-
-@pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        ("localhost:6333", "expected an http:// or https:// address"),
-        ("ftp://host", "expected an http:// or https:// address"),
-        ("http://", "expected an http:// or https:// address"),
-        ("http://ho st", "expected an http:// or https:// address"),
-        ("", "expected an http:// or https:// address"),
-        ("http://host:99999", "the port is not a number from 0 to 65535"),
-        ("http://host:abc", "the port is not a number from 0 to 65535"),
-        ("http://[bad", "Invalid IPv6 URL"),
-        ("http://user:secret@host", "must not carry credentials"),
-        ("http://secret@host", "must not carry credentials"),
-        ("http://host?api_key=secret", "must not carry credentials"),
-    ],
-)
-def test_an_address_that_is_none_or_carries_a_secret_is_refused(address: str, message: str) -> None:
-    for model, name in ((StoreConfig, "url"), (EmbeddingConfig, "base_url")):
-        with pytest.raises(ValidationError, match=message):
-            model.model_validate({name: address})
-
-
-@pytest.mark.parametrize(
-    ("provider", "model", "resolved"),
-    [
-        ("wordllama", None, "l2_supercat_256"),
-        ("cohere", None, "embed-english-v3.0"),
-        ("cohere", "embed-english-light-v3.0", "embed-english-light-v3.0"),
-        ("python", "my.module:make", "my.module:make"),
-    ],
-)
-def test_a_provider_has_its_default_model(provider: str, model: str | None, resolved: str) -> None:
-    assert EmbeddingConfig.model_validate({"provider": provider, "model": model}).resolved_model == resolved
-
-
-def test_the_metadata_setting_knows_aliases_and_drops_repetitions() -> None:
-    config = MetadataConfig.model_validate(
-        {
-            "map": {"url": "href", "document_id": "doc", "title": "name"},
-            "required": ["url", "source_url", "document_section", "vector_id", "text", "chunk_text_preview"],
-        }
-    )
-    assert config.map == {"source_url": "href", "source_document_id": "doc", "title": "name"}
-    assert config.required == ("source_url", "section_path", "point_id", "text", "chunk_text_preview")
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"map": {"sorce_url": "x"}}, "'sorce_url' is not a field of a chunk; did you mean 'source_url'"),
-        ({"map": {"point_id": "x"}}, "'point_id' is not a field"),
-        ({"map": {"text": "x"}}, "'text' is not a field"),
-        ({"required": ["titel"]}, "'titel' is not a field of a chunk; did you mean 'title'"),
-        ({"required": ["problems"]}, "'problems' is not a field"),
-    ],
-)
-def test_a_name_that_is_no_field_is_refused_with_the_nearest(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        MetadataConfig.model_validate(values)
 
 
 # Modes, fusion, reranking
@@ -277,11 +202,6 @@ def test_grouping_takes_an_alias() -> None:
         "source_url",
         "source_document_id",
     )
-
-
-def test_settings_do_not_change() -> None:
-    with pytest.raises(ValidationError, match="frozen"):
-        settings().top_k = 7  # type: ignore[misc]
 
 
 @given(

@@ -5,6 +5,7 @@ them twice comes to the same, as does writing the manifest. Only making a collec
 request would meet what the first one made. See `retrievers.retry` for what is tried again, how often and how long.
 """
 
+import math
 import re
 import ssl
 import warnings
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrievers import faults, retry
 from retrievers.config import StoreConfig
-from retrievers.connection import asked_collection, store_errors, whole_seconds
+from retrievers.connection.errors import asked_collection, store_errors
 from retrievers.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def open_server(store: StoreConfig, key: str | None) -> "QdrantClient":
         client = QdrantClient(
             url=store.url,
             api_key=key,
-            timeout=whole_seconds(store),
+            timeout=math.ceil(store.timeout_s),  # the client takes whole seconds; `_once` sets the exact ones
             check_compatibility=False,
             port=None,
             prefer_grpc=store.prefer_grpc,

@@ -13,6 +13,7 @@ from qdrant_client import QdrantClient
 from retrievers import retry
 from retrievers.config import RetrieverConfig
 from retrievers.connection import describe, open_client
+from retrievers.connection.server import open_server
 from retrievers.errors import (
     ConfigError,
     EmbeddingError,
@@ -23,7 +24,6 @@ from retrievers.errors import (
     StoreUnreachableError,
 )
 from retrievers.retriever import QdrantRetriever
-from retrievers.server import open_server
 from tests.support import cohere_server, qdrant_server
 from tests.support.clock import Clock
 from tests.support.cohere_server import CohereServer

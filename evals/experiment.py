@@ -1,0 +1,136 @@
+"""The flow of one experiment: open what it names, measure, save, and end its run in MLflow as it deserves."""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from evals import facts, tracking
+from evals.collaborators import Collaborators
+from evals.config import ExperimentConfig
+from evals.dataset.load import GoldenSet
+from evals.errors import TrackingError
+from evals.grid.heldout import load_held_out, measure_held_out
+from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
+from evals.inputs import Inputs, load_inputs
+from evals.opening import open_collaborators
+from evals.outcome import Outcome
+from evals.outputs import Outputs, settle
+from evals.pipeline import Grounds, evaluate, ground
+from evals.planning import describe_plan
+from evals.records import RunResult
+from evals.saving import export, save
+from evals.tracking import Tracker
+from retrievers.config import dump
+
+log = logging.getLogger(__name__)
+
+
+def run_experiment(config: ExperimentConfig, wanted: Outputs, env: Mapping[str, str], *, shown: bool) -> Outcome:
+    """Run an experiment from its configuration to saved files and a run in MLflow.
+
+    Args:
+        config: The experiment.
+        wanted: The files to write.
+        env: The environment that holds API keys.
+        shown: Whether progress is drawn on a terminal.
+
+    Raises:
+        RetrievalError: A fault of the settings or the golden data, before anything is retrieved; or a search, the
+            judge or a file failed. What MLflow does is said in the outcome.
+    """
+    inputs = load_inputs(config)
+    unseen = load_held_out(config) if inputs.sweep else None
+    name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    outputs = settle(wanted, config.tracking, name)
+    with open_collaborators(inputs, env, shown=shown) as collaborators:
+        outcome = _tracked(inputs, unseen, outputs, collaborators, name)
+    export(outcome, config.retriever)
+    return outcome
+
+
+def plan_experiment(config: ExperimentConfig, env: Mapping[str, str], *, shown: bool, width: int) -> str:
+    """What an experiment would call and cost, as text.
+
+    Args:
+        config: The experiment.
+        env: The environment that holds API keys.
+        shown: Whether progress is drawn on a terminal.
+        width: Of the terminal.
+
+    Raises:
+        RetrievalError: A fault of the settings or the golden data, or a search failed.
+    """
+    inputs = load_inputs(config)
+    with open_collaborators(inputs, env, shown=shown) as collaborators:
+        return describe_plan(config, inputs.golden, collaborators, sweep=inputs.sweep, width=width)
+
+
+def _tracked(
+    inputs: Inputs, unseen: GoldenSet | None, outputs: Outputs, collaborators: Collaborators, name: str
+) -> Outcome:
+    """Measure and save within a run in MLflow; where that fails, the outcome says so."""
+    grounds = ground(inputs.golden, collaborators.retriever, collaborators.sources)
+    tracker, untracked = _begin(inputs.config, name, collaborators)
+    started = time.time()
+    try:
+        with _ended(tracker):
+            result, grid = _measured(inputs, unseen, grounds, collaborators)
+            outcome = Outcome(
+                result=facts.with_duration(result, started), grid=grid, outputs=outputs, untracked=untracked
+            )
+            save(outcome, inputs.golden, tracker)
+    except TrackingError as error:
+        log.debug("MLflow failed", exc_info=True)
+        return replace(outcome, untracked=str(error))
+    return outcome
+
+
+def _begin(config: ExperimentConfig, name: str, collaborators: Collaborators) -> tuple[Tracker | None, str]:
+    """A run in MLflow if one is wanted, or why it could not be begun."""
+    if not config.tracking.enabled:
+        return None, ""
+    try:
+        return tracking.start(config.tracking, name, _parameters(config, collaborators.retriever.label)), ""
+    except TrackingError as error:
+        log.debug("MLflow failed", exc_info=True)
+        return None, str(error)
+
+
+@contextmanager
+def _ended(tracker: Tracker | None) -> Iterator[None]:
+    """End the run in MLflow as what is done within deserves: finished, failed, or killed by whoever watched."""
+    status = "FAILED"
+    try:
+        yield
+        status = "FINISHED"
+    except KeyboardInterrupt:
+        status = "KILLED"
+        raise
+    finally:
+        if tracker:
+            tracker.end(status)
+
+
+def _measured(
+    inputs: Inputs, unseen: GoldenSet | None, grounds: Grounds, collaborators: Collaborators
+) -> tuple[RunResult, GridResult | None]:
+    """The run, and the grid of whose cells it is one where the experiment asks for a sweep."""
+    config, golden, sweep, judge = inputs.config, inputs.golden, inputs.sweep, collaborators.judge
+    known = facts.gather(config, golden, collaborators.retriever, judge.chat if judge else None)
+    if sweep is None:
+        return evaluate(config, golden, grounds, collaborators, known), None
+    found = retrieve(config, sweep, golden, grounds, collaborators)
+    grid = evaluate_grid(config, sweep, found, grounds, collaborators, known)
+    if unseen:
+        grid = replace(grid, held_out=measure_held_out(config, sweep, grid, unseen, collaborators))
+    return grid.run, grid
+
+
+def _parameters(config: ExperimentConfig, label: str) -> dict[str, Any]:
+    """The settings, with the class that retrieves."""
+    settings = dump(config)
+    return {**settings, "retriever": {**settings["retriever"], "class": label}}

@@ -1,0 +1,46 @@
+"""What an experiment starts from: its configuration, checked in full, and its golden queries."""
+
+from dataclasses import dataclass
+
+from evals import gates
+from evals.config import ExperimentConfig
+from evals.dataset.load import GoldenSet, load_golden
+from evals.grid.axes import Plan, plan
+from evals.grid.pipeline import grid_metrics
+from evals.metrics import BY_NAME_ONLY, VERDICT_METRIC, choose
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """A checked experiment with its golden queries; `sweep` is the grid that it asks for, None for a single run."""
+
+    config: ExperimentConfig
+    golden: GoldenSet
+    sweep: Plan | None
+
+
+def load_inputs(config: ExperimentConfig) -> Inputs:
+    """Check the names of metrics and the sweep, and read the golden queries.
+
+    Raises:
+        ExperimentError: A metric, a criterion or a sweep cannot be computed.
+        DatasetError: The golden data have faults; every one is listed.
+    """
+    _check_metrics(config)
+    sweep = _sweep(config)
+    return Inputs(config=config, golden=load_golden(config.dataset), sweep=sweep)
+
+
+def _check_metrics(config: ExperimentConfig) -> None:
+    judged = config.judge.model is not None
+    choose(config.metrics, config.latency.concurrency, judged=judged)
+    every = choose(["*", *BY_NAME_ONLY], config.latency.concurrency, judged=True)
+    gates.check_names(config.criteria, [*every, VERDICT_METRIC])
+    choose([*config.criteria], config.latency.concurrency, judged=judged)
+
+
+def _sweep(config: ExperimentConfig) -> Plan | None:
+    if not config.sweep.axes:
+        return None
+    grid_metrics(config)
+    return plan(config.retriever, config.sweep)

@@ -1,0 +1,86 @@
+"""Writing what an experiment came to: report, JUnit, page, MLflow, the settings for an application."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from evals.dataset.load import GoldenSet
+from evals.files import write
+from evals.grid.children import along_top_k, children, table
+from evals.outcome import Outcome
+from evals.report.document import document
+from evals.report.figures import Picture, draw
+from evals.report.grid_document import grid_document
+from evals.report.junit import junit
+from evals.report.page import render_page
+from evals.report.traces import traces
+from evals.tracking import Tracker
+from retrievers.config import RetrieverConfig, dump
+from retrievers.connection import DEFAULT_PATH
+
+
+def save(outcome: Outcome, golden: GoldenSet, tracker: Tracker | None) -> None:
+    """Write the files that are wanted, the report first, then to MLflow.
+
+    Args:
+        outcome: What there is to write, and where to.
+        golden: The golden queries of the run.
+        tracker: The run in MLflow, None where it is not tracked.
+
+    Raises:
+        ConfigError: A file cannot be written.
+        TrackingError: MLflow failed; the files are written.
+    """
+    outputs, text = outcome.outputs, _report(outcome)
+    if outputs.report:
+        write(outputs.report, text)
+    if outputs.junit:
+        write(outputs.junit, junit(outcome.result, outcome.failures))
+    if not (outputs.html or tracker):
+        return
+    pictures = draw(outcome.result, outcome.grid)
+    page = render_page(outcome.result, pictures, outcome.grid)
+    if outputs.html:
+        write(outputs.html, page)
+    if tracker:
+        _track(tracker, outcome, golden, {"report.json": text, "report.html": page}, pictures)
+
+
+def export(outcome: Outcome, retriever: RetrieverConfig) -> None:
+    """Write the settings of the retriever that was evaluated or chosen, if they are wanted and one was.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    if outcome.outputs.export and (outcome.grid is None or outcome.grid.chosen is not None):
+        settings = retriever if outcome.grid is None else outcome.grid.settings
+        write(outcome.outputs.export, yaml.safe_dump(_portable(settings), sort_keys=False))
+
+
+def _report(outcome: Outcome) -> str:
+    whole = document(outcome.result) | ({"grid": grid_document(outcome.grid)} if outcome.grid else {})
+    return json.dumps(whole, indent=None if outcome.grid else 2, ensure_ascii=False, allow_nan=False)
+
+
+def _track(
+    tracker: Tracker, outcome: Outcome, golden: GoldenSet, files: Mapping[str, str], pictures: Mapping[str, Picture]
+) -> None:
+    result, wanted = outcome.result, outcome.result.config["tracking"]
+    settings = yaml.safe_dump(dict(result.config), sort_keys=False)
+    figures = {name: picture.figure for name, picture in pictures.items()}
+    tracker.log(result, golden, {**files, "experiment.yaml": settings}, figures)
+    if outcome.grid:
+        cells = children(outcome.grid, wanted["log_cells"])
+        tracker.log_grid(cells, table(outcome.grid.grid), along_top_k(outcome.grid))
+    tracker.log_traces(traces(result, wanted["traces"]))
+
+
+def _portable(retriever: RetrieverConfig) -> dict[str, Any]:
+    """The retriever's settings for another folder: where the embedded store is goes without saying only in this one."""
+    settings = dump(retriever)
+    store = retriever.store
+    if "store" in settings and not store.url and not store.path:
+        settings["store"]["path"] = str(DEFAULT_PATH.absolute())
+    return settings

@@ -1,0 +1,78 @@
+"""Talking to MLflow: nothing of it reaches the terminal, and its errors are ours."""
+
+import contextlib
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from evals.errors import TrackingError
+from retrievers.errors import RetrievalError, redacted
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+SECONDS_FOR_SERVER = "10"
+
+
+@contextlib.contextmanager
+def connection(uri: str) -> Iterator["MlflowClient"]:
+    """A client of MLflow that prints nothing and whose errors are ours.
+
+    Raises:
+        TrackingError: MLflow failed within the block.
+    """
+    with mlflow_at(uri):
+        from mlflow import MlflowClient
+
+        yield MlflowClient(tracking_uri=uri)
+
+
+@contextlib.contextmanager
+def mlflow_at(uri: str) -> Iterator[None]:
+    """Let MLflow work in silence, and name the address when it fails.
+
+    Raises:
+        TrackingError: MLflow failed within the block.
+    """
+    _set_environment()
+    with _our_errors(uri), quiet():
+        yield
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep MLflow's and alembic's loggers and warnings off the terminal."""
+    import mlflow  # its import sets the levels that are changed here  # noqa: F401
+
+    loggers = [logging.getLogger(name) for name in ("mlflow", "alembic")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _set_environment() -> None:
+    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"  # with credentials, and even when quiet
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", SECONDS_FOR_SERVER)
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+
+
+@contextlib.contextmanager
+def _our_errors(uri: str) -> Iterator[None]:
+    try:
+        yield
+    except RetrievalError:
+        raise
+    except Exception as error:  # MLflow raises its own, SQLAlchemy's and requests' errors
+        cause = redacted(next(iter(str(error).strip().splitlines()), ""))[:300]
+        raise TrackingError(f"MLflow at {redacted(uri)} failed: {type(error).__name__}: {cause}") from error

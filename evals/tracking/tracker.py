@@ -1,0 +1,133 @@
+"""A run in MLflow, from its beginning to its end."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from evals.dataset.load import GoldenSet
+from evals.grid.children import Child
+from evals.records import RunResult
+from evals.report.traces import QueryTrace
+from evals.tracking.cells import log_cells
+from evals.tracking.client import mlflow_at, quiet
+from evals.tracking.traces import write_traces
+from evals.tracking.values import metric_values, table, tags
+from retrievers.errors import redacted
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+log = logging.getLogger(__name__)
+BATCH = 1_000
+"""Most metrics of one request."""
+
+
+class Tracker:
+    """One MLflow run, begun by `evals.tracking.start`."""
+
+    def __init__(self, client: "MlflowClient", run_id: str, experiment_id: str, uri: str) -> None:
+        self.client = client
+        self.run_id = run_id
+        self.experiment_id = experiment_id
+        self.uri = uri
+
+    def log(self, result: RunResult, golden: GoldenSet, files: Mapping[str, str], figures: Mapping[str, Any]) -> None:
+        """Write everything the run came to: metrics, tags, golden data, tables, files, figures.
+
+        Args:
+            result: The run.
+            golden: Its golden queries, logged as the run's input.
+            files: Artifact name to text.
+            figures: Artifact name to matplotlib figure.
+
+        Raises:
+            TrackingError: MLflow failed; what was written so far stays.
+        """
+        with mlflow_at(self.uri):
+            from mlflow.entities import Metric
+
+            now = _milliseconds()
+            metrics = [Metric(key, value, now, 0) for key, value in metric_values(result.summaries).items()]
+            self.client.log_batch(self.run_id, metrics=metrics)
+            for name, value in tags(result).items():
+                self.client.set_tag(self.run_id, name, value)
+            self._log_input(golden)
+            with TemporaryDirectory() as folder:
+                _write_files(Path(folder), files, figures)
+                self.client.log_artifacts(self.run_id, folder)
+            self.client.log_table(self.run_id, table(result), "queries.json")
+
+    def log_grid(
+        self,
+        children: Sequence[Child],
+        table: Mapping[str, Sequence[Any]],
+        along: Mapping[str, Sequence[tuple[int, float]]],
+    ) -> None:
+        """Write a grid: its table, its metrics along top_k as steps, and runs below this one for some of its cells.
+
+        Args:
+            children: The cells that get a run of their own, with values only.
+            table: The whole grid by columns.
+            along: Metric to (top_k, mean); logged as `by_top_k/METRIC` with `step` = top_k.
+
+        Raises:
+            TrackingError: MLflow failed; what was written so far stays.
+        """
+        with mlflow_at(self.uri):
+            from mlflow.entities import Metric
+
+            self.client.log_table(self.run_id, {name: list(values) for name, values in table.items()}, "grid.json")
+            now = _milliseconds()
+            steps = [
+                Metric(f"by_top_k/{name}", value, now, top_k)
+                for name, values in along.items()
+                for top_k, value in values
+            ]
+            for start in range(0, len(steps), BATCH):
+                self.client.log_batch(self.run_id, metrics=steps[start : start + BATCH])
+            log_cells(self.client, self.experiment_id, self.run_id, children)
+
+    def log_traces(self, traces: Sequence[QueryTrace]) -> None:
+        """Write queries as traces of this run, with their scores as assessments, and read them back.
+
+        Raises:
+            TrackingError: MLflow failed, or does not give back what was written.
+        """
+        with mlflow_at(self.uri):
+            write_traces(self.client, self.experiment_id, self.run_id, traces)
+
+    def end(self, status: str) -> None:
+        """End the run as FINISHED, FAILED or KILLED; a tracker that cannot be reached is only logged."""
+        try:
+            with quiet():
+                self.client.set_terminated(self.run_id, status=status)
+        except Exception as error:  # the run is over; there is nothing left to save
+            log.error("MLflow run %s could not be ended as %s: %s", self.run_id, status, redacted(str(error)))
+
+    def _log_input(self, golden: GoldenSet) -> None:
+        from mlflow.data.huggingface_dataset import from_huggingface
+        from mlflow.entities import DatasetInput, InputTag
+
+        # without a source MLflow describes the process instead, with MLFLOW_TRACKING_USERNAME and three calls of git
+        source = {"source" if Path(golden.name).exists() else "path": golden.name}
+        data = from_huggingface(
+            golden.to_huggingface(), name=Path(golden.name).stem, digest=golden.fingerprint[:36], **source
+        )
+        entry = DatasetInput(data._to_mlflow_entity(), [InputTag("mlflow.data.context", "evaluation")])
+        self.client.log_inputs(self.run_id, [entry])
+
+
+def _write_files(folder: Path, files: Mapping[str, str], figures: Mapping[str, Any]) -> None:
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "figures").mkdir()
+    for name, figure in figures.items():
+        figure.savefig(folder / "figures" / f"{name}.png")
+
+
+def _milliseconds() -> int:
+    import time
+
+    return int(time.time() * 1000)

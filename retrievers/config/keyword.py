@@ -1,0 +1,51 @@
+"""How keyword search takes texts and queries apart."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from retrievers.config.base import TABLE, Settings
+from retrievers.keyword import check_language, words
+
+DEFAULT_LANGUAGE = "english"
+
+
+class KeywordConfig(Settings):
+    """The keyword side: BM25 as sparse vectors, whose terms come from a library's tokeniser and stemmer.
+
+    Attributes:
+        synonyms: Term or phrase to further terms that are searched along when it occurs in a query.
+        synonym_weight: Their weight, where a term of the query itself weighs 1.
+        expansion: `terms`: they join the query's own terms. `list`: the query so expanded is searched for by itself,
+            and reciprocal rank fusion takes what it finds as a third list, of `synonym_weight` times the weight of the
+            keyword list, which is then that of the query's own terms. A query without a synonym has no such list.
+    """
+
+    vector_name: str = Field("bm25", min_length=1, description="name of the sparse vector in the collection")
+    language: str = Field(DEFAULT_LANGUAGE, description="language of stop words and stemmer")
+    average_length: float | None = Field(
+        None, gt=0, description="average terms of a chunk; measured when the collection is made if left out"
+    )
+    synonyms: Mapping[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="term: [terms searched along]", json_schema_extra=TABLE
+    )
+    synonym_weight: float = Field(0.5, gt=0, lt=1, description="weight of a synonym; the query's own terms weigh 1")
+    expansion: Literal["terms", "list"] = Field(
+        "terms", description="synonyms join the query's terms, or make a third list for rrf"
+    )
+
+    @field_validator("language")
+    @classmethod
+    def _known_language(cls, name: str) -> str:
+        if name != DEFAULT_LANGUAGE:  # of which we are sure; asking the library costs its import
+            check_language(name)
+        return name
+
+    @field_validator("synonyms")
+    @classmethod
+    def _findable(cls, synonyms: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+        for term in synonyms:
+            if not words(term):
+                raise ValueError(f"{term!r} holds no word to be found by")
+        return synonyms

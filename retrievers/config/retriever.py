@@ -1,0 +1,218 @@
+"""All that decides what a query gets back."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+
+from retrievers.config.base import TABLE, Settings
+from retrievers.config.cache import CacheConfig
+from retrievers.config.keyword import KeywordConfig
+from retrievers.config.metadata import MetadataConfig, known_field
+from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig
+from retrievers.config.store import StoreConfig
+from retrievers.errors import ConfigError
+from retrievers.filters import parse
+from retrievers.records import METADATA_FIELDS, ScoreScale
+
+MAX_TOP_K = 100
+MAX_QUERY_WORDS = 512
+MAX_QUERY_CHARACTERS = 4_000
+FOREIGN_SETTINGS = (
+    "python", "store", "collection", "metadata", "top_k", "threshold", "candidates", "include_metadata",
+)  # fmt: skip
+"""What can be said of a retriever that is not ours (`python`); all else is settled inside of it."""
+
+Threshold = Annotated[float, Field(ge=0, le=1)]
+Mode = Literal["semantic", "keyword", "hybrid"]
+Fusion = Literal["weighted", "rrf", "dbsf"]
+Rerank = Literal["none", "cross-encoder", "mmr", "rrf"]
+
+
+class RetrieverConfig(Settings):
+    """All that decides what a query gets back.
+
+    With `python` the retriever is the user's own, and only `FOREIGN_SETTINGS` may be given: `store` and `collection`
+    then name where its chunks are listed, and a threshold is in force only where one is given.
+
+    Attributes:
+        python: `module:factory` of a LangChain `BaseRetriever` or `QdrantVectorStore`, called without arguments.
+        candidates: How deep the search goes before threshold and cut; `top_k` may not exceed it.
+        threshold: Least score of a returned chunk, 0 to 1: of its cosine similarity, whatever the mode, unless
+            `threshold_on` is `final`.
+        semantic_weight: Share of the semantic side in a hybrid search; the keyword side has the rest.
+        abbreviations: Short form to meaning, set behind it before a query is embedded.
+        filters: An expression (see `retrievers.filters`) that every candidate meets.
+        group_by: A field of which each value is returned once, with its best chunk.
+        timeout_s: Deadline of one search, from the query to the reranked result: embedding, store, reranking and the
+            waits between attempts together. Many queries searched as one batch have as many times as long.
+        trust_embedding: Skip the check that a collection without a recorded model was embedded by the configured one.
+    """
+
+    python: str | None = Field(None, description="a LangChain retriever of your own, as module:factory")
+    store: StoreConfig = Field(default_factory=lambda: StoreConfig.model_validate({}), description="where")
+    collection: str = Field("physical_ai_handbook", min_length=1, max_length=255, description="name of the collection")
+    embedding: EmbeddingConfig = Field(default_factory=lambda: EmbeddingConfig.model_validate({}), description="model")
+    mode: Mode = Field("semantic", description="how candidates are found: semantic, keyword or hybrid")
+    fusion: Fusion = Field("weighted", description="how hybrid joins its two sides: weighted, rrf or dbsf")
+    semantic_weight: float = Field(0.7, ge=0, le=1, description="share of the semantic side in hybrid")
+    keyword_weight: float | None = Field(
+        None, ge=0, le=1, description="share of the keyword side; the rest if left out"
+    )
+    rrf_constant: float = Field(60.0, gt=0, description="constant of reciprocal rank fusion")
+    rerank: Rerank = Field("none", description="none, cross-encoder, mmr, or rrf (hybrid with rrf fusion)")
+    mmr_lambda: float = Field(0.7, ge=0, le=1, description="mmr: 1 for relevance alone, 0 for diversity alone")
+    top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
+    threshold: Threshold = Field(0.3, description="least score of a returned chunk")
+    threshold_on: Literal["semantic", "final"] = Field("semantic", description="the cosine, or the final score")
+    candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
+    timeout_s: float = Field(30.0, gt=0, le=3600, description="seconds one search may take in all")
+    vector_name: str = Field("", description="name of the dense vector in the collection; '' if it has none")
+    metadata: MetadataConfig = Field(
+        default_factory=lambda: MetadataConfig.model_validate({}), description="how the payload names the fields"
+    )
+    keyword: KeywordConfig = Field(default_factory=lambda: KeywordConfig.model_validate({}), description="BM25")
+    cross_encoder: CrossEncoderConfig = Field(
+        default_factory=lambda: CrossEncoderConfig.model_validate({}), description="the cross-encoder"
+    )
+    cache: CacheConfig = Field(default_factory=lambda: CacheConfig.model_validate({}), description="what is kept")
+    abbreviations: Mapping[str, str] = Field(
+        default_factory=dict, description="short form: meaning, for embedding", json_schema_extra=TABLE
+    )
+    filters: str | Mapping[str, Any] | None = Field(
+        None, description="what every candidate must meet", json_schema_extra=TABLE
+    )
+    group_by: str | None = Field(None, description="field of which each value is returned once")
+    include_metadata: bool = Field(True, description="false: results hold text and score alone")
+    trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
+
+    @field_validator("collection")
+    @classmethod
+    def _name_for_qdrant(cls, name: str) -> str:
+        if not name.strip() or name in (".", "..") or any(c in '<>:"/\\|?*' or not c.isprintable() for c in name):
+            raise ValueError('expected a name without < > : " / \\ | ? * and line breaks')
+        return name
+
+    @field_validator("python")
+    @classmethod
+    def _names_a_factory(cls, target: str | None) -> str | None:
+        if target is not None and not all(part.strip() for part in target.partition(":")):
+            raise ValueError("expected 'module:factory'")
+        return target
+
+    @model_validator(mode="after")
+    def _foreign_settings(self) -> Self:
+        if self.python is None:
+            return self
+        idle = [name for name in type(self).model_fields if name in self.model_fields_set - {*FOREIGN_SETTINGS}]
+        if idle:
+            raise ValueError(
+                f"{', '.join(idle)} cannot be set for python {self.python!r}, which settles them by itself; leave "
+                f"{'them' if len(idle) > 1 else 'it'} out, or leave out python to evaluate QdrantRetriever"
+            )
+        if "store" in self.model_fields_set and "collection" not in self.model_fields_set:
+            raise ValueError(
+                f"store names no collection; name the one that python {self.python!r} reads from, so that its chunks "
+                "can be listed, or leave store out"
+            )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _in_force(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What is in force: of a retriever that is not ours, no setting that it does not read."""
+        plain: dict[str, Any] = handler(self)
+        if self.python is None:
+            return plain
+        idle = {"threshold"} - self.model_fields_set | (set() if self.names_collection else {"store", "collection"})
+        known = {*FOREIGN_SETTINGS} - idle
+        return {name: value for name, value in plain.items() if name in known}
+
+    @model_validator(mode="after")
+    def _depth_holds_top_k(self) -> Self:
+        if self.top_k > self.candidates:
+            raise ValueError(
+                f"top_k is {self.top_k} and exceeds the candidate depth {self.candidates}; "
+                "raise candidates or lower top_k"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _weights_sum_to_one(self) -> Self:
+        if self.keyword_weight is not None and abs(self.semantic_weight + self.keyword_weight - 1) > 1e-9:
+            raise ValueError(
+                f"semantic_weight {self.semantic_weight:g} and keyword_weight {self.keyword_weight:g} must sum to 1; "
+                "leave keyword_weight out to have the rest"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _rerank_fits_mode(self) -> Self:
+        if self.rerank == "rrf" and self.mode != "hybrid":
+            raise ValueError(f"rerank 'rrf' fuses two searches and needs mode 'hybrid', got mode {self.mode!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _expansion_has_lists_to_join(self) -> Self:
+        if self.keyword.expansion == "list" and (self.mode != "hybrid" or self.used_fusion != "rrf"):
+            raise ValueError(
+                "keyword.expansion 'list' is a third list of reciprocal rank fusion and needs mode 'hybrid' with "
+                f"rerank 'rrf' or fusion 'rrf', got mode {self.mode!r} with fusion {self.used_fusion!r}"
+            )
+        if self.keyword.expansion == "list" and not self.keyword.synonyms:
+            raise ValueError("keyword.expansion 'list' searches for synonyms, but keyword.synonyms names none")
+        return self
+
+    @model_validator(mode="after")
+    def _threshold_has_a_scale(self) -> Self:
+        if self.threshold_on == "final" and self.score_scale in ("rrf", "dbsf", "bm25"):
+            raise ValueError(
+                f"threshold_on 'final' would compare the threshold with {self.score_scale} scores, which have no fixed "
+                "scale; use threshold_on: semantic, or fusion: weighted, or rerank: cross-encoder"
+            )
+        return self
+
+    @field_validator("filters")
+    @classmethod
+    def _readable(cls, filters: str | Mapping[str, Any] | None) -> str | Mapping[str, Any] | None:
+        if filters is not None:
+            try:
+                parse(filters)
+            except ConfigError as error:
+                raise ValueError(str(error).removeprefix("filters: ")) from None
+        return filters
+
+    @field_validator("abbreviations")
+    @classmethod
+    def _not_blank(cls, abbreviations: Mapping[str, str]) -> Mapping[str, str]:
+        if any(not short.strip() for short in abbreviations):
+            raise ValueError("a blank is no abbreviation")
+        return abbreviations
+
+    @field_validator("group_by")
+    @classmethod
+    def _field_to_group_by(cls, name: str | None) -> str | None:
+        return None if name is None else known_field(name, METADATA_FIELDS)
+
+    @property
+    def names_collection(self) -> bool:
+        """Whether a collection is named beside a retriever that is not ours."""
+        return self.python is not None and "collection" in self.model_fields_set
+
+    @property
+    def used_threshold(self) -> float | None:
+        """The threshold in force: of a retriever that is not ours the one that is given, if any."""
+        return self.threshold if self.python is None or "threshold" in self.model_fields_set else None
+
+    @property
+    def used_fusion(self) -> Fusion:
+        """The fusion in force: reranking by rrf is fusion by rrf."""
+        return "rrf" if self.rerank == "rrf" else self.fusion
+
+    @property
+    def score_scale(self) -> ScoreScale:
+        """The scale of the final scores."""
+        if self.rerank == "cross-encoder":
+            return "rerank"
+        if self.mode == "hybrid":
+            return self.used_fusion
+        return "bm25" if self.mode == "keyword" else "cosine"

@@ -1,0 +1,39 @@
+"""Where the collection lives."""
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, field_validator, model_validator
+
+from retrievers.config.base import Settings, address
+
+
+class StoreConfig(Settings):
+    """Where the collection lives: a Qdrant server (`url`) or an embedded folder (`path`), not both.
+
+    A server whose certificate a private authority signed is reached with `ca_file`, which for the store replaces the
+    authorities that come with the HTTP library. Where it is not set, the standard variables SSL_CERT_FILE and
+    SSL_CERT_DIR of the process are honoured, as they are for every other connection.
+
+    With `prefer_grpc` requests go to the server's gRPC port (6334) where the client knows how. This is passed on to the
+    client as it is and not exercised by the test suite: over gRPC nothing is retried, timeouts are whole seconds, and
+    `ca_file` does not count.
+    """
+
+    url: str | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
+    path: Path | None = Field(None, description="folder of the embedded store")
+    api_key_env: str = Field("QDRANT_API_KEY", description="environment variable that holds the server's API key")
+    timeout_s: float = Field(10.0, gt=0, le=3600, description="seconds a request to the store may take")
+    ca_file: Path | None = Field(None, description="PEM file of the authority that signed the server's certificate")
+    prefer_grpc: bool = Field(False, description="use gRPC where possible (not exercised by the tests)")
+
+    @field_validator("url")
+    @classmethod
+    def _url_without_secrets(cls, url: str | None) -> str | None:
+        return None if url is None else address(url, "http://localhost:6333", "QDRANT_API_KEY")
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.url and self.path:
+            raise ValueError(f"give either url or path, got both: url={self.url!r}, path={str(self.path)!r}")
+        return self

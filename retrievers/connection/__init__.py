@@ -1,0 +1,20 @@
+"""Settings to a Qdrant client, and what must hold before a collection may be queried. Never falls back."""
+
+from retrievers.connection.checks import check_collection
+from retrievers.connection.client import all_or_nothing, open_client
+from retrievers.connection.collection import MANIFEST_KEY, CollectionInfo, describe, read_info
+from retrievers.connection.errors import store_errors
+from retrievers.connection.place import DEFAULT_PATH, location
+
+__all__ = [
+    "DEFAULT_PATH",
+    "MANIFEST_KEY",
+    "CollectionInfo",
+    "all_or_nothing",
+    "check_collection",
+    "describe",
+    "location",
+    "open_client",
+    "read_info",
+    "store_errors",
+]

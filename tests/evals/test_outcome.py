@@ -1,0 +1,32 @@
+from dataclasses import replace
+
+from evals.judge.budget import Usage
+from evals.outcome import Outcome
+from evals.outputs import Outputs
+from evals.records import RunResult, Summary
+from tests.support.judged import judging
+from tests.support.results import result
+
+FEW = Summary(metric="a", value=1.0, n=19, n_failed=1)
+MANY = Summary(metric="b", value=1.0, n=18, n_failed=2, note="timeout")
+UNJUDGED = judging(usage=Usage(stopped="the budget of 6 calls is spent"))
+
+
+def of(run: RunResult, untracked: str = "") -> Outcome:
+    return Outcome(result=run, outputs=Outputs(), untracked=untracked)
+
+
+def test_nothing_is_missing_where_at_most_one_score_in_twenty_failed() -> None:
+    assert of(result(summaries=[FEW])).incomplete == of(result(summaries=[FEW])).failures == ""
+
+
+def test_the_first_metric_of_which_more_failed_is_named() -> None:
+    found = of(result(summaries=[FEW, MANY, replace(MANY, metric="c")]))
+    assert found.incomplete == found.failures == "b: 2 of 20 failed (timeout)"
+
+
+def test_what_mlflow_and_the_judge_left_out_comes_before_what_failed() -> None:
+    run = result(summaries=[MANY], judging=UNJUDGED)
+    assert of(run).incomplete == UNJUDGED.incomplete != ""
+    assert of(run, "MLflow failed").incomplete == "MLflow failed"
+    assert of(run, "MLflow failed").failures == "b: 2 of 20 failed (timeout)"

@@ -1,0 +1,67 @@
+import logging
+import threading
+from pathlib import Path
+
+import pytest
+
+from evals import tracking
+from evals.errors import TrackingError
+from tests.support.loopback import free_port
+from tests.support.mlflow_server import MlflowServer
+from tests.support.results import golden, result
+from tests.support.tracking import client, config, start
+
+
+def test_the_environment_does_not_redirect_a_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = start("before")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "another")
+    monkeypatch.setenv("MLFLOW_RUN_ID", "deadbeef")
+    tracker = start("third")
+    tracker.log(result(), golden(), {}, {})
+    tracker.end("FINISHED")
+    assert client().get_run(tracker.run_id).info.experiment_id == before.experiment_id
+
+
+def test_loggers_are_as_loud_after_as_before(folder: Path) -> None:
+    logger = logging.getLogger("mlflow")
+    before = logger.level
+    start("quiet").end("FINISHED")
+    assert logger.level == before
+
+
+@pytest.mark.slow
+def test_runs_that_begin_at_once_share_a_database_that_none_of_them_breaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = f"sqlite:///{tmp_path / 'runs.db'}"
+    monkeypatch.chdir(tmp_path)
+    trackers: list[tracking.Tracker] = []
+    threads = [threading.Thread(target=lambda: trackers.append(start("r", uri=uri))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({tracker.run_id for tracker in trackers}) == 3
+    assert len({tracker.experiment_id for tracker in trackers}) == 1
+
+
+def test_a_server_that_does_not_answer() -> None:
+    uri = f"http://me:s3cret@127.0.0.1:{free_port()}"
+    with pytest.raises(TrackingError) as caught:
+        start("r", uri=uri)
+    assert f"MLflow at {uri.replace('me:s3cret', '***')} failed: MlflowException" in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_run_whose_parameters_are_refused_ends_as_failed(server: MlflowServer) -> None:
+    server.refuse = ("runs/log-batch",)
+    with pytest.raises(TrackingError, match="refused as the test wants it"):
+        tracking.start(config(uri=server.url), "r", {"seed": 0})
+    assert server.statuses == ["FAILED"]
+
+
+def test_mlflow_prints_nothing(server: MlflowServer, capsys: pytest.CaptureFixture[str]) -> None:
+    start("r", uri=server.url.replace("://", "://me:s3cret@")).end("FINISHED")
+    assert server.statuses == ["FINISHED"]
+    assert capsys.readouterr() == ("", "")
