@@ -16,10 +16,11 @@ from tempfile import TemporaryDirectory
 
 from mlflow import MlflowClient
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from evals.config import TrackingConfig
 from evals.grid.children import Child
 from evals.tracking import Tracker, start
-from retrievers.command import print_out
+from retrievers.command import print_out, progress_bar
 
 
 def children(cells: int, metrics: int) -> list[Child]:
@@ -77,7 +78,9 @@ def main() -> int:
         one_call_at_a_time(tracker, cells[: given.each])
         timed("one call at a time", given.each, now)
         now = time.perf_counter(), time.process_time()
-        tracker.log_grid(cells, {"top_k": [child.parameters["top_k"] for child in cells]}, {})
+        table = {"top_k": [child.parameters["top_k"] for child in cells]}
+        with progress_bar(shown=True) as progress:
+            tracker.log_grid(cells, table, {}, progress)
         timed("Tracker.log_grid", given.cells, now)
         tracker.end("FINISHED")
     return 0

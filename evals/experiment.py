@@ -13,7 +13,7 @@ from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.errors import TrackingError
-from evals.grid.heldout import load_held_out, measure_held_out
+from evals.grid.heldout import load_held_out, with_held_out
 from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
 from evals.inputs import Inputs, load_inputs
 from evals.opening import open_collaborators
@@ -65,8 +65,9 @@ def plan_experiment(config: ExperimentConfig, env: Mapping[str, str], *, shown: 
         RetrievalError: A fault of the settings or the golden data, or a search failed.
     """
     inputs = load_inputs(config)
+    unseen = load_held_out(config) if inputs.sweep else None
     with open_collaborators(inputs, env, shown=shown) as collaborators:
-        return describe_plan(config, inputs.golden, collaborators, sweep=inputs.sweep, width=width)
+        return describe_plan(config, inputs.golden, collaborators, sweep=inputs.sweep, held_out=unseen, width=width)
 
 
 def _tracked(
@@ -82,7 +83,7 @@ def _tracked(
             outcome = Outcome(
                 result=facts.with_duration(result, started), grid=grid, outputs=outputs, untracked=untracked
             )
-            save(outcome, inputs.golden, tracker)
+            save(outcome, inputs.golden, tracker, collaborators.progress)
     except TrackingError as error:
         log.debug("MLflow failed", exc_info=True)
         return replace(outcome, untracked=str(error))
@@ -126,7 +127,7 @@ def _measured(
     found = retrieve(config, sweep, golden, grounds, collaborators)
     grid = evaluate_grid(config, sweep, found, grounds, collaborators, known)
     if unseen:
-        grid = replace(grid, held_out=measure_held_out(config, sweep, grid, unseen, collaborators))
+        grid = with_held_out(config, sweep, grid, unseen, collaborators)
     return grid.run, grid
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from evals import gates
+from evals.bundled import check_bundled
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet, load_golden
 from evals.grid.axes import Plan, plan
@@ -23,9 +24,11 @@ def load_inputs(config: ExperimentConfig) -> Inputs:
     """Check the names of metrics and the sweep, and read the golden queries.
 
     Raises:
+        ConfigError: It is a packaged experiment, and the handbook has not come along.
         ExperimentError: A metric, a criterion or a sweep cannot be computed.
         DatasetError: The golden data have faults; every one is listed.
     """
+    check_bundled(config)
     _check_metrics(config)
     sweep = _sweep(config)
     return Inputs(config=config, golden=load_golden(config.dataset), sweep=sweep)

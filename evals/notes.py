@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from evals import stats
-from evals.judge.records import Bisected, Judging
+from evals.judge.audit import describe
+from evals.judge.records import Judging
 from evals.records import LatencyPass, Observation, Observed
 
 SHOWN = 5
@@ -91,29 +91,7 @@ def _on_judging(judging: Judging | None) -> Iterator[str]:
     elif judging.incomplete:
         yield f"not everything was judged: {judging.incomplete}"
     if judging is not None and judging.bisected is not None:
-        yield _on_bisected(judging.bisected)
-
-
-def _on_bisected(bisected: Bisected) -> str:
-    """What was not asked about recall, and what the check of it says."""
-    if not bisected.implied:
-        return "judge.recall bisect: every result was asked about, nothing was skipped"
-    said = (
-        f"ragas/llm_context_recall is an approximation (judge.recall bisect): {bisected.saved} of "
-        f"{bisected.selections} calls saved, as more chunks are taken never to lower it"
-    )
-    compared = bisected.compared
-    failed = len(bisected.audited) - len(compared)
-    also = f" ({failed} without an answer)" if failed else ""
-    if not compared:
-        return f"{said}; not checked: none of the skipped results was asked about{also}"
-    # a simple random sample of what was skipped, so that verdicts which hang together do not narrow the interval
-    found = stats.wilson(sum(compared), len(compared))
-    share = sum(compared) / len(compared)
-    return (
-        f"{said}; of {len(compared)} skipped results that were asked all the same, {sum(compared)} differ"
-        f"{also}: {share:.3f}, 95% interval {found.low:.3f} … {found.high:.3f}"
-    )
+        yield describe(judging.bisected)
 
 
 def _first(values: set[str] | set[str | None]) -> str:

@@ -30,7 +30,7 @@ class Outcome:
         if self.grid and self.grid.choice is None:
             unranked = f"the cells are not ranked: {self.grid.ranking.reason}"
         unjudged = self.result.judging.incomplete if self.result.judging else ""
-        return self.untracked or unranked or unjudged or self.failures
+        return self.untracked or "; ".join(filter(None, (unjudged, unranked))) or self.failures
 
     @property
     def failures(self) -> str:

@@ -11,6 +11,7 @@ from evals.dataset.load import GoldenSet
 from evals.dataset.relevance import Relevance, evidence_urls, labelled_ids, resolve
 from evals.dataset.returned import check_evidence, resolve_returned
 from evals.dataset.schema import Case
+from evals.judge.audit import marked
 from evals.judge.measure import measure
 from evals.judge.records import Judging
 from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC, choose
@@ -134,7 +135,8 @@ def finish(
     """A run out of its scores: the verdicts of its queries, and whether it meets its criteria."""
     serial = next((p for p in observed.latency if p.concurrency == 1), None)
     validation = validate(observed.observations, serial, context)
-    whole = [*summaries, _pass_rate(validation)]
+    bisected = context.judging.bisected if context.judging else None
+    whole = [*marked(summaries, bisected, observed.observations), _pass_rate(validation)]
     return RunResult(
         name=config.name,
         config=dump(config),

@@ -11,8 +11,9 @@ from evals.grid.axes import Plan as Sweep
 from evals.grid.build import Retrieved, configure
 from evals.grid.pipeline import grid_metrics
 from evals.grid.scoring import distinct
+from evals.judge.judge import Judge
 from evals.judge.plan import plan
-from evals.metrics import choose
+from evals.metrics import NEED_A_JUDGE, choose
 from evals.records import Observation, Observed
 from evals.report.plan import render_plan, retrieval_calls
 from retrievers.protocol import Retriever
@@ -24,6 +25,7 @@ def describe_plan(
     collaborators: Collaborators,
     *,
     sweep: Sweep | None = None,
+    held_out: GoldenSet | None = None,
     width: int,
 ) -> str:
     """Retrieve once, which embeds every query, and count what everything else would call.
@@ -33,6 +35,7 @@ def describe_plan(
         golden: Its golden queries.
         collaborators: The retriever, or one for each variant of a sweep, and the judge if there is one.
         sweep: The grid's plan, None for a single run.
+        held_out: The queries on which the chosen cell is measured again, None without any.
         width: Of the terminal.
 
     Raises:
@@ -56,7 +59,20 @@ def describe_plan(
         for name, retriever in zip(names, retrievers, strict=True)
         for line in retrieval_calls(retriever.settings, len(golden.cases), *further)
     ]
-    return render_plan(made, lines, width=width, color=False)
+    further_calls = None
+    if judge and held_out and not NEED_A_JUDGE.isdisjoint(config.objective.metrics):
+        further_calls = max(
+            _calls_of_a_cell(config, one, held_out, judge, collaborators.progress) for one in retrievers
+        )
+    return render_plan(made, lines, held_out=further_calls, width=width, color=False)
+
+
+def _calls_of_a_cell(
+    config: ExperimentConfig, retriever: Retriever, golden: GoldenSet, judge: Judge, progress: candidates.Progress
+) -> int:
+    """The calls that the objective takes at the widest cell of a variant: no other cell of it takes more."""
+    widest = _found(retriever, golden, progress).observations
+    return plan(judge, list(config.objective.metrics), widest, (), config.seed).total.calls
 
 
 def _longest(observations: Sequence[Observation]) -> list[Observation]:

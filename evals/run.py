@@ -33,7 +33,7 @@ EXIT_FAILED = 1
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse and run; returns the exit code."""
     namespace = parser().parse_args(arguments)
-    return run(lambda: _main(namespace))
+    return run(lambda: _main(namespace), prefix="retriever.")
 
 
 def _main(namespace: argparse.Namespace) -> int:

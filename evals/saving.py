@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from evals.candidates import Progress
 from evals.dataset.load import GoldenSet
 from evals.files import write
 from evals.grid.children import along_top_k, children, table
@@ -21,13 +22,14 @@ from retrievers.config import RetrieverConfig, dump
 from retrievers.connection import DEFAULT_PATH
 
 
-def save(outcome: Outcome, golden: GoldenSet, tracker: Tracker | None) -> None:
+def save(outcome: Outcome, golden: GoldenSet, tracker: Tracker | None, progress: Progress) -> None:
     """Write the files that are wanted, the report first, then to MLflow.
 
     Args:
         outcome: What there is to write, and where to.
         golden: The golden queries of the run.
         tracker: The run in MLflow, None where it is not tracked.
+        progress: Told how far logging to MLflow is.
 
     Raises:
         ConfigError: A file cannot be written.
@@ -45,7 +47,7 @@ def save(outcome: Outcome, golden: GoldenSet, tracker: Tracker | None) -> None:
     if outputs.html:
         write(outputs.html, page)
     if tracker:
-        _track(tracker, outcome, golden, {"report.json": text, "report.html": page}, pictures)
+        _track(tracker, outcome, golden, progress, {"report.json": text, "report.html": page}, pictures)
 
 
 def export(outcome: Outcome, retriever: RetrieverConfig) -> None:
@@ -65,7 +67,12 @@ def _report(outcome: Outcome) -> str:
 
 
 def _track(
-    tracker: Tracker, outcome: Outcome, golden: GoldenSet, files: Mapping[str, str], pictures: Mapping[str, Picture]
+    tracker: Tracker,
+    outcome: Outcome,
+    golden: GoldenSet,
+    progress: Progress,
+    files: Mapping[str, str],
+    pictures: Mapping[str, Picture],
 ) -> None:
     result, wanted = outcome.result, outcome.result.config["tracking"]
     settings = yaml.safe_dump(dict(result.config), sort_keys=False)
@@ -73,7 +80,7 @@ def _track(
     tracker.log(result, golden, {**files, "experiment.yaml": settings}, figures)
     if outcome.grid:
         cells = children(outcome.grid, wanted["log_cells"])
-        tracker.log_grid(cells, table(outcome.grid.grid), along_top_k(outcome.grid))
+        tracker.log_grid(cells, table(outcome.grid.grid), along_top_k(outcome.grid), progress)
     tracker.log_traces(traces(result, wanted["traces"]))
 
 

@@ -4,6 +4,7 @@ import argparse
 import json
 import logging
 import os
+import re
 import shutil
 import signal
 import sys
@@ -55,8 +56,13 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
             yield from _options(subparser)
 
 
-def run(main: Callable[[], int]) -> int:
-    """Call a command and turn what it raises into an exit code: 2 for a user's fault, 130 when interrupted."""
+def run(main: Callable[[], int], *, prefix: str = "") -> int:
+    """Call a command and turn what it raises into an exit code: 2 for a user's fault, 130 when interrupted.
+
+    Args:
+        main: The command.
+        prefix: What its flags for the retriever's settings begin with; errors name them without it.
+    """
     try:
         with _terminated_like_interrupted():
             code = main()
@@ -64,7 +70,7 @@ def run(main: Callable[[], int]) -> int:
         return code
     except RetrievalError as error:
         log.debug("stopped", exc_info=True)
-        print_error(f"error: {error}")
+        print_error(f"error: {_with_prefix(str(error), prefix)}")
         return EXIT_USER_ERROR
     except KeyboardInterrupt:
         print_error("interrupted")
@@ -76,6 +82,17 @@ def run(main: Callable[[], int]) -> int:
         log.exception("internal error")
         print_error(f"internal error, please report it with the lines above: {type(error).__name__}: {error}")
         return EXIT_INCOMPLETE
+
+
+def _with_prefix(message: str, prefix: str) -> str:
+    """A message in which `--store.path` is the flag that this command has for it."""
+    if not prefix:
+        return message
+    from retrievers.config import RetrieverConfig
+    from retrievers.settings import leaves
+
+    flags = "|".join(re.escape(name.replace("_", "-")) for name in leaves(RetrieverConfig))
+    return re.sub(rf"(?<![\w.-])--(?=(?:{flags})(?![\w-]|\.\w))", f"--{prefix}", message)
 
 
 @contextmanager

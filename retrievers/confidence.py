@@ -1,14 +1,20 @@
 """How sure a result looks, what to warn of, what to suggest. Pure; rules of thumb from the scores alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import sqrt
 from statistics import fmean
+from typing import Literal
 
 from retrievers.records import Confidence, RetrievedChunk
 from retrievers.selection import Decisive, Selection, decisive
 
 HIGH_MARGIN = 0.25
 """A best score this far above the threshold (as a share of what is left up to 1) counts as clearly above it."""
+Side = Literal["keywords", "meaning"]
+OTHER_SIDE: Mapping[Side, str] = {
+    "keywords": "search by keywords as well (mode: hybrid)",
+    "meaning": "search by meaning as well (mode: hybrid) or instead (mode: semantic)",
+}
 
 
 def confidence(
@@ -58,8 +64,14 @@ def confidence(
     )
 
 
-def warnings(selection: Selection, threshold: float) -> tuple[str, ...]:
-    """What a reader of the result should know: everything below the threshold, or all of it from one page."""
+def warnings(selection: Selection, threshold: float, *, could_spread: bool = True) -> tuple[str, ...]:
+    """What a reader of the result should know: everything below the threshold, or all of it from one page.
+
+    Args:
+        selection: The result.
+        threshold: The least score.
+        could_spread: Whether reranking by MMR could still be switched on.
+    """
     found = []
     best = selection.highest_below
     if not selection.chunks and best is not None:
@@ -70,19 +82,20 @@ def warnings(selection: Selection, threshold: float) -> tuple[str, ...]:
             found.append(f"the best score is under half of {threshold:g}: was that chosen for another scale or model?")
     pages = {chunk.chunk.source_url or chunk.chunk.file_path for chunk in selection.chunks}
     if len(selection.chunks) >= 3 and len(pages) == 1 and None not in pages:
-        found.append(f"all {len(selection.chunks)} results are from one page ({pages.pop()}); rerank: mmr spreads them")
+        remedy = "; rerank: mmr spreads them" if could_spread else ""
+        found.append(f"all {len(selection.chunks)} results are from one page ({pages.pop()}){remedy}")
     return tuple(found)
 
 
-def suggestions(selection: Selection, *, keyword_side: bool = False) -> tuple[str, ...]:
-    """What to try when nothing was found; `keyword_side` says that a hybrid search would be possible."""
+def suggestions(selection: Selection, *, other_side: Side | None = None) -> tuple[str, ...]:
+    """What to try when nothing was found; `other_side` is what the collection could be searched by and was not."""
     if selection.chunks:
         return ()
     best = selection.highest_below
     if best is None:
-        return (
-            "no candidate was found at all: is the collection empty, does a filter let nothing through, "
-            "or has the query no word to search for?",
-        )
+        asked = "no candidate was found at all: is the collection empty, does a filter let nothing through, "
+        if other_side == "meaning":
+            return asked + "or does no chunk hold a word of the query?", OTHER_SIDE[other_side]
+        return (asked + "or has the query no word to search for?",)
     ways = [f"lower the threshold to {int(best * 100) / 100:g} to see the best match", "ask in other or fewer words"]
-    return (*ways, *(["search by keywords as well (mode: hybrid)"] if keyword_side else []))
+    return (*ways, *([OTHER_SIDE[other_side]] if other_side else []))

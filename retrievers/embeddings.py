@@ -166,7 +166,7 @@ def marked(typed: Typed, error: Exception) -> Typed:
     """Our error for a provider's, marked with what a retry must know of it."""
     return typed.marked(
         transient=faults.is_transient(error),
-        retry_after_s=faults.retry_after_s(getattr(error, "headers", None)),
+        retry_after_s=faults.retry_after_s(faults.headers_of(error)),
         timed_out=faults.timed_out(error),
     )
 
@@ -182,9 +182,7 @@ def once(call: Callable[..., Any], timeout_s: float) -> Callable[..., Any]:
 
 
 def _cohere(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
-    key = required_key(
-        env, config.api_key_env, "Cohere", "use the packaged model (--retriever.embedding.provider wordllama)"
-    )
+    key = required_key(env, config.api_key_env, "Cohere", "use the packaged model (--embedding.provider wordllama)")
     from langchain_cohere import CohereEmbeddings
 
     # both libraries call what Pydantic deprecates, at every request; catch_warnings would not be safe among threads

@@ -10,23 +10,26 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 TRANSIENT_STATUSES = frozenset({429, 500, 502, 503, 504})
+TIMEOUTS = frozenset({"TimeoutError", "Timeout", "TimeoutException", "APITimeoutError"})
+DROPPED = frozenset(
+    {"ConnectionError", "APIConnectionError", "ClientConnectionError"}
+    | {"ConnectError", "ReadError", "WriteError", "RemoteProtocolError"}
+)
+"""Names of error classes, Python's own and those of httpx, requests, aiohttp and SDKs: none of them need be loaded."""
 
 
 def is_transient(error: BaseException) -> bool:
     """Whether the same request may succeed a little later.
 
-    Args:
-        error: An error of httpx, or of an SDK that has a `status_code`.
+    Told from the first of the error and its causes that has a status, or is of a class of one of the names above.
     """
-    import httpx
-
-    status = getattr(error, "status_code", None)
-    if isinstance(status, int):
+    told = _telling(error)
+    if told is None:
+        return False
+    status = status_of(told)
+    if status:
         return status in TRANSIENT_STATUSES
-    if isinstance(error, httpx.TimeoutException):
-        return True
-    passing = (httpx.ConnectError, httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
-    return isinstance(error, passing) and not any(lasts(cause) for cause in causes(error))
+    return _is(told, TIMEOUTS) or not any(lasts(cause) for cause in causes(error))
 
 
 def is_untrusted(error: BaseException) -> bool:
@@ -36,9 +39,23 @@ def is_untrusted(error: BaseException) -> bool:
 
 def timed_out(error: BaseException) -> bool:
     """Whether no answer came in time."""
-    import httpx
+    told = _telling(error)
+    return told is not None and not status_of(told) and _is(told, TIMEOUTS)
 
-    return isinstance(error, httpx.TimeoutException)
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status that an error itself has: as `status_code`, as `status`, or that of its `response`."""
+    response = getattr(error, "response", None)
+    for holder, name in ((error, "status_code"), (error, "status"), (response, "status_code"), (response, "status")):
+        status = getattr(holder, name, None)
+        if isinstance(status, int) and 100 <= status <= 599:
+            return status
+    return None
+
+
+def headers_of(error: BaseException) -> Any:
+    """The headers of the answer that an error came of, None without one."""
+    return getattr(error, "headers", None) or getattr(getattr(error, "response", None), "headers", None)
 
 
 def retry_after_s(headers: Any) -> float | None:
@@ -64,14 +81,14 @@ def cause(error: BaseException, settings: str = "embedding") -> str:
         error: What the provider's library raised.
         settings: The group of settings that the provider is configured by.
     """
-    status = getattr(error, "status_code", None)
+    status = status_of(error)
     hint = {
         200: f"the answer is not the provider's; is {settings}.base_url right?",
         401: "the API key was refused",
         403: "the API key may not do this",
         429: "the rate limit was hit",
     }
-    if isinstance(status, int):
+    if status:
         body = getattr(error, "body", None)
         detail = hint.get(status) or _one_line(body.get("message", "") if isinstance(body, Mapping) else "")
     elif "timeout" in type(error).__name__.lower():
@@ -80,6 +97,16 @@ def cause(error: BaseException, settings: str = "embedding") -> str:
         detail = _one_line(error)
     parts = [type(error).__name__, f"status {status}" if status else "", detail]
     return ", ".join(part for part in parts if part)
+
+
+def _telling(error: BaseException) -> BaseException | None:
+    """The first of an error and its causes that says what kind of failure it is."""
+    kinds = TIMEOUTS | DROPPED
+    return next((one for one in causes(error) if _is(one, kinds) or status_of(one)), None)
+
+
+def _is(error: BaseException, names: frozenset[str]) -> bool:
+    return any(parent.__name__ in names for parent in type(error).__mro__)
 
 
 def _one_line(said: object) -> str:

@@ -34,6 +34,35 @@ PlainLoader.add_implicit_resolver(
 )
 
 
+class FlagLoader(yaml.BaseLoader):
+    """YAML on the command line: all scalars are text, also words that begin with a mark, such as `*` or `>= 0.1`."""
+
+    def check_plain(self) -> bool:
+        """Whether a word begins here."""
+        return bool(super().check_plain()) or self.peek() in ">|%@`"
+
+    def fetch_alias(self) -> None:
+        """Read the mark as a letter: a flag has one line, and nothing to refer to."""
+        self.fetch_plain()
+
+    fetch_anchor = fetch_tag = fetch_literal = fetch_folded = fetch_alias
+
+
+def load_flag(text: str) -> Any:
+    """The list or mapping that a flag holds, its scalars all text, or else the text as it is.
+
+    Raises:
+        yaml.YAMLError: It begins with a bracket, a brace or a quote and does not go on as YAML.
+    """
+    try:
+        value = yaml.load(text, Loader=FlagLoader)
+    except yaml.YAMLError:
+        if text.lstrip().startswith(("[", "{", '"', "'")):
+            raise
+        return text
+    return text if value is None else value
+
+
 def load(text: str) -> Any:
     """The value that a YAML text holds.
 

@@ -145,9 +145,7 @@ def _score(value: Any) -> float | None:
 
 
 def _cohere(config: CrossEncoderConfig, env: Mapping[str, str]) -> BaseDocumentCompressor:
-    key = required_key(
-        env, config.api_key_env, "Cohere Rerank", "rerank by mmr, or not at all (--retriever.rerank none)"
-    )
+    key = required_key(env, config.api_key_env, "Cohere Rerank", "rerank by mmr, or not at all (--rerank none)")
     import cohere
     from langchain_cohere import CohereRerank
 

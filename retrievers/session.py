@@ -26,7 +26,6 @@ def answered(
         with_vector: Whether the query's vector is to be in it.
     """
     selection = answer.selection
-    could_be_hybrid = settings.mode == "semantic" and settings.keyword.vector_name in info.sparse_vectors
     return RetrievalSession(
         session_id=uuid.uuid4().hex,
         query=answer.query,
@@ -42,8 +41,8 @@ def answered(
         confidence=confidence.confidence(
             selection.chunks, settings.top_k, settings.threshold, on=settings.threshold_on
         ),
-        warnings=confidence.warnings(selection, settings.threshold),
-        suggestions=confidence.suggestions(selection, keyword_side=could_be_hybrid),
+        warnings=confidence.warnings(selection, settings.threshold, could_spread=settings.rerank != "mmr"),
+        suggestions=confidence.suggestions(selection, other_side=_other_side(settings, info)),
     )
 
 
@@ -69,6 +68,13 @@ def document(found: RetrievedChunk, *, include_metadata: bool) -> Document:
         if found.original_rank is not None:
             metadata |= {"original_rank": found.original_rank, "original_score": found.original_score}
     return Document(id=found.chunk.point_id, page_content=found.chunk.text, metadata=metadata)
+
+
+def _other_side(settings: RetrieverConfig, info: CollectionInfo) -> confidence.Side | None:
+    """What the collection could be searched by and is not."""
+    if settings.mode == "keyword":
+        return "meaning"
+    return "keywords" if settings.mode == "semantic" and settings.keyword.vector_name in info.sparse_vectors else None
 
 
 def _parameters(settings: RetrieverConfig) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 
 from retrievers.config import TABLE
 from retrievers.errors import ConfigError, nearest
-from retrievers.plain_yaml import load
+from retrievers.plain_yaml import load, load_flag
 
 Model = TypeVar("Model", bound=BaseModel)
 ENVIRONMENT: Mapping[str, str] = {
@@ -136,7 +136,7 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
 
 
 def flag_layer(namespace: argparse.Namespace, model: type[BaseModel]) -> Layer:
-    """The settings given as flags. Lists and mappings are written as YAML (`[a, b]`, `{a: b}`).
+    """The settings given as flags. Lists and mappings are written as YAML (`[a, b]`, `{a: b}`), a list as `a, b` too.
 
     Raises:
         ConfigError: A list or mapping is not valid YAML.
@@ -224,7 +224,7 @@ def _parse(name: str, raw: str, info: FieldInfo) -> Any:
     if not origins & (structured | {abc.Mapping, abc.Sequence}):
         return raw
     try:
-        value = yaml.load(raw, Loader=yaml.BaseLoader)  # all scalars stay text: an id 12 is no number, `yes` no boolean
+        value = load_flag(raw)  # all scalars stay text: an id 12 is no number, `yes` no boolean
     except yaml.YAMLError as error:
         raise ConfigError(f"--{name.replace('_', '-')}: {raw!r} is not valid YAML: {error}") from error
     if isinstance(value, str) and origins & {list, tuple, abc.Sequence}:

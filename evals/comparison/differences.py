@@ -10,7 +10,8 @@ from evals.comparison.directions import direction
 from evals.comparison.records import Difference, Pairing
 from evals.errors import ReportError
 from evals.records import VERDICT_METRIC
-from evals.report.schema import FailedValue, QueryRow, Report, ScoreValue, UnscoredValue
+from evals.report.judge_schema import FailedValue, ScoreValue, UnscoredValue
+from evals.report.schema import QueryRow, Report
 from evals.stats import SAME
 from retrievers.errors import nearest
 

@@ -15,9 +15,10 @@ LOWER = (
     "cost/*",
     "judge/false_*",
     "judge/noise_share",
+    "judge/bisection_error",
 )
-NEITHER = ("latency/drift", "cost/judge_cache_hits")
-"""Of drift 0 is best, and both ways from there are worse; how much of a run was judged before is no merit of it."""
+NEITHER = ("latency/drift", "cost/judge_cache_hits", "cost/judge_calls_saved")
+"""Of drift 0 is best, and both ways from there are worse; which calls a run was spared is no merit of it."""
 
 
 def direction(metric: str) -> Direction:

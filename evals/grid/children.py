@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evals.grid.axes import CELL_AXES
 from evals.grid.objective import TOKENS, describe
@@ -12,6 +13,8 @@ from evals.grid.pipeline import GridResult
 from evals.grid.records import Grid
 
 MOST_OF_THE_SET = 20
+OBJECTIVE = "cell.objective"
+"""What cells are ranked by, as a metric of each; MLflow's contour plot begins with the first metric by name."""
 LogCells = Literal["chosen", "all", "none"]
 
 
@@ -38,8 +41,7 @@ def children(result: GridResult, which: LogCells) -> list[Child]:
         return []
     roles = _roles(result)
     cells = range(len(result.grid)) if which == "all" else sorted(roles)
-    first = [*result.ranking.weights, *result.grid.metrics]  # MLflow's comparison begins with the first metric
-    columns = {name: result.grid.metrics[name].summaries.mean for name in dict.fromkeys(first)}
+    columns = _columns(result)
     return [
         Child(
             name=describe(result.grid, index),
@@ -79,9 +81,7 @@ def along_top_k(result: GridResult) -> dict[str, list[tuple[int, float]]]:
     }
 
 
-def pareto_front(
-    values: np.ndarray[Any, np.dtype[np.float64]], cost: np.ndarray[Any, np.dtype[np.float64]]
-) -> list[int]:
+def pareto_front(values: NDArray[np.float64], cost: NDArray[np.float64]) -> list[int]:
     """Places that no other beats: none costs as little with a higher value, or less with as high a one.
 
     Args:
@@ -96,16 +96,24 @@ def pareto_front(
     return front
 
 
-def _parameters(grid: Grid, index: int) -> dict[str, Any]:
-    """What tells a cell apart, as a run of its own names it, and its cuts as `cell.top_k` and `cell.threshold` besides.
+def _columns(result: GridResult) -> dict[str, NDArray[np.float64]]:
+    """Metric to its value in every cell. MLflow's parallel coordinates begin with the first: what is optimised."""
+    ranking = result.ranking
+    means = {name: metric.summaries.mean for name, metric in result.grid.metrics.items()}
+    first = {name: means[name] for name in ranking.weights} if len(ranking.weights) == 1 else {}
+    return first | {OBJECTIVE: ranking.values} | means
 
-    MLflow's comparison draws the first three parameters by name that differ, so that the cuts must come before all
-    others; one that a run lacks counts as differing, so that every cell has the settings of every way to retrieve.
+
+def _parameters(grid: Grid, index: int) -> dict[str, Any]:
+    """What tells a cell apart: its cuts as `cell.top_k` and `cell.threshold`, the rest as a run of its own names it.
+
+    MLflow's comparison draws the first three parameters by name that differ, so that the cuts come before all others,
+    and once; one that a run lacks counts as differing, so that every cell has the settings of every way to retrieve.
     """
     cell, settings = grid.cell(index), grid.settings(index)
     names = dict.fromkeys(name for configuration in grid.configurations for name in configuration.parameters)
     known = {name: getattr(settings, name) for name in names} | dict(cell.parameters)
-    cuts = {f"cell.{name}": known[name] for name in CELL_AXES if name in cell.parameters}
+    cuts = {f"cell.{name}": known.pop(name) for name in CELL_AXES if name in known}
     return cuts | {f"retriever.{name}": value for name, value in known.items()}
 
 

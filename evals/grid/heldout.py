@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from evals import gates
 from evals.choice import Choice, HeldOut, held_out
 from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
@@ -13,7 +14,9 @@ from evals.grid.axes import Plan
 from evals.grid.choosing import objective_scores
 from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
 from evals.grid.records import Cell
+from evals.metrics.llm_metrics import respent
 from evals.pipeline import ground
+from evals.records import Unscored
 
 CHOSEN_ON, HELD_OUT = "dev", "test"
 
@@ -38,10 +41,10 @@ def load_held_out(config: ExperimentConfig) -> GoldenSet | None:
         raise
 
 
-def measure_held_out(
+def with_held_out(
     config: ExperimentConfig, plan: Plan, result: GridResult, golden: GoldenSet, collaborators: Collaborators
-) -> HeldOut | None:
-    """Run the chosen cell over held-out queries.
+) -> GridResult:
+    """The grid with the figure of its chosen cell on held-out queries, and with what judging these has cost.
 
     Args:
         config: The experiment.
@@ -54,13 +57,43 @@ def measure_held_out(
         RetrievalError: A search failed, or evidence of the held-out queries does not resolve.
     """
     if result.choice is None:
-        return None
+        return result
+    found, run, judge = measure_held_out(config, plan, result, golden, collaborators), result.run, collaborators.judge
+    if judge and run.judging:
+        judging = replace(run.judging, usage=judge.usage)
+        summaries = respent(run.summaries, judging)
+        run = replace(run, judging=judging, summaries=summaries, gates=gates.judge(config.criteria, summaries))
+    if isinstance(found, HeldOut):
+        return replace(result, run=run, held_out=found)
+    said = f"there is no figure on the held-out queries: {found.reason}"
+    return replace(result, run=replace(run, notes=[*run.notes, said]))
+
+
+def measure_held_out(
+    config: ExperimentConfig, plan: Plan, result: GridResult, golden: GoldenSet, collaborators: Collaborators
+) -> HeldOut | Unscored:
+    """Run the chosen cell over held-out queries; or why there is no figure of it.
+
+    Args:
+        config: The experiment.
+        plan: The sweep of the grid.
+        result: The grid, and what was chosen.
+        golden: The held-out queries.
+        collaborators: A retriever for each variant of the plan, with source pages and judge where there are any.
+
+    Raises:
+        RetrievalError: A search failed, or evidence of the held-out queries does not resolve.
+    """
+    if result.choice is None:
+        return Unscored(reason="no cell was chosen")
     cell = result.grid.cell(result.choice.recommended.cell)
     own, alone = _objective_alone(config), _cell_alone(plan, cell)
     its = replace(collaborators, retrievers=[collaborators.retrievers[cell.configuration]])
     grounds = ground(golden, its.retriever, its.sources)
     retrieved = retrieve(own, alone, golden, grounds, its)
-    return _of(result.choice, own, evaluate_grid(own, alone, retrieved, grounds, its, {}))
+    found = evaluate_grid(own, alone, retrieved, grounds, its, {})
+    missing = (found.run.judging and found.run.judging.incomplete) or found.ranking.reason
+    return Unscored(reason=missing) if missing else _of(result.choice, own, found)
 
 
 def _cell_alone(plan: Plan, cell: Cell) -> Plan:
@@ -74,9 +107,11 @@ def _cell_alone(plan: Plan, cell: Cell) -> Plan:
 
 
 def _objective_alone(config: ExperimentConfig) -> ExperimentConfig:
-    """The experiment with the metrics of the objective and nothing that they have to meet."""
+    """The experiment with the metrics of the objective, judged once, and nothing that they have to meet."""
     own = config.objective.model_copy(update={"constraints": {}})
-    return config.model_copy(update={"metrics": tuple(config.objective.metrics), "criteria": {}, "objective": own})
+    once = config.judge.model_copy(update={"rejudge": 0})
+    known = {"metrics": tuple(config.objective.metrics), "criteria": {}, "objective": own, "judge": once}
+    return config.model_copy(update=known)
 
 
 def _of(choice: Choice, config: ExperimentConfig, found: GridResult) -> HeldOut:

@@ -50,8 +50,13 @@ def needed(objective: ObjectiveConfig) -> list[str]:
     return [*objective.metrics, *objective.constraints, TOKENS]
 
 
-def rank(grid: Grid, objective: ObjectiveConfig) -> Ranking:
+def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str = "") -> Ranking:
     """Order the cells of a grid.
+
+    Args:
+        grid: The grid.
+        objective: What is optimised and constrained.
+        incomplete: Why not everything was judged; then it is no fault of the user if no cell meets the constraints.
 
     Raises:
         ExperimentError: No cell meets the constraints; the nearest are named.
@@ -59,8 +64,14 @@ def rank(grid: Grid, objective: ObjectiveConfig) -> Ranking:
     known = {name: grid.metrics[name] for name in objective.metrics}
     parts = [weight * known[name].summaries.common for name, weight in objective.metrics.items()]
     values = np.add.reduce(parts, axis=0)
-    allowed = _allowed(grid, objective.constraints)
-    reason = "; ".join(filter(None, (_unrankable(metric) for metric in known.values())))
+    allowed, misses = _allowed(grid, objective.constraints)
+    partly = [name for name in objective.constraints if name in grid.metrics] if incomplete else []
+    reasons = [_unrankable(grid.metrics[name]) for name in dict.fromkeys((*known, *partly))]
+    if len(grid) and not allowed.any():
+        if not incomplete:
+            raise ExperimentError(_none_left(grid, objective.constraints, misses))
+        reasons.append("no cell meets the constraints by what was judged")
+    reason = "; ".join(filter(None, reasons))
     tokens = grid.metrics[TOKENS].summaries.mean if TOKENS in grid.metrics else np.zeros(len(grid))
     order = np.lexsort((tokens, -values))
     return Ranking(
@@ -96,8 +107,8 @@ def figures(grid: Grid, metric: str, *, symbol: str) -> NDArray[np.float64]:
     return np.repeat([np.nan if value is None else value for value in found], counts)
 
 
-def _allowed(grid: Grid, constraints: Mapping[str, str]) -> NDArray[np.bool_]:
-    """Which cells meet every constraint; a figure that does not exist meets none."""
+def _allowed(grid: Grid, constraints: Mapping[str, str]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Which cells meet every constraint, and by how much the others miss; a figure that does not exist meets none."""
     allowed = np.ones(len(grid), dtype=np.bool_)
     misses = np.zeros(len(grid))
     for metric, condition in constraints.items():
@@ -107,9 +118,7 @@ def _allowed(grid: Grid, constraints: Mapping[str, str]) -> NDArray[np.bool_]:
         allowed &= met
         scale = max(abs(limit), float(np.nanmax(np.abs(found))) if np.isfinite(found).any() else 0.0) or 1.0
         misses += np.where(met, 0.0, np.where(np.isfinite(found), np.abs(found - limit) / scale, np.inf))
-    if len(grid) and not allowed.any():
-        raise ExperimentError(_none_left(grid, constraints, misses))
-    return allowed
+    return allowed, misses
 
 
 def _read(condition: str) -> tuple[str, float]:

@@ -137,13 +137,14 @@ def evaluate_grid(
         judging = judge.judge(metrics, [o for one in configurations for o in distinct(one).observations], config.seed)
     context = context_of(config, grounds, collaborators.sources, judging)
     grid = build(plan, config.sweep, configurations, metrics, context)
-    ranking = rank(grid, config.objective)
+    ranking = rank(grid, config.objective, judging.incomplete if judging else "")
     choice = decide(grid, ranking, config.objective, config.seed)
     chosen = None if choice is None else choice.recommended.cell
     shown = 0 if chosen is None else chosen
     if judge and judging:
-        again = judge.again(judging, metrics, grid.observed(shown).observations, config.seed)
-        context = with_trust(replace(context, judging=again), grid.observed(shown))
+        if config.judge.rejudge:
+            judging = judge.again(judging, metrics, grid.observed(shown).observations, config.seed)
+        context = with_trust(replace(context, judging=judging), grid.observed(shown))
     return GridResult(
         grid=grid,
         ranking=ranking,

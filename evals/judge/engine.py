@@ -4,7 +4,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
@@ -19,6 +19,7 @@ from evals.judge.config import JudgeConfig
 from evals.judge.faults import Fault, wait_s
 from evals.judge.gate import Gate
 from evals.judge.keys import Keys
+from evals.judge.workers import Workers
 from evals.records import Failure, Unscored
 
 log = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class Engine:
         self._keys = Keys(chat)
         self._gate = Gate(config)
         self._caller = Caller(chat, config, store)
-        self._pool = ThreadPoolExecutor(config.max_concurrency, thread_name_prefix="judge")
+        self._workers = Workers(config.max_concurrency, "judge")
         self._flights: set[Future[Reply]] = set()
         self._known: dict[bytes, Outcome | asyncio.Future[Outcome]] = {}
         self._first = asyncio.Lock()
@@ -185,7 +186,7 @@ class Engine:
         return reply
 
     def _submit(self, call: Callable[[], Reply]) -> Future[Reply]:
-        flight = self._pool.submit(call)
+        flight = self._workers.submit(call)
         self._flights.add(flight)
         flight.add_done_callback(self._flights.discard)
         return flight
@@ -218,8 +219,13 @@ class Engine:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Wait for the calls in flight, whatever has happened: they are paid for, and their verdicts are kept."""
+        """Wait for the calls in flight, whatever has happened: they are paid for, and their verdicts are kept.
+
+        Raises:
+            KeyboardInterrupt: It was interrupted again, and waits no longer.
+        """
         if kind is not None and issubclass(kind, KeyboardInterrupt) and (count := len(self._flights)):
             most = f"up to {self._config.timeout_s:g} s"
-            log.warning("interrupted: waiting %s for the %d calls in flight, whose verdicts are kept", most, count)
-        self._pool.shutdown(wait=True, cancel_futures=True)
+            said = "interrupted: waiting %s for the %d calls in flight, whose verdicts are kept; again to end at once"
+            log.warning(said, most, count)
+        self._workers.finish()

@@ -53,6 +53,11 @@ class Judge:
         """`provider:name`."""
         return f"{self.chat.provider}:{self.chat.name}"
 
+    @property
+    def usage(self) -> Usage:
+        """What was spent so far."""
+        return self._ledger.usage
+
     def judge(self, metrics: Collection[str], observations: Sequence[Observation], seed: int = 0) -> Judging:
         """Ask whatever the metrics need to know of the selections of observations.
 

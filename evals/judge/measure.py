@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from evals.judge.agreement import Judged, agree
+from evals.judge.audit import error_rate
 from evals.judge.correction import Correction, correct, human_scores
 from evals.judge.noise import Rejudged, noise_share, self_agreement
 from evals.judge.precision import average_precision, context_precision
@@ -29,6 +30,7 @@ def measure(judging: Judging, observations: Sequence[Observation], seed: int) ->
         noise_share=noise_share(_both_scores(judging, again, inside), seed) if again else None,
         noise_metric=PRECISION if again else "",
         corrections=_corrections(judging, inside, seed),
+        bisection_error=error_rate(judging.bisected) if judging.bisected else None,
     )
 
 

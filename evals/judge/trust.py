@@ -19,6 +19,7 @@ class Trust:
         self_agreement: With itself.
         noise_share: Share of the variance of `noise_metric` across queries that is judge noise.
         corrections: Judged means beside what human verdicts make of them.
+        bisection_error: Share of the results that bisection has wrong, by its audit.
     """
 
     agreement: Agreement | None = None
@@ -26,6 +27,7 @@ class Trust:
     noise_share: Estimate | None = None
     noise_metric: str = ""
     corrections: Sequence[Correction] = ()
+    bisection_error: Estimate | None = None
 
 
 def summaries(trust: Trust) -> list[Summary]:
@@ -33,6 +35,7 @@ def summaries(trust: Trust) -> list[Summary]:
     found: dict[str, Estimate | None] = {
         "judge/self_agreement": trust.self_agreement,
         "judge/noise_share": trust.noise_share,
+        "judge/bisection_error": trust.bisection_error,
     }
     if trust.agreement is not None:
         found = {

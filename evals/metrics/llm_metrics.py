@@ -4,14 +4,17 @@ An empty result of an in-scope query scores 0 and needs no call. A verdict that 
 a failure, not a zero. Source: ragas 0.4.3, `ragas.metrics.collections`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from evals.judge.budget import Usage
 from evals.judge.claim_recall import claim_recall
 from evals.judge.precision import NOT_JUDGED, context_precision
 from evals.judge.records import Judging
 from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, PRECISION, RECALL, RELEVANCE, selected, why_not
 from evals.metrics.base import Context, Metric, QueryMetric, RunMetric
 from evals.records import Observation, Observed, Score, Summary, Unscored
+
+SAVED = "cost/judge_calls_saved"
 
 
 def _by_selection(metric: str) -> Callable[[Observation, Judging], Score]:
@@ -48,17 +51,40 @@ def _as_far_as_judged(scores: Sequence[Score], observations: Sequence[Observatio
     ]
 
 
-def _spent(name: str, about: str, read: Callable[[Judging], float | None]) -> RunMetric:
+def _spent(name: str, about: str) -> RunMetric:
     def summarise(_: Observed, context: Context) -> Summary:
         if context.judging is None:
             return Summary(metric=name, value=None, note="there is no judge (judge.model)")
-        value = read(context.judging)
-        note = f"no price for {context.judging.model} in judge.prices" if value is None else "a total has no interval"
-        return Summary(metric=name, value=value, n=int(value is not None), note=note)
+        return _total(name, context.judging)
 
     return RunMetric(name=name, about=about, summarise=summarise)
 
 
+def _total(name: str, judging: Judging) -> Summary:
+    value = _SPENT[name](judging.usage)
+    note = f"no price for {judging.model} in judge.prices" if value is None else "a total has no interval"
+    return Summary(metric=name, value=value, n=int(value is not None), note=note)
+
+
+def respent(summaries: Sequence[Summary], judging: Judging) -> list[Summary]:
+    """The summaries of a run, those of what judging cost by the usage that there is now."""
+    return [_total(one.metric, judging) if one.metric in _SPENT else one for one in summaries]
+
+
+def _saved(_: Observed, context: Context) -> Summary:
+    bisected = context.judging.bisected if context.judging else None
+    if bisected is None:
+        why = "there is no judge (judge.model)" if context.judging is None else "not asked for (judge.recall: bisect)"
+        return Summary(metric=SAVED, value=None, note=why)
+    return Summary(metric=SAVED, value=float(bisected.saved), n=1, note="a total has no interval")
+
+
+_SPENT: Mapping[str, Callable[[Usage], float | None]] = {
+    "cost/judge_calls": lambda usage: float(usage.calls),
+    "cost/judge_cache_hits": lambda usage: float(usage.hits),
+    "cost/judge_tokens": lambda usage: float(usage.tokens),
+    "cost/judge_usd": lambda usage: usage.usd,
+}
 _ABOUT = (
     (PRECISION, context_precision, "average precision of the returned chunks by the judge's verdicts"),
     (RECALL, _by_selection(RECALL), "share of the reference's statements that the returned chunks support"),
@@ -71,10 +97,11 @@ METRICS: tuple[Metric, ...] = (
         QueryMetric(name=name, scope="in_scope", interval="mean", about=about, score=_scorer(name, score))
         for name, score, about in _ABOUT
     ),
-    _spent("cost/judge_calls", "calls of the judge, every attempt counted", lambda j: float(j.usage.calls)),
-    _spent("cost/judge_cache_hits", "verdicts that needed no call", lambda j: float(j.usage.hits)),
-    _spent("cost/judge_tokens", "tokens that the judge read and wrote", lambda j: float(j.usage.tokens)),
-    _spent("cost/judge_usd", "what the judge cost in US dollars, by judge.prices", lambda j: j.usage.usd),
+    _spent("cost/judge_calls", "calls of the judge, every attempt counted"),
+    _spent("cost/judge_cache_hits", "verdicts that needed no call"),
+    _spent("cost/judge_tokens", "tokens that the judge read and wrote"),
+    RunMetric(name=SAVED, about="calls on recall that bisection saved (judge.recall: bisect)", summarise=_saved),
+    _spent("cost/judge_usd", "what the judge cost in US dollars, by judge.prices"),
 )
 NAMES = frozenset(metric.name for metric in METRICS)
 """What needs a judge."""

@@ -12,11 +12,13 @@ _ABOUT = {
     "judge/false_useless": "share of verdict useless among chunks that are labelled relevant",
     "judge/self_agreement": "share of verdicts that come out the same when given again (judge.rejudge)",
     "judge/noise_share": "share of context precision's variance across queries that is judge noise (judge.rejudge)",
+    "judge/bisection_error": "share of skipped recall that differs where asked all the same (judge.recall: bisect)",
     f"{PRECISION}_corrected": "context precision corrected by human verdicts on at least 100 queries",
 }
 _MISSING = {
     "judge/self_agreement": "not asked for (judge.rejudge)",
     "judge/noise_share": "not asked for (judge.rejudge)",
+    "judge/bisection_error": "not asked for (judge.recall: bisect)",
     f"{PRECISION}_corrected": "no case has human_verdicts",
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 from evals.dataset.load import case_fingerprint
 from evals.judge.records import Judging
 from evals.records import Failure, Observation, RunResult, Score, Unscored
-from evals.report.judging import chunk_verdict, claims, judge_section
+from evals.report.judging import chunk_claims, chunk_verdict, claims, judge_section
 from evals.report.schema import SCHEMA_VERSION
 from retrievers.records import RetrievedChunk
 
@@ -79,6 +79,7 @@ def _hit(found: RetrievedChunk, observation: Observation, judging: Judging | Non
         "grade": observation.relevance.grades.get(found.chunk.chunk_id, 0),
         "preview": found.chunk.chunk_text_preview,
         "judge": chunk_verdict(judging, observation.case.id, found.chunk.chunk_id) if judging else None,
+        "claims": chunk_claims(judging, observation.case.id, found.chunk.chunk_id) if judging else None,
     }
 
 

@@ -13,6 +13,7 @@ from evals.grid.abstaining import Abstaining
 from evals.grid.objective import TOKENS, Ranking, figures
 from evals.grid.pipeline import GridResult
 from evals.grid.records import Cell, Grid
+from evals.judge.tasks import RECALL
 from evals.report.terminal import figure
 
 SHOWN = 10
@@ -39,7 +40,7 @@ def render_grid(result: GridResult, *, width: int, color: bool) -> str:
     if result.choice is None:
         console.print(f"[yellow]Not ranked:[/yellow] {escape(ranking.reason)}")
     else:
-        for line in (*explain(result.choice), *held_out_lines(result.held_out)):
+        for line in (*explain(result.choice), *held_out_lines(result.held_out), *approximation_lines(result)):
             console.print(escape(line))
         console.print()
         console.print(_table(grid, ranking, result.choice))
@@ -58,6 +59,17 @@ def held_out_lines(found: HeldOut | None) -> list[str]:
     return [
         f"Held out: {found.value:.3f}{ends} on {found.n} queries that had no part in the choice "
         f"({found.chosen_on:.3f} on those that had)"
+    ]
+
+
+def approximation_lines(result: GridResult) -> list[str]:
+    """That cells were compared by recall of which a part was not asked for; none where they were not."""
+    bisected, ranking = result.run.judging and result.run.judging.bisected, result.ranking
+    if not bisected or not bisected.implied or RECALL not in {**ranking.weights, **ranking.constraints}:
+        return []
+    return [
+        f"Approximation: cells were compared by {RECALL}, of which {bisected.saved} of {bisected.selections} results "
+        "were not asked about (judge.recall bisect)"
     ]
 
 

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from evals.judge.audit import describe, error_rate
 from evals.judge.budget import Usage
-from evals.judge.records import ChunkVerdict, Judging
-from evals.judge.tasks import selected
+from evals.judge.records import Bisected, ChunkVerdict, Judging
+from evals.judge.tasks import RECALL, selected
 from evals.judge.trust import Trust, view
 from evals.records import Failure, Observation, Unscored
 
@@ -17,6 +18,7 @@ def judge_section(judging: Judging, trust: Trust | None) -> dict[str, Any]:
         "model": judging.model,
         "usage": asdict(judging.usage),
         "incomplete": judging.incomplete,
+        "bisection": _bisection(judging.bisected) if judging.bisected else None,
         "trust": view(trust) if trust else None,
     }
 
@@ -36,6 +38,26 @@ def claims(judging: Judging, observation: Observation) -> list[dict[str, Any]]:
     return [asdict(claim) for claim in judging.claims.get((observation.case.id, selected(observation)), ())]
 
 
+def chunk_claims(judging: Judging, case_id: str, chunk_id: str) -> list[dict[str, Any]] | dict[str, Any] | None:
+    """The sentences of the reference answer as the judge sees them with one chunk alone; None when not asked for."""
+    found = judging.supports.get((case_id, chunk_id))
+    if found is None:
+        return None
+    if isinstance(found, Unscored):
+        return {"unscored": found.reason}
+    return _failed(found) if isinstance(found, Failure) else [asdict(claim) for claim in found]
+
+
+def judging_lines(judging: Judging) -> list[str]:
+    """The judge of a run in a few lines: what it cost, what is missing, what was not asked for."""
+    lines = [f"{judging.model}: {spent(judging.usage)}"]
+    if judging.incomplete:
+        lines.append(f"Not everything was judged: {judging.incomplete}")
+    if judging.bisected:
+        lines.append(describe(judging.bisected))
+    return lines
+
+
 def verdict_lines(row: Mapping[str, Any]) -> list[str]:
     """What the judge said of each returned chunk of a query's row, one line each, in rank order."""
     return [f"{hit['rank']}. {_verdict_text(hit['judge'])}" for hit in row["retrieved"] if hit["judge"]]
@@ -43,14 +65,48 @@ def verdict_lines(row: Mapping[str, Any]) -> list[str]:
 
 def claim_lines(row: Mapping[str, Any]) -> list[str]:
     """The statements of the reference answer in a query's row, one line each."""
-    words = {1: "supported", 0: "not supported"}
-    return [f"{words[claim['attributed']]}: {claim['statement']} ({claim['reason']})" for claim in row["claims"]]
+    return [_claim_text(claim) for claim in row["claims"]]
+
+
+def chunk_claim_lines(row: Mapping[str, Any]) -> list[str]:
+    """What the judge said of the reference's sentences with each returned chunk alone, a line each, in rank order."""
+    lines: list[str] = []
+    for hit in row["retrieved"]:
+        found = hit["claims"]
+        said = [_claim_text(claim) for claim in found] if isinstance(found, list) else [_missing_text(found)]
+        lines += [f"{hit['rank']}. {one}" for one in said if found is not None]
+    return lines
 
 
 def _verdict_text(said: Mapping[str, Any]) -> str:
     if "verdict" in said:
         return f"{'useful' if said['verdict'] else 'useless'}: {said['reason']}"
-    return f"not judged: {said.get('failed') or said.get('unscored')}"
+    return _missing_text(said)
+
+
+def _claim_text(claim: Mapping[str, Any]) -> str:
+    return f"{'supported' if claim['attributed'] else 'not supported'}: {claim['statement']} ({claim['reason']})"
+
+
+def _missing_text(said: Mapping[str, Any] | None) -> str:
+    return f"not judged: {said.get('failed') or said.get('unscored')}" if said else ""
+
+
+def _bisection(bisected: Bisected) -> dict[str, Any]:
+    found = error_rate(bisected)
+    return {
+        "metric": RECALL,
+        "selections": bisected.selections,
+        "skipped": len(bisected.implied),
+        "calls_saved": bisected.saved,
+        "audited": len(bisected.audited),
+        "compared": found.n,
+        "differing": sum(bisected.compared),
+        "error_rate": found.value,
+        "ci_low": found.interval.low,
+        "ci_high": found.interval.high,
+        "note": found.note,
+    }
 
 
 def spent(usage: Usage) -> str:

@@ -10,12 +10,15 @@ from evals.judge.plan import SECONDS_PER_CALL, Plan
 from retrievers.config import RetrieverConfig
 
 
-def render_plan(plan: Plan | None, retrieval: Sequence[str], *, width: int, color: bool) -> str:
+def render_plan(
+    plan: Plan | None, retrieval: Sequence[str], *, held_out: int | None = None, width: int, color: bool
+) -> str:
     """The plan as text.
 
     Args:
         plan: Of the judge, None without one.
         retrieval: Lines on what retrieval itself calls.
+        held_out: The most calls that measuring the chosen cell on held-out queries takes, None where it takes none.
         width: Of the terminal.
         color: Whether to color it.
     """
@@ -39,6 +42,11 @@ def render_plan(plan: Plan | None, retrieval: Sequence[str], *, width: int, colo
         console.print(
             f"  Recall by bisection (judge.recall) takes at least {plan.fewest:,} calls, its audit included; "
             "the table counts the most."
+        )
+    if held_out is not None:
+        console.print(
+            f"  The held-out queries take at most {held_out:,} calls more, on the chosen cell alone; "
+            "the table does not count them."
         )
     if plan.total.calls:
         length = "an average of stored answers" if plan.measured_answers else "a guess"

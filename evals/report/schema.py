@@ -8,19 +8,18 @@ import json
 import sys
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from evals.records import Outcome
+from evals.report.grid_schema import GridSection
+from evals.report.judge_schema import Claim, FailedValue, JudgeSection, ScoreValue, UnscoredValue, Verdict
+from evals.report.sections import MetricEntry, Section
 
 SCHEMA_VERSION = 1
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="allow", allow_inf_nan=False)
-
-
-class CollectionFacts(_Section):
+class CollectionFacts(Section):
     """The collection that was searched."""
 
     name: str = Field(description="name of the collection")
@@ -35,7 +34,7 @@ class CollectionFacts(_Section):
     sample_hash: str | None = Field(None, description="SHA-256 over the content of the sampled points")
 
 
-class JudgeFacts(_Section):
+class JudgeFacts(Section):
     """What the verdicts of the judge depend on besides the question."""
 
     provider: str = Field(description="whose model it is")
@@ -45,7 +44,7 @@ class JudgeFacts(_Section):
     fingerprint: str = Field(description="SHA-256 over all of these")
 
 
-class Facts(_Section):
+class Facts(Section):
     """What makes runs comparable: fingerprints, versions, commit, seed, times."""
 
     started_at: str = Field(description="when the run began, ISO 8601 with time zone")
@@ -71,21 +70,7 @@ class Facts(_Section):
     seed: int = Field(ge=0, description="seed of all resampling")
 
 
-class MetricEntry(_Section):
-    """A metric over the run."""
-
-    value: float | None = Field(description="mean or other statistic over the scored; null when there is none")
-    ci_low: float | None = Field(description="lower end of the 95% interval; null when it cannot be computed")
-    ci_high: float | None = Field(description="upper end of the 95% interval; null when it cannot be computed")
-    n: int = Field(ge=0, description="how many values it is over")
-    n_unscored: int = Field(ge=0, description="how many queries could not be scored")
-    n_failed: int = Field(ge=0, description="how many scores failed")
-    bound_low: float | None = Field(description="the value if every failure had scored 0; null when none failed")
-    bound_high: float | None = Field(description="the value if every failure had scored 1; null when none failed")
-    note: str = Field(description="why there is no value or no interval, or what it is over")
-
-
-class Criterion(_Section):
+class Criterion(Section):
     """What the experiment demands of a metric, and whether the run met it."""
 
     metric: str = Field(description="name of the metric")
@@ -95,7 +80,7 @@ class Criterion(_Section):
     reason: str = Field(description="why not; empty when it is met")
 
 
-class Validation(_Section):
+class Validation(Section):
     """Totals of the queries' verdicts."""
 
     total: int = Field(ge=0, description="queries")
@@ -106,47 +91,7 @@ class Validation(_Section):
     p95_latency_ms: float | None = Field(description="95th percentile of the serial calls; null when not measured")
 
 
-class Verdict(_Section):
-    """What the judge said of a returned chunk: a verdict with its reason, or why there is none."""
-
-    verdict: int | None = Field(None, ge=0, le=1, description="1 when the chunk is useful for the reference answer")
-    reason: str | None = Field(None, description="the judge's reason")
-    unscored: str | None = Field(None, description="why it was not judged")
-    failed: str | None = Field(None, description="why judging it failed")
-
-
-class Claim(_Section):
-    """A statement of the reference answer, as the judge sees it."""
-
-    statement: str = Field(description="the statement")
-    attributed: int = Field(ge=0, le=1, description="1 when the returned chunks support it")
-    reason: str = Field(description="the judge's reason")
-
-
-class JudgeUsage(_Section):
-    """What judging cost."""
-
-    calls: int = Field(ge=0, description="requests to the model, every attempt counted")
-    hits: int = Field(ge=0, description="verdicts that needed no request")
-    failed: int = Field(ge=0, description="verdicts that could not be had")
-    tokens_in: int = Field(ge=0, description="tokens that the model read")
-    tokens_out: int = Field(ge=0, description="tokens that it wrote")
-    usd: float | None = Field(description="their price in US dollars; null without an entry in judge.prices")
-    stopped: str = Field(description="why no further request was made; empty when none was held back")
-
-
-class JudgeSection(_Section):
-    """The judge of a run."""
-
-    model: str = Field(description="provider:model")
-    usage: JudgeUsage = Field(description="what it cost")
-    incomplete: str = Field(description="why not everything was judged; empty when it was")
-    trust: dict[str, Any] | None = Field(
-        description="agreement with the golden labels and with itself, noise, corrected means; see docs/report.md"
-    )
-
-
-class Hit(_Section):
+class Hit(Section):
     """A returned chunk."""
 
     rank: int = Field(ge=1, description="place in the result, from 1")
@@ -157,26 +102,12 @@ class Hit(_Section):
     grade: int = Field(ge=0, description="how relevant the chunk is to the query; 0: not relevant")
     preview: str = Field(description="the first 200 characters of its text")
     judge: Verdict | None = Field(None, description="what the judge said of it; null when it was not asked")
+    claims: list[Claim] | UnscoredValue | FailedValue | None = Field(
+        None, description="the sentences of the reference answer as the judge sees them with this chunk alone"
+    )
 
 
-class UnscoredValue(_Section):
-    """A score that cannot be computed."""
-
-    model_config = ConfigDict(extra="forbid")
-    unscored: str = Field(description="why it cannot be computed")
-
-
-class FailedValue(_Section):
-    """A score whose computation failed."""
-
-    model_config = ConfigDict(extra="forbid")
-    failed: str = Field(description="type and message of what happened")
-
-
-ScoreValue = float | UnscoredValue | FailedValue
-
-
-class QueryRow(_Section):
+class QueryRow(Section):
     """A golden query: what was asked, expected and returned, its scores and its verdict."""
 
     id: str = Field(description="id of the case")
@@ -205,7 +136,7 @@ class QueryRow(_Section):
     time_ms: float = Field(ge=0, description="mean wall time of the query's serial calls")
 
 
-class Report(_Section):
+class Report(Section):
     """A run of evals.run. Fields may be added without a new schema_version: readers must ignore unknown ones."""
 
     schema_version: Literal[1] = Field(description="rises when a field goes, or changes its name, type or meaning")
@@ -218,7 +149,7 @@ class Report(_Section):
     validation: Validation = Field(description="totals of the verdicts")
     notes: list[str] = Field(description="what a reader must know beside the figures")
     judge: JudgeSection | None = Field(None, description="the LLM judge; null without one")
-    grid: dict[str, Any] | None = Field(None, description="the grid whose chosen cell this run is; absent without one")
+    grid: GridSection | None = Field(None, description="the grid whose chosen cell this run is; absent without one")
     queries: list[QueryRow] = Field(description="one entry a query, in the order of the golden data")
 
 

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from evals.records import Gate, RunResult, Summary
+from evals.report.judging import judging_lines
 from evals.report.trust import print_disagreements
 from evals.report.worst import print_worst
 
@@ -71,6 +72,8 @@ def description(result: RunResult) -> str:
     for gate in result.gates:
         shown = figure(gate.metric, gate.figure)
         lines.append(f"| {gate.metric} {gate.condition} | {shown} | {'pass' if gate.passed else '**FAIL**'} |")
+    if result.judging:
+        lines += ["", *judging_lines(result.judging)]
     return "\n".join(lines)
 
 
@@ -101,13 +104,23 @@ def settings(result: RunResult) -> str:
     foreign = retriever.get("python")
     threshold = retriever.get("threshold")
     parts = [
-        f"python {foreign} ({facts['retriever']})" if foreign else retriever["mode"],
+        *([f"python {foreign} ({facts['retriever']})"] if foreign else _retrieval(retriever)),
         f"top_k {retriever['top_k']}",
         "no threshold" if threshold is None else f"threshold {threshold:g}",
         f"candidates {retriever['candidates']}",
         facts["embedding"],
     ]
     return " · ".join(str(part) for part in parts if part)
+
+
+def _retrieval(retriever: Mapping[str, Any]) -> list[str]:
+    """The mode, and the fusion and the reranker that are in force; reranking by rrf is fusion by rrf."""
+    rerank = retriever.get("rerank", "none")
+    fusion = "rrf" if rerank == "rrf" else retriever.get("fusion")
+    parts = [retriever["mode"]]
+    if retriever["mode"] == "hybrid" and fusion:
+        parts.append(f"fusion {fusion}")
+    return parts if rerank in ("none", "rrf") else [*parts, f"rerank {rerank}"]
 
 
 def _table(result: RunResult, *, everything: bool) -> Table:

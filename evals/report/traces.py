@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from evals.judge.tasks import PRECISION, RECALL
+from evals.judge.tasks import CLAIM_RECALL, PRECISION, RECALL
 from evals.metrics import NEED_A_JUDGE
 from evals.records import Failure, Observation, QueryVerdict, RunResult, Unscored
 from evals.report.document import rows
-from evals.report.judging import claim_lines, verdict_lines
+from evals.report.judging import chunk_claim_lines, claim_lines, verdict_lines
 from evals.report.worst import in_order
 from retrievers.records import RetrievedChunk
 
@@ -123,6 +123,6 @@ def _feedback(result: RunResult, query_id: str, row: Mapping[str, Any]) -> Itera
 
 
 def _reason(name: str, row: Mapping[str, Any]) -> str:
-    """What the judge said: of each chunk for precision, of each claim for recall."""
-    lines = {PRECISION: verdict_lines, RECALL: claim_lines}.get(name)
+    """What the judge said: of each chunk for precision, of each claim for recall, of both for claim recall."""
+    lines = {PRECISION: verdict_lines, RECALL: claim_lines, CLAIM_RECALL: chunk_claim_lines}.get(name)
     return "\n".join(lines(row)) if lines else ""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from evals.candidates import Progress
 from evals.grid.children import Child
 
 if TYPE_CHECKING:
@@ -14,7 +15,9 @@ WORKERS = 4
 thirds to four fifths of the time; MLflow holds two of SQLite's 15 connections for each, so many more would not do."""
 
 
-def log_cells(client: "MlflowClient", experiment_id: str, parent: str, children: Sequence[Child]) -> None:
+def log_cells(
+    client: "MlflowClient", experiment_id: str, parent: str, children: Sequence[Child], progress: Progress
+) -> None:
     """Write a run for each cell: three requests each, several cells at once.
 
     They start a millisecond after one another, so that a list by time has them in the order of the grid.
@@ -24,6 +27,7 @@ def log_cells(client: "MlflowClient", experiment_id: str, parent: str, children:
         experiment_id: Of the parent.
         parent: The id of the grid's run.
         children: The cells.
+        progress: Told how many are written.
 
     Raises:
         Exception: MLflow's, SQLAlchemy's or that of requests; cells that were not begun then are left out.
@@ -34,8 +38,9 @@ def log_cells(client: "MlflowClient", experiment_id: str, parent: str, children:
     pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cells")
     try:
         written = [pool.submit(_log_cell, client, experiment_id, parent, c, now - n) for n, c in enumerate(children)]
-        for one in written:
+        for done, one in enumerate(written, 1):
             one.result()
+            progress("logging", done, len(written))
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from evals.candidates import Progress
 from evals.dataset.load import GoldenSet
 from evals.grid.children import Child
 from evals.records import RunResult
@@ -64,6 +65,7 @@ class Tracker:
         children: Sequence[Child],
         table: Mapping[str, Sequence[Any]],
         along: Mapping[str, Sequence[tuple[int, float]]],
+        progress: Progress,
     ) -> None:
         """Write a grid: its table, its metrics along top_k as steps, and runs below this one for some of its cells.
 
@@ -71,6 +73,7 @@ class Tracker:
             children: The cells that get a run of their own, with values only.
             table: The whole grid by columns.
             along: Metric to (top_k, mean); logged as `by_top_k/METRIC` with `step` = top_k.
+            progress: Told how many of the cells are written.
 
         Raises:
             TrackingError: MLflow failed; what was written so far stays.
@@ -87,7 +90,7 @@ class Tracker:
             ]
             for start in range(0, len(steps), BATCH):
                 self.client.log_batch(self.run_id, metrics=steps[start : start + BATCH])
-            log_cells(self.client, self.experiment_id, self.run_id, children)
+            log_cells(self.client, self.experiment_id, self.run_id, children, progress)
 
     def log_traces(self, traces: Sequence[QueryTrace]) -> None:
         """Write queries as traces of this run, with their scores as assessments, and read them back.

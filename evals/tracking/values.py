@@ -6,7 +6,7 @@ from typing import Any
 from evals.config import ExperimentConfig
 from evals.records import RunResult, Summary
 from evals.report.document import rows
-from evals.report.judging import claim_lines, verdict_lines
+from evals.report.judging import chunk_claim_lines, claim_lines, verdict_lines
 from evals.report.terminal import description
 from retrievers.present import score_text
 from retrievers.settings import flatten, tables
@@ -71,7 +71,10 @@ def table(result: RunResult) -> dict[str, list[Any]]:
             "time_ms": row["time_ms"],
         }
         if result.judging:
-            flat |= {"judge": "\n".join(verdict_lines(row)), "claims": "\n".join(claim_lines(row))}
+            flat |= {
+                "judge": "\n".join(verdict_lines(row)),
+                "claims": "\n".join(claim_lines(row) + chunk_claim_lines(row)),
+            }
         flat |= {name: _cell(row["scores"].get(name)) for name in names}
         for key, value in flat.items():
             columns.setdefault(key, []).append(value)

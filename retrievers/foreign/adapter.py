@@ -92,7 +92,7 @@ class ForeignRetriever:
             candidates_found=len(found.chunks),
             filtered_out=selection.filtered_out,
             timings=found.timings,
-            warnings=() if threshold is None else confidence.warnings(selection, threshold),
+            warnings=() if threshold is None else confidence.warnings(selection, threshold, could_spread=False),
         )
 
     def candidates(

@@ -62,7 +62,7 @@ def index(made: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_retriever_without_list_and_scores(run: Run) -> None:
-    done = run("plain", "--metrics", "['*']", "--verbose")
+    done = run("plain", "--metrics", "*", "--verbose")
     assert (done.code, done.err) == (0, "")
     found = metrics()
     for name, metric in metrics("ranking/").items():
@@ -128,7 +128,7 @@ def test_addresses_written_otherwise_are_noted(run: Run, made: Experiment) -> No
 def test_repeated_documents_are_counted_once_and_noted(run: Run) -> None:
     assert run("plain", "--retriever.top-k", "3").code == 0
     plain = metrics()
-    done = run("repeating", "--retriever.top-k", "3", "--metrics", "['*']")
+    done = run("repeating", "--retriever.top-k", "3", "--metrics", "*")
     assert "chunks were returned more than once for the same query" in " ".join(done.out.split())
     found = metrics()
     assert found["content/duplicate_rate"]["value"] > 0.3
@@ -138,7 +138,7 @@ def test_repeated_documents_are_counted_once_and_noted(run: Run) -> None:
 
 class TestListed:
     def test_a_store_gives_scores_and_its_list(self, run: Run) -> None:
-        done = run("dense", "--retriever.threshold", "0.3", "--metrics", "['*']")
+        done = run("dense", "--retriever.threshold", "0.3", "--metrics", "*")
         assert (done.code, done.err) == (0, "")
         assert "collection robots (5 chunks)" in done.out
         assert f"python {HERE}:dense (QdrantVectorStore) · top_k 5 · threshold 0.3" in done.out

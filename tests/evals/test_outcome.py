@@ -1,9 +1,11 @@
 from dataclasses import replace
+from pathlib import Path
 
 from evals.judge.budget import Usage
 from evals.outcome import Outcome
 from evals.outputs import Outputs
 from evals.records import RunResult, Summary
+from tests.support.grids import make_grid
 from tests.support.judged import judging
 from tests.support.results import result
 
@@ -23,6 +25,14 @@ def test_nothing_is_missing_where_at_most_one_score_in_twenty_failed() -> None:
 def test_the_first_metric_of_which_more_failed_is_named() -> None:
     found = of(result(summaries=[FEW, MANY, replace(MANY, metric="c")]))
     assert found.incomplete == found.failures == "b: 2 of 20 failed (timeout)"
+
+
+def test_a_spent_budget_is_named_before_what_came_of_it(tmp_path: Path) -> None:
+    grid = make_grid(tmp_path)
+    lost = replace(grid, choice=None, ranking=replace(grid.ranking, reason="too few"))
+    known = replace(of(result(judging=UNJUDGED)), grid=lost)
+    assert known.incomplete == f"{UNJUDGED.incomplete}; the cells are not ranked: too few"
+    assert replace(known, result=result()).incomplete == "the cells are not ranked: too few"
 
 
 def test_what_mlflow_and_the_judge_left_out_comes_before_what_failed() -> None:

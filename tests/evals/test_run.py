@@ -298,7 +298,7 @@ FAULTS: dict[str, tuple[Sequence[str] | Callable[[Path], list[str]], list[str]]]
     ),
     "no embedded store": (
         ["--retriever.store.path", "gone", "--retriever.collection", "mine"],
-        ["no embedded store at", "python -m retrievers index DIR"],
+        ["no embedded store at", "python -m retrievers index DIR", "--retriever.store.path or --retriever.store.url"],
     ),
     "another model": (
         [

@@ -17,6 +17,8 @@ from tests.support.judged_experiment import calls_of, judge_flags, known_of, mak
 
 pytestmark = pytest.mark.integration
 AT_ONCE = 4
+UNANSWERED_S = 40.0
+COUNT = "SELECT count(*) FROM verdicts"
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +58,44 @@ def test_what_was_paid_for_is_kept_and_nothing_more_is_asked(
         finally:
             child.kill()
         first, last = said.strip().split("\n")
-        assert first.endswith("calls in flight, whose verdicts are kept")
+        assert first.endswith("calls in flight, whose verdicts are kept; again to end at once")
         assert (child.returncode, last) == (130, "interrupted")
         bought = len(server.chats)
         assert 7 <= bought <= 7 + AT_ONCE
         store = tmp_path / "verdicts.sqlite"
-        assert rows(store, "SELECT count(*) FROM verdicts") == [str(bought)]  # those in flight as well
+        assert rows(store, COUNT) == [str(bought)]  # those in flight as well
         assert rows(tmp_path / "mlruns" / "mlflow.db", "SELECT status FROM runs") == ["KILLED"]
         assert not (tmp_path / "report.json").exists()
         server.latency = 0.0
         monkeypatch.setenv("COHERE_API_KEY", server.key)
         assert call(main, flags, capsys).code == 0
         assert len(server.chats) == calls_of(load_report(tmp_path / "report.json")["queries"]) > bought
+
+
+def test_interrupted_again_it_ends_at_once_with_what_was_committed(made: Experiment, tmp_path: Path) -> None:
+    with CohereChatServer(known_of(settings(made))[2]) as server:
+        flags = ["--config", str(made.config), *judge_flags(server, tmp_path), "--judge.max-concurrency", str(AT_ONCE)]
+        child = subprocess.Popen(
+            [sys.executable, "-m", "evals.run", *flags, "--tracking.enabled", "true"],
+            cwd=tmp_path, env=environment({"COHERE_API_KEY": server.key}), stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        store = tmp_path / "verdicts.sqlite"
+        try:
+            assert child.stderr
+            while len(server.chats) < 3 and child.poll() is None:
+                time.sleep(0.01)
+            server.latency = UNANSWERED_S
+            while child.poll() is None and len(server.chats) - int(rows(store, COUNT)[0]) < AT_ONCE:
+                time.sleep(0.01)
+            committed = rows(store, COUNT)
+            child.send_signal(signal.SIGINT)
+            assert "; again to end at once" in child.stderr.readline()
+            child.send_signal(signal.SIGINT)
+            asked = time.monotonic()
+            said = child.communicate(timeout=UNANSWERED_S)[1]
+            assert time.monotonic() - asked < UNANSWERED_S / 2
+        finally:
+            child.kill()
+        assert (child.returncode, said) == (130, "interrupted\n")
+        assert rows(store, COUNT) == committed
+        assert rows(tmp_path / "mlruns" / "mlflow.db", "SELECT status FROM runs") == ["KILLED"]

@@ -51,6 +51,24 @@ def test_an_error_of_ours_is_one_message_and_exit_code_2(error: Exception, capsy
     assert capsys.readouterr() == ("", f"error: {error}\n")
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("with --store.path or --store.url", "with --retriever.store.path or --retriever.store.url"),
+        ("(--rerank none)", "(--retriever.rerank none)"),
+        ("raise --timeout-s: it is 1", "raise --retriever.timeout-s: it is 1"),
+        ("--retriever.rerank none", "--retriever.rerank none"),
+        ("--tracking.uri, --ids, --store, --rerank-all, --mode.x, a--mode", None),
+    ],
+)
+def test_flags_in_errors_are_those_of_the_command(
+    said: str, shown: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(raising(ConfigError(said)), prefix="retriever.") == 2
+    assert run(raising(ConfigError(said))) == 2
+    assert capsys.readouterr().err == f"error: {shown or said}\nerror: {said}\n"
+
+
 def test_an_interruption_is_exit_code_130(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(raising(KeyboardInterrupt())) == 130
     assert capsys.readouterr().err == "interrupted\n"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrievers.confidence import confidence, suggestions, warnings
+from retrievers.confidence import Side, confidence, suggestions, warnings
 from retrievers.records import Chunk, RetrievedChunk
 from retrievers.selection import Selection, select
 
@@ -143,6 +143,33 @@ def one_page(page: str) -> tuple[str, ...]:
 )
 def test_three_or_more_results_of_one_page_are_warned_of(selection: Selection, warned: tuple[str, ...]) -> None:
     assert warnings(selection, 0.3) == warned
+
+
+def test_spreading_is_not_advised_where_it_is_on_or_out_of_reach() -> None:
+    assert warnings(selected(0.9, 0.8, 0.7, source_url="/docs/a"), 0.3, could_spread=False) == (
+        "all 3 results are from one page (/docs/a)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("side", "below", "tips"),
+    [
+        ("keywords", (0.2,), ("lower", "ask in other", "search by keywords as well (mode: hybrid)")),
+        (
+            "meaning",
+            (0.2,),
+            ("lower", "ask in other", "search by meaning as well (mode: hybrid) or instead (mode: sem"),
+        ),
+        ("keywords", (), ("no candidate was found at all",)),
+        ("meaning", (), ("no candidate was found at all", "search by meaning as well (mode: hybrid) or instead")),
+        (None, (), ("no candidate was found at all",)),
+    ],
+)
+def test_the_other_side_is_suggested(side: Side | None, below: tuple[float, ...], tips: tuple[str, ...]) -> None:
+    found = suggestions(selected(below=below), other_side=side)
+    assert len(found) == len(tips)
+    assert all(said.startswith(tip) for said, tip in zip(found, tips, strict=True))
+    assert suggestions(selected(0.9), other_side=side) == ()
 
 
 @pytest.mark.parametrize(

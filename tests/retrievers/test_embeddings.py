@@ -289,7 +289,7 @@ def test_no_key_names_the_variable_and_the_way_without(env: dict[str, str]) -> N
     with pytest.raises(MissingKeyError) as caught:
         make_embeddings(config(provider="cohere"), env)
     assert "expected it in COHERE_API_KEY, which is not set" in str(caught.value)
-    assert "--retriever.embedding.provider wordllama" in str(caught.value)
+    assert "(--embedding.provider wordllama)" in str(caught.value)
 
 
 def test_the_variable_of_the_key_is_a_setting(cohere: CohereServer) -> None:

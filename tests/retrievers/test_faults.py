@@ -3,12 +3,17 @@
 import socket
 import ssl
 import time
+from collections.abc import Iterator
 from email.utils import formatdate
+from typing import Any
 
+import aiohttp
 import httpx
+import openai
 import pytest
+import requests
 
-from retrievers.faults import is_transient, is_untrusted, retry_after_s, timed_out
+from retrievers.faults import headers_of, is_transient, is_untrusted, retry_after_s, timed_out
 
 
 class Answered(Exception):
@@ -19,6 +24,18 @@ class Answered(Exception):
 def because(error: Exception, cause: Exception) -> Exception:
     error.__cause__ = cause
     return error
+
+
+def answered_requests(status: int) -> requests.HTTPError:
+    response = requests.Response()
+    response.status_code = status
+    response.headers["Retry-After"] = "7"
+    return requests.HTTPError("answered", response=response)
+
+
+REQUEST: Any = httpx.Request("GET", "http://127.0.0.1")  # the SDK may want that of another version
+REFUSED: Any = httpx.Response(400, request=REQUEST)
+BUSY: Any = httpx.Response(503, request=REQUEST)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +68,33 @@ def test_statuses(status: int | None, transient: bool) -> None:
         (because(httpx.ConnectError("tls"), ssl.SSLEOFError("EOF")), True),
         (because(httpx.ConnectError("dns"), socket.gaierror(socket.EAI_NONAME, "unknown")), False),
         (because(httpx.ConnectError("dns"), socket.gaierror(socket.EAI_AGAIN, "later")), True),
-        (ConnectionError("not of an HTTP library"), False),
+        (ConnectionResetError("of no HTTP library"), True),
+        (BrokenPipeError("of no HTTP library"), True),
+        (TimeoutError("of no HTTP library"), True),
+        (FileNotFoundError("no file"), False),
+        (PermissionError("not allowed"), False),
+        (requests.ConnectionError("refused"), True),
+        (requests.ReadTimeout("x"), True),
+        (requests.ConnectTimeout("x"), True),
+        (because(requests.exceptions.SSLError("tls"), ssl.SSLCertVerificationError("self-signed")), False),
+        (requests.exceptions.MissingSchema("no scheme"), False),
+        (requests.exceptions.InvalidURL("bad"), False),
+        (answered_requests(503), True),
+        (answered_requests(404), False),
+        (aiohttp.ServerDisconnectedError(), True),
+        (aiohttp.ServerTimeoutError(), True),
+        (aiohttp.ClientOSError(104, "reset"), True),
+        (aiohttp.InvalidURL("bad"), False),
+        (aiohttp.ClientResponseError(REQUEST, (), status=429), True),
+        (aiohttp.ClientResponseError(REQUEST, (), status=401), False),
+        (openai.APIConnectionError(request=REQUEST), True),
+        (openai.APITimeoutError(request=REQUEST), True),
+        (because(openai.APIConnectionError(request=REQUEST), ssl.SSLCertVerificationError("self-signed")), False),
+        (openai.InternalServerError("x", response=BUSY, body=None), True),
+        (openai.BadRequestError("x", response=REFUSED, body=None), False),
+        (because(ValueError("a wrapper"), requests.ConnectionError("refused")), True),
+        (because(ValueError("a wrapper"), answered_requests(400)), False),
+        (because(answered_requests(400), ConnectionResetError("before")), False),
         (ValueError("x"), False),
     ],
     ids=lambda value: repr(value)[:40],
@@ -64,6 +107,56 @@ def test_a_refused_certificate_and_a_timeout_are_known() -> None:
     refused = because(httpx.ConnectError("tls"), ssl.SSLCertVerificationError("self-signed"))
     assert (is_untrusted(refused), is_untrusted(httpx.ConnectError("x"))) == (True, False)
     assert (timed_out(httpx.ReadTimeout("x")), timed_out(httpx.ReadError("x"))) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("error", "late"),
+    [
+        (requests.ReadTimeout("x"), True),
+        (requests.ConnectionError("x"), False),
+        (aiohttp.ServerTimeoutError(), True),
+        (openai.APITimeoutError(request=REQUEST), True),
+        (openai.APIConnectionError(request=REQUEST), False),
+        (because(ValueError("a wrapper"), TimeoutError()), True),
+        (because(httpx.ConnectError("x"), TimeoutError()), False),
+        (because(answered_requests(504), TimeoutError()), False),
+    ],
+    ids=repr,
+)
+def test_timeouts_of_other_libraries(error: Exception, late: bool) -> None:
+    assert timed_out(error) is late
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """A server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_what_requests_raises(silent_port: int) -> None:
+    with pytest.raises(requests.RequestException) as late:
+        requests.get(f"http://127.0.0.1:{silent_port}", timeout=0.1)
+    assert (is_transient(late.value), timed_out(late.value)) == (True, True)
+    with pytest.raises(requests.RequestException) as refused:
+        requests.get("http://127.0.0.1:1", timeout=5)
+    assert (is_transient(refused.value), timed_out(refused.value)) == (True, False)
+
+
+def test_what_openai_raises(silent_port: int) -> None:
+    with openai.OpenAI(api_key="k", base_url=f"http://127.0.0.1:{silent_port}", timeout=0.1, max_retries=0) as client:
+        with pytest.raises(openai.OpenAIError) as late:
+            client.models.list()
+    assert (is_transient(late.value), timed_out(late.value)) == (True, True)
+    with openai.OpenAI(api_key="k", base_url="http://127.0.0.1:1", timeout=5, max_retries=0) as client:
+        with pytest.raises(openai.OpenAIError) as refused:
+            client.models.list()
+    assert (is_transient(refused.value), timed_out(refused.value)) == (True, False)
+
+
+def test_the_headers_are_those_of_the_error_or_of_its_response() -> None:
+    assert retry_after_s(headers_of(answered_requests(429))) == 7
+    assert headers_of(ValueError("x")) is None
 
 
 def test_errors_that_cause_each_other_end() -> None:

@@ -224,6 +224,33 @@ def test_any_query_is_a_success(retriever: QdrantRetriever, query: str) -> None:
         assert len(session.chunks) == 20
 
 
+@pytest.mark.parametrize(
+    ("mode", "query", "threshold", "way"),
+    [
+        ("keyword", "xyzzy", 0.0, "search by meaning as well (mode: hybrid) or instead (mode: semantic)"),
+        ("keyword", "robot", 1.0, "search by meaning as well (mode: hybrid) or instead (mode: semantic)"),
+        ("semantic", "robot", 1.0, "search by keywords as well (mode: hybrid)"),
+        ("hybrid", "robot", 1.0, "ask in other or fewer words"),
+    ],
+)
+def test_where_nothing_is_found_the_last_suggestion_is_the_other_side(
+    opened: QdrantRetriever, mode: str, query: str, threshold: float, way: str
+) -> None:
+    session = variant(opened, mode=mode, threshold=threshold).search(query)
+    assert session.chunks == ()
+    assert session.suggestions[-1] == way
+
+
+@pytest.mark.parametrize(("rerank", "advised"), [("none", True), ("mmr", False)])
+def test_spreading_over_pages_is_advised_unless_it_is_on(opened: QdrantRetriever, rerank: str, advised: bool) -> None:
+    page = opened.search("robot").chunks[0].chunk.source_url
+    way = {"mode": "semantic", "rerank": rerank, "filters": {"source_url": page}, "threshold": 0.0}
+    retriever = in_way(opened, way)
+    retriever._among = compile_filters(retriever.client, retriever.settings)
+    session = retriever.search("robot")
+    assert [said.endswith("; rerank: mmr spreads them") for said in session.warnings] == [advised]
+
+
 def test_a_candidate_replayed_by_its_vector_is_the_same(retriever: QdrantRetriever) -> None:
     for query in QUERIES:
         (found,) = retriever.candidates([query])

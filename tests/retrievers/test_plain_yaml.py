@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 import yaml
 
-from retrievers.plain_yaml import load
+from retrievers.plain_yaml import load, load_flag
 
 
 @pytest.mark.parametrize("text", ["1:20", "0:0.95:0.05", "12:30:45", "190:20:30.15", "-1:30"])
@@ -26,3 +26,33 @@ def test_everything_else_is_as_the_safe_loader_reads_it(text: str) -> None:
 def test_python_objects_are_refused() -> None:
     with pytest.raises(yaml.YAMLError):
         load("a: !!python/object/apply:os.getcwd []")
+
+
+@pytest.mark.parametrize(
+    "text", ["*", "*,a/*", "&a", "&a b", "!a b", "%a", "@a", "`a", "|a", "> a", ">= 0.1", "#12", "a: b: c"]
+)
+def test_a_flag_that_would_be_yamls_own_marks_is_text(text: str) -> None:
+    assert load_flag(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[*]", ["*"]),
+        ("[a/*, *, !b, &c]", ["a/*", "*", "!b", "&c"]),
+        ("['*', 12]", ["*", "12"]),
+        ("'*'", "*"),
+        ("{a: *, b: >= 0.1}", {"a": "*", "b": ">= 0.1"}),
+        ("yes", "yes"),
+        ("- a", ["a"]),
+        ("", ""),
+    ],
+)
+def test_a_flags_lists_and_mappings_hold_text(text: str, value: Any) -> None:
+    assert load_flag(text) == value
+
+
+@pytest.mark.parametrize("text", ["[a", " {a", '"a', "'a", "[a] b"])
+def test_a_flag_that_begins_a_list_a_mapping_or_a_quotation_must_end_it(text: str) -> None:
+    with pytest.raises(yaml.YAMLError):
+        load_flag(text)

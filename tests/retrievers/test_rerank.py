@@ -127,7 +127,7 @@ def test_no_key_names_the_variable_and_the_ways_without(env: dict[str, str]) -> 
     assert str(caught.value).startswith(
         "Cohere Rerank needs an API key: expected it in COHERE_API_KEY, which is not set; "
     )
-    assert "rerank by mmr, or not at all (--retriever.rerank none)" in str(caught.value)
+    assert "rerank by mmr, or not at all (--rerank none)" in str(caught.value)
 
 
 def test_the_variable_of_the_key_is_a_setting(cohere: RerankServer) -> None:

@@ -368,6 +368,8 @@ def test_flags_not_given_say_nothing() -> None:
         (["--metadata.required", "title, url"], {"metadata": {"required": ["title", "url"]}}),
         (["--metadata.required", "[title, url]"], {"metadata": {"required": ["title", "url"]}}),
         (["--metadata.required", "title"], {"metadata": {"required": ["title"]}}),
+        (["--metadata.required", "*"], {"metadata": {"required": ["*"]}}),
+        (["--metadata.required", "*, title"], {"metadata": {"required": ["*", "title"]}}),
         (["--metadata.map", "{title: t, url: href}"], {"metadata": {"map": {"title": "t", "url": "href"}}}),
         (["--vector-name", "1"], {"vector_name": "1"}),
         (["--embedding.model", "null"], {"embedding": {"model": "null"}}),

@@ -48,6 +48,7 @@ def render_page(result: RunResult, pictures: Mapping[str, Picture], grid: GridRe
         worst=views.worst_queries(result),
         queries=views.queries(result),
         query_scores=views.query_scores(result),
+        judge=views.judge(result),
         disagreements=views.disagreements(result),
         facts=views.facts(result),
         config=views.config_text(result),

@@ -11,7 +11,8 @@ from evals.grid.pipeline import GridResult
 from evals.records import Observation, QueryVerdict, RunResult, Summary
 from evals.report.document import rows
 from evals.report.figures.why import COLORS, why
-from evals.report.grid_terminal import columns, held_out_lines
+from evals.report.grid_terminal import approximation_lines, columns, held_out_lines
+from evals.report.judging import judging_lines
 from evals.report.terminal import figure, remark
 from evals.report.worst import expected, worst
 from retrievers.present import score_text
@@ -20,7 +21,13 @@ Row = Mapping[str, Any]
 MOST_QUERIES = 2_000
 """Queries beyond these are left out of the page, those that were answered well first."""
 TOP_CELLS = 20
-QUERY_SCORES = ("ranking/ndcg_at_10", "ranking/recall_at_5", "ragas/id_context_precision", "ragas/llm_context_recall")
+QUERY_SCORES = (
+    "ranking/ndcg_at_10",
+    "ranking/recall_at_5",
+    "ragas/id_context_precision",
+    "ragas/llm_context_recall",
+    "ragas/llm_claim_recall",
+)
 """Columns of the table of queries, where the run has them."""
 WORST_FIRST = {name: place for place, name in enumerate(reversed(COLORS))}
 
@@ -63,7 +70,7 @@ def recommendation(grid: GridResult) -> list[str]:
     """What the grid comes down to, a sentence a line."""
     if grid.choice is None:
         return [f"The cells are not ranked: {grid.ranking.reason}"]
-    return [*explain(grid.choice), *held_out_lines(grid.held_out)]
+    return [*explain(grid.choice), *held_out_lines(grid.held_out), *approximation_lines(grid)]
 
 
 def abstention(grid: GridResult) -> list[str]:
@@ -109,6 +116,11 @@ def disagreements(result: RunResult) -> list[Row]:
         }
         for row in agreement.disagreements
     ]
+
+
+def judge(result: RunResult) -> list[str]:
+    """The judge in a few lines: what it cost, what is missing, what was not asked for; none without one."""
+    return judging_lines(result.judging) if result.judging else []
 
 
 def facts(result: RunResult) -> list[tuple[str, str]]:
@@ -177,7 +189,10 @@ def _hit(hit: Row) -> Row:
     said = hit["judge"]
     judged = "" if said is None else said.get("failed") or said.get("unscored") or said["reason"]
     verdict = "" if said is None or "verdict" not in said else ("useful" if said["verdict"] else "useless")
-    return {**hit, "figure": score_text(hit["score"]).strip(), "judged": judged, "said": verdict}
+    claims = hit["claims"] if isinstance(hit["claims"], list) else []
+    missing = "" if claims or not hit["claims"] else hit["claims"].get("failed") or hit["claims"].get("unscored")
+    figure = score_text(hit["score"]).strip()
+    return {**hit, "figure": figure, "judged": judged, "said": verdict, "claims": claims, "missing": missing}
 
 
 def _score(value: Any) -> str:

@@ -1,6 +1,7 @@
 """The chosen cell on held-out queries, against a single run of that cell over that split."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.errors import DatasetError
 from evals.grid.axes import plan
-from evals.grid.heldout import load_held_out, measure_held_out
+from evals.grid.heldout import load_held_out, measure_held_out, with_held_out
 from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
+from evals.records import Unscored
 from tests.support.experiment import Experiment, settings, silent
 from tests.support.grid_world import Bench, make_world
 
@@ -102,6 +104,23 @@ def test_the_figure_is_that_of_a_single_run_of_the_cell_on_the_split(
     assert (held.value, held.n) == (own.value, own.n)
     assert grid.choice is not None
     assert held.chosen_on == pytest.approx(grid.choice.recommended.value, abs=1e-12)
+
+
+def test_held_out_queries_that_have_no_score_give_no_figure_and_the_run_says_so(tmp_path: Path) -> None:
+    made = split_world(tmp_path)
+    cases = [json.loads(line) for line in made.golden.read_text(encoding="utf-8").splitlines()]
+    made.write_golden([{**case, "split": "dev" if case.get("in_scope", True) else "test"} for case in cases])
+    config = experiment(made)
+    _, grid, unseen, held = grid_and_held_out(made, config)
+    assert held == Unscored(reason="ranking/ndcg_at_10 scores no query")
+    planned = plan(config.retriever, config.sweep)
+    with Bench(config, {}).opened([variant.settings for variant in planned.variants]) as (retrievers, _):
+        collaborators = Collaborators(retrievers=retrievers, progress=silent)
+        found = with_held_out(config, planned, grid, unseen, collaborators)
+        unranked = replace(grid, choice=None)
+        assert with_held_out(config, planned, unranked, unseen, collaborators) is unranked
+    assert found.held_out is None and found.run.summaries == grid.run.summaries
+    assert found.run.notes[-1] == "there is no figure on the held-out queries: ranking/ndcg_at_10 scores no query"
 
 
 def test_a_weighted_objective_is_the_weighted_sum_of_the_runs_means(world: Experiment) -> None:

@@ -34,6 +34,18 @@ def test_what_every_metric_needs_and_all_together() -> None:
     assert text.startswith("Retrieval\n  88 query embeddings\nJudge cohere:command\n")
 
 
+def test_held_out_queries_are_counted_apart() -> None:
+    assert "held-out" not in shown()
+    text = render_plan(
+        Plan(model="m", shares=(), measured_answers=True, usd=None, seconds=0.0, stopped=""),
+        [],
+        held_out=1234,
+        width=200,
+        color=False,
+    )
+    assert "The held-out queries take at most 1,234 calls more, on the chosen cell alone;" in text
+
+
 def test_what_is_measured_and_what_is_not() -> None:
     assert "tokens out are an average of stored answers." in shown()
     assert "tokens out are a guess." in shown(measured_answers=False)

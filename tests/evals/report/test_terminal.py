@@ -4,7 +4,9 @@ from typing import Any
 import pytest
 
 from evals.records import RunResult, Summary
+from evals.report.page import render_page
 from evals.report.terminal import description, figure, render
+from tests.support.judged import judging
 from tests.support.results import GATES, RIGHT, hit, observation, report_of, result, verdict, without_scores
 
 
@@ -39,6 +41,11 @@ def test_the_head_says_what_ran() -> None:
     assert "by hand  3 queries (2 in scope, 1 out of scope) · collection robots (1,234 chunks)" in text
     assert "semantic · top_k 3 · threshold 0.3 · candidates 5 · wordllama:l2" in text
     assert "Note: one thing to know" in text
+
+
+def test_the_description_tells_of_the_judge() -> None:
+    assert "cohere:command" not in description(result())
+    assert description(result(judging=judging())).endswith("cohere:command: 0 calls, 0 cached, 0 tokens")
 
 
 def test_a_metric_has_value_interval_n_criterion_and_outcome() -> None:
@@ -158,6 +165,24 @@ def test_a_retriever_without_scores_and_collection_is_shown_as_such() -> None:
     assert line(text, "python").strip() == "python mine:make (Bm25) · top_k 3 · no threshold · candidates 5"
     assert "1.   –     b.md:1-2  Heading of b" in text
     assert "threshold 0" not in text and "None" not in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "head"),
+    [
+        ({"mode": "semantic", "fusion": "weighted", "rerank": "none"}, "semantic · top_k 3"),
+        ({"mode": "semantic", "fusion": "weighted", "rerank": "mmr"}, "semantic · rerank mmr · top_k 3"),
+        ({"mode": "keyword", "fusion": "rrf", "rerank": "cross-encoder"}, "keyword · rerank cross-encoder · top_k 3"),
+        ({"mode": "hybrid", "fusion": "weighted", "rerank": "none"}, "hybrid · fusion weighted · top_k 3"),
+        ({"mode": "hybrid", "fusion": "weighted", "rerank": "rrf"}, "hybrid · fusion rrf · top_k 3"),
+        ({"mode": "hybrid", "fusion": "dbsf", "rerank": "mmr"}, "hybrid · fusion dbsf · rerank mmr · top_k 3"),
+    ],
+)
+def test_fusion_and_reranker_are_named_where_they_are_in_force(settings: dict[str, str], head: str) -> None:
+    made = result(config={"retriever": {"top_k": 3, "candidates": 5, "threshold": 0.25, **settings}})
+    assert f"\n{head} · threshold 0.25 · candidates 5" in shown(made)
+    assert f"{head} · threshold 0.25 · candidates 5" in description(made)
+    assert head in render_page(made, {})
 
 
 def test_of_a_users_store_the_collection_and_the_threshold_are_shown() -> None:

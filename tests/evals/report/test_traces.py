@@ -58,13 +58,16 @@ def test_what_the_judge_says_is_of_the_judge_with_its_reasons() -> None:
             ("right", "b"): ChunkVerdict(verdict=0, reason="It does not."),
         },
         claims={("right", ("a", "b")): (Claim(statement="It turns.", attributed=1, reason="It says so."),)},
+        supports={("right", "b"): (Claim(statement="It flies.", attributed=0, reason="No."),)},
     )
-    names = ("ragas/llm_context_precision", "ragas/llm_context_recall", "ragas/llm_context_relevance")
+    names = tuple(f"ragas/llm_{name}" for name in ("context_precision", "context_recall", "context_relevance"))
+    names += ("ragas/llm_claim_recall",)
     made = result(judging=said, scores={name: {"right": 1.0} for name in names})
     *_, right = traces(made, 3)
     assert [(one.name, one.value, one.reason) for one in right.feedback[1:]] == [
         (names[0], 1.0, "1. useful: It helps.\n2. useless: It does not."),
         (names[1], 1.0, "supported: It turns. (It says so.)"),
         (names[2], 1.0, ""),
+        (names[3], 1.0, "2. not supported: It flies. (No.)"),
     ]
     assert {one.source for one in right.feedback[1:]} == {("LLM_JUDGE", said.model)}

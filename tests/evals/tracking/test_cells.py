@@ -8,6 +8,7 @@ from mlflow.entities import Run
 from evals import tracking
 from evals.errors import TrackingError
 from evals.grid.children import Child
+from tests.support.experiment import silent
 from tests.support.tracking import client, start
 
 TABLE: dict[str, list[Any]] = {"top_k": [1, 2], "threshold": [0.0, None], "ranking/ndcg_at_10": [0.25, None]}
@@ -34,7 +35,7 @@ def cells(count: int) -> list[Child]:
 def grid(folder: Path) -> Run:
     """A run of a grid with six cells below it, as MLflow gives it back."""
     tracker = start("a grid")
-    tracker.log_grid(cells(6), TABLE, ALONG)
+    tracker.log_grid(cells(6), TABLE, ALONG, silent)
     tracker.end("FINISHED")
     return client().get_run(tracker.run_id)
 
@@ -76,16 +77,24 @@ def test_the_grid_is_a_table_that_mlflow_loads(grid: Run, monkeypatch: pytest.Mo
 def test_more_steps_than_one_request_takes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evals.tracking.tracker.BATCH", 2)
     tracker = start("many steps")
-    tracker.log_grid([], TABLE, {"a": [(k, k / 7) for k in range(1, 8)]})
+    tracker.log_grid([], TABLE, {"a": [(k, k / 7) for k in range(1, 8)]}, silent)
     history = client().get_metric_history(tracker.run_id, "by_top_k/a")
     assert sorted((one.step, one.value) for one in history) == [(k, k / 7) for k in range(1, 8)]
+
+
+def test_logging_cells_tells_how_many_are_written(folder: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    tracker = start("told")
+    tracker.log_grid(cells(5), TABLE, {}, lambda *now: told.append(now))
+    assert told == [("logging", done, 5) for done in range(1, 6)]
+    assert len(children_of(client().get_run(tracker.run_id))) == 5
 
 
 def test_a_cell_whose_values_are_refused_ends_as_failed_and_no_further_ones_are_begun(folder: Path) -> None:
     broken = [replace(child, metrics={"ndcg@10": 1.0}) for child in cells(40)]
     tracker = start("refused")
     with pytest.raises(TrackingError, match="ndcg@10"):
-        tracker.log_grid(broken, TABLE, {})
+        tracker.log_grid(broken, TABLE, {}, silent)
     found = children_of(client().get_run(tracker.run_id))
     assert {one.info.status for one in found} == {"FAILED"}
     assert 0 < len(found) < 40

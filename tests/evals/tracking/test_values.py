@@ -39,12 +39,13 @@ def test_what_the_judge_said_is_in_the_table_and_who_it_was_in_the_tags() -> Non
             ("right", "b"): ChunkVerdict(verdict=0, reason="It does not."),
         },
         claims={("right", ("a", "b")): (Claim(statement="It turns.", attributed=1, reason="It says so."),)},
+        supports={("wrong", "b"): (Claim(statement="It flies.", attributed=0, reason="No."),)},
     )
     judge = {"provider": "cohere", "model": "command", "parameters": {"seed": 0}, "fingerprint": "cafe"}
     made = result(judging=said, facts={**result().facts, "judge": judge})
     columns = table(made)
     assert columns["judge"] == ["1. useful: It helps.\n2. useless: It does not.", "", ""]
-    assert columns["claims"] == ["supported: It turns. (It says so.)", "", ""]
+    assert columns["claims"] == ["supported: It turns. (It says so.)", "1. not supported: It flies. (No.)", ""]
     told = tags(made)
     assert (told["judge.provider"], told["judge.model"], told["judge.fingerprint"]) == ("cohere", "command", "cafe")
     assert "judge" not in table(result()) and "judge.model" not in tags(result())

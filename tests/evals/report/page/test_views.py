@@ -7,8 +7,12 @@ import pytest
 from evals.choice import explain
 from evals.grid.pipeline import GridResult
 from evals.judge.agreement import Judged, agree
+from evals.judge.records import Bisected, Claim
 from evals.judge.trust import Trust
+from evals.records import Failure
 from evals.report.page import views
+from evals.report.page.render import render_page
+from tests.support.judged import judging
 from tests.support.results import EMPTY, RIGHT, WRONG, result, without_scores
 
 
@@ -73,6 +77,34 @@ def test_disagreements_are_named_by_where_the_chunk_stands() -> None:
         }
     ]
     assert views.disagreements(result()) == []
+
+
+def test_the_judge_and_what_each_chunk_alone_supports() -> None:
+    alone = (Claim(statement="It turns.", attributed=1, reason="It says so."),)
+    said = judging(supports={("right", "a"): alone, ("right", "b"): Failure(type="Timeout", message="late")})
+    assert views.judge(result()) == []
+    assert views.judge(result(judging=said)) == ["cohere:command: 0 calls, 0 cached, 0 tokens"]
+    first, second = views.queries(result(judging=said))[2]["retrieved"]
+    assert ([one["statement"] for one in first["claims"]], first["missing"]) == (["It turns."], "")
+    assert (second["claims"], second["missing"]) == ([], "Timeout: late")
+    page = render_page(result(judging=said), {})
+    assert '<section id="judge">' in page and '<b class="good">supported</b> It turns.' in page
+    assert "Judge, on the statements: Timeout: late" in page
+
+
+def approximate(grid: GridResult, **weights: float) -> GridResult:
+    """The grid, compared by recall of which the half was not asked for."""
+    bisected = Bisected(implied={("q", ("a",)): 0.5}, audited={}, selections=2)
+    run = replace(grid.run, judging=judging(bisected=bisected))
+    return replace(grid, run=run, ranking=replace(grid.ranking, weights=weights))
+
+
+def test_a_choice_by_recall_that_was_not_all_asked_for_says_so(grid: GridResult) -> None:
+    known = "Approximation: cells were compared by ragas/llm_context_recall, of which 1 of 2 results were not asked"
+    made = approximate(grid, **{"ragas/llm_context_recall": 1.0})
+    assert views.recommendation(made)[-1].startswith(known)
+    other = approximate(grid, **{"ranking/ndcg_at_10": 1.0})
+    assert views.recommendation(other) == views.recommendation(grid)
 
 
 def test_facts_are_flat_and_leave_out_what_is_not_known() -> None:

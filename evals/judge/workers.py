@@ -1,0 +1,67 @@
+"""Threads that make calls, and do not keep the process from ending when it may not wait for them."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+Job = tuple[Future[Any], Callable[[], Any]]
+
+
+class Workers:
+    """A pool of daemon threads.
+
+    Before it ends, the interpreter waits for the threads of a `ThreadPoolExecutor`, as long as their calls take; these
+    it leaves behind.
+    """
+
+    def __init__(self, count: int, name: str) -> None:
+        self._count, self._name = count, name
+        self._threads: list[threading.Thread] = []
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+
+    def submit(self, call: Callable[[], Result]) -> Future[Result]:
+        """Have a call made as soon as a thread is free."""
+        future: Future[Result] = Future()
+        self._jobs.put((future, call))
+        if len(self._threads) < self._count:
+            thread = threading.Thread(target=self._work, name=f"{self._name}_{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return future
+
+    def finish(self) -> None:
+        """Drop the calls that no thread has begun, and wait for the others.
+
+        Raises:
+            KeyboardInterrupt: It was interrupted; the calls go on, unless the process ends first.
+        """
+        for job in self._not_begun():
+            job[0].cancel()
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _not_begun(self) -> list[Job]:
+        found: list[Job] = []
+        while True:
+            try:
+                job = self._jobs.get_nowait()
+            except Empty:
+                return found
+            if job is not None:
+                found.append(job)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            future, call = job
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(call())
+            except BaseException as error:  # whoever waits for it is told
+                future.set_exception(error)
+            del job, future, call  # what is waited for next may take long

@@ -1,0 +1,57 @@
+"""The choice among the cells of a grid, as a part of the report's schema."""
+
+from pydantic import Field
+
+from evals.report.sections import IntervalEntry, Section
+
+
+class StandingEntry(Section):
+    """How a cell stands. Cells that scored the same on every query are one."""
+
+    cell: int = Field(ge=0, description="number of the cell, the cheapest of its members")
+    members: list[int] = Field(description="numbers of all cells that scored the same on every query, cheapest first")
+    label: str = Field(description="the cell in words")
+    cost: float = Field(description="its mean context tokens")
+    value: float = Field(description="mean of the objective")
+    ci_low: float | None = Field(description="lower end of the value's 95% interval; null: not computable")
+    ci_high: float | None = Field(description="upper end of the value's 95% interval; null: not computable")
+    win_share: float | None = Field(description="share of the resamples in which it is the best; null: not computable")
+    in_set: bool = Field(description="whether it is in the 95% confidence set of best cells")
+    difference: float = Field(description="its value minus that of the best cell as measured")
+    lower: float | None = Field(
+        description="simultaneous 95% lower bound on its difference from the truly best; null: not computable"
+    )
+
+
+class HeldOutEntry(Section):
+    """The recommended cell on queries that had no part in the choice."""
+
+    label: str = Field(description="the cell in words")
+    value: float = Field(description="mean of the objective on the held-out queries")
+    n: int = Field(ge=0, description="how many these are")
+    interval: IntervalEntry = Field(description="95% interval of the value")
+    chosen_on: float = Field(description="its value on the queries that it was chosen on")
+    optimism: float = Field(description="chosen_on minus value")
+
+
+class ChoiceSection(Section):
+    """Which cell to use, and what is known about it."""
+
+    explanation: list[str] = Field(description="the choice in three sentences")
+    objective: str = Field(description="what was maximised")
+    margin: float = Field(ge=0, description="how much worse than the best the recommended cell may be")
+    n: int = Field(ge=0, description="queries that it is over")
+    dropped: int = Field(ge=0, description="queries left out because some cells score them and others do not")
+    cells: int = Field(ge=0, description="cells of the grid")
+    allowed: int = Field(ge=0, description="of them, those that meet the constraints")
+    best: int = Field(ge=0, description="number of the best cell as measured")
+    recommended: int = Field(ge=0, description="number of the recommended cell")
+    proved: bool = Field(description="whether it is proved not worse than the truly best by more than the margin")
+    reason: str = Field(description="why it is recommended")
+    queries_needed: int | None = Field(
+        description="queries it would take to prefer a cheaper cell; null where one is, or no number would do"
+    )
+    note: str = Field(description="why set and bounds are not computable; empty when they are")
+    set: list[int] = Field(description="the 95% confidence set of best cells, by their numbers")
+    standings: list[StandingEntry] = Field(description="all of the set, and of the others the first 200, best first")
+    held_out: HeldOutEntry | None = Field(description="the unbiased figure; null without held-out queries")

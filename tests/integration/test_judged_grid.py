@@ -1,0 +1,309 @@
+"""Grids with a judge behind a server on the loopback, as a command: what is asked, planned, kept, and found."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from mlflow import MlflowClient
+
+from evals.judge import faults
+from tests.support.chat_server import CohereChatServer
+from tests.support.child import environment
+from tests.support.experiment import Experiment
+from tests.support.json_schema import closed
+from tests.support.judged_grid import (
+    CLAIM_RECALL,
+    IN_EVERY_MODE,
+    MODES,
+    PRECISION,
+    RECALL,
+    SWEEP,
+    Commands,
+    asked_of,
+    cell_flags,
+    fewest_calls,
+    make_judged_world,
+    oracle_of,
+    planned_calls,
+)
+from tests.support.judging import Flaws, Oracle
+
+pytestmark = pytest.mark.integration
+DEEP = (
+    "--sweep.top-k",
+    "1:20",
+    "--retriever.candidates",
+    "20",
+    "--retriever.threshold",
+    "0",
+    "--metrics",
+    f"{RECALL},cost/*,judge/*",
+)
+BISECT = ("--judge.recall", "bisect", "--judge.recall-audit", "10")
+CONSTRAINED = ("--objective.constraints", f"{{{PRECISION}: '>= 0.999'}}")
+ON_RECALL = ("--objective.metrics", RECALL)
+SCHEMA = json.loads(files("evals.report").joinpath("schema.json").read_text(encoding="utf-8"))
+CLAIMS = ("--metrics", f"{PRECISION},{CLAIM_RECALL},ranking/ndcg_at_10")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return make_judged_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def known(made: Experiment) -> Oracle:
+    return oracle_of(made)
+
+
+@pytest.fixture
+def server(known: Oracle) -> Iterator[CohereChatServer]:
+    with CohereChatServer(known) as running:
+        yield running
+
+
+@pytest.fixture
+def commands(
+    made: Experiment,
+    server: CohereChatServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Commands:
+    """In an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(faults, "BASE_S", 0.0)
+    monkeypatch.setenv("COHERE_API_KEY", server.key)
+    return Commands(made, server, tmp_path, capsys)
+
+
+Figures = list[tuple[float | None, int, int]]
+
+
+def sampled(commands: Commands, metrics: tuple[str, ...], flags: tuple[str, ...], seed: int) -> tuple[Figures, Figures]:
+    """Mean, n and failures of a random sample of cells: in the grid, and in single runs, which ask nothing more."""
+    whole, before = commands.report(), len(commands.server.chats)
+    of_grid: Figures = []
+    of_runs: Figures = []
+    for place in random.Random(seed).sample(range(whole["grid"]["cells"]["count"]), k=5):
+        done = commands.run(*flags, *cell_flags(whole, place), name="alone")
+        assert (done.code, done.err, len(commands.server.chats)) == (0, "", before)
+        alone = commands.report("alone")["metrics"]
+        for metric in metrics:
+            found = whole["grid"]["metrics"][metric]
+            of_grid.append((found["mean"][place], found["n"], found["n_failed"]))
+            of_runs.append((alone[metric]["value"], alone[metric]["n"], alone[metric]["n_failed"]))
+    return of_grid, of_runs
+
+
+def against_schema(made: Any) -> list[Any]:
+    """What the published schema says against a report, and against fields that it does not name."""
+    return [*Draft202012Validator(SCHEMA).iter_errors(made), *Draft202012Validator(closed(SCHEMA)).iter_errors(made)]
+
+
+def test_exact_recall_buys_the_minimum_in_every_mode(commands: Commands, server: CohereChatServer) -> None:
+    planned = planned_calls(commands.plan(*SWEEP, *IN_EVERY_MODE))
+    done = commands.run(*SWEEP, *IN_EVERY_MODE)
+    assert (done.code, done.err) == (0, "")
+    texts, selections = asked_of(commands.made, MODES)
+    assert len(server.chats) == planned == len(texts) + len(selections)
+    whole = commands.report()
+    assert whole["judge"]["usage"]["calls"] == planned and whole["judge"]["bisection"] is None
+    for metric in (PRECISION, RECALL):
+        values = whole["grid"]["metrics"][metric]["mean"]
+        assert len(set(values)) > 3, "cells differ"
+    of_grid, of_runs = sampled(commands, (PRECISION, RECALL), (), seed=1)
+    assert of_grid == of_runs and len(set(of_runs)) > 2
+    again = commands.run(*SWEEP, *IN_EVERY_MODE, name="again")
+    assert (again.code, len(server.chats)) == (0, planned)
+    assert commands.report("again")["grid"] == whole["grid"]
+
+
+def test_claim_recall_buys_verdicts_on_chunks_alone(commands: Commands, server: CohereChatServer) -> None:
+    flags = (*SWEEP, *IN_EVERY_MODE, *CLAIMS)
+    lines = commands.plan(*flags)
+    done = commands.run(*flags)
+    assert (done.code, done.err) == (0, "")
+    texts, _ = asked_of(commands.made, MODES)
+    assert len(server.chats) == planned_calls(lines) == 2 * len(texts)
+    assert planned_calls(lines, CLAIM_RECALL) == len(texts)
+    whole = commands.report()
+    assert RECALL not in whole["grid"]["metrics"] and RECALL not in whole["metrics"]
+    for row in (row for row in whole["queries"] if row["in_scope"] and row["retrieved"]):
+        by_chunk = [[claim["attributed"] for claim in hit["claims"]] for hit in row["retrieved"]]
+        supported = [max(of_sentence) for of_sentence in zip(*by_chunk, strict=True)]
+        assert row["scores"][CLAIM_RECALL] == sum(supported) / len(supported) and len(supported) == 3
+    of_grid, of_runs = sampled(commands, (PRECISION, CLAIM_RECALL), CLAIMS, seed=2)
+    assert of_grid == of_runs and len(set(of_runs)) > 2
+    commands.run(*flags, name="again")
+    assert len(server.chats) == 2 * len(texts)
+    assert commands.report("again")["grid"] == whole["grid"]
+
+
+def bisected(commands: Commands) -> tuple[dict[str, Any], list[float | None]]:
+    """The grid's bisection, and the mean recall of its cells."""
+    whole = commands.report()
+    found: dict[str, Any] = whole["judge"]["bisection"]
+    means: list[float | None] = whole["grid"]["metrics"][RECALL]["mean"]
+    return found, means
+
+
+def test_bisected_recall_of_a_monotone_judge_is_exact_and_takes_fewer_calls(
+    commands: Commands, server: CohereChatServer
+) -> None:
+    lines = commands.plan(*DEEP, *BISECT)
+    most, fewest = planned_calls(lines), fewest_calls(lines)
+    done = commands.run(*DEEP, *BISECT)
+    assert (done.code, done.err) == (0, "")
+    found, means = bisected(commands)
+    asked = len(server.chats)
+    assert fewest <= asked < most
+    assert found["selections"] - found["calls_saved"] == asked and found["selections"] == most
+    assert (found["audited"], found["compared"], found["differing"], found["error_rate"]) == (10, 10, 0, 0.0)
+    assert (found["ci_low"], found["ci_high"]) == (0.0, pytest.approx(0.2775, abs=1e-4))
+    again = commands.run(*DEEP, *BISECT)
+    assert (again.code, len(server.chats)) == (0, asked) and bisected(commands) == (found, means)
+    assert commands.run(*DEEP).code == 0
+    whole = commands.report()
+    assert whole["judge"]["bisection"] is None and whole["grid"]["metrics"][RECALL]["mean"] == means
+    assert len(server.chats) == most, "exact recall asks for the rest alone"
+
+
+def test_a_reader_is_told_that_bisected_recall_is_an_approximation(commands: Commands) -> None:
+    uri = f"sqlite:///{commands.folder / 'runs.db'}"
+    tracked = ("--tracking.enabled", "true", "--tracking.uri", uri, "--tracking.run-name", "g")
+    done = commands.run(*DEEP, *BISECT, *ON_RECALL, *tracked, "--html", "page.html")
+    whole, (found, _) = commands.report(), bisected(commands)
+    assert against_schema(whole) == []
+    saved, all_of_them = found["calls_saved"], found["selections"]
+    known = f"{saved} of {all_of_them} calls saved, as more chunks are taken never to lower it; of 10 skipped results"
+    compared = f"cells were compared by {RECALL}, of which {saved} of {all_of_them} results were not asked about"
+    rate = whole["metrics"]["judge/bisection_error"]
+    assert (rate["value"], rate["ci_low"], rate["ci_high"], rate["n"]) == (0.0, 0.0, found["ci_high"], 10)
+    assert whole["metrics"]["cost/judge_calls_saved"]["value"] == saved
+    page = (commands.folder / "page.html").read_text(encoding="utf-8")
+    assert any(known in note for note in whole["notes"])
+    for text in (" ".join(done.out.split()), page):
+        assert known in text and compared in text and "judge/" in text and "bisection_error" in text
+    client = MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name("retrieval-evals").experiment_id
+    (run,) = client.search_runs([experiment], "attributes.run_name = 'g'")
+    assert run.data.metrics["judge/bisection_error.ci_high"] == found["ci_high"]
+    assert run.data.metrics["cost/judge_calls_saved"] == saved
+    assert known in run.data.tags["mlflow.note.content"]
+
+
+def test_the_mean_of_a_cell_says_how_much_of_it_was_taken_over(commands: Commands) -> None:
+    done = commands.run(*DEEP, *BISECT, "--judge.recall-audit", "0", *ON_RECALL)
+    whole = commands.report()
+    assert done.code == 0 and 1 < whole["config"]["retriever"]["top_k"] < 20, "only the ends were asked about for all"
+    note = whole["metrics"][RECALL]["note"]
+    assert note.startswith("approximation: ") and note in " ".join(done.out.split())
+    assert whole["judge"]["bisection"]["note"] == "none of the skipped results was asked about"
+    assert "not checked: none of the skipped results was asked about" in " ".join(done.out.split())
+
+
+def test_a_judge_that_errs_is_found_out_by_the_audit(
+    made: Experiment, commands: Commands, server: CohereChatServer
+) -> None:
+    server.oracle = oracle_of(made, Flaws(false_useful=0.3, false_useless=0.2, seed=3))
+    assert commands.run(*DEEP, "--judge.recall", "bisect", "--judge.recall-audit", "40").code == 0
+    found, means = bisected(commands)
+    assert found["differing"] > 0 and found["ci_low"] > 0
+    lines = commands.plan(*DEEP)
+    assert commands.run(*DEEP).code == 0
+    _, exact = bisected(commands)
+    assert planned_calls(lines) == found["calls_saved"]
+    off = [abs((one or 0.0) - (two or 0.0)) for one, two in zip(means, exact, strict=True)]
+    assert 0 < sum(off) / len(off) < found["ci_high"], "means are off by no more than the audit allows for"
+
+
+@pytest.mark.parametrize(
+    ("objective", "also"),
+    [
+        ((), ""),
+        (ON_RECALL, "; the cells are not ranked: ragas/llm_context_recall scores "),
+        (CONSTRAINED, "; the cells are not ranked: ragas/llm_context_precision scores "),
+    ],
+    ids=["objective without a judge", "on recall", "constrained"],
+)
+def test_a_spent_budget_keeps_verdicts_and_says_so(
+    commands: Commands, server: CohereChatServer, objective: tuple[str, ...], also: str
+) -> None:
+    flags = (*SWEEP, *objective)
+    planned = planned_calls(commands.plan(*flags))
+    done = commands.run(*flags, "--judge.budget.calls", "30", "--judge.max-concurrency", "2")
+    assert (done.code, len(server.chats)) == (3, 30)
+    assert done.err.startswith(f"incomplete: the budget of 30 calls is spent{also}")
+    assert str(commands.report_file()) in done.err and done.err.count("\n") == 1
+    whole = commands.report()
+    assert whole["judge"]["incomplete"] == "the budget of 30 calls is spent"
+    assert against_schema(whole) == []
+    again = commands.run(*flags)
+    assert again.code == (2 if objective == CONSTRAINED else 0), again.err
+    assert len(server.chats) == planned, "what was bought is not bought again"
+
+
+def test_an_interrupted_grid_keeps_what_was_paid_for(commands: Commands, server: CohereChatServer) -> None:
+    planned = planned_calls(commands.plan(*SWEEP))
+    server.latency = 0.2
+    flags = [*commands.flags(), *SWEEP, "--judge.max-concurrency", "4"]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "evals.run", *flags],
+        cwd=commands.folder, env=environment({"COHERE_API_KEY": server.key}), stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        while len(server.chats) < 9 and child.poll() is None:
+            time.sleep(0.01)
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=100)
+    finally:
+        child.kill()
+    assert (child.returncode, said.splitlines()[-1]) == (130, "interrupted")
+    assert 9 <= len(server.chats) <= 9 + 4 and not commands.report_file().exists()
+    server.latency = 0.0
+    assert commands.run(*SWEEP).code == 0
+    assert len(server.chats) == planned
+
+
+def test_held_out_queries_are_planned_for_and_counted(commands: Commands, server: CohereChatServer) -> None:
+    flags = (*SWEEP, *ON_RECALL, "--dataset.split", "dev", "--metrics", f"{RECALL},cost/*")
+    lines = commands.plan(*flags)
+    further = int(next(one for one in lines if one.startswith("The held-out queries")).split("at most ")[1].split()[0])
+    done = commands.run(*flags)
+    assert (done.code, done.err) == (0, "")
+    whole = commands.report()
+    assert planned_calls(lines) < len(server.chats) <= planned_calls(lines) + further
+    assert whole["judge"]["usage"]["calls"] == len(server.chats) == whole["metrics"]["cost/judge_calls"]["value"]
+    assert whole["grid"]["choice"]["held_out"]["n"] == 2
+
+
+@pytest.mark.parametrize("constraint", [CONSTRAINED, ("--objective.constraints", f"{{{RECALL}: '>= 0'}}")])
+def test_a_budget_that_buys_next_to_nothing(commands: Commands, constraint: tuple[str, ...]) -> None:
+    done = commands.run(*SWEEP, *constraint, "--judge.budget.calls", "1")
+    assert (done.code, done.err.count("\n")) == (3, 1)
+    assert done.err.startswith(
+        "incomplete: the budget of 1 calls is spent; the cells are not ranked: ragas/llm_context_"
+    )
+    assert commands.report()["grid"]["choice"] is None
+
+
+def test_a_budget_spent_on_held_out_queries_gives_no_figure_of_a_part(
+    commands: Commands, server: CohereChatServer
+) -> None:
+    flags = (*SWEEP, *ON_RECALL, "--dataset.split", "dev", "--metrics", RECALL)
+    most = planned_calls(commands.plan(*flags)) + 1
+    done = commands.run(*flags, "--judge.budget.calls", str(most))
+    assert done.code == 3 and f"the budget of {most} calls is spent" in done.err
+    assert commands.report()["grid"]["choice"]["held_out"] is None
+    assert commands.run(*flags).code == 0
+    assert commands.report()["grid"]["choice"]["held_out"]["n"] == 2
