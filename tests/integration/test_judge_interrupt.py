@@ -3,6 +3,7 @@
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from pathlib import Path
 
