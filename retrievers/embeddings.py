@@ -35,12 +35,7 @@ class StaticEmbeddings(Embeddings):
     """
 
     def __init__(self) -> None:
-        from retrievers.tokens import package_folder
-
-        with _quiet_root_logger():
-            from wordllama import WordLlama
-        folder = package_folder("wordllama")
-        self._model = WordLlama.load(cache_dir=folder, dim=256, disable_download=True)
+        self._model = _static_model()
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed texts, one unit vector of 256 floats each; NaN for an empty text, nothing for an empty list."""
@@ -57,6 +52,16 @@ class StaticEmbeddings(Embeddings):
     def embed_query(self, text: str) -> list[float]:
         """Embed one query; the same vector as `embed_documents` gives."""
         return self.embed_documents([text])[0]
+
+
+@functools.cache
+def _static_model() -> Any:
+    """The model, which embedding does not change; loaded once, for all retrievers of a process."""
+    from retrievers.tokens import package_folder
+
+    with _quiet_root_logger():
+        from wordllama import WordLlama
+    return WordLlama.load(cache_dir=package_folder("wordllama"), dim=256, disable_download=True)
 
 
 def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:

@@ -1,11 +1,14 @@
 """What every test gets: an environment without keys, proxies or settings of the machine it runs on."""
 
 import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is there: tests run side by side, threads would wait
-
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import disk_usage
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is there: tests run side by side, threads would wait
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every worker and command compiles everything anew
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,11 +17,29 @@ from evals.quiet import silence
 from retrievers import retry
 
 SETTINGS = ("QDRANT_", "COHERE_", "CO_API_", "RAG_", "MLFLOW_", "LANGSMITH_", "LANGCHAIN_")
+MEMORY = Path("/dev/shm")
 HANDBOOK = Path(__file__).parents[1] / "datasets" / "physical_ai_handbook"
 
 silence(hub=False)
+sys.dont_write_bytecode = False
+if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and disk_usage(MEMORY).free > 4_000_000_000:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))  # stores force every change to the disk
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # a busy one is no fault of the code
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers take the files in the order below, not by the number of their tests."""
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with the longest tests come first, so that no worker begins one when the others are done."""
+    weights = Counter[Path]()
+    for item in items:
+        slow, command = (item.get_closest_marker(name) is not None for name in ("slow", "integration"))
+        weights[item.path] += 10 if slow and command else slow
+    items.sort(key=lambda item: -weights[item.path])
 
 
 @pytest.fixture(scope="session")

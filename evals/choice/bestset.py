@@ -85,10 +85,10 @@ def _quantiles(
     scaled = deviations[:rows] * scale[:, None]
     error = np.sqrt(pairs.variance / pairs.n)
     weights = np.divide(1.0, error, out=np.zeros_like(error), where=error > 0).astype(np.float32)
-    found = np.empty(len(controls))
+    largest = np.empty((len(controls), rows), dtype=np.float32)
     for place, control in enumerate(controls.tolist()):
-        found[place] = np.quantile(_largest(scaled, control, weights[:, control].copy()), LEVEL)
-    return np.maximum(found, LEAST)
+        largest[place] = _largest(scaled, control, weights[:, control].copy())
+    return np.maximum(np.quantile(largest, LEVEL, axis=1), LEAST)
 
 
 def _largest(scaled: NDArray[np.float32], control: int, weights: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -34,6 +34,7 @@ class Machine:
         env = {
             "PATH": ":".join([*added, os.environ["PATH"]]),
             "HOME": str(self.folder),
+            "OPENBLAS_NUM_THREADS": "1",
             "GITHUB_PATH": str(self.added),
         }
         return subprocess.run(
@@ -52,15 +53,15 @@ class Machine:
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
-    """A checkout in which the virtual environment is made already: it is this one's, under another name."""
+def machine(tmp_path_factory: pytest.TempPathFactory, warm: Path) -> Machine:
+    """A checkout in which the virtual environment is made already: this one's programs, and a warm interpreter."""
     folder = tmp_path_factory.mktemp("ci") / "checkout"
     ignored = shutil.ignore_patterns(".git", ".venv*", ".qdrant", "mlruns", "__pycache__", ".*_cache", ".hypothesis")
     shutil.copytree(ROOT, folder, ignore=ignored)
-    (folder / ".venv").mkdir()
-    for part in Path(sys.prefix).iterdir():
-        if not part.name.startswith(".installed"):
-            (folder / ".venv" / part.name).symlink_to(part)
+    programs = folder / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for program in Path(sys.prefix, "bin").iterdir():
+        (programs / program.name).symlink_to(warm if program.name == "python" else program)
     (folder / ".venv" / ".installed").touch()
     return Machine(folder)
 

@@ -38,6 +38,7 @@ def rows(file: Path, statement: str) -> list[str]:
 @pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
 def test_what_was_paid_for_is_kept_and_nothing_more_is_asked(
     made: Experiment,
+    warm: Path,
     tmp_path: Path,
     what: signal.Signals,
     capsys: pytest.CaptureFixture[str],
@@ -47,7 +48,7 @@ def test_what_was_paid_for_is_kept_and_nothing_more_is_asked(
         flags = ["--config", str(made.config), *judge_flags(server, tmp_path), "--judge.max-concurrency", str(AT_ONCE)]
         flags += ["--output", str(tmp_path / "report.json")]
         child = subprocess.Popen(
-            [sys.executable, "-m", "evals.run", *flags, "--tracking.enabled", "true"],
+            [warm, "-m", "evals.run", *flags, "--tracking.enabled", "true"],
             cwd=tmp_path, env=environment({"COHERE_API_KEY": server.key}), stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         try:

@@ -5,7 +5,6 @@ import random
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -158,14 +157,16 @@ def test_of_fifty_kills_none_loses_a_verdict_or_buys_one_again(
     assert len(laps) > 2
 
 
-def test_two_processes_on_one_store_both_end_well(made: Experiment, server: CohereChatServer, tmp_path: Path) -> None:
+def test_two_processes_on_one_store_both_end_well(
+    made: Experiment, server: CohereChatServer, tmp_path: Path, warm: Path
+) -> None:
     flags = ["--config", str(made.config), *judge_flags(server, tmp_path), "--judge.max-concurrency", "2"]
     reports = [tmp_path / f"{number}.json" for number in range(2)]
     env = environment({"COHERE_API_KEY": server.key})
     pipe = subprocess.PIPE
     both = [
         subprocess.Popen(
-            [sys.executable, "-m", "evals.run", *flags, "--output", str(report)],
+            [warm, "-m", "evals.run", *flags, "--output", str(report)],
             cwd=tmp_path, env=env, stdout=pipe, stderr=pipe, text=True,
         )
         for report in reports
@@ -195,11 +196,11 @@ sys.exit(main(sys.argv[1:]))
 
 def test_a_full_disk_ends_the_run_with_a_report_of_what_there_is(
     made: Experiment, server: CohereChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, warm: Path,
 ) -> None:  # fmt: skip
     flags = ["--config", str(made.config), *judge_flags(server, tmp_path), "--judge.max-concurrency", "2"]
     flags += ["--metrics", PRECISION, "--output", str(tmp_path / "report.json")]
-    command = [sys.executable, "-c", FULL.format(limit=60_000), *flags]
+    command = [str(warm), "-c", FULL.format(limit=60_000), *flags]
     env = environment({"COHERE_API_KEY": server.key})
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 3, done.stderr

@@ -81,10 +81,10 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def first(world: World) -> Told:
+def first(world: World, warm: Path) -> Told:
     """The experiment run once, as a user runs it."""
     world.server.requests.clear()
-    done = python(["-m", "evals.run", *world.flags()], world.folder, world.env)
+    done = python(["-m", "evals.run", *world.flags()], world.folder, world.env, warm)
     assert (done.returncode, done.stderr) == (0, "")
     check(world)
     paths = frozenset(request.path for request in world.server.requests)

@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from langchain_qdrant import QdrantVectorStore
@@ -44,17 +45,35 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(command: str, folder: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env={"PATH": path, "HOME": str(folder), **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+class Run(Protocol):
+    """Runs a command of the README in the folder; what it printed, and its exit code."""
+
+    def __call__(
+        self, command: str, folder: Path, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]: ...
+
+
+@pytest.fixture(scope="module")
+def run(warm: Path) -> Run:
+    """The first command of every module starts as it does for a user, the others with the libraries imported."""
+    started = set()
+
+    def run(command: str, folder: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        module = " ".join(command.split()[:3])
+        places = [warm.parent] if module in started else []
+        started.add(module)
+        path = os.pathsep.join([*map(str, places), str(Path(sys.executable).parent), os.environ["PATH"]])
+        return subprocess.run(
+            ["bash", "-c", command],
+            cwd=folder,
+            env={"PATH": path, "HOME": str(folder), "OPENBLAS_NUM_THREADS": "1", **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+
+    return run
 
 
 def named(*starts: str) -> list[str]:
@@ -83,20 +102,20 @@ OWN = [
 
 
 @pytest.fixture(scope="module")
-def after_make_run(checkout: Path) -> Path:
+def after_make_run(checkout: Path, run: Run) -> Path:
     done = run("python -m evals.run --quiet", checkout)
     assert done.returncode in (0, 1), done.stderr
     return checkout
 
 
 @pytest.mark.parametrize("command", WITH_THE_HANDBOOK)
-def test_commands_on_the_handbook(command: str, after_make_run: Path) -> None:
+def test_commands_on_the_handbook(command: str, after_make_run: Path, run: Run) -> None:
     done = run(command, after_make_run)
     assert (done.returncode in (0, 1), done.stderr) == (True, "")
     assert "physical_ai_handbook" in done.stdout
 
 
-def test_two_runs_are_compared_and_the_last_command_fails_as_it_says(after_make_run: Path) -> None:
+def test_two_runs_are_compared_and_the_last_command_fails_as_it_says(after_make_run: Path, run: Run) -> None:
     first, second, compare, gate = COMPARED
     for command in (first, second):
         assert run(command, after_make_run).returncode in (0, 1)
@@ -109,7 +128,7 @@ def test_two_runs_are_compared_and_the_last_command_fails_as_it_says(after_make_
     assert [line for line in sample.splitlines() if line.split() not in printed] == []
 
 
-def test_commands_with_a_judge(after_make_run: Path) -> None:
+def test_commands_with_a_judge(after_make_run: Path, run: Run) -> None:
     """Against the loopback in Cohere's place; everything else as it stands in the README."""
     plan, judged = JUDGED
     golden = load_golden(DatasetConfig(path=after_make_run / "datasets" / "physical_ai_handbook" / "golden.jsonl"))
@@ -157,7 +176,7 @@ def fill(client: QdrantClient, cohere: str) -> None:
     store.add_texts(texts, metadata)
 
 
-def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[str, str]) -> None:
+def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[str, str], run: Run) -> None:
     inspect, init, validate, evaluate, theirs = OWN
     shown = run(inspect, checkout, servers)
     assert "source_url: url" in shown.stdout, shown.stderr

@@ -43,10 +43,13 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def python(
-    arguments: Sequence[str | object], folder: Path, extra: Mapping[str, str] | None = None
+    arguments: Sequence[str | object],
+    folder: Path,
+    extra: Mapping[str, str] | None = None,
+    program: str | Path = sys.executable,
 ) -> subprocess.CompletedProcess[str]:
     """Run the interpreter and wait for it."""
-    command = [sys.executable, *map(str, arguments)]
+    command = [program, *map(str, arguments)]
     return subprocess.run(
         command, cwd=folder, env=environment(extra), capture_output=True, text=True, check=False, timeout=300
     )

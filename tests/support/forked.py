@@ -24,6 +24,7 @@ SLOW = (
     "langchain.chat_models",
     "langchain_cohere",
     "ragas.metrics.collections",
+    "retrievers.edge",
     "scipy.stats",
 )
 """What a command imports once it has begun."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,12 @@ class Population:
     values: Floats
     cost: Floats
 
-    @property
+    @cached_property
     def truth(self) -> Floats:
         """The mean of every cell."""
         return np.asarray(self.values.mean(axis=0))
 
-    @property
+    @cached_property
     def best(self) -> NDArray[np.intp]:
         """The cells with the highest mean."""
         return np.flatnonzero(self.truth >= self.truth.max() - 1e-12)
