@@ -247,7 +247,7 @@ class TestFaults:
         message = self.refused(capsys, index(model="make_failing"))
         assert message == (
             "error: python:tests.support.indexing:make_failing failed to embed: "
-            "ConnectionError, the provider went away\n"
+            "ConnectionError, the provider went away (1 attempt in 0.0 s)\n"
         )
         assert stored() == ({}, None)
 

@@ -58,6 +58,11 @@ CLIENT = """#!{python} -IS
 import array, json, os, signal, socket, sys
 if len(sys.argv) < 2 or sys.argv[1] not in ("-m", "-c", "-"):
     os.execv({python!r}, [{python!r}, *sys.argv[1:]])
+command, early = 0, []
+def forward(number, _):
+    os.kill(command, number) if command else early.append(number)
+for one in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(one, forward)
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
     asked = {{"arguments": sys.argv[1:], "folder": os.getcwd(), "environment": dict(os.environ)}}
@@ -66,8 +71,8 @@ with socket.socket(socket.AF_UNIX) as server:
     server.sendall(json.dumps(asked).encode() + b"\\n")
     said = server.makefile()
     command = int(said.readline())
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, lambda number, _: os.kill(command, number))
+    for one in early:
+        os.kill(command, one)
     code = int(said.readline())
 if code < 0:
     os.kill(os.getpid(), -code)
