@@ -22,16 +22,17 @@ def diversify(
 ) -> tuple[RetrievedChunk, ...]:
     """Candidates in the order of maximal marginal relevance; they keep their scores and gain `diversity`."""
     picks = mmr_order([found.scores["semantic"] for found in candidates], vectors, lambda_)
-    return tuple(
-        replace(
-            found,
-            rank=place,
-            original_rank=found.rank,
-            original_score=found.score,
-            scores={**found.scores, "diversity": pick.diversity},
-        )
-        for place, pick in enumerate(picks, 1)
-        for found in [candidates[pick.index]]
+    return tuple(with_pick(candidates[pick.index], place, pick) for place, pick in enumerate(picks, 1))
+
+
+def with_pick(found: RetrievedChunk, rank: int, pick: Pick) -> RetrievedChunk:
+    """A candidate at the rank that a pick gave it; the index of the pick is its place before."""
+    return replace(
+        found,
+        rank=rank,
+        original_rank=pick.index + 1,
+        original_score=found.score,
+        scores={**found.scores, "diversity": pick.diversity},
     )
 
 

@@ -14,8 +14,9 @@ from retrievers.config import RetrieverConfig
 from retrievers.connection import CollectionInfo
 from retrievers.errors import CollectionChangedError
 from retrievers.keyword import Bm25Encoder
-from retrievers.mmr import diversify
+from retrievers.mmr import Pick, diversify, mmr_order
 from retrievers.query import EncodedQuery, check_query, embedded, encode
+from retrievers.ranking import Ranking
 from retrievers.reading import Chunks, vectors_of
 from retrievers.records import Candidates, RetrievedChunk, StageTimings
 from retrievers.rerank import Reranker, check_scale, rerank
@@ -79,8 +80,10 @@ class Pipeline:
         Raises:
             RetrievalError: A query is unusable, or a step failed.
         """
-        needs_all = self._reranks or self.settings.group_by is not None
-        find = self._selected_of_all if needs_all else self._selected
+        if self.reranker or self.settings.group_by is not None:
+            find = self._selected_of_all
+        else:
+            find = self._selected_by_mmr if self.settings.rerank == "mmr" else self._selected
         done = self._run(queries, use_cache, lambda encoded: find(queries, encoded))
         return [Answer(selection=chosen, candidates_found=count, **told) for (chosen, count), told in done]
 
@@ -147,14 +150,31 @@ class Pipeline:
     def _selected(self, _: Sequence[str], encoded: Sequence[EncodedQuery]) -> _Done[tuple[Selection, int]]:
         """To the depth of `top_k` where threshold and cut read the order itself."""
         config = self.settings
-
-        def choose(scores: Sequence[float]) -> Cut:
-            return cut(scores, config.top_k, config.threshold)
-
+        shallow = config.mode == "semantic"
         with stage("search"):
-            search = self._search(config.top_k if config.mode == "semantic" else config.candidates, whole=False)
-            chosen = results.selections(search.rankings(encoded), search.chunks, choose, config.threshold_on)
+            search = self._search(config.top_k if shallow else config.candidates, whole=shallow)
+            chosen = results.selections(search.rankings(encoded), search.chunks, self._cut, config.threshold_on)
         return _Done(found=chosen, searched=time.perf_counter())
+
+    def _selected_by_mmr(self, _: Sequence[str], encoded: Sequence[EncodedQuery]) -> _Done[tuple[Selection, int]]:
+        """By scores and stored vectors; reranking then reads the chunks that are shown and no others."""
+        with stage("search"):
+            search = self._search(self.settings.candidates, whole=False)
+            rankings = search.rankings(encoded)
+            orders = results.total_orders(rankings, search.chunks)
+        searched = time.perf_counter()
+        with stage("rerank"):
+            picks = [self._picks(*each) for each in zip(rankings, orders, strict=True)]
+            on = self.settings.threshold_on
+            chosen = results.diversified(rankings, orders, picks, search.chunks, self._cut, on)
+        return _Done(found=chosen, searched=searched)
+
+    def _picks(self, ranking: Ranking, order: Sequence[str]) -> list[Pick]:
+        cosines = [ranking.components["semantic"][point] for point in order]
+        return mmr_order(cosines, vectors_of(self.client, self.settings, order), self.settings.mmr_lambda)
+
+    def _cut(self, scores: Sequence[float]) -> Cut:
+        return cut(scores, self.settings.top_k, self.settings.threshold)
 
     def _search(self, depth: int, *, whole: bool) -> Search:
         chunks = Chunks(self.client, self.settings)

@@ -68,10 +68,12 @@ def vectors_of(client: "QdrantClient", config: RetrieverConfig, points: Sequence
         CollectionStateError: One of them has no vector.
         StoreError: The store failed.
     """
+    if not points:
+        return np.empty((0, 0))
     found = _dense(client, config, points)
     if any(found.get(point) is None for point in points):
         without_vector(client, config, [point for point in points if found.get(point) is None])
-    return np.asarray([found[point] for point in points], dtype=float).reshape(len(points), -1)
+    return np.asarray([found[point] for point in points], dtype=float)
 
 
 def without_vector(client: "QdrantClient", config: RetrieverConfig, points: Sequence[str]) -> NoReturn:
@@ -103,12 +105,13 @@ def changed(config: RetrieverConfig, point: str) -> CollectionChangedError:
 def _dense(client: "QdrantClient", config: RetrieverConfig, points: Sequence[str]) -> dict[str, Any]:
     """The vector of each point that is there, None where it has none."""
     with store_errors(config.store, config.collection):
-        records = client.retrieve(
-            config.collection,
-            list(map(as_id, points)),
-            with_payload=False,
-            with_vectors=[config.vector_name] if config.vector_name else True,
-        )
+        ids = list(map(as_id, points))
+        stored = getattr(client, "stored", None)  # an embedded store's
+        if stored:
+            records = stored(config.collection, ids, with_vectors=[config.vector_name])
+        else:
+            wanted = [config.vector_name] if config.vector_name else True
+            records = client.retrieve(config.collection, ids, with_payload=False, with_vectors=wanted)
     vectors: dict[str, Any] = {str(record.id): record.vector for record in records}
     return {i: v.get(config.vector_name) if isinstance(v, dict) else v for i, v in vectors.items()}
 

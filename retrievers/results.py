@@ -1,8 +1,10 @@
 """Rankings to results: chunks are read for what is wanted of them and for what ties, in one request for all queries."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
+from retrievers.mmr import Pick, with_pick
 from retrievers.ranking import Ranking, in_order, undecided
 from retrievers.reading import Chunks
 from retrievers.records import RetrievedChunk
@@ -43,20 +45,73 @@ def selections(
         StoreError: The store failed.
     """
     now = datetime.now(UTC)
-
-    def chosen(ranking: Ranking, order: Sequence[str]) -> Cut:
-        scores = ranking.components["semantic"] if on == "semantic" else ranking.scores
-        return choose([scores[point] for point in order])
-
     wanted = []
     for ranking in rankings:
         order = _by_score(ranking)
-        places = chosen(ranking, order)
+        places = _chosen(ranking, order, choose, on)
         wanted.append([order[place] for place in (*places.kept, *places.below)])
     return [
-        (_selection(ranking, order, chosen(ranking, order), chunks, now), len(order))
+        (_selection(ranking, order, _chosen(ranking, order, choose, on), chunks, now), len(order))
         for ranking, order in zip(rankings, _orders(rankings, chunks, wanted), strict=True)
     ]
+
+
+def total_orders(rankings: Sequence[Ranking], chunks: Chunks) -> list[list[str]]:
+    """The points of each ranking in the total order; only the chunks of those that tie are read.
+
+    Raises:
+        CollectionChangedError: A candidate is gone.
+        StoreError: The store failed.
+    """
+    return _orders(rankings, chunks, [])
+
+
+def diversified(
+    rankings: Sequence[Ranking],
+    orders: Sequence[Sequence[str]],
+    picks: Sequence[Sequence[Pick]],
+    chunks: Chunks,
+    choose: Choose,
+    on: Decisive,
+) -> list[tuple[Selection, int]]:
+    """What is chosen of each ranking in the order of its picks; as `select` would of all candidates, diversified.
+
+    Args:
+        rankings: Of each query.
+        orders: Their total orders.
+        picks: Places of each order, as maximal marginal relevance picks them.
+        chunks: Where chunks are read.
+        choose: The threshold and the cut.
+        on: Which score it reads.
+
+    Raises:
+        CollectionChangedError: A candidate is gone.
+        StoreError: The store failed.
+    """
+    now = datetime.now(UTC)
+    moved = [[order[pick.index] for pick in each] for order, each in zip(orders, picks, strict=True)]
+    cuts = [_chosen(ranking, order, choose, on) for ranking, order in zip(rankings, moved, strict=True)]
+    shown = zip(moved, cuts, strict=True)
+    chunks.read(order[place] for order, places in shown for place in (*places.kept, *places.below))
+    return [
+        (_with_picks(_selection(ranking, order, places, chunks, now), order, each), len(order))
+        for ranking, order, places, each in zip(rankings, moved, cuts, picks, strict=True)
+    ]
+
+
+def _with_picks(selection: Selection, order: Sequence[str], picks: Sequence[Pick]) -> Selection:
+    """With what `diversify` adds to a chunk; `order` is that of the picks."""
+    by_point = dict(zip(order, picks, strict=True))
+
+    def added(shown: Sequence[RetrievedChunk]) -> tuple[RetrievedChunk, ...]:
+        return tuple(with_pick(found, found.rank, by_point[found.chunk.point_id]) for found in shown)
+
+    return replace(selection, chunks=added(selection.chunks), below_threshold=added(selection.below_threshold))
+
+
+def _chosen(ranking: Ranking, order: Sequence[str], choose: Choose, on: Decisive) -> Cut:
+    scores = ranking.components["semantic"] if on == "semantic" else ranking.scores
+    return choose([scores[point] for point in order])
 
 
 def _by_score(ranking: Ranking) -> list[str]:

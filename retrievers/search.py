@@ -87,7 +87,7 @@ class Search:
 
     def _probe(self, query: Any, using: str | None, read: Callable[[Floats], Floats]) -> Probe:
         """Payloads come along where all of them are wanted and no two sides would bring the same."""
-        along = self.config.mode == "semantic" or (self.config.mode == "keyword" and self.whole)
+        along = self.whole and self.config.mode != "hybrid"
         return Probe(query=query, using=using, depth=self.depth, among=self.among, read=read, with_payload=along)
 
     def _cut(self, found: Sequence[Sides]) -> list[Sides]:

@@ -140,11 +140,23 @@ class EdgeReader:
         """
         search.refuse(**other)
         wanted = [convert.to_id(one) for one in ids]
-        with self._view(collection_name) as view:
-            payload, vector = convert.with_payload(with_payload), convert.with_vectors(with_vectors, view.spec)
-            found = view.shard.retrieve(list(dict.fromkeys(wanted)), payload, vector)
+        found = self.stored(collection_name, wanted, with_payload=with_payload, with_vectors=with_vectors)
         records = {record.id: record for record in map(convert.record, found)}
         return [records[one] for one in wanted if one in records]
+
+    def stored(
+        self, collection_name: str, ids: Sequence[Any], *, with_payload: Any = False, with_vectors: Any = False
+    ) -> list[edge.Record]:
+        """`retrieve` with the points as the engine gives them, each once and in any order.
+
+        Raises:
+            StoreError: As `retrieve`.
+        """
+        wanted = list(dict.fromkeys(map(convert.to_id, ids)))
+        with self._view(collection_name) as view:
+            payload, vector = convert.with_payload(with_payload), convert.with_vectors(with_vectors, view.spec)
+            found: list[edge.Record] = view.shard.retrieve(wanted, payload, vector)
+            return found
 
     def query_points(
         self, collection_name: str, query: Any = None, using: str | None = None, **options: Unpack[SearchOptions]

@@ -480,6 +480,25 @@ def test_mmr_orders_the_candidates_by_their_cosines_and_vectors(
         assert scores(after) == scores(before)
 
 
+@pytest.mark.parametrize("way", PLAIN, ids=name_of)
+@pytest.mark.parametrize(("threshold", "top_k"), [(0.0, 1), (0.0, 20), (0.3, 5), (0.45, 3), (0.95, 5)])
+def test_an_answer_by_mmr_is_the_selection_of_all_candidates(
+    opened: QdrantRetriever, way: dict[str, Any], threshold: float, top_k: int
+) -> None:
+    retriever = in_way(opened, {**way, "rerank": "mmr", "threshold": threshold, "top_k": top_k})
+    queries = (*QUERIES, *WITHOUT_TERMS)
+    for query, session in zip(queries, retriever.search_batch(queries), strict=True):
+        found = found_by(retriever, query)
+        expected = retriever.select(found)
+        assert (session.status, session.candidates_found) == ("success", len(found))
+        assert untimed(session.chunks) == untimed(expected.chunks)
+        assert untimed(session.below_threshold) == untimed(expected.below_threshold)
+        assert session.filtered_out == expected.filtered_out
+        alone = retriever.search(query, use_cache=False)
+        assert untimed(alone.chunks) == untimed(session.chunks)
+        assert (alone.timings.rerank_ms or 0) > 0 or not found
+
+
 def test_mmr_brings_other_pages_to_the_top(opened: QdrantRetriever) -> None:
     """Less alike, by the mean cosine among the first five, than the most relevant are."""
 

@@ -1,16 +1,19 @@
 """Rankings to results: selecting from ids and scores is selecting from all the chunks, with less to read."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from retrievers.mmr import diversify, mmr_order
 from retrievers.ranking import Ranking
 from retrievers.reading import Chunks
 from retrievers.records import RetrievedChunk
-from retrievers.results import candidates, selections
+from retrievers.results import candidates, diversified, selections, total_orders
 from retrievers.selection import cut, select
 from tests.support.collections import settings
 
@@ -88,6 +91,36 @@ def test_a_selection_is_that_of_all_candidates(
         assert [untimed(c) for c in selection.below_threshold] == [untimed(c) for c in expected.below_threshold]
         assert (selection.filtered_out, selection.highest_below) == (expected.filtered_out, expected.highest_below)
     assert len(shelf.requests) == 1
+
+
+@given(
+    found=rankings(), names=NAMES, top_k=st.integers(1, 9), threshold=GRID, on=st.sampled_from(("semantic", "final"))
+)
+def test_a_diversified_selection_is_that_of_all_candidates(
+    found: list[Ranking], names: dict[str, str], top_k: int, threshold: float, on: Literal["semantic", "final"]
+) -> None:
+    """Vectors of three directions, so that points tie in score, in cosine and in likeness."""
+
+    def vectors(points: Sequence[str]) -> NDArray[np.float64]:
+        return np.asarray([np.eye(3)[int(point) % 3] for point in points]).reshape(len(points), 3)
+
+    everything = [
+        diversify(one, vectors([c.chunk.point_id for c in one]), 0.7) for one in candidates(found, Shelf(names))
+    ]
+    shelf = Shelf(names)
+    orders = total_orders(found, shelf)
+    picks = [
+        mmr_order([ranking.components["semantic"][point] for point in order], vectors(order), 0.7)
+        for ranking, order in zip(found, orders, strict=True)
+    ]
+    chosen = diversified(found, orders, picks, shelf, lambda scores: cut(scores, top_k, threshold), on)
+    for (selection, count), all_of_them in zip(chosen, everything, strict=True):
+        expected = select(all_of_them, top_k, threshold, on=on)
+        assert count == len(all_of_them)
+        assert [untimed(c) for c in selection.chunks] == [untimed(c) for c in expected.chunks]
+        assert [untimed(c) for c in selection.below_threshold] == [untimed(c) for c in expected.below_threshold]
+        assert (selection.filtered_out, selection.highest_below) == (expected.filtered_out, expected.highest_below)
+    assert len(shelf.requests) == 2, "one for what ties, one for what is shown"
 
 
 def test_nothing_is_read_but_what_is_shown_and_what_ties() -> None:

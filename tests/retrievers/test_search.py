@@ -277,7 +277,7 @@ def test_keyword_ties_at_the_edge_are_cut_by_chunk_id() -> None:
     ("mode", "fusion", "whole", "paths"),
     [
         ("semantic", "weighted", True, ["query"]),
-        ("semantic", "weighted", False, ["query"]),
+        ("semantic", "weighted", False, ["query", "read"]),
         ("keyword", "weighted", True, ["query", "query"]),
         ("keyword", "weighted", False, ["query", "query", "read"]),
         ("hybrid", "rrf", True, ["query", "query", "read"]),
