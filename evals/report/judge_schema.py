@@ -1,10 +1,9 @@
 """What the judge said, as a part of the report's schema."""
 
-from typing import Any
-
 from pydantic import ConfigDict, Field
 
 from evals.report.sections import Section
+from evals.report.trust_schema import TrustSection
 
 
 class UnscoredValue(Section):
@@ -82,6 +81,4 @@ class JudgeSection(Section):
     bisection: Bisection | None = Field(
         None, description="recall that was not asked for; null unless judge.recall is bisect"
     )
-    trust: dict[str, Any] | None = Field(
-        description="agreement with the golden labels and with itself, noise, corrected means; see docs/report.md"
-    )
+    trust: TrustSection | None = Field(description="how far to trust it; null where nothing is known")

@@ -122,9 +122,11 @@ def _others(result: GridResult) -> list[str]:
 
 
 def _scale(parts: Iterable[NDArray[np.generic]]) -> tuple[float, float]:
+    """Lowest and highest value; where they are one, from it to 0, and for 0 to 1."""
     known = np.concatenate([np.zeros(0), *(np.ravel(part).astype(float) for part in parts)])
     known = known[np.isfinite(known)]
-    return (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    return (low, high) if low < high else (min(low, 0.0), max(low, 0.0) or float(not low))
 
 
 def _heat_map(plane: Plane, values: Floats, title: str, scale: tuple[float, float]) -> "Figure":

@@ -4,12 +4,16 @@ import json
 from dataclasses import fields
 
 import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
 
 from evals.judge.agreement import Judged, agree
 from evals.judge.correction import correct
 from evals.judge.noise import Rejudged, noise_share, self_agreement
 from evals.judge.trust import Trust, summaries, view
 from evals.records import Failure, Summary
+from evals.report.trust_schema import TrustSection
+from tests.support.json_schema import closed
 
 NAMES = ("judge/agreement", "judge/kappa", "judge/false_useful", "judge/false_useless")
 ROWS = [
@@ -65,6 +69,12 @@ def test_a_summary_for_each_statistic() -> None:
 def test_what_was_not_asked_for_has_no_summary_and_is_null_in_json() -> None:
     assert summaries(Trust()) == []
     assert view(Trust()) == {"agreement": None, "self_agreement": None, "noise_share": None, "corrections": []}
+
+
+@pytest.mark.parametrize("trust", [Trust(), whole()], ids=["empty", "whole"])
+def test_the_json_is_what_the_published_schema_describes_in_full(trust: Trust) -> None:
+    described = Draft202012Validator(closed(TrustSection.model_json_schema()))
+    assert [*described.iter_errors(json.loads(json.dumps(view(trust), allow_nan=False)))] == []
 
 
 def test_a_missing_value_or_interval_says_why() -> None:

@@ -43,6 +43,15 @@ def test_all_configurations_share_one_scale_of_colours(grid: GridResult, maps: d
     assert scales == {(np.nanmin(grid.ranking.values), np.nanmax(grid.ranking.values))}
 
 
+@pytest.mark.parametrize(("value", "scale"), [(0.0, (0, 1)), (0.4, (0, 0.4)), (350.0, (0, 350)), (-0.2, (-0.2, 0))])
+def test_values_that_are_all_the_same_have_a_scale_from_0(
+    grid: GridResult, value: float, scale: tuple[float, float]
+) -> None:
+    ranking = replace(grid.ranking, values=np.full_like(grid.ranking.values, value))
+    found = heat_maps(replace(grid, ranking=ranking))["heat_map_semantic"]
+    assert found.figure.axes[0].images[0].get_clim() == scale
+
+
 def test_the_recommended_cell_is_marked(grid: GridResult, maps: dict[str, Picture]) -> None:
     assert grid.choice is not None
     cell = grid.grid.cell(grid.choice.recommended.cell)

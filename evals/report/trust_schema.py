@@ -1,0 +1,61 @@
+"""How far to trust the judge, as a part of the report's schema."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from evals.report.sections import MetricEntry, Section
+
+
+class TrustEntry(MetricEntry):
+    """A statistic of the judge, with an interval that draws whole queries."""
+
+    n_queries: int = Field(ge=0, description="how many queries its values are of")
+
+
+class NoiseEntry(TrustEntry):
+    """Share of a metric's variance across queries that is the judge's noise."""
+
+    metric: str = Field(description="the metric")
+
+
+class Disagreement(Section):
+    """A verdict that differs from the label: an error of the judge, or a hole in the labels."""
+
+    query_id: str = Field(description="the query")
+    chunk_id: str = Field(description="the chunk")
+    verdict: int = Field(ge=0, le=1, description="1 when the judge finds the chunk useful")
+    label: int = Field(ge=0, le=1, description="1 when it is relevant by the golden data")
+    kind: Literal["false_useful", "false_useless"] = Field(description="useful though not relevant, or the reverse")
+    reason: str = Field(description="the judge's reason")
+
+
+class AgreementSection(Section):
+    """Verdicts on returned chunks against the golden labels."""
+
+    n_queries: int = Field(ge=0, description="over how many queries")
+    n_verdicts: int = Field(ge=0, description="over how many verdicts")
+    accuracy: TrustEntry = Field(description="share of the verdicts that equal the label")
+    kappa: TrustEntry = Field(description="Cohen's kappa: agreement beyond chance, -1 to 1")
+    false_useful: TrustEntry = Field(description="share of verdict 1 among label 0")
+    false_useless: TrustEntry = Field(description="share of verdict 0 among label 1")
+    disagreements: list[Disagreement] = Field(description="where verdict and label differ, what tells most first")
+
+
+class CorrectionEntry(Section):
+    """A judged mean, and what human verdicts on a random sample of queries make of it."""
+
+    metric: str = Field(description="the metric")
+    raw: TrustEntry = Field(description="the mean as judged")
+    labels_alone: TrustEntry = Field(description="the mean of the human verdicts alone")
+    corrected: TrustEntry = Field(description="the mean by prediction-powered inference")
+    tuning: float | None = Field(description="weight of the judge's scores, 0 to 1; null when it was not computed")
+
+
+class TrustSection(Section):
+    """How far to trust the judge; null where there is nothing to say."""
+
+    agreement: AgreementSection | None = Field(description="with the golden labels")
+    self_agreement: TrustEntry | None = Field(description="share of the verdicts that it repeats (judge.rejudge)")
+    noise_share: NoiseEntry | None = Field(description="how much of a metric's variance is noise (judge.rejudge)")
+    corrections: list[CorrectionEntry] = Field(description="judged means corrected by human verdicts")
