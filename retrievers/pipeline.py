@@ -80,10 +80,9 @@ class Pipeline:
         Raises:
             RetrievalError: A query is unusable, or a step failed.
         """
-        if self.reranker or self.settings.group_by is not None:
-            find = self._selected_of_all
-        else:
-            find = self._selected_by_mmr if self.settings.rerank == "mmr" else self._selected
+        needs_all = self.reranker or self.settings.group_by is not None
+        by_scores = self._selected_by_mmr if self.settings.rerank == "mmr" else self._selected
+        find = self._selected_of_all if needs_all else by_scores
         done = self._run(queries, use_cache, lambda encoded: find(queries, encoded))
         return [Answer(selection=chosen, candidates_found=count, **told) for (chosen, count), told in done]
 

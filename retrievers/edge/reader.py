@@ -152,7 +152,7 @@ class EdgeReader:
         Raises:
             StoreError: As `retrieve`.
         """
-        wanted = list(dict.fromkeys(map(convert.to_id, ids)))
+        wanted: list[Any] = list(dict.fromkeys(map(convert.to_id, ids)))
         with self._view(collection_name) as view:
             payload, vector = convert.with_payload(with_payload), convert.with_vectors(with_vectors, view.spec)
             found: list[edge.Record] = view.shard.retrieve(wanted, payload, vector)
