@@ -85,19 +85,20 @@ def _quantiles(
     scaled = deviations[:rows] * scale[:, None]
     error = np.sqrt(pairs.variance / pairs.n)
     weights = np.divide(1.0, error, out=np.zeros_like(error), where=error > 0).astype(np.float32)
-    largest = np.empty((len(controls), rows), dtype=np.float32)
-    for place, control in enumerate(controls.tolist()):
-        largest[place] = _largest(scaled, control, weights[:, control].copy())
-    return np.maximum(np.quantile(largest, LEVEL, axis=1), LEAST)
+    return np.maximum(np.quantile(_largest(scaled, controls, weights.T[controls]), LEVEL, axis=1), LEAST)
 
 
-def _largest(scaled: NDArray[np.float32], control: int, weights: NDArray[np.float32]) -> NDArray[np.float32]:
-    """By resample, how far the furthest cell moved ahead of the control, in standard errors."""
-    found = np.empty(len(scaled), dtype=np.float32)
-    rows = max(1, CACHED // scaled.shape[1])
-    for begun in range(0, len(scaled), rows):
-        part = scaled[begun : begun + rows]
-        moved = part - part[:, control, None]
-        moved *= weights
-        moved.max(axis=1, out=found[begun : begun + rows])
+def _largest(
+    scaled: NDArray[np.float32], controls: NDArray[np.intp], weights: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """By control and resample, how far the furthest cell moved ahead of the control, in standard errors."""
+    resamples, cells = scaled.shape
+    found = np.empty((len(controls), resamples), dtype=np.float32)
+    rows = max(1, CACHED // cells)
+    for begun in range(0, resamples, rows):
+        part = np.ascontiguousarray(scaled[begun : begun + rows].T)
+        for place, control in enumerate(controls.tolist()):
+            moved = part - part[control]
+            moved *= weights[place, :, None]
+            moved.max(axis=0, out=found[place, begun : begun + rows])
     return found

@@ -31,10 +31,13 @@ def queries_needed(pairs: Pairs, found: BestSet, cheaper: Bools, several: Bools,
     quantiles = found.quantiles[columns]
     rows = np.flatnonzero(cheaper & (pairs.difference[:, columns].min(axis=1) > -margin))
 
+    among, cheap = _between(pairs, columns, columns), _between(pairs, rows, columns)
+    itself = (rows[:, None] == columns) & ~several[columns]
+
     def enough(n: int) -> bool:
-        kept = ~(_bounds(pairs, columns, columns, n, quantiles) > 0).any(axis=0)
-        bounds = _bounds(pairs, rows, columns, n, quantiles + POWER_QUANTILE)
-        bounds[(rows[:, None] == columns) & ~several[columns]] = 0.0
+        kept = ~(_bounds(pairs, among, n, quantiles) > 0).any(axis=0)
+        bounds = _bounds(pairs, cheap, n, quantiles + POWER_QUANTILE)
+        bounds[itself] = 0.0
         return bool((bounds[:, kept] >= -margin).all(axis=1).any())
 
     if not rows.size or not enough(MOST):
@@ -46,8 +49,13 @@ def queries_needed(pairs: Pairs, found: BestSet, cheaper: Bools, several: Bools,
     return high
 
 
-def _bounds(pairs: Pairs, rows: Places, columns: Places, n: int, quantiles: Floats) -> Floats:
-    """Lower bounds on the differences rows − columns, were there n queries."""
+def _between(pairs: Pairs, rows: Places, columns: Places) -> tuple[Floats, Floats]:
+    """The differences rows − columns and their variances."""
     chosen = np.ix_(rows, columns)
-    moved, error = pairs.with_losses(pairs.difference[chosen], pairs.variance[chosen], n)
+    return pairs.difference[chosen], pairs.variance[chosen]
+
+
+def _bounds(pairs: Pairs, measured: tuple[Floats, Floats], n: int, quantiles: Floats) -> Floats:
+    """Lower bounds on these differences, were there n queries."""
+    moved, error = pairs.with_losses(*measured, n)
     return moved - quantiles * error

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.choice.records import Floats, Integers
+from evals.draws import drawn_counts
 from evals.stats import SAME
 
 BATCH = 4_000_000
@@ -57,5 +58,4 @@ def _draw(counts: Floats, sizes: Integers, rng: np.random.Generator) -> None:
     ends = np.cumsum(sizes)
     for first, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True):
         places = rng.integers(0, end - first, size=(len(counts), end - first))
-        for row, drawn in zip(counts, places, strict=True):
-            row[first:end] = np.bincount(drawn, minlength=end - first)
+        counts[:, first:end] = drawn_counts(places, end - first)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals import stats
+from evals.draws import drawn_counts
 from evals.stats import Interval
 
 Floats = NDArray[np.float64]
@@ -69,7 +70,7 @@ def resampled_totals(rows: Floats, seed: int) -> Floats:
     n = len(rows)
     step = max(1, AT_ONCE // n)
     totals = [
-        rows[rng.integers(0, n, (min(step, stats.RESAMPLES - start), n))].sum(axis=1)
+        drawn_counts(rng.integers(0, n, (min(step, stats.RESAMPLES - start), n)), n) @ rows
         for start in range(0, stats.RESAMPLES, step)
     ]
     return np.concatenate(totals)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from evals import stats
+from evals.draws import drawn_counts
 from evals.judge.estimate import AT_ONCE, NO_INTERVAL, Estimate, Floats, finite_interval, queries
 from evals.stats import Interval
 
@@ -76,7 +77,7 @@ def kappa_interval(table: Floats, seed: int) -> Interval:
         return Interval(note="not computable: kappa is the same whichever queries are drawn")
     found = bootstrap(
         (np.arange(len(table)),),
-        lambda picks, axis: cohens_kappa(table[picks].sum(axis=-2)),
+        lambda picks, axis: cohens_kappa(drawn_counts(picks, len(table)) @ table),
         n_resamples=stats.RESAMPLES,
         batch=max(1, AT_ONCE // len(table)),
         vectorized=True,

@@ -161,6 +161,14 @@ def test_one_cell_is_its_own_set() -> None:
     assert found.lower.tolist() == [0.0]
 
 
+def test_parts_of_the_resamples_give_what_all_at_once_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = found_of(alike(60, 6))
+    monkeypatch.setattr("evals.choice.bestset.CACHED", 6 * 77)
+    parts = found_of(alike(60, 6))
+    assert np.array_equal(parts.quantiles, whole.quantiles, equal_nan=True)
+    assert np.array_equal(parts.lower, whole.lower)
+
+
 def test_large_grids_use_fewer_resamples_and_stay_near(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = found_of(alike(60, 6), resamples=8_000)
     monkeypatch.setattr("evals.choice.bestset.WORK", 36)
