@@ -113,6 +113,13 @@ def test_commands_on_the_handbook(command: str, after_make_run: Path, run: Run) 
     done = run(command, after_make_run)
     assert (done.returncode in (0, 1), done.stderr) == (True, "")
     assert "physical_ai_handbook" in done.stdout
+    if "--sweep.mode" in command:
+        assert " ".join(done.stdout.split()).startswith(" ".join(sample("Recommended:").split()))
+
+
+def sample(words: str) -> str:
+    """The output that the README shows and that has these words."""
+    return next(text for kind, text in BLOCKS if kind == "text" and words in text)
 
 
 def test_two_runs_are_compared_and_the_last_command_fails_as_it_says(after_make_run: Path, run: Run) -> None:
@@ -123,9 +130,8 @@ def test_two_runs_are_compared_and_the_last_command_fails_as_it_says(after_make_
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "retriever.rerank  none → mmr" in shown.stdout
     assert (failed.returncode, failed.stderr) == (1, "")
-    sample = next(text for kind, text in BLOCKS if kind == "text" and "win/tie/loss" in text)
     printed = [line.split() for line in failed.stdout.splitlines()]
-    assert [line for line in sample.splitlines() if line.split() not in printed] == []
+    assert [line for line in sample("win/tie/loss").splitlines() if line.split() not in printed] == []
 
 
 def test_commands_with_a_judge(after_make_run: Path, run: Run) -> None:
