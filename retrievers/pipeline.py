@@ -158,7 +158,8 @@ class Pipeline:
     def _selected_by_mmr(self, _: Sequence[str], encoded: Sequence[EncodedQuery]) -> _Done[tuple[Selection, int]]:
         """By scores and stored vectors; reranking then reads the chunks that are shown and no others."""
         with stage("search"):
-            search = self._search(self.settings.candidates, whole=False)
+            remote = self.settings.store.url is not None  # payloads that come along spare it further round trips
+            search = self._search(self.settings.candidates, whole=remote)
             rankings = search.rankings(encoded)
             orders = results.total_orders(rankings, search.chunks)
         searched = time.perf_counter()
