@@ -287,6 +287,14 @@ def test_held_out_queries_are_planned_for_and_counted(commands: Commands, server
     assert whole["grid"]["choice"]["held_out"]["n"] == 2
 
 
+def test_held_out_queries_are_not_asked_a_second_time(commands: Commands, server: CohereChatServer) -> None:
+    flags = (*SWEEP, *ON_RECALL, "--dataset.split", "dev", "--metrics", RECALL)
+    assert commands.run(*flags).code == 0
+    before = len(server.chats)
+    assert commands.run(*flags, "--judge.rejudge", "2").code == 0
+    assert len(server.chats) - before == 2
+
+
 @pytest.mark.parametrize("constraint", [CONSTRAINED, ("--objective.constraints", f"{{{RECALL}: '>= 0'}}")])
 def test_a_budget_that_buys_next_to_nothing(commands: Commands, constraint: tuple[str, ...]) -> None:
     done = commands.run(*SWEEP, *constraint, "--judge.budget.calls", "1")
