@@ -14,9 +14,10 @@ from evals.grid.axes import Plan
 from evals.grid.choosing import objective_scores
 from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
 from evals.grid.records import Cell
+from evals.judge.judge import Judge
 from evals.metrics.llm_metrics import respent
 from evals.pipeline import Grounds
-from evals.records import Unscored
+from evals.results import RunResult
 
 CHOSEN_ON, HELD_OUT = "dev", "test"
 
@@ -64,48 +65,25 @@ def with_held_out(
     """
     if result.choice is None:
         return result
-    run, judge = result.run, collaborators.judge
-    found = measure_held_out(config, plan, result, golden, grounds, collaborators)
-    if judge and run.judging:
-        judging = replace(run.judging, usage=judge.usage)
-        summaries = respent(run.summaries, judging)
-        run = replace(run, judging=judging, summaries=summaries, gates=gates.judge(config.criteria, summaries))
-    if isinstance(found, HeldOut):
-        return replace(result, run=run, held_out=found)
-    said = f"there is no figure on the held-out queries: {found.reason}"
-    return replace(result, run=replace(run, notes=[*run.notes, said]))
-
-
-def measure_held_out(
-    config: ExperimentConfig,
-    plan: Plan,
-    result: GridResult,
-    golden: GoldenSet,
-    grounds: Grounds,
-    collaborators: Collaborators,
-) -> HeldOut | Unscored:
-    """Run the chosen cell over held-out queries; or why there is no figure of it.
-
-    Args:
-        config: The experiment.
-        plan: The sweep of the grid.
-        result: The grid, and what was chosen.
-        golden: The held-out queries.
-        grounds: What is relevant to them.
-        collaborators: A retriever for each variant of the plan, with source pages and judge where there are any.
-
-    Raises:
-        RetrievalError: A search failed.
-    """
-    if result.choice is None:
-        return Unscored(reason="no cell was chosen")
-    cell = result.grid.cell(result.choice.recommended.cell)
-    own, alone = _objective_alone(config), _cell_alone(plan, cell)
+    own, cell = _objective_alone(config), result.grid.cell(result.choice.recommended.cell)
+    alone = _cell_alone(plan, cell)
     its = replace(collaborators, retrievers=[collaborators.retrievers[cell.configuration]])
-    retrieved = retrieve(own, alone, golden, grounds, its)
-    found = evaluate_grid(own, alone, retrieved, grounds, its, {})
+    found = evaluate_grid(own, alone, retrieve(own, alone, golden, grounds, its), grounds, its, {})
+    run = _with_all_its_cost(result.run, config, collaborators.judge)
     missing = (found.run.judging and found.run.judging.incomplete) or found.ranking.reason
-    return Unscored(reason=missing) if missing else _of(result.choice, own, found)
+    if missing:
+        said = f"there is no figure on the held-out queries: {missing}"
+        return replace(result, run=replace(run, notes=[*run.notes, said]))
+    return replace(result, run=run, held_out=_of(result.choice, own, found))
+
+
+def _with_all_its_cost(run: RunResult, config: ExperimentConfig, judge: Judge | None) -> RunResult:
+    """The run with what the judge has come to by now, and its criteria held against that."""
+    if judge is None or run.judging is None:
+        return run
+    judging = replace(run.judging, usage=judge.usage)
+    summaries = respent(run.summaries, judging)
+    return replace(run, judging=judging, summaries=summaries, gates=gates.judge(config.criteria, summaries))
 
 
 def _cell_alone(plan: Plan, cell: Cell) -> Plan:

@@ -12,10 +12,9 @@ from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.errors import DatasetError
 from evals.grid.axes import plan
-from evals.grid.heldout import load_held_out, measure_held_out, with_held_out
+from evals.grid.heldout import load_held_out, with_held_out
 from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
 from evals.pipeline import ground
-from evals.records import Unscored
 from tests.support.experiment import Experiment, settings, silent
 from tests.support.grid_world import Bench, make_world
 
@@ -71,7 +70,8 @@ def test_a_split_that_is_not_there_is_refused_when_it_was_named_and_else_left_ou
     assert load_held_out(experiment(made)) is None
 
 
-def grid_and_held_out(world: Experiment, config: ExperimentConfig) -> tuple[Bench, GridResult, GoldenSet, Any]:
+def grid_and_held_out(world: Experiment, config: ExperimentConfig) -> tuple[Bench, GridResult, GoldenSet, GridResult]:
+    """The bench, a grid without its held-out figure, the held-out queries, and the grid with it."""
     bench = Bench(config, {})
     unseen = load_held_out(config)
     assert unseen is not None
@@ -80,8 +80,8 @@ def grid_and_held_out(world: Experiment, config: ExperimentConfig) -> tuple[Benc
         collaborators = Collaborators(retrievers=retrievers, progress=silent)
         retrieved = retrieve(config, planned, bench.golden, grounds, collaborators)
         grid = evaluate_grid(config, planned, retrieved, grounds, collaborators, {})
-        held = measure_held_out(config, planned, grid, unseen, ground(unseen, retrievers[0]), collaborators)
-    return bench, grid, unseen, held
+        found = with_held_out(config, planned, grid, unseen, ground(unseen, retrievers[0]), collaborators)
+    return bench, grid, unseen, found
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,9 @@ def test_the_figure_is_that_of_a_single_run_of_the_cell_on_the_split(
     world: Experiment, objective: dict[str, Any]
 ) -> None:
     config = experiment(world, **objective)
-    bench, grid, unseen, held = grid_and_held_out(world, config)
+    bench, grid, unseen, found = grid_and_held_out(world, config)
+    held = found.held_out
+    assert held is not None
     bench.golden = unseen
     alone = bench.run(config, grid.settings)
     (metric,) = config.objective.metrics
@@ -112,22 +114,26 @@ def test_held_out_queries_that_have_no_score_give_no_figure_and_the_run_says_so(
     cases = [json.loads(line) for line in made.golden.read_text(encoding="utf-8").splitlines()]
     made.write_golden([{**case, "split": "dev" if case.get("in_scope", True) else "test"} for case in cases])
     config = experiment(made)
-    _, grid, unseen, held = grid_and_held_out(made, config)
-    assert held == Unscored(reason="ranking/ndcg_at_10 scores no query")
-    planned = plan(config.retriever, config.sweep)
-    with Bench(config, {}).opened([variant.settings for variant in planned.variants]) as (retrievers, _):
-        collaborators = Collaborators(retrievers=retrievers, progress=silent)
-        known = ground(unseen, retrievers[0])
-        found = with_held_out(config, planned, grid, unseen, known, collaborators)
-        unranked = replace(grid, choice=None)
-        assert with_held_out(config, planned, unranked, unseen, known, collaborators) is unranked
+    _, grid, _, found = grid_and_held_out(made, config)
     assert found.held_out is None and found.run.summaries == grid.run.summaries
     assert found.run.notes[-1] == "there is no figure on the held-out queries: ranking/ndcg_at_10 scores no query"
 
 
+def test_a_grid_whose_cells_are_not_ranked_has_no_held_out_figure(world: Experiment) -> None:
+    config = experiment(world)
+    bench, grid, unseen, _ = grid_and_held_out(world, config)
+    planned, unranked = plan(config.retriever, config.sweep), replace(grid, choice=None)
+    with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, _):
+        collaborators = Collaborators(retrievers=retrievers, progress=silent)
+        known = ground(unseen, retrievers[0])
+        assert with_held_out(config, planned, unranked, unseen, known, collaborators) is unranked
+
+
 def test_a_weighted_objective_is_the_weighted_sum_of_the_runs_means(world: Experiment) -> None:
     config = experiment(world, objective__metrics={"ranking/recall_at_5": 2.0, "ranking/mrr_at_10": 1.0})
-    bench, grid, unseen, held = grid_and_held_out(world, config)
+    bench, grid, unseen, found = grid_and_held_out(world, config)
+    held = found.held_out
+    assert held is not None
     bench.golden = unseen
     means = {summary.metric: summary.value or 0.0 for summary in bench.run(config, grid.settings).summaries}
     assert held.value == pytest.approx(2 * means["ranking/recall_at_5"] + means["ranking/mrr_at_10"], abs=1e-12)
