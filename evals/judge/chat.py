@@ -111,8 +111,9 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
         )
     from langchain.chat_models import init_chat_model
 
+    settings = _construction(config, env)
     try:
-        model = init_chat_model(config.name, model_provider=config.provider, **_construction(config, env))
+        model = init_chat_model(config.name, model_provider=config.provider, **settings)
     except ImportError as error:
         raise JudgeError(f"judge.model {config.model!r} needs a package that is not installed: {error}") from error
     except Exception as error:  # each provider checks its arguments in its own way
