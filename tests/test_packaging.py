@@ -1,12 +1,18 @@
-"""What is installed: pyproject.toml lists every package, and every file in them that is no Python."""
+"""What is installed: the packages and data files that pyproject.toml lists, the versions that requirements.lock names."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import yaml
+from packaging.requirements import Requirement
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("evals", "retrievers")
-SETUPTOOLS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+SETUPTOOLS: dict[str, Any] = PYPROJECT["tool"]["setuptools"]
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 
 
 def files(package: str) -> set[Path]:
@@ -29,3 +35,33 @@ def test_every_other_file_is_package_data() -> None:
         installed = {found.relative_to(ROOT) for glob in globs for found in (ROOT / package).glob(glob)}
         assert installed == others
         assert all(any((ROOT / package).glob(glob)) for glob in globs)
+
+
+def test_the_lock_file_meets_every_requirement() -> None:
+    project = PYPROJECT["project"]
+    extras = project["optional-dependencies"]
+    locked = re.findall(r"^([a-z0-9-]+)==(\S+)", LOCK, re.MULTILINE)
+    for line in [*project["dependencies"], *extras["dev"], *extras["smallmodel"]]:
+        requirement = Requirement(line)
+        name = re.sub(r"[-_.]+", "-", requirement.name).lower()
+        assert any(requirement.specifier.contains(version) for known, version in locked if known == name), line
+
+
+def test_the_lock_file_has_hashes_and_names_no_host() -> None:
+    pins = re.findall(r"^[a-z0-9-]+==[^\n]*(?:\n    --hash=sha256:[0-9a-f]{64}[^\n]*)*", LOCK, re.MULTILINE)
+    assert len(pins) > 150
+    assert all("--hash=sha256:" in pin for pin in pins)
+    assert "://" not in LOCK
+
+
+def test_the_workflow_runs_ci_on_every_supported_python() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
+    job = workflow["jobs"]["ci"]
+    assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
+
+
+def test_the_commit_hook_runs_what_ci_checks() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"][0]["hooks"]
+    assert [hook["entry"].split()[-2:] for hook in hooks] == [["--no-print-directory", "check"]]
+    assert "make --no-print-directory check" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
