@@ -1,4 +1,4 @@
-"""What is installed: the packages and data files that pyproject.toml lists, the versions that requirements.lock names."""
+"""What is installed: packages and data files as pyproject.toml lists them, versions as requirements.lock names them."""
 
 import re
 import tomllib
