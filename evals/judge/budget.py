@@ -1,8 +1,14 @@
 """What judging has cost so far, and whether the next call may still be made."""
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from evals.judge.config import BudgetConfig, PriceConfig
+
+Tokens = tuple[int, int]
+"""Tokens read and tokens written."""
+Room = Literal["enough", "in flight", "none"]
+"""Whether a budget holds a call: it does; it may, once the calls in flight have cost less than they might; or not."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -13,6 +19,8 @@ class Usage:
         calls: Requests that were sent, every attempt counted.
         hits: Verdicts that were in the store or had been asked for before in this run.
         failed: Verdicts that could not be had.
+        unanswered: Requests that may have been billed although no answer came: it broke off, or took too long. What
+            they cost is not known and not in the tokens; the budget holds the most they can have cost.
         tokens_in: Tokens read by the model; `tokens_out`, written. Estimated for calls whose answer does not tell.
         usd: What they cost by the price table, None without a price.
         stopped: Why no further call was made, empty when none was held back.
@@ -21,6 +29,7 @@ class Usage:
     calls: int = 0
     hits: int = 0
     failed: int = 0
+    unanswered: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     usd: float | None = None
@@ -37,45 +46,55 @@ def cost(price: PriceConfig | None, tokens_in: float, tokens_out: float) -> floa
     return None if price is None else (tokens_in * price.input + tokens_out * price.output) / 1e6
 
 
+def added(one: Tokens, other: Tokens) -> Tokens:
+    """The sum of two counts."""
+    return one[0] + other[0], one[1] + other[1]
+
+
 class Ledger:
-    """Counts what is spent; calls in flight are reserved at their estimate, so that a limit is not overrun."""
+    """Counts what is spent. Of a call in flight the most that it can cost is set aside: no limit is ever passed."""
 
     def __init__(self, budget: BudgetConfig, price: PriceConfig | None) -> None:
         self._budget = budget
         self._price = price
         self._usage = Usage(usd=None if price is None else 0.0)
-        self._reserved = [0, 0]
+        self._in_flight: Tokens = (0, 0)
+        self._unanswered: Tokens = (0, 0)
 
     @property
     def usage(self) -> Usage:
         """What was spent so far."""
         return self._usage
 
-    def reserve(self, tokens_in: int, tokens_out: int) -> bool:
-        """Set the estimate of a call aside; False, with the reason in `usage.stopped`, when the budget lacks it."""
-        used, held = self._usage, self._reserved
-        tokens = used.tokens + sum(held) + tokens_in + tokens_out
-        usd = cost(self._price, used.tokens_in + held[0] + tokens_in, used.tokens_out + held[1] + tokens_out)
-        limits = self._budget
-        calls = used.calls + 1
-        reason = ""
-        if limits.calls is not None and calls > limits.calls:
-            reason = f"the budget of {limits.calls} calls is spent"
-        elif limits.tokens is not None and tokens > limits.tokens:
-            reason = f"the budget of {limits.tokens:,} tokens does not hold another call ({used.tokens:,} spent)"
-        elif limits.usd is not None and usd is not None and usd > limits.usd:
-            reason = f"the budget of {limits.usd:g} USD does not hold another call ({used.usd:.4f} spent)"
-        if reason:
-            self.stop(reason)
-            return False
-        self._reserved = [held[0] + tokens_in, held[1] + tokens_out]
-        self._usage = replace(used, calls=calls)
-        return True
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether the budget has a limit that depends on tokens."""
+        return self._budget.tokens is not None or self._budget.usd is not None
 
-    def settle(self, reserved: tuple[int, int], spent: tuple[int, int]) -> None:
-        """Replace the estimate of a call by what it came to, (tokens read, tokens written)."""
-        self._reserved = [self._reserved[0] - reserved[0], self._reserved[1] - reserved[1]]
-        tokens_in, tokens_out = self._usage.tokens_in + spent[0], self._usage.tokens_out + spent[1]
+    def reserve(self, most: Tokens) -> Room:
+        """Set the most that a call can cost aside, if there is room; stops judging if there is none."""
+        if (calls := self._budget.calls) is not None and self._usage.calls >= calls:
+            self.stop(f"the budget of {calls:,} calls is spent")
+            return "none"
+        spent = added((self._usage.tokens_in, self._usage.tokens_out), self._unanswered)
+        if lacking := self._lacking(added(spent, most), most):
+            self.stop(lacking)
+            return "none"
+        in_flight = added(self._in_flight, most)
+        if self._lacking(added(spent, in_flight), most):
+            return "in flight"
+        self._in_flight = in_flight
+        self._usage = replace(self._usage, calls=self._usage.calls + 1)
+        return "enough"
+
+    def settle(self, most: Tokens, spent: Tokens | None) -> None:
+        """Replace what was set aside for a call by what it came to; None when that is not known."""
+        self._in_flight = self._in_flight[0] - most[0], self._in_flight[1] - most[1]
+        if spent is None:
+            self._unanswered = added(self._unanswered, most)
+            self._usage = replace(self._usage, unanswered=self._usage.unanswered + 1)
+            return
+        tokens_in, tokens_out = added((self._usage.tokens_in, self._usage.tokens_out), spent)
         usd = cost(self._price, tokens_in, tokens_out)
         self._usage = replace(self._usage, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
 
@@ -91,3 +110,18 @@ class Ledger:
         """Hold back all further calls; the first reason stays."""
         if not self._usage.stopped:
             self._usage = replace(self._usage, stopped=reason)
+
+    def _lacking(self, needed: Tokens, most: Tokens) -> str:
+        """The limit that is below what is needed, in words; empty when none is."""
+        limits, used = self._budget, self._usage
+        usd = cost(self._price, *needed)
+        if limits.tokens is not None and sum(needed) > limits.tokens:
+            limit, spent = f"{limits.tokens:,} tokens", f"{used.tokens:,}"
+            lost, call = (f"{sum(tokens):,}" for tokens in (self._unanswered, most))
+        elif limits.usd is not None and usd is not None and usd > limits.usd:
+            limit, spent = f"{limits.usd:g} USD", f"{used.usd:.4f}"
+            lost, call = (f"{cost(self._price, *tokens):.4f}" for tokens in (self._unanswered, most))
+        else:
+            return ""
+        unknown = f", at most {lost} by {used.unanswered} requests without an answer" if used.unanswered else ""
+        return f"the budget of {limit} does not hold another call ({spent} spent{unknown}; a call may take {call})"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from evals.errors import JudgeError
+from evals.judge.budget import Tokens
 from evals.judge.cache import Stored, VerdictStore
 from evals.judge.chat import Chat
 from evals.judge.config import JudgeConfig
@@ -22,7 +23,8 @@ class Reply:
     """What one request came to: a verdict (as JSON), an answer that is none, or a fault.
 
     Attributes:
-        tokens: Read and written; estimated where the provider does not tell.
+        tokens: Read and written; estimated where the provider does not tell, None where no answer came but one may be
+            billed.
         seconds: How long it took.
         unkept: Why the verdict could not be kept, empty when it was.
         plain: The server takes no request for JSON, and was not asked the question; it can be asked without.
@@ -31,7 +33,7 @@ class Reply:
     verdict: str = ""
     malformed: MalformedError | None = None
     fault: Fault | None = None
-    tokens: tuple[int, int] = (0, 0)
+    tokens: Tokens | None = (0, 0)
     seconds: float = 0.0
     unkept: str = ""
     plain: bool = False
@@ -62,7 +64,8 @@ class Caller:
             seconds = time.monotonic() - start
             if structured and self._finds_out and rejects_structure(error):
                 return self._without_structure(error, seconds)
-            return Reply(fault=read_fault(error), seconds=seconds)
+            fault = read_fault(error)
+            return Reply(fault=fault, tokens=None if fault.billed else (0, 0), seconds=seconds)
         tokens = (
             count_tokens(text) if answer.tokens_in is None else answer.tokens_in,
             count_tokens(answer.text) if answer.tokens_out is None else answer.tokens_out,
@@ -81,7 +84,7 @@ class Caller:
             log.warning("the judge's server takes no request for JSON; it is read out of the text instead: %s", said)
         return Reply(plain=True, seconds=seconds)
 
-    def _keep(self, key: bytes, schema: type[BaseModel], verdict: str, tokens: tuple[int, int]) -> str:
+    def _keep(self, key: bytes, schema: type[BaseModel], verdict: str, tokens: Tokens) -> str:
         """Commit a verdict; returns why it could not be, empty when it was."""
         model = f"{self._chat.provider}:{self._chat.name}"
         kept = Stored(model=model, kind=schema.__name__, answer=verdict, tokens_in=tokens[0], tokens_out=tokens[1])

@@ -138,7 +138,8 @@ def _construction(config: JudgeConfig, env: Mapping[str, str]) -> dict[str, Any]
     if config.provider == "cohere":
         return made | {"timeout_seconds": config.timeout_s}
     if config.provider == "ollama":
-        return made | {"client_kwargs": {"timeout": config.timeout_s}, **_given("seed", config.seed)}
+        limits = {"client_kwargs": {"timeout": config.timeout_s}, "num_predict": config.max_output_tokens}
+        return made | limits | _given("seed", config.seed)
     seeds = {"openai", "deepseek", "openrouter"}
     return (
         made

@@ -11,7 +11,8 @@ from typing import Protocol, Self, TypeVar
 from pydantic import BaseModel
 
 from evals.errors import JudgeError
-from evals.judge.budget import Ledger, Usage
+from evals.judge.bound import Bound
+from evals.judge.budget import Ledger, Tokens, Usage
 from evals.judge.cache import VerdictStore
 from evals.judge.call import Caller, Reply
 from evals.judge.chat import Chat
@@ -75,6 +76,8 @@ class Engine:
         self._workers = Workers(config.max_concurrency, "judge")
         self._flights: set[Future[Reply]] = set()
         self._known: dict[bytes, Outcome | asyncio.Future[Outcome]] = {}
+        self._bound = Bound(config.max_output_tokens)
+        self._settled = asyncio.Event()
         self._first = asyncio.Lock()
         self._proved = self._answered = ledger.usage.tokens_out > 0
         self._in_a_row = 0
@@ -165,25 +168,38 @@ class Engine:
         return wait
 
     async def _request(self, key: bytes, text: str, schema: type[BaseModel], left: float) -> Reply | Unscored:
-        estimate = (len(text) // CHARACTERS_PER_TOKEN, self._usual_answer())
         if self.usage.stopped:
             return Unscored(reason=self.usage.stopped)
-        async with self._gate.enter(sum(estimate)):
-            if self.usage.stopped or not self._ledger.reserve(*estimate):
+        async with self._gate.enter(len(text) // CHARACTERS_PER_TOKEN + self._usual_answer()):
+            most = self._bound.most(text) if self._ledger.counts_tokens else (0, 0)
+            if not await self._reserved(most):
                 return Unscored(reason=self.usage.stopped)
             timeout_s = max(LEAST_S, min(left, self._config.timeout_s))
             call = functools.partial(self._caller.call, key, text, schema, timeout_s)
-            reply = Reply()
+            tokens: Tokens | None = None
             try:
                 reply = await asyncio.wrap_future(self._submit(call))
+                tokens = reply.tokens
             finally:
-                self._ledger.settle(estimate, reply.tokens)
+                self._ledger.settle(most, tokens)
+                self._settled.set()
         if reply.verdict or reply.malformed:
             self._gate.succeeded()
             self._answered, self._in_a_row = True, 0
+            if tokens and self._ledger.counts_tokens:
+                self._bound.learn(text, tokens)
         if reply.unkept:  # buying more would lose more
             self._ledger.stop(reply.unkept)
         return reply
+
+    async def _reserved(self, most: Tokens) -> bool:
+        """Set the most that a call can cost aside, once the calls in flight have left room for it."""
+        while not self.usage.stopped:
+            if (room := self._ledger.reserve(most)) != "in flight":
+                return room == "enough"
+            self._settled.clear()
+            await self._settled.wait()
+        return False
 
     def _submit(self, call: Callable[[], Reply]) -> Future[Reply]:
         flight = self._workers.submit(call)

@@ -15,6 +15,8 @@ HOPELESS = frozenset({401, 402, 403, 404})
 TIMEOUTS = ("TimeoutException", "TimeoutError", "Timeout", "APITimeoutError")
 TRANSPORT = (*TIMEOUTS, "TransportError", "ConnectionError", "APIConnectionError")
 """Names of error classes, since each library brings HTTP errors of its own (httpx, httpx2, requests, the SDKs')."""
+UNSENT = ("ConnectError", "ConnectTimeout", "ConnectionRefusedError")
+"""Names of errors of a connection that was never made."""
 UNREADABLE = (ValueError, TypeError, AttributeError, LookupError)
 """What libraries raise when an answer is not of the shape they expect: a proxy's page, or a torn one."""
 NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
@@ -43,12 +45,14 @@ class Fault:
         type: Name of the library's error.
         message: One line with status and remedy, without secrets.
         retry_after_s: What the server asked to wait, None when it did not say.
+        billed: Whether the call may have been paid for: it was sent, and no refusal came.
     """
 
     kind: Kind
     type: str
     message: str
     retry_after_s: float | None = None
+    billed: bool = False
 
 
 def read_fault(error: Exception) -> Fault:
@@ -59,6 +63,7 @@ def read_fault(error: Exception) -> Fault:
         type="Timeout" if _is(error, TIMEOUTS) else type(error).__name__,
         message=explain(error),
         retry_after_s=retry_after_s(headers),
+        billed=status_of(error) in (None, 200) and not (_is(error, UNSENT) or any(map(lasts, causes(error)))),
     )
 
 

@@ -46,6 +46,9 @@ class JudgeUsage(Section):
     calls: int = Field(ge=0, description="requests to the model, every attempt counted")
     hits: int = Field(ge=0, description="verdicts that needed no request")
     failed: int = Field(ge=0, description="verdicts that could not be had")
+    unanswered: int = Field(
+        0, ge=0, description="requests without an answer that may have been billed; not in the tokens"
+    )
     tokens_in: int = Field(ge=0, description="tokens that the model read")
     tokens_out: int = Field(ge=0, description="tokens that it wrote")
     usd: float | None = Field(description="their price in US dollars; null without an entry in judge.prices")

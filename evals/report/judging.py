@@ -114,6 +114,8 @@ def spent(usage: Usage) -> str:
     parts = [f"{usage.calls:,} calls", f"{usage.hits:,} cached"]
     if usage.failed:
         parts.append(f"{usage.failed:,} failed")
+    if usage.unanswered:
+        parts.append(f"{usage.unanswered:,} without an answer, of unknown cost")
     parts.append(f"{usage.tokens:,} tokens")
     if usage.usd is not None:
         parts.append(f"{usage.usd:.4f} USD")

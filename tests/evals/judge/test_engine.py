@@ -1,6 +1,8 @@
 """The engine behind both protocols, with the real clients: what is asked, how often, how fast, for how much."""
 
 import asyncio
+import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from ragas.metrics.collections.context_relevance.util import ContextRelevanceOut
 from evals.judge.cache import VerdictStore
 from evals.judge.engine import Engine
 from evals.records import Failure, Unscored
-from tests.support.chat_faults import says
+from tests.support.chat_faults import ChatFault, Output, When, says
 from tests.support.chat_requests import tokens
 from tests.support.chat_server import MODEL, ChatServer
 from tests.support.judges import TEXTS, ask, engine, later_engine, settings, verdicts
@@ -204,16 +206,38 @@ def test_attempts_count(server: ChatServer) -> None:
     assert len(server.chats) == 4
 
 
-@pytest.mark.parametrize("limit", ["tokens", "usd"])
-def test_a_budget_of_tokens_or_dollars_is_not_overrun(server: ChatServer, limit: str) -> None:
-    each = tokens(prompt(TEXTS[0])) + 200
-    budget = {"tokens": 6 * each} if limit == "tokens" else {"usd": 6 * each / 1e6}
+def long_answers() -> ChatFault:
+    """Verdicts of 1,500 to 2,000 tokens."""
+    draw = random.Random(0)
+    return ChatFault(says=lambda _: Output(text=json.dumps({"reason": "x" * draw.randint(6_000, 7_900), "verdict": 0})))
+
+
+@pytest.mark.parametrize(("budget", "spent"), [({"tokens": 50_000}, 50_000), ({"usd": 0.05}, 50_000)], ids=str)
+def test_a_budget_is_spent_up_to_less_than_one_call_and_never_passed(
+    server: ChatServer, budget: dict[str, float], spent: int
+) -> None:
+    server.latency = 0.05
     prices = {f"{settings(server).model}": {"input": 1.0, "output": 1.0}}
-    with engine(server, budget=budget, prices=prices, max_concurrency=4) as made:
-        said = ask(made, TEXTS[:20])
-    assert 5 <= len(server.chats) <= 7
-    assert verdicts(said).count(0) == len(server.chats) and verdicts(said).count("unscored") == 20 - len(server.chats)
-    assert made.usage.tokens <= 6 * each and "does not hold another call" in made.usage.stopped
+    with engine(server, budget=budget, prices=prices) as made, server.faulty(long_answers()):
+        said = verdicts(ask(made, TEXTS[:60]))
+    assert server.peak > 4
+    assert spent - 4_000 < made.usage.tokens <= spent
+    assert said.count(0) == len(server.chats) == made.usage.calls
+    assert said.count("unscored") == 60 - len(server.chats) and "does not hold another call" in made.usage.stopped
+
+
+def test_a_request_without_an_answer_is_held_against_the_budget(server: ChatServer) -> None:
+    with later_engine(server, budget={"tokens": 20_000}) as made, server.faulty("torn"):
+        assert verdicts(ask(made, [USEFUL])) == ["unscored"]
+    assert 2 <= len(server.chats) == made.usage.unanswered < 8 and made.usage.tokens == 2
+    assert f"by {len(server.chats)} requests without an answer" in made.usage.stopped
+
+
+@pytest.mark.parametrize("fault", ["500", "429"])
+def test_a_request_that_was_refused_costs_nothing(server: ChatServer, fault: str) -> None:
+    with engine(server, budget={"tokens": 10_000}) as made, server.faulty(fault, When(calls=range(1, 7))):
+        assert verdicts(ask(made, [USEFUL])) == [1]
+    assert made.usage.unanswered == 0 and made.usage.calls == 7
 
 
 def test_a_budget_is_not_spent_on_what_is_stored(server: ChatServer, file: Path) -> None:
