@@ -4,7 +4,6 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evals.files import check_writable, write
@@ -12,6 +11,7 @@ from retrievers.command import (
     Parser,
     add_logging_flags,
     in_color,
+    path_argument,
     print_out,
     run,
     set_up_logging,
@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--by", default="", metavar="A,B", help="order the queries that moved by these metrics")
     made.add_argument("--queries", type=int, default=QUERIES, metavar="N", help=f"of them show N (default: {QUERIES})")
     made.add_argument("--json", action="store_true", help="print the comparison as JSON")
-    made.add_argument("--output", type=Path, metavar="FILE", help="write the comparison as JSON")
+    made.add_argument("--output", type=path_argument, metavar="FILE", help="write the comparison as JSON")
     made.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
     made.add_argument(
         "--tracking.experiment", default="retrieval-evals", metavar="NAME",

@@ -79,7 +79,7 @@ class TrackingConfig(Settings):
 
     enabled: bool = Field(True, description="log to MLflow")
     uri: str | None = Field(None, description="MLflow tracking URI; the database under ./mlruns when left out")
-    experiment: str = Field("retrieval-evals", min_length=1, description="MLflow experiment")
+    experiment: str = Field("retrieval-evals", min_length=1, max_length=256, description="MLflow experiment")
     log_cells: Literal["chosen", "all", "none"] = Field(
         "chosen", description="cells of a grid that get a run of their own: chosen, all or none"
     )

@@ -43,10 +43,10 @@ def run_experiment(config: ExperimentConfig, wanted: Outputs, env: Mapping[str, 
     """
     inputs = load_inputs(config)
     name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    outputs = settle(wanted, config.tracking, name)
-    with open_collaborators(inputs, env, shown=shown) as collaborators:
-        outcome = _tracked(inputs, outputs, collaborators, name)
-    export(outcome, config.retriever)
+    with settle(wanted, config.tracking, name) as outputs:
+        with open_collaborators(inputs, env, shown=shown) as collaborators:
+            outcome = _tracked(inputs, outputs, collaborators, name)
+        export(outcome, config.retriever)
     return outcome
 
 

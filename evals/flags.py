@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evals.config import ExperimentConfig
-from retrievers.command import Parser, add_logging_flags, user_path
+from retrievers.command import Parser, add_logging_flags, path_argument
 from retrievers.settings import Layer, add_flags, build, environment_layer, file_layer, flag_layer
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_inputs(made: argparse.ArgumentParser) -> None:
     made.add_argument(
-        "--config", type=user_path, metavar="FILE", help="experiment file (default: the packaged default.yaml)"
+        "--config", type=path_argument, metavar="FILE", help="experiment file (default: the packaged default.yaml)"
     )
     made.add_argument("--limit", dest="dataset.limit", default=argparse.SUPPRESS, metavar="N", help="at most N cases")
     made.add_argument("--ids", dest="dataset.ids", default=argparse.SUPPRESS, metavar="A,B", help="only these cases")
@@ -44,7 +44,7 @@ def _add_outputs(made: argparse.ArgumentParser) -> None:
         ("--html", "where to write the report as one HTML page"),
         ("--export", "write the retriever's settings for an application"),
     ):
-        made.add_argument(flag, type=user_path, metavar="FILE", help=about)
+        made.add_argument(flag, type=path_argument, metavar="FILE", help=about)
 
 
 def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> ExperimentConfig:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evals.files import write
-from retrievers.command import Parser, add_logging_flags, print_out, run, set_up_logging, user_path
+from evals.files import check_writable, write
+from retrievers.command import Parser, add_logging_flags, path_argument, print_out, run, set_up_logging
 from retrievers.config import RetrieverConfig
 from retrievers.settings import add_flags, build, environment, environment_layer, file_layer, flag_layer
 
@@ -40,21 +40,21 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="python -m evals.golden", description="Check golden queries, import some, begin some.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     validate = commands.add_parser("validate", help="check a golden file", description="List every fault of a file.")
-    validate.add_argument("file", type=user_path, help="golden .jsonl file, or a folder of them")
+    validate.add_argument("file", type=path_argument, help="golden .jsonl file, or a folder of them")
     validate.add_argument(
-        "--docs", type=user_path, metavar="DIR", help="also find every piece of evidence in these pages"
+        "--docs", type=path_argument, metavar="DIR", help="also find every piece of evidence in these pages"
     )
     validate.add_argument("--base-url", default="/docs", help="what page addresses begin with (default: /docs)")
     brought = commands.add_parser("import", help="import a test collection", description="BEIR or TREC to golden data.")
     formats = brought.add_subparsers(dest="format", required=True, metavar="FORMAT")
     beir = formats.add_parser("beir", help="a BEIR folder: queries.jsonl and qrels/*.tsv")
-    beir.add_argument("folder", type=user_path, help="the folder")
+    beir.add_argument("folder", type=path_argument, help="the folder")
     beir.add_argument(
-        "--qrels", type=user_path, metavar="FILE", help="judgements (default: qrels/test.tsv in the folder)"
+        "--qrels", type=path_argument, metavar="FILE", help="judgements (default: qrels/test.tsv in the folder)"
     )
     trec = formats.add_parser("trec", help="TREC topics and qrels")
-    trec.add_argument("topics", type=user_path, help="file of <top> elements")
-    trec.add_argument("qrels", type=user_path, help="file of `query iteration document grade` lines")
+    trec.add_argument("topics", type=path_argument, help="file of <top> elements")
+    trec.add_argument("qrels", type=path_argument, help="file of `query iteration document grade` lines")
     trec.add_argument(
         "--topic-ids",
         choices=("auto", "num", "ordinal"),
@@ -62,16 +62,16 @@ def _parser() -> argparse.ArgumentParser:
         help="what the query ids of the qrels are: the topics' <num> or their place in the file (default: what fits)",
     )
     for command in (beir, trec):
-        command.add_argument("--out", type=user_path, required=True, metavar="FILE", help="golden file to write")
+        command.add_argument("--out", type=path_argument, required=True, metavar="FILE", help="golden file to write")
     init = commands.add_parser("init", help="begin golden data", description="Sample chunks into cases to fill in.")
     init.add_argument(
-        "--out", type=user_path, default=Path("golden.jsonl"), metavar="FILE", help="default: golden.jsonl"
+        "--out", type=path_argument, default=Path("golden.jsonl"), metavar="FILE", help="default: golden.jsonl"
     )
     init.add_argument("--count", type=int, default=40, metavar="N", help="in-scope cases (default: 40)")
     init.add_argument("--out-of-scope", type=int, default=10, metavar="N", help="cases out of scope (default: 10)")
     init.add_argument("--seed", type=int, default=0, help="of the choice (default: 0)")
     init.add_argument("--force", action="store_true", help="replace the file if it exists")
-    init.add_argument("--config", type=user_path, metavar="FILE", help="retriever settings as YAML")
+    init.add_argument("--config", type=path_argument, metavar="FILE", help="retriever settings as YAML")
     add_flags(init, RetrieverConfig)
     for command in (validate, beir, trec, init):
         add_logging_flags(command)
@@ -150,6 +150,7 @@ def _misquoted(golden: "GoldenSet", pages: Mapping[str, "SourcePage"]) -> list[s
 def _import(namespace: argparse.Namespace) -> list[str]:
     from evals.dataset.importers import import_beir, import_trec
 
+    check_writable(namespace.out)
     if namespace.format == "beir":
         imported = import_beir(namespace.folder, namespace.qrels)
     else:
@@ -170,6 +171,7 @@ def _init(namespace: argparse.Namespace) -> list[str]:
     from retrievers.connection import describe, open_client
     from retrievers.reading import scroll
 
+    check_writable(namespace.out)
     if namespace.out.exists() and not namespace.force:
         raise DatasetError(f"{namespace.out}: exists already; name another file with --out, or replace it with --force")
     env = environment(os.environ)

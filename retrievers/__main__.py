@@ -11,12 +11,12 @@ from pathlib import Path
 from retrievers.command import (
     Parser,
     add_logging_flags,
+    path_argument,
     print_error,
     print_out,
     progress_bar,
     run,
     set_up_logging,
-    user_path,
 )
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("query", help="what to look for")
     search.add_argument("--json", action="store_true", help="print the whole session as JSON")
     index = commands.add_parser("index", help="index a folder of pages", description="Index Docusaurus Markdown pages.")
-    index.add_argument("folder", type=user_path, help="folder of .md and .mdx pages")
+    index.add_argument("folder", type=path_argument, help="folder of .md and .mdx pages")
     index.add_argument("--base-url", default="/docs", help="what page addresses begin with (default: /docs)")
     index.add_argument("--max-tokens", type=_budget, default=256, help="token budget of a chunk (default: 256)")
     index.add_argument("--skip-broken", action="store_true", help="index the other pages when some are broken")
@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     result_alone = "print the result and errors alone: no progress, no warnings of the log"
     for command, quiet in ((search, result_alone), (index, "print nothing but errors"), (inspect, result_alone)):
-        command.add_argument("--config", type=user_path, metavar="FILE", help="retriever settings as YAML")
+        command.add_argument("--config", type=path_argument, metavar="FILE", help="retriever settings as YAML")
         add_logging_flags(command, quiet=quiet)
         add_flags(command, RetrieverConfig)
     return parser

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import NoReturn, Protocol
 
 from retrievers.errors import ConfigError, RetrievalError, nearest, redacted
+from retrievers.paths import user_path
 
 EXIT_USER_ERROR = 2
 EXIT_INCOMPLETE = 3
@@ -137,23 +138,25 @@ def in_color() -> bool:
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
-def user_path(text: str) -> Path:
-    """A path given as an argument; the shell leaves `~` standing in `--flag=~/file`.
+def path_argument(text: str) -> Path:
+    """A path given as an argument.
 
     Raises:
-        ArgumentTypeError: `~name` names nobody.
+        ArgumentTypeError: It cannot be one.
     """
     try:
-        return Path(text).expanduser()
-    except RuntimeError:
-        raise argparse.ArgumentTypeError(f"there is no home folder for {text.partition('/')[0]!r}") from None
+        return user_path(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def add_logging_flags(parser: argparse.ArgumentParser, *, quiet: str = "print nothing but errors") -> None:
     """`--quiet`, `--verbose` and `--log-file`; `quiet` says what is printed all the same."""
     parser.add_argument("--quiet", action="store_true", help=quiet)
     parser.add_argument("--verbose", action="store_true", help="say what is being done")
-    parser.add_argument("--log-file", type=user_path, metavar="FILE", help="append what happens to FILE as JSON lines")
+    parser.add_argument(
+        "--log-file", type=path_argument, metavar="FILE", help="append what happens to FILE as JSON lines"
+    )
 
 
 def set_up_logging(*, verbose: bool, log_file: Path | None, quiet: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from evals.comparison.records import Run
@@ -24,7 +25,7 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
         TrackingError: MLflow has no such run, or several, or it has no report.
     """
     file = Path(reference)
-    if file.suffix == ".json" or file.is_file():
+    if file.suffix == ".json" or _is_file(file):
         return _from_file(file)
     from evals.tracking.runs import read_run  # MLflow costs seconds to import
 
@@ -49,13 +50,20 @@ def refuse_repeated(runs: Sequence[Run]) -> None:
         seen[run.digest] = run
 
 
+def _is_file(file: Path) -> bool:
+    with suppress(OSError, ValueError):  # the name of a run may be too long for a file's
+        return file.is_file()
+    return False
+
+
 def _from_file(file: Path) -> Run:
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ReportError(f"{file}: not UTF-8 (byte {error.start}: {error.reason})") from error
     except OSError as error:
-        near = nearest(file.name, (other.name for other in file.parent.glob("*.json"))) if not file.exists() else ""
+        missing = isinstance(error, FileNotFoundError)
+        near = nearest(file.name, (other.name for other in file.parent.glob("*.json"))) if missing else ""
         raise ReportError(f"{file}: cannot be read: {error.strerror}; expected a report of evals.run{near}") from error
     return _run(str(file), str(file), text, "")
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 MAX_PARAMETER = 6_000
+MAX_NAME = 250
+"""Characters of a run's name that MLflow's databases hold."""
 
 
 def start(config: TrackingConfig, name: str, settings: Mapping[str, Any]) -> Tracker:
@@ -32,7 +34,8 @@ def start(config: TrackingConfig, name: str, settings: Mapping[str, Any]) -> Tra
         from mlflow.entities import Param
 
         client, experiment_id = _experiment(config, uri)
-        run_id = client.create_run(experiment_id, run_name=name, tags={"mlflow.source.name": "evals.run"}).info.run_id
+        source = {"mlflow.source.name": "evals.run"}
+        run_id = client.create_run(experiment_id, run_name=name[:MAX_NAME], tags=source).info.run_id
         tracker = Tracker(client, run_id, experiment_id, uri)
         try:
             values = parameters(settings).items()

@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
+from retrievers.paths import user_path
+
 TABLE: dict[str, Any] = {"table": True}
 """Marks a setting whose mapping has keys of the user's own: taken whole, and replaced whole by a higher layer."""
 
@@ -18,12 +20,7 @@ class Settings(BaseModel):
     @field_validator("*")
     @classmethod
     def _at_home(cls, value: Any) -> Any:
-        if not isinstance(value, Path):
-            return value
-        try:
-            return value.expanduser()
-        except RuntimeError:
-            raise ValueError(f"there is no home folder for {value.parts[0]!r}; write the path out") from None
+        return user_path(value) if isinstance(value, Path) else value
 
 
 def address(url: str, example: str, key: str) -> str:

@@ -60,3 +60,26 @@ def test_a_folder_that_may_not_be_written_to(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(ConfigError, match="Permission denied"):
         check_writable(tmp_path / "report.json")
+
+
+def test_the_longest_name_that_the_file_system_takes_is_written(tmp_path: Path) -> None:
+    file = tmp_path / ("r" * 255)
+    check_writable(file)
+    write(file, "whole")
+    assert file.read_text() == "whole"
+
+
+@pytest.mark.parametrize("name", ["r" * 256, "ö" * 128, "gone/" + "r" * 256, "r" * 256 + "/report.json"])
+def test_a_name_that_the_file_system_refuses(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=r"cannot be written: .*File name too long") as raised:
+        check_writable(tmp_path / name)
+    assert len(str(raised.value)) < 450
+    assert everything(tmp_path) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_a_pipe_or_a_device_is_no_file_to_replace(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", Path(os.devnull)):
+        with pytest.raises(ConfigError, match="expected a file to write, found a device or a pipe"):
+            check_writable(place)

@@ -1,7 +1,8 @@
 import json
 import os
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -160,6 +161,22 @@ def test_the_log_file_holds_json_lines(run: Run, folder: Path) -> None:
     entries = [json.loads(line) for line in (folder / "logs" / "run.jsonl").read_text().splitlines()]
     assert {"time", "level", "logger", "message"} <= set(entries[0])
     assert any("embedding.model 'no.such.module:Model' cannot be loaded" in e.get("exception", "") for e in entries)
+
+
+def test_a_run_of_any_name_is_kept(run: Run, folder: Path) -> None:
+    name = "ö" * 300
+    done = run("--tracking.enabled", "true", "--tracking.run-name", name, "--quiet")
+    assert (done.code, done.err) == (0, "")
+    [file] = (folder / "mlruns" / "reports").iterdir()
+    assert (file.name, load_report(file)["name"]) == ("ö" * 60 + ".json", "small")
+    [(kept, status)] = runs(folder)
+    assert (kept, status) == (name[:250], "FINISHED")
+
+
+def runs(folder: Path) -> list[tuple[str, str]]:
+    """Name and status of each run in the local MLflow."""
+    with closing(sqlite3.connect(folder / "mlruns" / "mlflow.db")) as database:
+        return database.execute("SELECT name, status FROM runs").fetchall()
 
 
 # MLflow out of reach
@@ -324,6 +341,14 @@ FAULTS: dict[str, tuple[Sequence[str] | Callable[[Path], list[str]], list[str]]]
     "a folder in place of the page": (["--html", "."], ["expected a file to write, found a folder"]),
     "a folder in place of JUnit": (["--junit", "."], ["expected a file to write, found a folder"]),
     "an export below a file": (in_place_of("file", "--export", "file/r.yaml"), ["file/r.yaml: cannot be written"]),
+    "a report with too long a name": (["--output", "r" * 300], ["argument --output: ", "(File name too long)"]),
+    "a page with too long a name": (["--html", "deep/" + "r" * 300], ["cannot be written: deep: File name too long"]),
+    "golden data with too long a name": (["--dataset.path", "r" * 300], ["dataset.path: ", "(File name too long)"]),
+    "an MLflow experiment with too long a name": (
+        ["--tracking.experiment", "r" * 300],
+        ["tracking.experiment: String should have at most 256 characters"],
+    ),
+    "one file for two outputs": (["--output", "r", "--html", "r"], ["--output and --html would be one file"]),
     "a log below a file": (in_place_of("file", "--log-file", "file/log"), ["--log-file file/log: cannot be written"]),
     "a file in place of mlruns": (
         in_place_of("mlruns", "--tracking.enabled", "true"),
