@@ -18,6 +18,7 @@ from evals.errors import JudgeError
 from evals.judge.answers import Answer, read_early_end, read_message
 from evals.judge.config import JudgeConfig
 from evals.judge.faults import explain
+from evals.judge.identity import identity
 from evals.judge.structures import STRUCTURES
 from retrievers.errors import nearest
 from retrievers.settings import api_key
@@ -55,6 +56,7 @@ class Chat:
         provider: Such as `cohere`.
         name: Of the model, as the provider knows it.
         parameters: All that the answer depends on besides model, prompt and schema.
+        identified: Whether they tell this model from any other; if not, its verdicts may not be kept.
         structure: Schema to the arguments that make the provider answer in JSON; empty when it has no such means.
     """
 
@@ -65,6 +67,7 @@ class Chat:
     structure: Callable[[type[BaseModel]], Mapping[str, Any]]
     arguments: Mapping[str, Any] = field(default_factory=dict)
     per_request: Callable[[float], Mapping[str, Any]] = lambda timeout_s: {}
+    identified: bool = True
 
     def ask(self, prompt: str, schema: type[BaseModel], timeout_s: float, *, structured: bool) -> Answer:
         """Send one prompt, once, and wait for the whole answer.
@@ -149,12 +152,15 @@ def _construction(config: JudgeConfig, env: Mapping[str, str]) -> dict[str, Any]
 
 
 def _chat(config: JudgeConfig, model: "BaseChatModel") -> Chat:
+    known = identity(model)
     parameters = {
         "temperature": config.temperature,
         "seed": config.seed,
         "max_output_tokens": config.max_output_tokens,
         "base_url": config.base_url,
         "structured": config.structured,
+        "identity": config.identity,
+        "model": known,
     }
     arguments: dict[str, Any] = {}
     per_request: Callable[[float], Mapping[str, Any]] = lambda timeout_s: {}  # noqa: E731
@@ -173,6 +179,7 @@ def _chat(config: JudgeConfig, model: "BaseChatModel") -> Chat:
         structure=STRUCTURES.get(config.provider, lambda schema: {}),
         arguments=arguments,
         per_request=per_request,
+        identified=known is not None or config.identity is not None,
     )
 
 

@@ -31,6 +31,9 @@ class JudgeConfig(Settings):
         model: `provider:model`, such as `cohere:command-a-03-2025`; `python:module:factory` calls a function of the
             user's that returns a LangChain chat model. An OpenAI-compatible server (llama.cpp, vLLM) is `openai:NAME`
             with `base_url`.
+        identity: A name of what answers, where model, parameters and address do not tell it from another: the verdicts of
+            one identity are not used for another. A `python:` model that does not tell its parameters is cached only
+            with one.
         temperature: None leaves it to the provider, for models that refuse the parameter.
         structured: Whether the model is asked for JSON by the provider's own means; `auto` finds out.
         timeout_s: Seconds one request may take.
@@ -48,6 +51,9 @@ class JudgeConfig(Settings):
     model: str | None = Field(None, description="provider:model of the judge; without one there are no LLM metrics")
     base_url: str | None = Field(None, description="address of the provider's API, if not its own")
     api_key_env: str | None = Field(None, description="environment variable of the API key; the provider's if left out")
+    identity: str | None = Field(
+        None, min_length=1, max_length=200, description="name of what answers, where model and address do not tell"
+    )
     temperature: float | None = Field(0.0, ge=0, le=2, description="sampling temperature")
     seed: int | None = Field(0, description="seed of sampling, where the provider takes one")
     max_output_tokens: int = Field(2048, ge=16, description="most tokens of one answer")

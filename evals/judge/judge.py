@@ -20,6 +20,10 @@ from evals.records import Failure, Observation, Score, Unscored
 log = logging.getLogger(__name__)
 Told = Callable[[int, int, Usage], None]
 """Told how many questions are done, of how many, and what was spent."""
+UNIDENTIFIED = (
+    "the verdicts of judge.model %r are not kept, and are bought again by every run: its class %s does not tell its "
+    "parameters (_identifying_params). Set judge.identity to a name of your own, and to another when the model changes"
+)
 AHEAD = 4
 """Questions made ready for each call that may be in flight."""
 
@@ -45,8 +49,11 @@ class Judge:
             JudgeError: The model cannot be built, or the store cannot be used.
         """
         chat = make_chat(config, env)
-        store = VerdictStore(store_file(config, env)) if config.cache == "on" else None
-        return cls(config, chat, store, told)
+        cached = config.cache == "on"
+        if cached and not chat.identified:
+            cached = False
+            log.warning(UNIDENTIFIED, config.model, type(chat.model).__name__)
+        return cls(config, chat, VerdictStore(store_file(config, env)) if cached else None, told)
 
     @property
     def model(self) -> str:
