@@ -31,9 +31,8 @@ class JudgeConfig(Settings):
         model: `provider:model`, such as `cohere:command-a-03-2025`; `python:module:factory` calls a function of the
             user's that returns a LangChain chat model. An OpenAI-compatible server (llama.cpp, vLLM) is `openai:NAME`
             with `base_url`.
-        identity: A name of what answers, where model, parameters and address do not tell it from another: the verdicts of
-            one identity are not used for another. A `python:` model that does not tell its parameters is cached only
-            with one.
+        identity: A name of what answers, where model, parameters and address do not tell: the verdicts of one identity
+            are not used for another. A `python:` model that does not tell its parameters is cached only with one.
         temperature: None leaves it to the provider, for models that refuse the parameter.
         structured: Whether the model is asked for JSON by the provider's own means; `auto` finds out.
         timeout_s: Seconds one request may take.
