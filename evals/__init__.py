@@ -1,1 +1,18 @@
-"""Evaluation of retrieval: golden queries in, scores with their uncertainty out."""
+"""Evaluation of retrieval: golden queries in, scores with their uncertainty out.
+
+The public names are loaded when they are first used, so that `import evals` stays cheap.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evals.api import Evaluation, Experiment, Golden, Sweep, compare_runs, evaluate, sweep
+
+__all__ = ["Evaluation", "Experiment", "Golden", "Sweep", "compare_runs", "evaluate", "sweep"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("evals.api"), name)

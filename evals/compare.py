@@ -19,8 +19,7 @@ from retrievers.command import (
 )
 
 if TYPE_CHECKING:
-    from evals.comparison.records import Comparison, Run
-    from evals.comparison.regressions import Tolerance
+    from evals.comparison.records import Comparison
 
 EXIT_FAILED = 1
 QUERIES = 5
@@ -66,40 +65,23 @@ def parser() -> argparse.ArgumentParser:
 def _main(namespace: argparse.Namespace) -> int:
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file)
     check_writable(namespace.output)
+    from evals.api import compare_runs
     from evals.comparison.regressions import parse
 
     tolerances = parse(namespace.fail_on_regression)
-    baseline, others = _open(namespace)
-    comparisons = _compare(namespace, baseline, others, tolerances)
-    _show(namespace, comparisons)
-    return EXIT_FAILED if any(not one.passed for c in comparisons for one in c.regressions) else 0
-
-
-def _open(namespace: argparse.Namespace) -> tuple["Run", list["Run"]]:
-    from evals.comparison.references import open_run, refuse_repeated
-    from evals.errors import ReportError
-
     references = [namespace.baseline, *namespace.runs] if namespace.baseline else namespace.runs
-    if len(references) < 2:
-        raise ReportError(f"expected a baseline and at least one run to compare, got {references[0]!r} alone")
-    where = vars(namespace)
-    runs = [open_run(one, where["tracking.uri"], where["tracking.experiment"]) for one in references]
-    refuse_repeated(runs)
-    return runs[0], runs[1:]
-
-
-def _compare(
-    namespace: argparse.Namespace, baseline: "Run", others: Sequence["Run"], tolerances: Sequence["Tolerance"]
-) -> list["Comparison"]:
-    from evals.comparison.comparing import Wanted, compare
-
-    wanted = Wanted(
+    flags = vars(namespace)
+    comparisons = compare_runs(
+        *references,
         metrics=_names(namespace.metrics) or (("*",) if namespace.verbose else ()),
         by=_names(namespace.by),
-        tolerances=tuple(tolerances),
+        tolerances=tolerances,
         common=namespace.common,
+        tracking_uri=flags["tracking.uri"],
+        tracking_experiment=flags["tracking.experiment"],
     )
-    return compare(baseline, others, wanted)
+    _show(namespace, comparisons)
+    return EXIT_FAILED if any(not one.passed for c in comparisons for one in c.regressions) else 0
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """The settings of an experiment: frozen, checked in full before anything runs."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -11,6 +12,7 @@ from evals.grid.config import ObjectiveConfig, SweepConfig
 from evals.judge.config import JudgeConfig
 from retrievers.config import RetrieverConfig, Settings
 from retrievers.errors import redacted
+from retrievers.settings import Layer, build, environment, environment_layer, file_layer, flatten, nest, tables
 
 
 class DatasetConfig(Settings):
@@ -117,6 +119,30 @@ class ExperimentConfig(Settings):
     )
     tracking: TrackingConfig = Field(default_factory=lambda: TrackingConfig.model_validate({}), description="MLflow")
     seed: int = Field(0, ge=0, description="seed of all resampling")
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Return the experiment of a file, with settings set over it and gaps filled in by the environment.
+
+        Args:
+            path: A YAML file; none for the settings alone.
+            settings: Nested (`{"retriever": {"top_k": 10}}`) or dotted (`{"retriever.top_k": 10}`).
+            env: Environment; that of the process and `.env` when left out.
+
+        Raises:
+            ConfigError: With every fault.
+        """
+        layers = [
+            environment_layer(environment(os.environ) if env is None else env, "retriever."),
+            *([file_layer(Path(path), cls)] if path else []),
+            Layer(label="the arguments", values=nest(dict(flatten(settings or {}, unopened=tables(cls))))),
+        ]
+        return build(cls, layers)
 
     @field_validator("criteria", mode="before")
     @classmethod

@@ -11,6 +11,7 @@ from typing import Any
 from evals import facts, tracking
 from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
+from evals.dataset.load import GoldenSet
 from evals.errors import TrackingError
 from evals.grid.heldout import with_held_out
 from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
@@ -24,11 +25,20 @@ from evals.results import RunResult
 from evals.saving import export, save
 from evals.tracking import Tracker
 from retrievers.config import dump
+from retrievers.protocol import Retriever
 
 log = logging.getLogger(__name__)
 
 
-def run_experiment(config: ExperimentConfig, wanted: Outputs, env: Mapping[str, str], *, shown: bool) -> Outcome:
+def run_experiment(
+    config: ExperimentConfig,
+    wanted: Outputs,
+    env: Mapping[str, str],
+    *,
+    shown: bool,
+    golden: GoldenSet | None = None,
+    retriever: Retriever | None = None,
+) -> Outcome:
     """Run an experiment from its configuration to saved files and a run in MLflow.
 
     Args:
@@ -36,15 +46,17 @@ def run_experiment(config: ExperimentConfig, wanted: Outputs, env: Mapping[str, 
         wanted: The files to write.
         env: The environment that holds API keys.
         shown: Whether progress is drawn on a terminal.
+        golden: Golden queries in place of those that the experiment names.
+        retriever: An open retriever in place of the one that the experiment names. It is left open.
 
     Raises:
         RetrievalError: A fault of the settings or the golden data, before anything is retrieved; or a search, the
             judge or a file failed. What MLflow does is said in the outcome.
     """
-    inputs = load_inputs(config)
+    inputs = load_inputs(config, golden)
     name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     with settle(wanted, config.tracking, name) as outputs:
-        with open_collaborators(inputs, env, shown=shown) as collaborators:
+        with open_collaborators(inputs, env, shown=shown, retriever=retriever) as collaborators:
             outcome = _tracked(inputs, outputs, collaborators, name)
         export(outcome, config.retriever)
     return outcome

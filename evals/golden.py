@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from retrievers.settings import add_flags, build, environment, environment_layer
 
 if TYPE_CHECKING:
     from evals.dataset.load import GoldenSet
-    from evals.dataset.schema import Case
+    from evals.dataset.schema import Case, Evidence
     from evals.sources import SourcePage
     from retrievers.records import Chunk
 
@@ -140,11 +140,16 @@ def _resolve_in_pages(golden: "GoldenSet", docs: Path, base_url: str) -> "list[C
 
 def _misquoted(golden: "GoldenSet", pages: Mapping[str, "SourcePage"]) -> list[str]:
     return [
-        f"{golden.places[case.id]}: evidence.{number}: {evidence.source_url!r} does not hold {evidence.quote[:60]!r}"
+        f"{golden.places[case.id]}: evidence.{number}: {evidence.source_url or 'no page'!r} does not hold "
+        f"{evidence.quote[:60]!r}"
         for case in golden.cases
         for number, evidence in enumerate(case.evidence)
-        if evidence.quote and not any(pages[evidence.source_url].places(evidence.quote))
+        if evidence.quote and not any(any(page.places(evidence.quote)) for page in _named_pages(evidence, pages))
     ]
+
+
+def _named_pages(evidence: "Evidence", pages: Mapping[str, "SourcePage"]) -> "Collection[SourcePage]":
+    return [pages[evidence.source_url]] if evidence.source_url else pages.values()
 
 
 def _import(namespace: argparse.Namespace) -> list[str]:

@@ -27,8 +27,12 @@ class Inputs:
     held_out: GoldenSet | None
 
 
-def load_inputs(config: ExperimentConfig) -> Inputs:
+def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> Inputs:
     """Check the names of metrics and the sweep, and read the golden queries.
+
+    Args:
+        config: The experiment.
+        golden: Golden queries in place of those that the experiment names.
 
     Raises:
         ConfigError: It is a packaged experiment, and the handbook has not come along.
@@ -38,7 +42,7 @@ def load_inputs(config: ExperimentConfig) -> Inputs:
     check_bundled(config)
     _check_metrics(config)
     sweep = _sweep(config)
-    golden = load_golden(config.dataset)
+    golden = golden or load_golden(config.dataset)
     return Inputs(config=config, golden=golden, sweep=sweep, held_out=load_held_out(config) if sweep else None)
 
 

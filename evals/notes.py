@@ -43,7 +43,7 @@ def _on_unlisted(observations: Sequence[Observation]) -> Iterator[str]:
             "quote, and what divides by all relevant chunks has no value; name retriever.store and "
             "retriever.collection if it reads from one"
         )
-    evidence = [e for o in observations for e in o.case.evidence]
+    evidence = [e for o in observations for e in o.case.evidence if e.source_url]
     returned = [found.chunk for o in observations for found in o.candidates.chunks]
     pages = {chunk.source_url for chunk in returned}
     if evidence and returned and not any(e.source_url in pages for e in evidence):

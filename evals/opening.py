@@ -22,19 +22,26 @@ from retrievers.protocol import Retriever
 
 
 @contextmanager
-def open_collaborators(inputs: Inputs, env: Mapping[str, str], *, shown: bool) -> Iterator[Collaborators]:
-    """What the experiment names: its judge, its retriever (of a sweep one for each variant) and its source pages.
+def open_collaborators(
+    inputs: Inputs, env: Mapping[str, str], *, shown: bool, retriever: Retriever | None = None
+) -> Iterator[Collaborators]:
+    """Open what the experiment names: its judge, its retriever (of a sweep one for each variant) and its source pages.
 
     Args:
         inputs: The experiment.
         env: The environment that holds API keys.
         shown: Whether progress is drawn on a terminal.
+        retriever: An open retriever in place of the one that the experiment names. It is left open.
 
     Raises:
         RetrievalError: Something cannot be opened, or the collection not be brought up to date.
     """
     config = inputs.config
     with progress_bar(shown=shown) as progress, _judge(config.judge, env, progress) as judge:
+        if retriever is not None:
+            sources = open_sources(config.sources)
+            yield Collaborators(retrievers=[retriever], progress=progress, sources=sources, judge=judge)
+            return
         with _retrievers(config, inputs.sweep, env, progress) as (retrievers, sources):
             yield Collaborators(retrievers=retrievers, progress=progress, sources=sources, judge=judge)
 

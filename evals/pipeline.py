@@ -8,7 +8,7 @@ from evals import candidates, gates, stats
 from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
-from evals.dataset.relevance import Relevance, evidence_urls, labelled_ids, resolve
+from evals.dataset.relevance import Relevance, evidence_urls, labelled_ids, names_no_page, resolve
 from evals.dataset.returned import check_evidence, resolve_returned
 from evals.dataset.schema import Case
 from evals.judge.audit import marked
@@ -67,7 +67,10 @@ def ground(golden: GoldenSet, retriever: Retriever, sources: Sources | None = No
             check_evidence(golden.cases, sources, golden.places)
         return Grounds(relevance={}, texts=None, sources=sources)
     urls, ids = evidence_urls(golden.cases), labelled_ids(golden.cases)
-    chunks = retriever.chunks({"source_url": urls}) if urls else []
+    if names_no_page(golden.cases):
+        chunks = retriever.chunks()
+    else:
+        chunks = retriever.chunks({"source_url": urls}) if urls else []
     chunks += _named(ids, retriever) if ids else []
     relevance = resolve(golden.cases, chunks, golden.places)
     wanted = {chunk_id for item in relevance.values() for chunk_id in item.grades}

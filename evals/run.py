@@ -57,11 +57,16 @@ def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[
 
 
 def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[str, str]) -> int:
-    from evals.experiment import run_experiment
+    from evals.api import evaluate, sweep
     from evals.outputs import Outputs
 
-    wanted = Outputs(report=namespace.output, junit=namespace.junit, html=namespace.html, export=namespace.export)
-    outcome = run_experiment(config, wanted, env, shown=not namespace.quiet)
+    outcome = (sweep if config.sweep.axes else evaluate)(
+        experiment=config,
+        outputs=Outputs(report=namespace.output, junit=namespace.junit, html=namespace.html, export=namespace.export),
+        env=env,
+        track=config.tracking.enabled,
+        progress=not namespace.quiet,
+    ).outcome
     if not namespace.quiet:
         _show(outcome, everything=namespace.verbose)
     if outcome.incomplete:

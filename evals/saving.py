@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -11,6 +12,7 @@ from evals.dataset.load import GoldenSet
 from evals.files import write
 from evals.grid.children import along_top_k, children, table
 from evals.outcome import Outcome
+from evals.outputs import Outputs
 from evals.report.document import document
 from evals.report.figures import Picture, draw
 from evals.report.grid_document import grid_document
@@ -35,19 +37,44 @@ def save(outcome: Outcome, golden: GoldenSet, tracker: Tracker | None, progress:
         ConfigError: A file cannot be written.
         TrackingError: MLflow failed; the files are written.
     """
-    outputs, text = outcome.outputs, _report(outcome)
+    text = save_data(outcome, outcome.outputs)
+    if not (outcome.outputs.html or tracker):
+        return
+    pictures, page = save_page(outcome, outcome.outputs.html)
+    if tracker:
+        _track(tracker, outcome, golden, progress, {"report.json": text, "report.html": page}, pictures)
+
+
+def save_data(outcome: Outcome, outputs: Outputs) -> str:
+    """Write the report and the JUnit file, as far as they are wanted, and return the report's text.
+
+    Raises:
+        ConfigError: A file cannot be written.
+    """
+    text = _report(outcome)
     if outputs.report:
         write(outputs.report, text)
     if outputs.junit:
         write(outputs.junit, junit(outcome.result, outcome.failures))
-    if not (outputs.html or tracker):
-        return
+    return text
+
+
+def save_page(outcome: Outcome, file: Path | None) -> tuple[Mapping[str, Picture], str]:
+    """Draw the figures and the page, and write the page if a file is given; return both.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
     pictures = draw(outcome.result, outcome.grid)
     page = render_page(outcome.result, pictures, outcome.grid)
-    if outputs.html:
-        write(outputs.html, page)
-    if tracker:
-        _track(tracker, outcome, golden, progress, {"report.json": text, "report.html": page}, pictures)
+    if file:
+        write(file, page)
+    return pictures, page
+
+
+def whole_document(outcome: Outcome) -> dict[str, Any]:
+    """Return the report as JSON values, with the grid if there is one."""
+    return document(outcome.result) | ({"grid": grid_document(outcome.grid)} if outcome.grid else {})
 
 
 def export(outcome: Outcome, retriever: RetrieverConfig) -> None:
@@ -62,8 +89,7 @@ def export(outcome: Outcome, retriever: RetrieverConfig) -> None:
 
 
 def _report(outcome: Outcome) -> str:
-    whole = document(outcome.result) | ({"grid": grid_document(outcome.grid)} if outcome.grid else {})
-    return json.dumps(whole, indent=None if outcome.grid else 2, ensure_ascii=False, allow_nan=False)
+    return json.dumps(whole_document(outcome), indent=None if outcome.grid else 2, ensure_ascii=False, allow_nan=False)
 
 
 def _track(

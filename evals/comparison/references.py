@@ -1,9 +1,11 @@
 """What the user calls a run by, to the run: a report's file, or whatever MLflow knows it by."""
 
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from evals.comparison.records import Run
 from evals.errors import ReportError
@@ -32,6 +34,11 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
     found = read_run(reference, uri, experiment)
     origin = f"MLflow run {found.run_id}"
     return _run(reference, origin, found.report, found.name)
+
+
+def run_of(document: Mapping[str, Any]) -> Run:
+    """Return a report that was not saved as a run to compare."""
+    return _run(str(document["name"]), "this program", json.dumps(document), "")
 
 
 def refuse_repeated(runs: Sequence[Run]) -> None:

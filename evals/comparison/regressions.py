@@ -8,7 +8,7 @@ known: the metric is absent or has no value in one of the runs, or over 5% of th
 are not scored in the other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -29,29 +29,45 @@ class Tolerance:
     tolerance: float
 
 
-def parse(texts: Sequence[str]) -> list[Tolerance]:
+def parse(texts: Sequence[str]) -> dict[str, float]:
     """Read `metric:tolerance` pairs, such as `ranking/ndcg_at_10:0.02`.
 
     Raises:
-        ExperimentError: One is malformed, or its metric was named before or has no better direction.
+        ExperimentError: One is malformed, or its metric was named before.
     """
-    found: dict[str, Tolerance] = {}
+    drops: dict[str, float] = {}
     for text in texts:
         metric, _, number = text.rpartition(":")
         try:
             tolerance = float(number)
         except ValueError:
             tolerance = -1.0
-        if not metric or not isfinite(tolerance) or tolerance < 0:
+        if not metric or not _is_drop(tolerance):
             raise ExperimentError(
                 f"--fail-on-regression: expected METRIC:TOLERANCE such as ranking/ndcg_at_10:0.02, got {text!r}"
             )
-        if metric in found:
+        if metric in drops:
             raise ExperimentError(f"--fail-on-regression: {metric} is named twice")
+        drops[metric] = tolerance
+    return drops
+
+
+def tolerated(drops: Mapping[str, float]) -> tuple[Tolerance, ...]:
+    """Return tolerances, metric to the largest drop that is no regression.
+
+    Raises:
+        ExperimentError: A drop is negative or not finite, or its metric has no better direction.
+    """
+    for metric, drop in drops.items():
+        if not _is_drop(drop):
+            raise ExperimentError(f"tolerance of {metric}: expected a number of 0 or more, got {drop!r}")
         if direction(metric) == "neither":
             raise ExperimentError(f"--fail-on-regression: no direction of {metric} is better than the other")
-        found[metric] = Tolerance(metric=metric, tolerance=tolerance)
-    return list(found.values())
+    return tuple(Tolerance(metric=metric, tolerance=drop) for metric, drop in drops.items())
+
+
+def _is_drop(value: float) -> bool:
+    return isfinite(value) and value >= 0
 
 
 def check_names(tolerances: Sequence[Tolerance], measured: Sequence[str], known: Sequence[str]) -> None:

@@ -31,8 +31,13 @@ class Relevance:
 
 
 def evidence_urls(cases: Sequence[Case]) -> list[str]:
-    """The addresses of all pages that evidence names, sorted."""
-    return sorted({evidence.source_url for case in cases for evidence in case.evidence})
+    """Return the addresses of all pages that evidence names, sorted."""
+    return sorted({evidence.source_url for case in cases for evidence in case.evidence if evidence.source_url})
+
+
+def names_no_page(cases: Sequence[Case]) -> bool:
+    """Return True if some quote has no page, so that it may stand in any chunk of the collection."""
+    return any(evidence.source_url is None for case in cases for evidence in case.evidence)
 
 
 def labelled_ids(cases: Sequence[Case]) -> list[str]:
@@ -74,7 +79,7 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
         place = places.get(case.id, case.id)
         faults += [f"{place}: relevant_ids: the collection has no chunk {key!r}" for key in grades if key not in known]
         for number, evidence in enumerate(case.evidence):
-            holders = _holders(evidence, pages.get(evidence.source_url, []))
+            holders = _holders(evidence, chunks if evidence.source_url is None else pages.get(evidence.source_url, []))
             if not holders:
                 faults.append(f"{place}: {_unresolved(number, evidence, evidence.source_url in pages)}")
                 continue
@@ -145,6 +150,8 @@ def _is_under(chunk: Chunk, heading: str | None) -> bool:
 
 def _unresolved(number: int, evidence: Evidence, page_known: bool) -> str:
     name = f"evidence.{number}"
+    if evidence.source_url is None:
+        return f"{name}: no chunk of the collection holds the quote {(evidence.quote or '')[:60]!r}"
     if not page_known:
         return f"{name}: the collection has no page {evidence.source_url!r}"
     if evidence.quote is None:

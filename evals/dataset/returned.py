@@ -31,7 +31,7 @@ def check_evidence(cases: Sequence[Case], sources: SourcePages, places: Mapping[
         f"{places.get(case.id, case.id)}: evidence.{number}: {fault}"
         for case in cases
         for number, evidence in enumerate(case.evidence)
-        if (fault := _fault(evidence, sources))
+        if evidence.source_url and (fault := _fault(evidence, sources))
     ]
     if faults:
         raise DatasetError("evidence that is not in its page:", faults)
@@ -63,7 +63,7 @@ def _relevance(case: Case, chunks: Sequence[Chunk]) -> Relevance:
     grades = {key: grade for key, grade in case.relevant_ids.items() if grade > 0}
     items = [frozenset([key]) for key in grades]
     for evidence in case.evidence:
-        page = [chunk for chunk in chunks if chunk.source_url == evidence.source_url]
+        page = [chunk for chunk in chunks if evidence.source_url in (None, chunk.source_url)]
         holders = clear_holders(evidence, page)
         items.append(holders)
         grades |= {key: max(grades.get(key, 0), evidence.grade) for key in holders}
@@ -89,7 +89,7 @@ def _placed(chunk: Chunk, sources: Sources | None) -> Chunk:
 
 
 def _check_metadata(cases: Sequence[Case], chunks: Sequence[Chunk]) -> None:
-    named = [case.id for case in cases if case.evidence]
+    named = [case.id for case in cases if any(evidence.source_url for evidence in case.evidence)]
     if named and chunks and not any(chunk.source_url for chunk in chunks):
         raise ExperimentError(
             f"evidence names pages (case {named[0]!r}), but no returned document says which page it is from; set "

@@ -27,21 +27,29 @@ class Evidence(_Record):
     """A passage that answers a query, anchored in its page so that it outlives re-chunking.
 
     Attributes:
-        source_url: Address of the page.
+        source_url: Address of the page. Without it a quote is looked for in all chunks.
         heading: The nearest heading above the passage.
         quote: The passage, verbatim but for white space. Without it all text under the heading is meant.
         grade: How much it gives, 1 (background) upwards.
     """
 
-    source_url: Text
+    source_url: Text | None = None
     heading: Text | None = None
     quote: Text | None = None
     grade: int = Field(1, ge=1, le=MAX_GRADE)
 
+    @property
+    def place(self) -> str:
+        """Page and heading, or the beginning of the quote where no page is named."""
+        parts = [part for part in (self.source_url, self.heading) if part]
+        return " › ".join(parts) if self.source_url else f"“{(self.quote or '')[:60]}”"
+
     @model_validator(mode="after")
     def _anchored(self) -> Self:
-        if self.heading is None and self.quote is None:
+        if self.quote is None and self.heading is None:
             raise ValueError("needs a quote or a heading")
+        if self.quote is None and self.source_url is None:
+            raise ValueError("a heading without a quote needs the source_url of its page")
         return self
 
 

@@ -82,7 +82,7 @@ def topic_match(observation: Observation, _: Context) -> Score:
 
 def section_match(observation: Observation, _: Context) -> Score:
     """Share of the sections (page and heading) the evidence names from which a chunk was returned, 0 to 1."""
-    wanted = {(e.source_url, e.heading) for e in observation.case.evidence if e.heading}
+    wanted = {(e.source_url, e.heading) for e in observation.case.evidence if e.heading and e.source_url}
     if not wanted:
         return Unscored(reason="the case names no sections")
     found = {

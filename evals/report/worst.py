@@ -67,7 +67,7 @@ def print_worst(console: Console, result: RunResult) -> None:
 def expected(observation: Observation) -> Sequence[str]:
     """The places that should have been found, the most relevant first."""
     ordered = sorted(observation.case.evidence, key=lambda e: -e.grade)
-    return list(dict.fromkeys(f"{e.source_url} › {e.heading}" if e.heading else e.source_url for e in ordered))
+    return list(dict.fromkeys(evidence.place for evidence in ordered))
 
 
 def _judged(result: RunResult, case_id: str, chunk_id: str) -> str:

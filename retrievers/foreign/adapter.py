@@ -32,7 +32,9 @@ class ForeignRetriever:
 
     batch_size = 1
 
-    def __init__(self, settings: RetrieverConfig, source: Source, listing: Listing | None) -> None:
+    def __init__(
+        self, settings: RetrieverConfig, source: Source, listing: Listing | None, *, owned: bool = True
+    ) -> None:
         """Put the parts together.
 
         Args:
@@ -40,8 +42,10 @@ class ForeignRetriever:
             source: What retrieves.
             listing: The collection it reads from, where that is known. If the settings name it, everything that is
                 returned must be found in it.
+            owned: Close the listing's client with this retriever.
         """
         self.settings = settings
+        self._owned = owned
         self._source = source
         self._listing = listing
 
@@ -128,9 +132,9 @@ class ForeignRetriever:
         return self._listed().sample(count)
 
     def close(self) -> None:
-        """Close what the factory made, and the collection."""
+        """Close what the factory made, and the collection; nothing that belongs to the caller."""
         self._source.close()
-        if self._listing:
+        if self._listing and self._owned:
             self._listing.close()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The user's factory to a retriever that can be evaluated."""
+"""The user's factory, or what it would make, to a retriever that can be evaluated."""
 
 import inspect
 from collections.abc import Mapping
@@ -35,12 +35,27 @@ def open_foreign(settings: RetrieverConfig, env: Mapping[str, str]) -> ForeignRe
         ConfigError: The factory fails or makes something else, or a setting does not fit what it made.
         StoreError: The collection does not exist, or cannot be read.
     """
-    made = build(settings.python or "", "python")
+    return adopt(build(settings.python or "", "python"), settings, env, owned=True)
+
+
+def adopt(made: Any, settings: RetrieverConfig, env: Mapping[str, str], *, owned: bool = False) -> ForeignRetriever:
+    """Put a LangChain retriever or vector store behind the calls of an evaluation.
+
+    Args:
+        made: The retriever.
+        settings: With `python`, by which messages name it.
+        env: The environment that holds the API key of a store that the settings name.
+        owned: Close it with the result, and on errors. A caller's own object stays open.
+
+    Raises:
+        ConfigError: It is something else, or a setting does not fit it.
+        StoreError: The collection does not exist, or cannot be read.
+    """
     store = _vector_store(made)
     if store is None:
         if not isinstance(made, BaseRetriever):
             raise ConfigError(f"python {settings.python!r}: {EXPECTED}, got {_described(made)}")
-        checked = _checked(settings, RetrieverSource(made))
+        checked = _checked(settings, RetrieverSource(made, owned=owned))
         return ForeignRetriever(settings, checked, _named_listing(settings, env))
     try:
         if settings.names_collection:
@@ -49,10 +64,13 @@ def open_foreign(settings: RetrieverConfig, env: Mapping[str, str]) -> ForeignRe
                 "from there; leave store and collection out"
             )
         listing = listing_of(store, settings)
-        source = RetrieverSource(made) if isinstance(made, BaseRetriever) else StoreSource(store, listing.info)
-        return ForeignRetriever(settings, _checked(settings, source), listing)
+        source = (
+            RetrieverSource(made, owned=owned) if isinstance(made, BaseRetriever) else StoreSource(store, listing.info)
+        )
+        return ForeignRetriever(settings, _checked(settings, source), listing, owned=owned)
     except BaseException:
-        store.client.close()
+        if owned:
+            store.client.close()
         raise
 
 

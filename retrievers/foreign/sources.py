@@ -62,8 +62,9 @@ class RetrieverSource:
     embedding_label = None
     deepens = False
 
-    def __init__(self, retriever: BaseRetriever) -> None:
+    def __init__(self, retriever: BaseRetriever, *, owned: bool = True) -> None:
         self._retriever = retriever
+        self._owned = owned
         self._loop = BackgroundLoop()
         self._asynchronous = False
 
@@ -77,10 +78,10 @@ class RetrieverSource:
         return [(document, None) for document in checked_documents(self._answer(query))]
 
     def close(self) -> None:
-        """End the event loop, and close the retriever if it can be."""
+        """End the event loop, and close the retriever if it is owned and can be closed."""
         self._loop.close()
         close = getattr(self._retriever, "close", None)
-        if callable(close):
+        if self._owned and callable(close):
             close()
 
     def _answer(self, query: str) -> Any:

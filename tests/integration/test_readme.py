@@ -202,9 +202,13 @@ def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[st
     assert done.returncode in (0, 1), done.stderr
     report = json.loads((checkout / "report.json").read_text())
     assert report["metrics"]["ranking/hit_rate_at_5"]["value"] == 1
-    snippet, factory = (text for kind, text in BLOCKS if kind == "python")
+    snippet, factory, script = (text for kind, text in BLOCKS if kind == "python")
     shown = run(f"python - <<'END'\n{snippet}\nprint(len(documents), session.status)\nEND", checkout, servers)
     assert shown.stdout.split()[-1:] == ["success"], shown.stderr
+    quote = "Turn the joint to its mark and store the offset"
+    scripted = run(f"python - <<'END'\nretriever = lambda query: [{quote!r}]\n{script}\nEND", checkout, servers)
+    assert "value=1.0" in scripted.stdout, scripted.stderr
+    assert (checkout / "run" / "report.html").is_file()
     reached = factory.replace('model="embed', f'base_url="{servers["cohere"]}", model="embed')
     (checkout / "my_retriever.py").write_text(reached)
     (checkout / "theirs.yaml").write_text(foreign)

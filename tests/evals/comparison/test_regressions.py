@@ -5,7 +5,7 @@ import pytest
 
 from evals.comparison.differences import difference
 from evals.comparison.records import Regression
-from evals.comparison.regressions import Tolerance, check_names, judge, parse
+from evals.comparison.regressions import Tolerance, check_names, judge, parse, tolerated
 from evals.errors import ExperimentError
 from tests.support.reports import FALSE_ANSWER, NDCG, P95, TOKENS, Score, paired, report
 
@@ -102,11 +102,8 @@ def test_statistics_of_the_whole_run() -> None:
 
 
 def test_tolerances_are_read_from_their_text() -> None:
-    assert parse([f"{NDCG}:0.02", "latency/total_p95_ms:5"]) == [
-        Tolerance(metric=NDCG, tolerance=0.02),
-        Tolerance(metric="latency/total_p95_ms", tolerance=5.0),
-    ]
-    assert parse([]) == []
+    assert parse([f"{NDCG}:0.02", "latency/total_p95_ms:5"]) == {NDCG: 0.02, "latency/total_p95_ms": 5.0}
+    assert parse([]) == {}
 
 
 @pytest.mark.parametrize(
@@ -124,7 +121,7 @@ def test_tolerances_are_read_from_their_text() -> None:
 )
 def test_tolerances_that_cannot_be_read(texts: list[str], said: str) -> None:
     with pytest.raises(ExperimentError) as caught:
-        parse(texts)
+        tolerated(parse(texts))
     assert said in str(caught.value)
 
 

@@ -198,7 +198,7 @@ def test_the_handbooks_evidence_resolves_however_it_is_cut(
 ) -> None:
     cut = pages(handbook, max_tokens)
     for item in evidence:
-        assert item.quote is not None
+        assert item.source_url is not None and item.quote is not None
         quote = normalise(item.quote)
         found = relevant(cut[item.source_url], item.model_dump()).grades
         under = [c for c in cut[item.source_url] if item.heading in (c.section_path or "").split(" > ")]
