@@ -1,7 +1,6 @@
 """`python -m evals.compare`: runs against a baseline, metric by metric and query by query."""
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,11 +11,12 @@ from retrievers.command import (
     add_logging_flags,
     in_color,
     path_argument,
-    print_out,
+    print_rendered,
     run,
     set_up_logging,
     terminal_width,
 )
+from retrievers.printable import json_text
 
 if TYPE_CHECKING:
     from evals.comparison.records import Comparison
@@ -93,16 +93,16 @@ def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) ->
     from evals.report.comparison_terminal import render
 
     if namespace.output or namespace.json:
-        text = json.dumps(document(comparisons), indent=2, ensure_ascii=False, allow_nan=False)
+        text = json_text(document(comparisons), indent=2)
     if namespace.output:
         write(namespace.output, text)
     if namespace.quiet:
         return
     if namespace.json:
-        print_out(text)
+        print_rendered(text)
         return
     shown = max(0, namespace.queries)
-    print_out(render(comparisons, width=terminal_width(), color=in_color(), queries=shown).rstrip())
+    print_rendered(render(comparisons, width=terminal_width(), color=in_color(), queries=shown).rstrip())
 
 
 if __name__ == "__main__":

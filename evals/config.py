@@ -10,8 +10,8 @@ from pydantic import Field, field_serializer, field_validator, model_validator
 from evals.conditions import by_metric, checked_conditions
 from evals.grid.config import ObjectiveConfig, SweepConfig
 from evals.judge.config import JudgeConfig
-from retrievers.config import RetrieverConfig, Settings
-from retrievers.errors import redacted
+from retrievers.config import RetrieverConfig, Settings, host, page_base
+from retrievers.secrets import redacted
 from retrievers.settings import Layer, build, environment, environment_layer, file_layer, flatten, nest, tables
 
 
@@ -40,6 +40,16 @@ class SourcesConfig(Settings):
     dir: Path | None = Field(None, description="folder of the source pages")
     http: tuple[str, ...] = Field((), description="hosts to fetch source pages from, and no others")
     base_url: str = Field("/docs", description="what page addresses begin with; for http, what they are joined to")
+
+    @field_validator("http")
+    @classmethod
+    def _hosts(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(host(name) for name in names)
+
+    @field_validator("base_url")
+    @classmethod
+    def _without_secrets(cls, url: str) -> str:
+        return page_base(url)
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

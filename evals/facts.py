@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet
 from evals.results import RunResult
-from retrievers.errors import redacted
 from retrievers.protocol import Retriever
+from retrievers.secrets import redacted
 
 if TYPE_CHECKING:
     from evals.judge.chat import Chat

@@ -1,7 +1,6 @@
 """`python -m evals.golden validate | import | init`: check golden queries, bring some in, begin some."""
 
 import argparse
-import json
 import os
 import sys
 from collections import Counter
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from evals.files import check_writable, write
 from retrievers.command import Parser, add_logging_flags, path_argument, print_out, run, set_up_logging
 from retrievers.config import RetrieverConfig
+from retrievers.printable import json_text
 from retrievers.settings import add_flags, build, environment, environment_layer, file_layer, flag_layer
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def _init(namespace: argparse.Namespace) -> list[str]:
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> str:
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return "".join(json_text(row) + "\n" for row in rows)
 
 
 if __name__ == "__main__":

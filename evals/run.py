@@ -16,6 +16,7 @@ from retrievers.command import (
     in_color,
     print_error,
     print_out,
+    print_rendered,
     run,
     set_up_logging,
     terminal_width,
@@ -52,7 +53,7 @@ def _main(namespace: argparse.Namespace) -> int:
 def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[str, str]) -> int:
     from evals.experiment import plan_experiment
 
-    print_out(plan_experiment(config, env, shown=not namespace.quiet, width=terminal_width()).rstrip())
+    print_rendered(plan_experiment(config, env, shown=not namespace.quiet, width=terminal_width()).rstrip())
     return 0
 
 
@@ -83,8 +84,8 @@ def _show(outcome: "Outcome", *, everything: bool) -> None:
 
     width, color = terminal_width(), in_color()
     if outcome.grid:
-        print_out(render_grid(outcome.grid, width=width, color=color).rstrip() + "\n")
-    print_out(render(outcome.result, width=width, color=color, everything=everything).rstrip())
+        print_rendered(render_grid(outcome.grid, width=width, color=color).rstrip() + "\n")
+    print_rendered(render(outcome.result, width=width, color=color, everything=everything).rstrip())
     if outcome.outputs.report:
         print_out(f"Report: {outcome.outputs.report}")
     if outcome.outputs.html:

@@ -1,6 +1,5 @@
 """Writing what an experiment came to: report, JUnit, page, MLflow, the settings for an application."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from evals.report.traces import traces
 from evals.tracking import Tracker
 from retrievers.config import RetrieverConfig, dump
 from retrievers.connection import DEFAULT_PATH
+from retrievers.printable import json_text
 
 
 def save(outcome: Outcome, golden: GoldenSet, tracker: Tracker | None, progress: Progress) -> None:
@@ -89,7 +89,7 @@ def export(outcome: Outcome, retriever: RetrieverConfig) -> None:
 
 
 def _report(outcome: Outcome) -> str:
-    return json.dumps(whole_document(outcome), indent=None if outcome.grid else 2, ensure_ascii=False, allow_nan=False)
+    return json_text(whole_document(outcome), indent=None if outcome.grid else 2)
 
 
 def _track(

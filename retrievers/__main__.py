@@ -1,7 +1,6 @@
 """`python -m retrievers search | index | inspect`."""
 
 import argparse
-import json
 import os
 import re
 import sys
@@ -14,12 +13,14 @@ from retrievers.command import (
     path_argument,
     print_error,
     print_out,
+    print_rendered,
     progress_bar,
     run,
     set_up_logging,
 )
-from retrievers.config import RetrieverConfig
+from retrievers.config import RetrieverConfig, page_base
 from retrievers.errors import ConfigError
+from retrievers.printable import json_text
 from retrievers.settings import Layer, add_flags, build, environment, environment_layer, file_layer, flag_layer, flatten
 
 MIN_TOKENS, MAX_TOKENS = 16, 4096
@@ -49,7 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("--json", action="store_true", help="print the whole session as JSON")
     index = commands.add_parser("index", help="index a folder of pages", description="Index Docusaurus Markdown pages.")
     index.add_argument("folder", type=path_argument, help="folder of .md and .mdx pages")
-    index.add_argument("--base-url", default="/docs", help="what page addresses begin with (default: /docs)")
+    index.add_argument(
+        "--base-url", type=_base, default="/docs", help="what page addresses begin with (default: /docs)"
+    )
     index.add_argument("--max-tokens", type=_budget, default=256, help="token budget of a chunk (default: 256)")
     index.add_argument("--skip-broken", action="store_true", help="index the other pages when some are broken")
     index.add_argument("--replace", action="store_true", help="allow more than half of the stored chunks to be removed")
@@ -62,6 +65,13 @@ def _parser() -> argparse.ArgumentParser:
         add_logging_flags(command, quiet=quiet)
         add_flags(command, RetrieverConfig)
     return parser
+
+
+def _base(text: str) -> str:
+    try:
+        return page_base(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _budget(text: str) -> int:
@@ -101,7 +111,7 @@ def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
         return 2
     if namespace.json:
         shown = session_json(session, include_metadata=config.include_metadata)
-        print_out(json.dumps(shown, indent=2, ensure_ascii=False))
+        print_rendered(json_text(shown, indent=2))
     else:
         print_out(session_text(session, verbose=namespace.verbose, include_metadata=config.include_metadata))
     return 0

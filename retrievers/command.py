@@ -1,7 +1,6 @@
 """What all commands share: errors to exit codes, logging, progress."""
 
 import argparse
-import json
 import logging
 import os
 import re
@@ -16,8 +15,10 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, Protocol
 
-from retrievers.errors import ConfigError, RetrievalError, nearest, redacted
+from retrievers.errors import ConfigError, RetrievalError, nearest
 from retrievers.paths import user_path
+from retrievers.printable import json_text, printable
+from retrievers.secrets import redacted, without_secrets
 
 EXIT_USER_ERROR = 2
 EXIT_INCOMPLETE = 3
@@ -44,10 +45,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the message, with the nearest known flag, and exit with 2."""
-        unknown = message.partition("unrecognized arguments: ")[2].split()
-        flag = unknown[0].partition("=")[0] if unknown else ""
+        said, mark, unknown = message.partition("unrecognized arguments: ")
+        flag = unknown.split()[0].partition("=")[0] if mark else ""
+        message = f"{said}{mark}{flag}" if flag.startswith("-") else message  # what follows may be a key
         known = [option for option in _options(self) if option.startswith("--")]
-        self.exit(EXIT_USER_ERROR, f"{self.prog}: {message}{nearest(flag, known) if flag else ''} (see --help)\n")
+        said = f"{self.prog}: {redacted(message)}{nearest(flag, known) if flag else ''} (see --help)"
+        self.exit(EXIT_USER_ERROR, f"{printable(said)}\n")
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -119,11 +122,16 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def print_error(text: str) -> None:
     """Write a line to standard error."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(printable(text) + "\n")
 
 
 def print_out(text: str) -> None:
-    """Write to standard output, ended by a line break; `?` stands for what its encoding lacks."""
+    """Write a text to standard output, ended by a line break."""
+    print_rendered(printable(text))
+
+
+def print_rendered(text: str) -> None:
+    """Write what is fit for a terminal already, colours included; `?` stands for what the encoding lacks."""
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
@@ -172,7 +180,7 @@ def set_up_logging(*, verbose: bool, log_file: Path | None, quiet: bool = False)
     console = logging.StreamHandler()
     console.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
     console.addFilter(lambda record: record.name not in TOLD or record.levelno < logging.ERROR)
-    console.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    console.setFormatter(_Lines("%(levelname)s %(name)s: %(message)s"))
     handlers: list[logging.Handler] = [console]
     if log_file:
         try:
@@ -218,15 +226,23 @@ def progress_bar(*, shown: bool) -> Iterator[Progress]:
         yield show
 
 
+class _Lines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(redacted(super().format(record)))
+
+
 class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        entry = {
+        entry: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname,
             "logger": record.name,
             "message": redacted(record.getMessage()),
         }
-        entry |= {name: getattr(record, name) for name in LOG_FIELDS if hasattr(record, name)}
+        known = {name: getattr(record, name) for name in LOG_FIELDS if hasattr(record, name)}
+        entry |= {
+            name: value if isinstance(value, int) else without_secrets(str(value)) for name, value in known.items()
+        }
         if record.exc_info:
             entry["exception"] = redacted(self.formatException(record.exc_info))
-        return json.dumps(entry, ensure_ascii=False, default=str)
+        return json_text(entry)

@@ -20,10 +20,11 @@ RetrievalError
 └── IndexingError                pages cannot be indexed; every fault is listed
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Self
+
+from retrievers.secrets import without_secrets
 
 
 class RetrievalError(Exception):
@@ -42,6 +43,10 @@ class RetrievalError(Exception):
     timed_out: bool = False
     stage: str = ""
     attempts: int = 1
+
+    def __str__(self) -> str:
+        """The message, without any known secret: a server may have quoted the key that it refuses."""
+        return without_secrets(super().__str__())
 
     def marked(self, *, transient: bool, retry_after_s: float | None = None, timed_out: bool = False) -> Self:
         """This error, marked with what a retry must know of it."""
@@ -133,13 +138,6 @@ class IndexingError(RetrievalError):
     def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
         super().__init__("\n  ".join([message, *faults]))
         self.faults = tuple(faults)
-
-
-def redacted(text: str) -> str:
-    """A text without the credentials and query values of the addresses in it, and without bearer tokens."""
-    text = re.sub(r"://[^\s'\"]*@", "://***@", text)
-    text = re.sub(r"\b(bearer\s+)[\w.~+/=-]+", r"\1***", text, flags=re.IGNORECASE)
-    return re.sub(r"([?&][\w.-]+=)[^\s&'\"]+", r"\1***", text)
 
 
 def nearest(name: str, known: Iterable[str], limit: int = 3) -> str:

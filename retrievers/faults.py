@@ -9,6 +9,8 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from retrievers.secrets import redacted
+
 TRANSIENT_STATUSES = frozenset({429, 500, 502, 503, 504})
 TIMEOUTS = frozenset({"TimeoutError", "Timeout", "TimeoutException", "APITimeoutError"})
 DROPPED = frozenset(
@@ -110,7 +112,7 @@ def _is(error: BaseException, names: frozenset[str]) -> bool:
 
 
 def _one_line(said: object) -> str:
-    return str(said).strip().split("\n")[0][:200]
+    return redacted(str(said).strip().split("\n")[0])[:200]
 
 
 def _until(date: str) -> float | None:

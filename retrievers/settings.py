@@ -5,7 +5,6 @@ with the value, where it came from and what was expected.
 """
 
 import argparse
-import re
 from collections import abc
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +17,10 @@ from dotenv import dotenv_values
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from retrievers.config import TABLE
+from retrievers.config import TABLE, UnshownError
 from retrievers.errors import ConfigError, nearest
 from retrievers.plain_yaml import load, load_flag
+from retrievers.secrets import redacted, remember, remember_environment
 
 Model = TypeVar("Model", bound=BaseModel)
 ENVIRONMENT: Mapping[str, str] = {
@@ -46,9 +46,14 @@ class Layer:
 
 
 def environment(environ: Mapping[str, str], dotenv: Path = Path(".env")) -> dict[str, str]:
-    """The environment, completed by a `.env` file where a variable is not set. Changes neither."""
+    """The environment, completed by a `.env` file where a variable is not set. Changes neither.
+
+    The keys and passwords in it are hidden from now on in all that is shown (see `retrievers.secrets`).
+    """
     fallback = {k: v for k, v in dotenv_values(dotenv).items() if v is not None} if dotenv.is_file() else {}
-    return {**fallback, **environ}
+    env = {**fallback, **environ}
+    remember_environment(env)
+    return env
 
 
 def api_key(env: Mapping[str, str], name: str) -> str | None:
@@ -60,6 +65,7 @@ def api_key(env: Mapping[str, str], name: str) -> str | None:
     key = env.get(name, "").strip()
     if not (key.isascii() and key.isprintable()):
         raise ConfigError(f"{name}: holds a line break or a character that is not ASCII; expected an API key")
+    remember(key)
     return key or None
 
 
@@ -251,15 +257,14 @@ def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Laye
     if item["type"] == "missing":
         return f"{name}: this setting is required"
     message = str(item["msg"]).removeprefix("Value error, ")
-    got = "" if isinstance(item["input"], Mapping | BaseModel) else f", got {_without_secrets(item['input'])!r}"
+    unshown = isinstance(item["input"], Mapping | BaseModel) or isinstance(_cause(item), UnshownError)
+    got = "" if unshown else f", got {redacted(repr(item['input']))}"
     return f"{name or 'settings'}: {message}{got}{where}"
 
 
-def _without_secrets(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    hidden = re.sub(r"((?<=//).*|^[^/]*)@", "***@", value)
-    return re.sub(r"(://[^?]*\?).*", r"\1***", hidden)
+def _cause(item: Mapping[str, Any]) -> object:
+    """What the check that failed has raised."""
+    return item.get("ctx", {}).get("error")
 
 
 def _same(name: str, other: str) -> bool:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from evals.quiet import silence
-from retrievers import retry
+from retrievers import retry, secrets
 
 SETTINGS = ("QDRANT_", "COHERE_", "CO_API_", "RAG_", "MLFLOW_", "LANGSMITH_", "LANGCHAIN_")
 MEMORY = Path("/dev/shm")
@@ -61,6 +61,12 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, empty_home: Path) -> Iter
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attempts follow one another at once."""
     monkeypatch.setattr(retry, "WAITING", retry.Waiting(sleep=lambda seconds: None))
+
+
+@pytest.fixture(autouse=True)
+def no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key of one test hides nothing in the next."""
+    monkeypatch.setattr(secrets, "_known", ())
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from retrievers.config import TABLE, Settings, address
+from retrievers.config import TABLE, Settings, VariableName, address
 
 
 class PriceConfig(Settings):
@@ -49,7 +49,9 @@ class JudgeConfig(Settings):
 
     model: str | None = Field(None, description="provider:model of the judge; without one there are no LLM metrics")
     base_url: str | None = Field(None, description="address of the provider's API, if not its own")
-    api_key_env: str | None = Field(None, description="environment variable of the API key; the provider's if left out")
+    api_key_env: VariableName | None = Field(
+        None, description="environment variable of the API key; the provider's if left out"
+    )
     identity: str | None = Field(
         None, min_length=1, max_length=200, description="name of what answers, where model and address do not tell"
     )

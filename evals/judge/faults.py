@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from retrievers.errors import redacted
 from retrievers.faults import TRANSIENT_STATUSES, causes, lasts, retry_after_s
+from retrievers.secrets import redacted
 
 OVERLOADED = TRANSIENT_STATUSES | {408, 409, 425, 529}
 HOPELESS = frozenset({401, 402, 403, 404})

@@ -1,7 +1,6 @@
 """A comparison as an engineer reads it: what differs besides, the metrics, the queries that moved, the tolerances."""
 
 from collections.abc import Sequence
-from io import StringIO
 from itertools import zip_longest
 from typing import Any
 
@@ -12,6 +11,7 @@ from rich.table import Table
 from evals.comparison.differences import WHOLE_RUN
 from evals.comparison.records import Comparison, Difference, Moved, Regression, Run
 from evals.report.comparison_document import tested
+from evals.report.console import SafeConsole
 from evals.report.schema import Hit, QueryRow
 from evals.report.terminal import figure
 from retrievers.present import score_text
@@ -29,8 +29,7 @@ def render(comparisons: Sequence[Comparison], *, width: int, color: bool, querie
         color: Whether to use them.
         queries: How many of the queries that moved are shown of each.
     """
-    out = StringIO()
-    console = Console(file=out, width=width, force_terminal=color, color_system="standard" if color else None)
+    console = SafeConsole(width=width, color=color)
     family = tested(comparisons)
     for number, comparison in enumerate(comparisons):
         if number:
@@ -41,7 +40,7 @@ def render(comparisons: Sequence[Comparison], *, width: int, color: bool, querie
         _print_legend(console, comparison, family)
         _print_moved(console, comparison, queries)
         _print_regressions(console, comparison.regressions)
-    return out.getvalue()
+    return console.text.getvalue()
 
 
 def _runs(comparison: Comparison) -> Table:

@@ -1,7 +1,6 @@
 """A grid as an engineer reads it at a glance: its best cells by the objective."""
 
 from collections.abc import Sequence
-from io import StringIO
 
 import numpy as np
 from rich.console import Console
@@ -14,6 +13,7 @@ from evals.grid.objective import TOKENS, Ranking, figures
 from evals.grid.pipeline import GridResult
 from evals.grid.records import Cell, Grid
 from evals.judge.tasks import RECALL
+from evals.report.console import SafeConsole
 from evals.report.terminal import figure
 
 SHOWN = 10
@@ -29,8 +29,7 @@ BESIDE = (
 
 def render_grid(result: GridResult, *, width: int, color: bool) -> str:
     """The head of the grid for a terminal of that width."""
-    out = StringIO()
-    console = Console(file=out, width=width, force_terminal=color, no_color=not color, highlight=False)
+    console = SafeConsole(width=width, color=color)
     grid, ranking = result.grid, result.ranking
     console.print(
         f"[bold]Grid of {len(grid):,} cells[/bold]  {len(grid.configurations)} × retrieved, "
@@ -47,7 +46,7 @@ def render_grid(result: GridResult, *, width: int, color: bool) -> str:
         console.print("✓ may be the best (95%) · ★ recommended · +n: so many more cells scored the same on every query")
     if result.abstaining:
         _print_abstention(console, result.abstaining)
-    return out.getvalue()
+    return console.text.getvalue()
 
 
 def held_out_lines(found: HeldOut | None) -> list[str]:

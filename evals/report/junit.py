@@ -7,16 +7,14 @@ criteria: CI systems fail the job, or call it unstable, on any failed test, and 
 Elements and attributes are those that both Jenkins' schema (junit-10.xsd) and Ant's know.
 """
 
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from evals.records import Gate, Observation, QueryVerdict
 from evals.results import RunResult
+from retrievers.printable import printable
 
-FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 has no way to write: control characters, halves of surrogate pairs, two non-characters."""
 FIRST = 5
 
 
@@ -84,7 +82,7 @@ def _suite(suites: Element, result: RunResult, name: str, seconds: float) -> Ele
         suites,
         "testsuite",
         name=name,
-        package=_text(result.name),
+        package=printable(result.name),
         id=str(len(suites)),
         hostname="localhost",
         timestamp=f"{started:%Y-%m-%dT%H:%M:%S}",
@@ -92,17 +90,17 @@ def _suite(suites: Element, result: RunResult, name: str, seconds: float) -> Ele
     )
     properties = SubElement(suite, "properties")
     for key in ("dataset_fingerprint", "commit"):
-        SubElement(properties, "property", name=key, value=_text(str(result.facts[key])))
+        SubElement(properties, "property", name=key, value=printable(str(result.facts[key])))
     return suite
 
 
 def _case(suite: Element, group: str, name: str, seconds: float) -> Element:
-    return SubElement(suite, "testcase", classname=_text(group), name=_text(name), time=f"{seconds:.3f}")
+    return SubElement(suite, "testcase", classname=printable(group), name=printable(name), time=f"{seconds:.3f}")
 
 
 def _explain(case: Element, tag: str, message: str, kind: str, details: Sequence[str] = ()) -> None:
-    made = SubElement(case, tag, message=_text(message), type=kind)
-    made.text = _text("\n".join(details or [message]))
+    made = SubElement(case, tag, message=printable(message), type=kind)
+    made.text = printable("\n".join(details or [message]))
 
 
 def _count(suite: Element) -> None:
@@ -112,8 +110,3 @@ def _count(suite: Element) -> None:
     suite.set("errors", "0")
     SubElement(suite, "system-out")
     SubElement(suite, "system-err")
-
-
-def _text(text: str) -> str:
-    """A text that XML can hold: what it cannot is written as `#x1B`."""
-    return FORBIDDEN.sub(lambda found: f"#x{ord(found[0]):02X}", text)

@@ -1,12 +1,12 @@
 """A plan for a terminal: what a run would embed and ask, before it does."""
 
 from collections.abc import Iterator, Sequence
-from io import StringIO
 
-from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from evals.judge.plan import SECONDS_PER_CALL, Plan
+from evals.report.console import SafeConsole
 from retrievers.config import RetrieverConfig
 
 
@@ -22,19 +22,20 @@ def render_plan(
         width: Of the terminal.
         color: Whether to color it.
     """
-    out = StringIO()
-    console = Console(file=out, width=width, force_terminal=color, no_color=not color, highlight=False)
+    console = SafeConsole(width=width, color=color)
     console.print("[bold]Retrieval[/bold]")
     for line in retrieval:
-        console.print(f"  {line}")
+        console.print(escape(f"  {line}"))
     if plan is None:
         console.print("[bold]Judge[/bold]\n  none (judge.model): no LLM-graded metric, no call")
-        return out.getvalue()
-    console.print(f"[bold]Judge[/bold] {plan.model}")
+        return console.text.getvalue()
+    console.print(f"[bold]Judge[/bold] {escape(plan.model)}")
     console.print(_table(plan))
     for line in _remarks(plan, held_out):
-        console.print(f"  {line}")
-    return out.getvalue()
+        console.print(escape(f"  {line}"))
+    if plan.stopped:
+        console.print(f"  The run would stop early: {escape(plan.stopped)}.", style="yellow")
+    return console.text.getvalue()
 
 
 def _table(plan: Plan) -> Table:
@@ -65,8 +66,6 @@ def _remarks(plan: Plan, held_out: int | None) -> Iterator[str]:
     money = f"about {plan.usd:,.2f} USD" if plan.usd is not None else f"no price for {plan.model} in judge.prices"
     time = f"about {_duration(plan.seconds)}, if a call takes {SECONDS_PER_CALL:g} s"
     yield f"Cost: {money}. Time at the given limits: {time}."
-    if plan.stopped:
-        yield f"[yellow]The run would stop early: {plan.stopped}.[/yellow]"
 
 
 def retrieval_calls(config: RetrieverConfig, cases: int, latency_calls: int, determinism_calls: int) -> list[str]:

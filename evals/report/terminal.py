@@ -1,7 +1,6 @@
 """A run as an engineer reads it at a glance: the table of metrics, the criteria, the worst queries."""
 
 from collections.abc import Mapping, Sequence
-from io import StringIO
 from typing import Any
 
 from rich.console import Console
@@ -9,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from evals.records import Gate, Summary
+from evals.report.console import SafeConsole
 from evals.report.judging import judging_lines
 from evals.report.trust import print_disagreements
 from evals.report.worst import print_worst
@@ -42,8 +42,7 @@ SHOWN_METRICS = (
 
 def render(result: RunResult, *, width: int, color: bool, everything: bool = False) -> str:
     """The report for a terminal of that width; `everything` shows every metric."""
-    out = StringIO()
-    console = Console(file=out, width=width, force_terminal=color, no_color=not color, highlight=False)
+    console = SafeConsole(width=width, color=color)
     facts = result.facts
     console.print(
         f"[bold]{escape(result.name)}[/bold]  {facts['cases']} queries "
@@ -57,7 +56,7 @@ def render(result: RunResult, *, width: int, color: bool, everything: bool = Fal
     print_worst(console, result)
     print_disagreements(console, result, everything=everything)
     _print_outcome(console, result.gates)
-    return out.getvalue()
+    return console.text.getvalue()
 
 
 def description(result: RunResult) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from evals.errors import TrackingError
-from retrievers.errors import RetrievalError, redacted
+from retrievers.errors import RetrievalError
+from retrievers.secrets import redacted, remember_password
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -37,6 +38,7 @@ def mlflow_at(uri: str) -> Iterator[None]:
         TrackingError: MLflow failed within the block.
     """
     _set_environment()
+    remember_password(uri)
     with _our_errors(uri), quiet():
         yield
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from evals.errors import TrackingError
 from evals.tracking.client import connection
 from evals.tracking.store import FOLDER
-from retrievers.errors import nearest, redacted
+from retrievers.errors import nearest
+from retrievers.secrets import redacted
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -15,7 +15,7 @@ from evals.tracking.cells import log_cells
 from evals.tracking.client import mlflow_at, quiet
 from evals.tracking.traces import write_traces
 from evals.tracking.values import metric_values, table, tags
-from retrievers.errors import redacted
+from retrievers.secrets import redacted
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

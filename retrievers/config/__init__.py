@@ -1,6 +1,6 @@
 """The settings of retrieval: frozen, checked in full before anything runs."""
 
-from retrievers.config.base import TABLE, Settings, address, dump
+from retrievers.config.base import TABLE, Settings, UnshownError, VariableName, address, dump, host, page_base
 from retrievers.config.cache import CacheConfig
 from retrievers.config.keyword import KeywordConfig
 from retrievers.config.metadata import REQUIRED_METADATA, MetadataConfig
@@ -38,6 +38,10 @@ __all__ = [
     "Settings",
     "StoreConfig",
     "Threshold",
+    "UnshownError",
+    "VariableName",
     "address",
     "dump",
+    "host",
+    "page_base",
 ]

@@ -1,15 +1,21 @@
 """What all settings have in common."""
 
+import re
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Annotated, Any
+from urllib.parse import SplitResult, urlsplit
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator
 
 from retrievers.paths import user_path
 
 TABLE: dict[str, Any] = {"table": True}
 """Marks a setting whose mapping has keys of the user's own: taken whole, and replaced whole by a higher layer."""
+
+
+VARIABLE = re.compile(r"(?!.*[A-Z0-9]{25})[A-Z_][A-Z0-9_]{0,63}")
+"""Names as POSIX has them; a longer stretch of letters and digits is rather a key."""
+HOST = re.compile(r"(?:[\w-]+(?:\.[\w-]+)*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 
 
 class Settings(BaseModel):
@@ -23,22 +29,78 @@ class Settings(BaseModel):
         return user_path(value) if isinstance(value, Path) else value
 
 
+class UnshownError(ValueError):
+    """A value is refused that may hold a secret, so that the error is told without it."""
+
+
 def address(url: str, example: str, key: str) -> str:
     """A server's address, without the slash at its end.
 
     Raises:
         ValueError: It is none, or carries credentials; `example` shows one, `key` says where a key belongs.
     """
-    parts = urlsplit(url)
+    if any(mark in url for mark in "@?#"):
+        raise UnshownError(
+            f"must not carry credentials, a query or a fragment; put the key into the environment variable {key}"
+        )
+    parts = _split(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in url):
         raise ValueError(f"expected an http:// or https:// address such as {example}")
-    if parts.username or parts.password or parts.query:
-        raise ValueError(f"must not carry credentials; put the key into the environment variable {key}")
+    return url.rstrip("/")
+
+
+def page_base(url: str) -> str:
+    """What the addresses of pages begin with: a path, or the address of a site.
+
+    Raises:
+        ValueError: It is neither, or carries credentials, a query or a fragment, which every page would show.
+    """
+    parts = _split(url)
+    site = parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
+    path = not parts.scheme and not parts.netloc and "@" not in url.partition("/")[0]
+    if not (site or path) or any(mark in url for mark in "?#"):
+        raise UnshownError(
+            "expected a path such as /docs or an address such as https://docs.example.com, "
+            "without credentials, query and fragment: they would stand in the address of every page"
+        )
+    return url
+
+
+def host(name: str) -> str:
+    """The name of a host, with its port where it has one.
+
+    Raises:
+        ValueError: It is anything else, such as an address.
+    """
+    if not HOST.fullmatch(name):
+        raise UnshownError(
+            "expected hosts such as docs.example.com or localhost:3000, without scheme, path and credentials"
+        )
+    return name
+
+
+def _variable(name: Any) -> str:
+    if not isinstance(name, str) or not VARIABLE.fullmatch(name):
+        raise UnshownError(
+            "expected the name of an environment variable in capitals, such as COHERE_API_KEY, and not the key itself"
+        )
+    return name
+
+
+VariableName = Annotated[str, BeforeValidator(_variable)]
+"""The name of an environment variable that holds a key. A key given in its place is refused, and not shown."""
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # its text may quote the address
+        raise UnshownError("expected an address; its brackets or characters are not those of one") from None
     try:
         _ = parts.port
-    except ValueError:
-        raise ValueError("the port is not a number from 0 to 65535") from None
-    return url.rstrip("/")
+    except ValueError:  # which may be the beginning of a password
+        raise UnshownError("the port is not a number from 0 to 65535") from None
+    return parts
 
 
 def dump(settings: BaseModel) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from retrievers.config.base import Settings, address
+from retrievers.config.base import Settings, VariableName, address
 
 
 class ModelConfig(Settings):
@@ -15,7 +15,9 @@ class ModelConfig(Settings):
     provider: str = Field("python", description="whose model")
     model: str | None = Field(None, description="model name; for python `module:factory`")
     base_url: str | None = Field(None, description="address of the provider's API, if not its own")
-    api_key_env: str = Field("COHERE_API_KEY", description="environment variable that holds the provider's API key")
+    api_key_env: VariableName = Field(
+        "COHERE_API_KEY", description="environment variable that holds the provider's API key"
+    )
     timeout_s: float = Field(30.0, gt=0, le=3600, description="seconds one request to the model may take")
 
     @field_validator("base_url")

@@ -5,7 +5,7 @@ from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
-from retrievers.config.base import Settings, address
+from retrievers.config.base import Settings, VariableName, address
 
 
 class StoreConfig(Settings):
@@ -22,7 +22,9 @@ class StoreConfig(Settings):
 
     url: str | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
     path: Path | None = Field(None, description="folder of the embedded store")
-    api_key_env: str = Field("QDRANT_API_KEY", description="environment variable that holds the server's API key")
+    api_key_env: VariableName = Field(
+        "QDRANT_API_KEY", description="environment variable that holds the server's API key"
+    )
     timeout_s: float = Field(10.0, gt=0, le=3600, description="seconds a request to the store may take")
     ca_file: Path | None = Field(None, description="PEM file of the authority that signed the server's certificate")
     prefer_grpc: bool = Field(False, description="use gRPC where possible (not exercised by the tests)")

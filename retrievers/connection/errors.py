@@ -13,6 +13,7 @@ from retrievers import faults
 from retrievers.config import StoreConfig
 from retrievers.connection.place import location
 from retrievers.errors import RetrievalError, StoreError, StoreTimeoutError, StoreUnreachableError
+from retrievers.secrets import redacted
 
 if TYPE_CHECKING:
     import httpx
@@ -99,11 +100,11 @@ def _refused(error: "UnexpectedResponse", place: str, store: StoreConfig) -> Sto
 
 
 def _one_line(said: object) -> str:
-    return " ".join(str(said).split())[:200]
+    return redacted(" ".join(str(said).split()))[:200]
 
 
 def _said(error: "UnexpectedResponse") -> str:
     try:
-        return " ".join(str(error.structured()["status"]["error"]).split())[:200] + "; "
+        return _one_line(error.structured()["status"]["error"]) + "; "
     except (ValueError, KeyError, TypeError):  # a proxy's page
         return ""

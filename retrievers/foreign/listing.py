@@ -8,17 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.connection import CollectionInfo, read_info
-from retrievers.errors import (
-    CollectionStateError,
-    ConfigError,
-    ForeignRetrieverError,
-    RetrievalError,
-    StoreError,
-    redacted,
-)
+from retrievers.errors import CollectionStateError, ConfigError, ForeignRetrieverError, RetrievalError, StoreError
 from retrievers.faults import cause
 from retrievers.reading import scroll
 from retrievers.records import Chunk
+from retrievers.secrets import redacted
 
 if TYPE_CHECKING:
     from langchain_qdrant import QdrantVectorStore

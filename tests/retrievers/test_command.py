@@ -156,10 +156,10 @@ def parser() -> Parser:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["search", "--top-n", "3"], "tool: unrecognized arguments: --top-n 3; did you mean '--top-k'? (see --help)\n"),
-        (["search", "--treshold=3"], "tool: unrecognized arguments: --treshold=3; did you mean '--threshold' or"),
+        (["search", "--top-n", "3"], "tool: unrecognized arguments: --top-n; did you mean '--top-k'? (see --help)\n"),
+        (["search", "--treshold=3"], "tool: unrecognized arguments: --treshold; did you mean '--threshold' or"),
         (["search", "--xyzzy"], "tool: unrecognized arguments: --xyzzy (see --help)\n"),
-        (["search", "--thresh", "3"], "tool: unrecognized arguments: --thresh 3; did you mean '--threshold' or"),
+        (["search", "--thresh", "3"], "tool: unrecognized arguments: --thresh; did you mean '--threshold' or"),
         (["serach"], "tool: argument command: invalid choice: 'serach'"),
         ([], "tool: the following arguments are required: command (see --help)\n"),
         (["search", "--top-k"], "tool search: argument --top-k: expected one argument (see --help)\n"),

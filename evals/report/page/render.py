@@ -11,6 +11,7 @@ from evals.report.figures import Picture, svg
 from evals.report.page import views
 from evals.report.terminal import searched, settings
 from evals.results import RunResult
+from retrievers.printable import printable
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -76,11 +77,17 @@ def _template() -> "Template":
     made = Environment(
         loader=PackageLoader(HERE, ""),
         autoescape=True,
+        finalize=_shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     return made.get_template("page.html.j2")
+
+
+def _shown(value: Any) -> Any:
+    """What a value is written as, before it is escaped; numbers and what is HTML already stay."""
+    return printable(value) if type(value) is str else value
 
 
 def _text(name: str) -> str:

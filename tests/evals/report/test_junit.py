@@ -111,9 +111,9 @@ def test_queries_are_grouped_by_type() -> None:
     ("text", "shown"),
     [
         ("<b> & \"quotes\" 'too' ]]>", "<b> & \"quotes\" 'too' ]]>"),
-        ("\x1b[31mred\x00", "#x1B[31mred#x00"),
-        ("half \ud800 pair", "half #xD800 pair"),
-        ("\ufffe and \uffff", "#xFFFE and #xFFFF"),
+        ("\x1b[31mred\x00", r"\x1b[31mred\x00"),
+        ("half \ud800 pair", r"half \ud800 pair"),
+        ("\ufffe and \uffff", r"\ufffe and \uffff"),
         ("ünïcode 🤖 日本", "ünïcode 🤖 日本"),
         ("two\nlines\tand a tab", "two\nlines\tand a tab"),
     ],

@@ -10,11 +10,13 @@ from evals.judge.records import ChunkVerdict, Claim, Judging
 from evals.report.figures import draw
 from evals.report.page import render_page
 from evals.results import RunResult
+from retrievers.printable import printable
 from tests.support.results import RIGHT, hit, observation, result, verdict
 
 VOID = {"meta", "input", "wbr", "br", "image"}
 OPEN_ENDED = {"td", "th", "li", "option", "p"}
-HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)>\"'&"
+HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)>\"'&\x1b[2J\u202e"
+HALF = HOSTILE + "\ud800"
 
 
 class Tags(HTMLParser):
@@ -55,11 +57,11 @@ def tags(page: str) -> Tags:
 
 def hostile() -> RunResult:
     """Everything that users and models write is an attack."""
-    asked = observation("evil", [hit(1, 0.9, "a", heading=HOSTILE, text=HOSTILE)], 1, {"b": 1}, query=HOSTILE)
+    asked = observation("evil", [hit(1, 0.9, "a", heading=HALF, text=HALF)], 1, {"b": 1}, query=HOSTILE)
     base = result()
     judging = Judging(
         model="m",
-        verdicts={("evil", "a"): ChunkVerdict(verdict=0, reason=HOSTILE)},
+        verdicts={("evil", "a"): ChunkVerdict(verdict=0, reason=HALF)},
         scores={},
         claims={("evil", ("a",)): (Claim(statement=HOSTILE, attributed=0, reason=HOSTILE),)},
         usage=Usage(),
@@ -92,6 +94,7 @@ def test_what_is_quoted_is_text() -> None:
     assert found.seen.count("script") == 1
     assert "img" not in found.seen and found.handlers == []
     assert page.count("&lt;script&gt;alert") >= 9
+    assert printable(page) == page and page.count(r"\x1b[2J\u202e") >= 9
 
 
 def test_ids_of_all_figures_are_different(grid: GridResult) -> None:

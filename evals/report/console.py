@@ -1,0 +1,21 @@
+"""The one way to a styled text for a terminal."""
+
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from retrievers.printable import printable
+
+
+class SafeConsole(Console):
+    """A console that writes to a text in memory, on which nothing but its own styles steers the terminal."""
+
+    def __init__(self, *, width: int, color: bool) -> None:
+        self.text: StringIO = StringIO()
+        super().__init__(file=self.text, width=width, force_terminal=color, no_color=not color, highlight=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Every text on its way to the screen, cells of tables included."""
+        return super().render_str(printable(text), **options)

@@ -1,0 +1,68 @@
+"""Keys and passwords kept out of every text that is shown or stored: one place for all of them."""
+
+import html
+import json
+import re
+from collections.abc import Mapping
+from urllib.parse import quote, unquote, urlsplit
+
+HIDDEN = "***"
+SHORTEST = 8
+"""Fewest characters of a value that is hidden; a shorter one (`none`, `EMPTY`) is a word of other texts."""
+SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|ACCESS_KEY|SECRET|SECRET_KEY|TOKEN|PASSWORD)$", re.IGNORECASE)
+WORD = re.compile(r"[^\s'\"]+")
+BEARER = re.compile(r"\b(bearer\s+)[\w.~+/=-]+", re.IGNORECASE)
+QUERY_VALUE = re.compile(r"([?&][\w.-]+=)[^\s&'\"]+")
+ADDRESS_QUERY = re.compile(r"([?&#](?:[\w.-]+=)?)[^&#]+")
+
+_known: tuple[str, ...] = ()
+
+
+def remember(value: str) -> None:
+    """Hide a secret from now on, as it is and as JSON, HTML and addresses write it."""
+    global _known  # noqa: PLW0603 - a process has one set of secrets, whoever shows a text
+    if len(value) >= SHORTEST and value not in _known:
+        forms = {value, json.dumps(value)[1:-1], html.escape(value), quote(value, safe=""), quote(value)}
+        _known = tuple(sorted({*_known, *forms}, key=len, reverse=True))
+
+
+def remember_environment(env: Mapping[str, str]) -> None:
+    """Hide the value of every variable whose name says that it is a secret, such as `COHERE_API_KEY`."""
+    for name, value in env.items():
+        if SECRET_NAME.search(name):
+            remember(value.strip())
+
+
+def remember_password(url: str) -> None:
+    """Hide the password of an address that has to carry one, such as that of a database."""
+    try:
+        password = urlsplit(url).password or ""
+    except ValueError:  # not an address
+        return
+    remember(password)
+    remember(unquote(password))
+
+
+def without_secrets(text: str) -> str:
+    """A text in which `***` stands for every known secret."""
+    for secret in _known:
+        text = text.replace(secret, HIDDEN)
+    return text
+
+
+def redacted(text: str) -> str:
+    """A text from outside that may be shown: without known secrets, bearer tokens, and what addresses carry.
+
+    Of an address the credentials, the values of its query and its fragment are hidden.
+    """
+    text = WORD.sub(_redacted_word, without_secrets(text))
+    return QUERY_VALUE.sub(rf"\1{HIDDEN}", BEARER.sub(rf"\1{HIDDEN}", text))
+
+
+def _redacted_word(word: re.Match[str]) -> str:
+    scheme, mark, rest = word[0].partition("://")
+    if not mark:
+        return word[0]
+    _, at, place = rest.rpartition("@")
+    shown = ADDRESS_QUERY.sub(rf"\1{HIDDEN}", place)
+    return f"{scheme}{mark}{HIDDEN}@{shown}" if at else f"{scheme}{mark}{shown}"
