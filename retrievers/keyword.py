@@ -1,7 +1,8 @@
 """BM25 as sparse vectors: term weights by Qdrant's own tokeniser, stop words and stemmer; the store adds the IDF.
 
-Document weights are tf · (k + 1) / (tf + k · (1 − b + b · length / average length)) with k = 1.2 and b = 0.75
-(Robertson and Zaragoza, 2009). The average length is fixed when a collection is made and recorded in its manifest.
+Document weights are tf · (k + 1) / (tf + k · (1 − b + b · length / average length)) with k = 1.2 and b = 0.75; a query
+weighs each term by its count (Robertson and Zaragoza, 2009). The average length is fixed when a collection is made and
+recorded in its manifest.
 """
 
 import re
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from qdrant_edge import Bm25
 
 K, B = 1.2, 0.75
+UNSATURATED = 1e12
+"""A k so large that, with b = 0, a term weighs as much as it stands in a text: tf · (k + 1) / (tf + k) is tf."""
 DEFAULT_AVERAGE_LENGTH = 256.0
 LANGUAGES = (
     *("arabic", "azerbaijani", "basque", "bengali", "catalan", "chinese", "danish", "dutch", "english", "finnish"),
@@ -51,32 +54,37 @@ class Bm25Encoder:
         vector = self._model.embed_document(text)
         return _sorted(dict(zip(vector.indices, vector.values, strict=True)))
 
-    def query(self, text: str, expansions: Sequence[str] = (), expansion_weight: float = 0.5) -> TermWeights:
-        """The weights of a query's terms: 1 for its own, `expansion_weight` for those that only an expansion brings.
+    def query(
+        self, text: str, expansions: Sequence[str] = (), expansion_weight: float = 0.5, *, term_counts: bool = True
+    ) -> TermWeights:
+        """The weights of a query's terms; a query of stop words alone has none.
 
-        A query of stop words alone has no terms.
+        Args:
+            text: The query.
+            expansions: Texts whose terms are searched along.
+            expansion_weight: Weight of a term that only an expansion brings, however often.
+            term_counts: A term of the query weighs as often as it stands in it; otherwise 1.
         """
-        weights = dict.fromkeys(self._terms(text), 1.0)
+        weights = {term: float(count) if term_counts else 1.0 for term, count in self._counts(text).items()}
         for expansion in expansions:
-            for term in self._terms(expansion):
+            for term in self._counts(expansion):
                 weights.setdefault(term, expansion_weight)
         return _sorted(weights)
 
     def length(self, text: str) -> int:
-        """How many terms a text has, repeated ones each time, stop words not.
+        """How many terms a text has, repeated ones each time, stop words not."""
+        return sum(self._counts(text).values())
 
-        Without length normalisation (b = 0) a term's weight is tf · (k + 1) / (tf + k), which gives tf back.
-        """
-        return round(sum(K * value / (K + 1 - value) for value in self._counter.embed_document(text).values))
+    def _counts(self, text: str) -> dict[int, int]:
+        """Each term of a text, and how often it stands there."""
+        vector = self._counter.embed_document(text)
+        return {term: round(count) for term, count in zip(vector.indices, vector.values, strict=True)}
 
     @cached_property
     def _counter(self) -> "Bm25":
         from qdrant_edge import Bm25, Bm25Config
 
-        return Bm25(Bm25Config(k=K, b=0.0, language=self.language))
-
-    def _terms(self, text: str) -> list[int]:
-        return list(self._model.embed_query(text).indices)
+        return Bm25(Bm25Config(k=UNSATURATED, b=0.0, language=self.language))
 
 
 def check_language(name: str) -> None:

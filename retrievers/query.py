@@ -32,10 +32,11 @@ def encode(query: str, vector: Sequence[float], settings: RetrieverConfig, encod
         return EncodedQuery(vector=vector)
     keyword = settings.keyword
     synonyms = expand(query, keyword.synonyms)
-    together = encoder.query(query, synonyms, keyword.synonym_weight)
+    counts = keyword.term_counts
+    together = encoder.query(query, synonyms, keyword.synonym_weight, term_counts=counts)
     if keyword.expansion == "terms":
         return EncodedQuery(vector=vector, terms=together)
-    terms = encoder.query(query)
+    terms = encoder.query(query, term_counts=counts)
     return EncodedQuery(vector=vector, terms=terms, expanded=None if together == terms else together)
 
 

@@ -228,7 +228,7 @@ class QdrantRetriever(BaseRetriever):
             queries,
             self._results if use_cache else ResultCache(0),
             lambda: version_of(self.client, settings.collection),
-            (settings.top_k, settings.threshold, settings.threshold_on, settings.group_by),
+            settings.model_dump_json(),  # a copy of the retriever with other settings shares the cache
             lambda missing: pipeline.answers(missing, use_cache),
         )
 

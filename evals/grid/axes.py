@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from operator import attrgetter
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,6 +14,8 @@ from retrievers.config import FOREIGN_SETTINGS, RetrieverConfig
 
 CELL_AXES = ("top_k", "threshold")
 """The axes that cut candidates; all others decide which candidates there are."""
+GROUPS = {"term_counts": "keyword"}
+"""The axes that are a setting of a group."""
 SHOWN = ("mode", "fusion", "rerank", "candidates")
 
 
@@ -103,6 +106,8 @@ def effective(settings: RetrieverConfig) -> dict[str, Any]:
             found["semantic_weight"] = settings.semantic_weight
         if settings.used_fusion == "rrf":
             found["rrf_constant"] = settings.rrf_constant
+    if settings.mode != "semantic":
+        found["term_counts"] = settings.keyword.term_counts
     found["rerank"] = "none" if settings.rerank == "rrf" else settings.rerank
     if settings.rerank == "mmr":
         found["mmr_lambda"] = settings.mmr_lambda
@@ -111,10 +116,20 @@ def effective(settings: RetrieverConfig) -> dict[str, Any]:
     return found
 
 
+def dotted(axis: str) -> str:
+    """The setting that an axis changes, by its dotted name."""
+    return f"{GROUPS[axis]}.{axis}" if axis in GROUPS else axis
+
+
+def setting_of(settings: RetrieverConfig, axis: str) -> Any:
+    """What the settings say of an axis."""
+    return attrgetter(dotted(axis))(settings)
+
+
 def _combinations(base: RetrieverConfig, sweep: SweepConfig) -> Iterator[dict[str, Any]]:
     known = [name for name in SweepConfig.model_fields if name not in CELL_AXES]
     names = known if base.python is None else [name for name in known if name in FOREIGN_SETTINGS]
-    values = [getattr(sweep, name) or (getattr(base, name),) for name in names]
+    values = [getattr(sweep, name) or (setting_of(base, name),) for name in names]
     for combination in product(*values):
         yield dict(zip(names, combination, strict=True))
 
@@ -124,7 +139,10 @@ def _changed(base: RetrieverConfig, changes: Mapping[str, Any]) -> RetrieverConf
     own = (
         {"keyword_weight": None} if changes.get("semantic_weight", base.semantic_weight) != base.semantic_weight else {}
     )
-    return RetrieverConfig.model_validate({**base.model_dump(), **own, **changes})
+    plain = base.model_dump()
+    grouped = {group: {**plain[group], axis: changes[axis]} for axis, group in GROUPS.items() if axis in changes}
+    direct = {name: changed for name, changed in changes.items() if name not in GROUPS}
+    return RetrieverConfig.model_validate({**plain, **own, **grouped, **direct})
 
 
 def _said(error: ValidationError) -> str:
@@ -162,8 +180,8 @@ def _named(variants: Sequence[RetrieverConfig], sweep: SweepConfig) -> tuple[Var
         means = effective(settings)
         shown = [str(means.get(name, "")) for name in ("python", "mode", "fusion", "rerank")]
         numbers = [
-            f"{name} {means[name]:g}"
-            for name in ("semantic_weight", "rrf_constant", "mmr_lambda", "candidates")
+            f"{name} {means[name]:g}" if name != "term_counts" else f"{name} {str(means[name]).lower()}"
+            for name in ("semantic_weight", "rrf_constant", "mmr_lambda", "candidates", "term_counts")
             if name in means and len(getattr(sweep, name)) > 1
         ]
         made.append(

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.grid.axes import CELL_AXES
+from evals.grid.axes import CELL_AXES, dotted, setting_of
 from evals.grid.objective import TOKENS, describe
 from evals.grid.pipeline import GridResult
 from evals.grid.records import Grid
@@ -112,9 +112,9 @@ def _parameters(grid: Grid, index: int) -> dict[str, Any]:
     """
     cell, settings = grid.cell(index), grid.settings(index)
     names = dict.fromkeys(name for configuration in grid.configurations for name in configuration.parameters)
-    known = {name: getattr(settings, name) for name in names} | dict(cell.parameters)
+    known = {name: setting_of(settings, name) for name in names} | dict(cell.parameters)
     cuts = {f"cell.{name}": known.pop(name) for name in CELL_AXES if name in known}
-    return cuts | {f"retriever.{name}": value for name, value in known.items()}
+    return cuts | {f"retriever.{dotted(name)}": setting for name, setting in known.items()}
 
 
 def _roles(result: GridResult) -> dict[int, list[str]]:

@@ -22,6 +22,7 @@ class SweepConfig(Settings):
     fusion: tuple[Fusion, ...] = Field((), description="weighted, rrf, dbsf; of hybrid alone")
     rerank: tuple[Rerank, ...] = Field((), description="none, mmr, cross-encoder, rrf")
     candidates: tuple[int, ...] = Field((), description="candidate depths")
+    term_counts: tuple[bool, ...] = Field((), description="true, false: whether keywords repeated in a query count")
     semantic_weight: tuple[float, ...] = Field((), description="shares of the semantic side in hybrid: 0.5:0.9:0.1")
     rrf_constant: tuple[float, ...] = Field((), description="constants of reciprocal rank fusion")
     mmr_lambda: tuple[float, ...] = Field((), description="trade-offs of mmr: 0.3:0.9:0.2")
@@ -49,10 +50,11 @@ class SweepConfig(Settings):
             raise ValueError("expected thresholds from 0 to 1, or exact")
         return found
 
-    @field_validator("mode", "fusion", "rerank", mode="before")
+    @field_validator("mode", "fusion", "rerank", "term_counts", mode="before")
     @classmethod
-    def _names(cls, written: Any) -> Any:
-        names = [part.strip() for part in written.split(",")] if isinstance(written, str) else written
+    def _choices(cls, written: Any) -> Any:
+        names = [written] if isinstance(written, bool) else written
+        names = [part.strip() for part in written.split(",")] if isinstance(written, str) else names
         return tuple(dict.fromkeys(names)) if isinstance(names, list | tuple) else names
 
     @property

@@ -9,7 +9,7 @@ from evals.report.abstention_schema import AbstentionSection
 from evals.report.choice_schema import ChoiceSection
 from evals.report.sections import MetricEntry, Section
 
-Setting = str | int | float | None
+Setting = str | bool | int | float | None
 
 
 class RankingSection(Section):

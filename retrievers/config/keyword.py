@@ -15,8 +15,10 @@ class KeywordConfig(Settings):
     """The keyword side: BM25 as sparse vectors, whose terms come from a library's tokeniser and stemmer.
 
     Attributes:
+        term_counts: A term that stands three times in a query weighs 3, as BM25 has it; otherwise 1, as a Qdrant server
+            that encodes the queries itself and FastEmbed have it. Nothing that is stored depends on it.
         synonyms: Term or phrase to further terms that are searched along when it occurs in a query.
-        synonym_weight: Their weight, where a term of the query itself weighs 1.
+        synonym_weight: Their weight, where a term that stands once in the query weighs 1.
         expansion: `terms`: they join the query's own terms. `list`: the query so expanded is searched for by itself,
             and reciprocal rank fusion takes what it finds as a third list, of `synonym_weight` times the weight of the
             keyword list, which is then that of the query's own terms. A query without a synonym has no such list.
@@ -27,6 +29,7 @@ class KeywordConfig(Settings):
     average_length: float | None = Field(
         None, gt=0, description="average terms of a chunk; measured when the collection is made if left out"
     )
+    term_counts: bool = Field(True, description="a query's term weighs as often as it stands there; false: 1")
     synonyms: Mapping[str, tuple[str, ...]] = Field(
         default_factory=dict, description="term: [terms searched along]", json_schema_extra=TABLE
     )

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+from qdrant_edge import Bm25, Bm25Config
 
+from retrievers.config import MAX_QUERY_CHARACTERS
 from retrievers.keyword import (
     LANGUAGES,
     B,
@@ -66,8 +68,22 @@ def test_a_term_repeated_often_is_counted_each_time(count: int) -> None:
 
 @examples(max_examples=40)
 @given(TEXTS)
-def test_a_query_weighs_each_of_its_terms_once(text: str) -> None:
-    assert weights(ENCODER.query(text)) == dict.fromkeys(BruteForceBm25({}, 1).terms(text), 1.0)
+def test_a_query_weighs_each_of_its_terms_by_its_count_or_once(text: str) -> None:
+    terms = BruteForceBm25({}, 1).terms(text)
+    assert weights(ENCODER.query(text)) == Counter(terms)
+    assert weights(ENCODER.query(text, term_counts=False)) == dict.fromkeys(terms, 1.0)
+
+
+@examples(max_examples=40)
+@given(TEXTS)
+def test_without_counts_a_query_is_what_qdrants_own_encoder_makes_of_it(text: str) -> None:
+    own = Bm25(Bm25Config(language="english")).embed_query(text)
+    assert weights(ENCODER.query(text, term_counts=False)) == dict(zip(own.indices, own.values, strict=True))
+
+
+@given(count=st.integers(1, MAX_QUERY_CHARACTERS // 2))
+def test_a_count_is_exact(count: int) -> None:
+    assert ENCODER.query("x " * count).values == (count,)
 
 
 @pytest.mark.parametrize("text", ["", " ", "the and of a", "🤖", "🤖🦾 !?", "--", "\x00", "…"])
@@ -96,10 +112,14 @@ def test_the_query_does_not_depend_on_the_average_length() -> None:
     assert Bm25Encoder("english", 4.0).query("running robots") == Bm25Encoder().query("running robots")
 
 
-def test_expansions_weigh_less_and_never_lessen_a_term_of_the_query() -> None:
+@pytest.mark.parametrize(("term_counts", "weight"), [(True, 2.0), (False, 1.0)])
+def test_expansions_weigh_less_and_neither_lessen_nor_raise_a_term_of_the_query(
+    term_counts: bool, weight: float
+) -> None:
     plain, synonym = ENCODER.query("robot").indices[0], ENCODER.query("android").indices[0]
-    expanded = ENCODER.query("robot", ["robots", "the android", "androids"], 0.25)
-    assert weights(expanded) == {plain: 1.0, synonym: 0.25}
+    expansions = ["robots", "the android", "androids"]
+    expanded = ENCODER.query("robot or robots", expansions, 0.25, term_counts=term_counts)
+    assert weights(expanded) == {plain: weight, synonym: 0.25}
     assert list(expanded.indices) == sorted(expanded.indices)
 
 

@@ -35,6 +35,15 @@ def test_as_a_list_of_their_own_they_leave_the_terms_alone() -> None:
     assert found.expanded == ENCODER.query("bus", ["topic", "message broker"], 0.25)
 
 
+@pytest.mark.parametrize(("term_counts", "weight"), [(True, 3.0), (False, 1.0)])
+@pytest.mark.parametrize("expansion", ["terms", "list"])
+def test_terms_are_counted_unless_settings_say_otherwise(term_counts: bool, weight: float, expansion: str) -> None:
+    keyword = {"synonyms": SYNONYMS, "expansion": expansion, "term_counts": term_counts}
+    found = encoded("the bus, a bus or no bus", mode="hybrid", rerank="rrf", keyword=keyword)
+    assert found.terms is not None and max(found.terms.values) == weight
+    assert expansion == "terms" or (found.expanded is not None and max(found.expanded.values) == weight)
+
+
 @pytest.mark.parametrize(
     ("query", "synonyms"),
     [

@@ -315,6 +315,16 @@ def test_settings_that_choose_otherwise_from_the_candidates_get_their_own_result
         assert said(fewer.search(QUERY))[1] == said(retriever.search(QUERY))[1] == "hit"
 
 
+def test_settings_that_find_otherwise_get_their_own_results(own: RetrieverConfig, tmp_path: Path) -> None:
+    with opened(own.model_copy(update={"mode": "keyword"}), tmp_path) as retriever:
+        query, settings = "messages messages stream", retriever.settings
+        keyword = settings.keyword.model_copy(update={"term_counts": False})
+        once = retriever.model_copy(update={"settings": settings.model_copy(update={"keyword": keyword})})
+        counted = [chunk.score for chunk in retriever.search(query).chunks]
+        assert [chunk.score for chunk in once.search(query).chunks] != counted
+        assert said(once.search(query))[1] == said(retriever.search(query))[1] == "hit"
+
+
 # Results of a server
 
 

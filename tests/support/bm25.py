@@ -25,7 +25,7 @@ class BruteForceBm25:
     def scores(self, query: str, expansions: Sequence[str] = (), weight: float = 0.5) -> dict[str, float]:
         """Σ weight · idf · tf · (k + 1) / (tf + k · (1 − b + b · length / average)); texts without a term left out."""
         weights = {term: weight for text in expansions for term in self.terms(text)}
-        weights |= dict.fromkeys(self.terms(query), 1.0)
+        weights |= Counter(self.terms(query))
         found = {
             name: sum(w * self._part(term, counts) for term, w in weights.items())
             for name, counts in self.counts.items()

@@ -66,13 +66,17 @@ def top(side: Scores, depth: int) -> Scores:
 
 
 def fill_sparse(
-    client: QdrantClient, name: str, rows: Sequence[tuple[Sequence[float], str, Mapping[str, Any]]], **params: Any
+    client: QdrantClient,
+    name: str,
+    rows: Sequence[tuple[Sequence[float], str, Mapping[str, Any]]],
+    encoder: Bm25Encoder | None = None,
+    **params: Any,
 ) -> None:
     """Make a collection with BM25 vectors as somebody else's program would: vector, text, metadata; ids from 0."""
     sparse = models.SparseVectorParams(**{"modifier": models.Modifier.IDF, **params})
     size = models.VectorParams(size=len(rows[0][0]), distance=models.Distance.COSINE)
     client.create_collection(name, vectors_config=size, sparse_vectors_config={"bm25": sparse})
-    encoder = Bm25Encoder()
+    encoder = encoder or Bm25Encoder()
     points = []
     for number, (vector, text, metadata) in enumerate(rows):
         terms = encoder.document(text)

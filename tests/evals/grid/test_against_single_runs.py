@@ -99,6 +99,14 @@ def test_in_every_mode_and_reranker(
     assert differing(found, bench, config, cells, seed) == []
 
 
+def test_with_and_without_term_counts(bench: Bench, world: Experiment, server: CohereChatServer) -> None:
+    sweep = {"mode": ["keyword", "hybrid"], "term_counts": "true,false", "top_k": "1:8", "threshold": "0:0.9:0.1"}
+    config = experiment(world, server, sweep=sweep)
+    found = bench.grid(config)
+    assert [c.settings.keyword.term_counts for c in found.grid.configurations] == [True, False, True, False]
+    assert differing(found, bench, config, cells=2, seed=4) == []
+
+
 def test_at_every_observed_score(bench: Bench, world: Experiment, server: CohereChatServer) -> None:
     sweep = {"mode": ["semantic", "hybrid"], "rerank": ["none", "mmr"], "top_k": "1,3,20", "threshold": "exact"}
     config = experiment(world, server, sweep=sweep)

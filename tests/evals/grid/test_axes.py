@@ -6,6 +6,7 @@ from evals.errors import ExperimentError
 from evals.grid.axes import Plan, plan
 from evals.grid.config import SweepConfig
 from retrievers.config import RetrieverConfig
+from retrievers.config.keyword import KeywordConfig
 
 
 def planned(sweep: dict[str, Any], **base: Any) -> Plan:
@@ -57,6 +58,7 @@ def test_every_mode_fusion_and_reranker_that_finds_something_else_is_a_retrieval
         ({"mode": "hybrid", "fusion": "dbsf", "semantic_weight": "0.5:0.9:0.1"}, ["hybrid dbsf"]),
         ({"mode": "hybrid", "rrf_constant": "10,60"}, ["hybrid weighted"]),
         ({"mmr_lambda": "0.3,0.7"}, ["semantic"]),
+        ({"term_counts": "true,false"}, ["semantic"]),
         ({"candidates": "50,100"}, ["semantic"]),
         ({"mode": "hybrid", "fusion": ["rrf", "dbsf"], "rerank": ["none", "rrf"]}, ["hybrid rrf", "hybrid dbsf"]),
         ({"mode": ["semantic", "hybrid"], "rerank": "rrf"}, ["hybrid rrf"]),
@@ -81,6 +83,12 @@ def test_combinations_that_find_the_same_are_one(sweep: dict[str, Any], expected
             ["semantic mmr mmr_lambda 0.3", "semantic mmr mmr_lambda 0.7"],
         ),
         ({"candidates": "50,100"}, {"mode": "keyword"}, ["keyword candidates 50", "keyword candidates 100"]),
+        (
+            {"mode": "semantic,keyword,hybrid", "term_counts": [True, False]},
+            {},
+            ["semantic", "keyword term_counts true", "keyword term_counts false",
+             "hybrid weighted term_counts true", "hybrid weighted term_counts false"],
+        ),
         ({"candidates": "50,100"}, {"group_by": "module"}, ["semantic candidates 50", "semantic candidates 100"]),
     ],
 )  # fmt: skip
@@ -94,6 +102,16 @@ def test_of_depths_that_change_nothing_the_least_is_searched_and_a_note_says_so(
     made = planned({"candidates": "50,100,200", "top_k": "1:50"})
     assert [variant.settings.candidates for variant in made.variants] == [50]
     assert made.notes == ("the candidate depth changes nothing in mode semantic without reranking: one for all",)
+
+
+@pytest.mark.parametrize("written", [False, "false", ["false"], [False]])
+def test_term_counts_are_a_setting_of_the_keyword_side(written: Any) -> None:
+    made = planned({"term_counts": written}, mode="keyword", keyword={"synonyms": {"bus": ["topic"]}})
+    (variant,) = made.variants
+    assert variant.settings.keyword == KeywordConfig.model_validate(
+        {"synonyms": {"bus": ["topic"]}, "term_counts": False}
+    )
+    assert variant.parameters["term_counts"] is False
 
 
 def test_a_swept_weight_replaces_both_weights_of_the_base() -> None:

@@ -147,7 +147,7 @@ def test_a_child_has_its_settings_its_means_and_its_name(found: GridResult) -> N
     assert child.parameters == {
         "cell.top_k": 5, "cell.threshold": 0.9,
         "retriever.mode": "hybrid", "retriever.fusion": "weighted", "retriever.semantic_weight": 0.7,
-        "retriever.rerank": "none", "retriever.candidates": 20,
+        "retriever.keyword.term_counts": True, "retriever.rerank": "none", "retriever.candidates": 20,
     }  # fmt: skip
 
 
@@ -200,7 +200,9 @@ def test_a_metric_without_a_value_is_left_out_of_the_child_and_none_in_the_table
 
 def test_the_table_has_a_row_a_cell_and_a_column_a_setting_and_a_metric(found: GridResult) -> None:
     columns = table(found.grid)
-    settings_of_cells = ["mode", "rerank", "candidates", "top_k", "threshold", "fusion", "semantic_weight"]
+    settings_of_cells = [
+        *("mode", "rerank", "candidates", "top_k", "threshold", "fusion", "semantic_weight", "term_counts"),
+    ]
     assert set(columns) == {*settings_of_cells, *found.grid.metrics}
     assert {len(values) for values in columns.values()} == {100}
     for cell in (0, 37, 99):
