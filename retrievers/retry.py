@@ -12,7 +12,8 @@ https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/), on t
 A search ends by its deadline, `RetrieverConfig.timeout_s`, which embedding, store and reranking share: requests are cut
 to what is left of it, no wait goes past it, and once it has passed no stage is begun. Outside a search (opening a
 collection, indexing) each request has `PATIENCE` times its own timeout for all of its attempts. A computation in this
-process is not interrupted, and a server that sends its answer byte by byte is bounded only between two bytes.
+process is not interrupted. An answer of Qdrant over REST has one deadline from connecting to its last byte (see
+`retrievers.net`); one of a model that comes byte by byte is bounded only between two bytes.
 """
 
 import functools

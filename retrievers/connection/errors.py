@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import httpx
     from qdrant_client.http.exceptions import UnexpectedResponse
 
+    from retrievers.net import TooLargeError
+
 _asked: ContextVar[str] = ContextVar("retrievers.connection", default="")
 
 
@@ -50,6 +52,8 @@ def _typed(error: Exception, place: str, store: StoreConfig) -> StoreError | Non
     from qdrant_client.common.client_exceptions import QdrantException
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
+    from retrievers.net import TooLargeError
+
     if isinstance(error, UnexpectedResponse):
         return _refused(error, place, store).marked(
             transient=faults.is_transient(error), retry_after_s=faults.retry_after_s(error.headers)
@@ -57,17 +61,21 @@ def _typed(error: Exception, place: str, store: StoreConfig) -> StoreError | Non
     if isinstance(error, QdrantException | sqlite3.Error):
         return StoreError(f"{place}: cannot be read or written ({type(error).__name__}: {error})")
     cause = error.source if isinstance(error, ResponseHandlingException) else error
-    if isinstance(cause, httpx.HTTPError):
+    if isinstance(cause, httpx.HTTPError | TooLargeError):
         return _unanswered(cause, place, store)
     if store.prefer_grpc and callable(getattr(error, "code", None)):
         return _over_grpc(error, place)
-    foreign = (JSONDecodeError, UnicodeDecodeError, AssertionError)  # what the client makes of it
+    foreign = (JSONDecodeError, UnicodeDecodeError, AssertionError, RecursionError)  # what the client makes of it
     if isinstance(error, foreign) or isinstance(cause, ValidationError):
         return StoreError(f"{place}: answered something that is not Qdrant's; is the address right?")
     return None
 
 
-def _unanswered(cause: "httpx.HTTPError", place: str, store: StoreConfig) -> StoreError:
+def _unanswered(cause: "httpx.HTTPError | TooLargeError", place: str, store: StoreConfig) -> StoreError:
+    from retrievers.net import TooLargeError
+
+    if isinstance(cause, TooLargeError):
+        return StoreError(f"{place}: sent {cause}; is the address right? if it is, lower candidates")
     if faults.timed_out(cause):
         waited = float(cause.request.extensions["timeout"]["read"])
         return StoreTimeoutError(

@@ -2,6 +2,7 @@
 
 import logging
 import ssl
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from retrievers.errors import (
     RetrievalError,
     SearchTimeoutError,
     StoreError,
+    StoreTimeoutError,
     StoreUnreachableError,
 )
 from retrievers.retriever import QdrantRetriever
@@ -30,6 +32,7 @@ from tests.support.cohere_server import CohereServer
 from tests.support.collections import index_pages, settings, write_pages
 from tests.support.loopback import Fault, LoopbackServer, Reply, Request, free_port
 from tests.support.qdrant_server import QdrantServer
+from tests.support.raw_server import HEAD, drip, raw_server
 from tests.support.tls import authority
 
 # the Cohere libraries call what Pydantic deprecates; it is silenced where they are built, here once for many tests
@@ -426,3 +429,31 @@ def test_grpc_is_passed_on_to_the_client() -> None:
         assert client.init_options["prefer_grpc"] is True
     finally:
         client.close()
+
+
+@pytest.mark.parametrize("begun", [HEAD + b"\r\n", HEAD + b"X-Header: "], ids=["body", "head"])
+def test_an_answer_that_drips_does_not_outlive_the_timeout(begun: bytes) -> None:
+    start = time.monotonic()
+    with raw_server(lambda _: drip(begun)) as host, pytest.raises(StoreTimeoutError, match=r"no answer within 0\.3 s"):
+        describe_at(host, timeout_s=0.3)
+    assert time.monotonic() - start < 0.3 * retry.ATTEMPTS + 2
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", r"sent an answer of 10000000000 bytes, more than 536,870,912; is the address right"),
+        (b"[" * 100_000 + b"]" * 100_000, r"answered something that is not Qdrant's"),
+        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, r"answered something that is not Qdrant's"),
+    ],
+    ids=["ten gigabytes", "nested lists", "nested objects"],
+)
+def test_an_answer_too_large_or_too_deep_is_refused(body: bytes, message: str) -> None:
+    answer = HEAD + b"Content-Length: %d\r\n\r\n" % (len(body) or 10_000_000_000)
+    with raw_server(lambda _: [answer, body]) as host, pytest.raises(StoreError, match=message):
+        describe_at(host, timeout_s=5)
+
+
+def describe_at(host: str, timeout_s: float) -> None:
+    config = settings(store={"url": f"http://{host}", "timeout_s": timeout_s})
+    describe(open_client(config.store, {}), config)
