@@ -30,9 +30,10 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
     client = open_client(retriever.store, env, create=True)
     try:
         try:
-            manifest = describe(client, retriever).manifest
+            info = describe(client, retriever)
+            manifest, lost = info.manifest, info.lost
         except CollectionNotFoundError:
-            manifest = {}
+            manifest, lost = {}, 0
         fresh = {
             "state": "complete",
             "pages_fingerprint": corpus.fingerprint,
@@ -40,7 +41,7 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
             "chunking": CHUNKING_VERSION,
             "payload": retriever.metadata.layout,
         }
-        if all(manifest.get(key) == value for key, value in fresh.items()):
+        if not lost and all(manifest.get(key) == value for key, value in fresh.items()):
             return False
         embeddings = make_embeddings(retriever.embedding, env)
         options = IndexOptions(max_tokens=config.index.max_tokens, replace=True)

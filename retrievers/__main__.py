@@ -1,4 +1,4 @@
-"""`python -m retrievers search | index | inspect`."""
+"""`python -m retrievers search | index | inspect | verify`."""
 
 import argparse
 import os
@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from retrievers.command import (
     Parser,
@@ -22,6 +23,9 @@ from retrievers.config import RetrieverConfig, page_base
 from retrievers.errors import ConfigError
 from retrievers.printable import json_text
 from retrievers.settings import Layer, add_flags, build, environment, environment_layer, file_layer, flag_layer, flatten
+
+if TYPE_CHECKING:
+    from retrievers.edge.checksums import Checksums
 
 MIN_TOKENS, MAX_TOKENS = 16, 4096
 GENERIC_FOLDERS = {"docs", "doc", "content", "pages", ""}
@@ -59,8 +63,15 @@ def _parser() -> argparse.ArgumentParser:
     inspect = commands.add_parser(
         "inspect", help="look at a collection", description="Show a collection and propose a map."
     )
+    verify = commands.add_parser(
+        "verify",
+        help="check an embedded collection for damage",
+        description="Compare every file of an embedded collection with what was written.",
+    )
+    nothing = "print nothing but errors"
     result_alone = "print the result and errors alone: no progress, no warnings of the log"
-    for command, quiet in ((search, result_alone), (index, "print nothing but errors"), (inspect, result_alone)):
+    quiets = ((search, result_alone), (index, nothing), (inspect, result_alone), (verify, nothing))
+    for command, quiet in quiets:
         command.add_argument("--config", type=path_argument, metavar="FILE", help="retriever settings as YAML")
         add_logging_flags(command, quiet=quiet)
         add_flags(command, RetrieverConfig)
@@ -94,7 +105,7 @@ def _run(namespace: argparse.Namespace) -> int:
         raise ConfigError(
             f"python: {namespace.command} works on a collection, not on {config.python!r}; leave python out"
         )
-    command = {"search": _search, "index": _index, "inspect": _inspect}[namespace.command]
+    command = {"search": _search, "index": _index, "inspect": _inspect, "verify": _verify}[namespace.command]
     return command(namespace, config, env)
 
 
@@ -157,6 +168,34 @@ def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[s
         client.close()
     print_out(collection_text(info, payload_keys(payloads), propose(payloads)))
     return 0
+
+
+def _verify(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
+    from retrievers.connection import DEFAULT_PATH
+    from retrievers.edge import EdgeClient
+
+    if config.store.url:
+        raise ConfigError(
+            f"verify reads the files of an embedded collection; {config.store.url} is a server, which checks its own: "
+            "name a folder with --store.path"
+        )
+    with EdgeClient(config.store.path or DEFAULT_PATH) as client:
+        checksums = client.verify(config.collection)
+        points = client.count(config.collection).count
+    if not namespace.quiet:
+        print_out(f"collection {config.collection!r}: {points:,} points, {_compared(checksums)}")
+    return 0
+
+
+def _compared(checksums: "Checksums | None") -> str:
+    if checksums is None:
+        return "written before checksums were kept: there is nothing to compare its files with until it is indexed anew"
+    if not checksums.comparable:
+        return (
+            f"written by version {checksums.engine} of the engine, and not by the one that is installed: its files "
+            "cannot be compared with what was written until it is indexed anew"
+        )
+    return f"{len(checksums.files)} files as they were written"
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ RetrievalError
 │   ├── StoreUnsupportedError    the embedded engine cannot do what was asked
 │   ├── CollectionNotFoundError  the store has no such collection
 │   ├── CollectionStateError     the collection is unfinished, lacks a vector, or is not ours to write to
+│   ├── CollectionDamagedError   its files are not as they were written
 │   ├── CollectionChangedError   the collection was written to during a search
 │   └── EmbeddingMismatchError   the collection holds vectors of another model or dimension
 └── IndexingError                pages cannot be indexed; every fault is listed
@@ -118,6 +119,10 @@ class CollectionNotFoundError(StoreError):
 
 class CollectionStateError(StoreError):
     """The collection is unfinished or lacks a vector, or was not made by `retrievers index` and is not written to."""
+
+
+class CollectionDamagedError(StoreError):
+    """The files of an embedded collection are not as they were written: it must be indexed again."""
 
 
 class CollectionChangedError(StoreError):

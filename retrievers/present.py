@@ -93,7 +93,7 @@ def collection_text(info: CollectionInfo, keys: Sequence[PayloadKey], proposal: 
     vectors = ", ".join(f"{name or '(unnamed)'}: {size}" for name, size in info.vectors.items())
     lines = [
         f"Collection   {info.name}",
-        f"Points       {info.points:,}",
+        f"Points       {info.points:,}{f' of the {info.points + info.lost:,} that were indexed' if info.lost else ''}",
         f"Vectors      {vectors}; distance {info.distance}",
         f"Sparse       {', '.join(info.sparse_vectors) or 'none'}",
         f"Embedded by  {model}",

@@ -29,13 +29,18 @@ def check_collection(
     must come out the same (cosine at least 0.999), unless `trust_embedding` is set.
 
     Raises:
-        CollectionStateError: An indexing run did not finish, or the distance is not cosine.
+        CollectionStateError: An indexing run did not finish, points are gone, or the distance is not cosine.
         EmbeddingMismatchError: Another model or dimension.
     """
     if info.manifest.get("state", "complete") != "complete":
         raise CollectionStateError(
             f"collection {info.name!r} is unfinished: an indexing run was interrupted; "
             "run it again (python -m retrievers index DIR) before searching"
+        )
+    if info.lost:
+        raise CollectionStateError(
+            f"collection {info.name!r} holds {info.points} of the {info.points + info.lost} points that were indexed; "
+            "index the pages again (python -m retrievers index DIR)"
         )
     if info.distance != "cosine":
         raise CollectionStateError(

@@ -37,6 +37,12 @@ class CollectionInfo:
     manifest: Mapping[str, Any]
     without_idf: tuple[str, ...] = ()
 
+    @property
+    def lost(self) -> int:
+        """How many of the points that were indexed are not there; 0 where their number was not recorded."""
+        recorded = self.manifest.get("points", 0) if self.manifest.get("state") == "complete" else 0
+        return max(0, recorded - self.points)
+
 
 def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
     """Read what the collection says of itself, and make sure that it has the vector to be searched.

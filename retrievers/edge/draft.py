@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 import qdrant_edge as edge
 
-from retrievers.edge import engine, files
+from retrievers.edge import checksums, engine, files
 from retrievers.edge.layout import Folder
 from retrievers.edge.spec import Spec
 from retrievers.edge.views import View
@@ -147,8 +147,9 @@ class Draft:
                 self._folder.put_in_force(None)
             return
         shard, self._shard = self._shard, None
-        engine.settle(shard, self._path / "shard")
+        points = engine.settle(shard, self._path / "shard")
         (self._path / "collection.json").write_text(self._spec.to_json(), encoding="utf-8")
+        checksums.record(self._path, points)
         (self._path / "lock").touch()
         files.sync_tree(self._path)
         files.sync(self._folder.path)
@@ -171,8 +172,10 @@ class Draft:
     def _copy(self) -> None:
         if self._base is None:
             raise self._missing()
+        base = self._folder.generation(self._base)
+        checksums.check(base)
         self._path.mkdir()
-        files.copy_tree(self._folder.generation(self._base) / "shard", self._path / "shard")
+        files.copy_tree(base / "shard", self._path / "shard")
         self._spec = self._stored_spec(self._base)
         self._shard = engine.load(self._path / "shard")
         self.touched = True

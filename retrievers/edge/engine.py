@@ -64,8 +64,8 @@ def close(shard: edge.EdgeShard) -> None:
         log.warning("%s", error)
 
 
-def settle(shard: edge.EdgeShard, folder: Path) -> None:
-    """Close a shard that was written to, and open and close it once more.
+def settle(shard: edge.EdgeShard, folder: Path) -> int:
+    """Close a shard that was written to, and open and close it once more; how many points it holds.
 
     Closing leaves a journal that the next opening works in, the only opening that changes bytes. It also shows that
     what was written can be opened, with all its points.
@@ -81,6 +81,7 @@ def settle(shard: edge.EdgeShard, folder: Path) -> None:
         again.close()
     if found != points:
         raise StoreError(f"{folder} holds {found} points after writing {points}; nothing was changed")
+    return int(points)
 
 
 def abandon(shard: edge.EdgeShard) -> None:

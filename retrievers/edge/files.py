@@ -12,7 +12,7 @@ from pathlib import Path
 
 HALF_WRITTEN = ".atomicwrite"
 """Beginning of the folders in which the engine prepares a file that it then moves into place."""
-ZEROS = bytes(1 << 16)
+ZEROS = bytes(1 << 14)
 
 
 def copy_tree(source: Path, target: Path) -> None:
@@ -59,20 +59,27 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def blocks(file: FileIO) -> Iterator[tuple[int, bytes]]:
+    """What is in a file: where each block begins that holds more than zeros, and the block.
+
+    Blocks begin at multiples of their size, so that they are the same wherever holes are.
+    """
+    at = 0
+    for start, end in _extents(file.fileno(), os.fstat(file.fileno()).st_size):
+        at = max(at, start - start % len(ZEROS))
+        file.seek(at)
+        while at < end and (block := file.read(len(ZEROS))):
+            if block != ZEROS[: len(block)]:
+                yield at, block
+            at += len(block)
+
+
 def _copy_file(source: Path, target: Path) -> None:
     with FileIO(source) as read, target.open("wb") as write:
-        size = os.fstat(read.fileno()).st_size
-        for start, end in _extents(read.fileno(), size):
-            read.seek(start)
+        for start, block in blocks(read):
             write.seek(start)
-            left = end - start
-            while left and (block := read.read(min(len(ZEROS), left))):
-                if block == ZEROS[: len(block)]:
-                    write.seek(len(block), os.SEEK_CUR)
-                else:
-                    write.write(block)
-                left -= len(block)
-        write.truncate(size)
+            write.write(block)
+        write.truncate(os.fstat(read.fileno()).st_size)
 
 
 def _extents(descriptor: int, size: int) -> Iterator[tuple[int, int]]:

@@ -5,6 +5,7 @@ PATH/writer.lock                        held by the one process that is changing
 PATH/collections/NAME/CURRENT           the generation in force; without it the collection does not exist
 PATH/collections/NAME/ID/               one generation, never changed after it came into force
     lock  collection.json  shard/       held by its readers; vectors and metadata; what the engine keeps
+    checksums.json                      of all of these but the lock, when it came into force
 
 Collections lie under a folder of their own so that no name can meet `edge.json` or `writer.lock`.
 """

@@ -11,6 +11,7 @@ from qdrant_client.http.models import QueryResponse  # models.QueryResponse is f
 
 from retrievers.edge import convert, describe, filters, search
 from retrievers.edge.changes import Changes
+from retrievers.edge.checksums import Checksums
 from retrievers.edge.engine import engine_errors
 from retrievers.edge.layout import folders, open_store
 from retrievers.edge.search import SearchOptions
@@ -68,6 +69,17 @@ class EdgeReader:
         """
         with self._view(collection_name) as view:
             return describe.collection(view)
+
+    def verify(self, collection_name: str) -> Checksums | None:
+        """Read every file of a collection; what was recorded of them when they were written, None where nothing was.
+
+        Raises:
+            CollectionNotFoundError: There is none.
+            CollectionDamagedError: A file is not as it was written.
+        """
+        self._check_open()
+        with engine_errors(f"collection {collection_name!r} at {self.path}"):
+            return self._views.verify(collection_name)
 
     def count(
         self, collection_name: str, count_filter: models.Filter | None = None, exact: bool = True, **other: Any

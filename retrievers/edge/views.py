@@ -12,7 +12,8 @@ from pathlib import Path
 
 import qdrant_edge as edge
 
-from retrievers.edge import engine
+from retrievers.edge import checksums, engine
+from retrievers.edge.checksums import Checksums
 from retrievers.edge.layout import Folder, folders
 from retrievers.edge.locks import FileLock, LockBusyError
 from retrievers.edge.spec import Spec
@@ -65,6 +66,27 @@ class Views:
         """The folder of a collection."""
         return self._folders.setdefault(name, Folder(self._path, name))
 
+    def verify(self, name: str) -> Checksums | None:
+        """Read every file of the generation in force; what was recorded of them, None where nothing was.
+
+        Raises:
+            CollectionNotFoundError: There is no such collection.
+            CollectionDamagedError: A file is not as it was written.
+        """
+        folder = self.folder(name)
+        for _ in range(TRIES):
+            generation = folder.current()
+            if generation is None:
+                raise self.missing(name)
+            lock = _locked(folder.generation(generation))
+            if lock is None:
+                continue
+            try:
+                return checksums.check(folder.generation(generation), everything=True)
+            finally:
+                lock.release()
+        raise _nowhere(folder)
+
     def forget(self, name: str | None = None) -> None:
         """Close what is open, or one collection."""
         with self._lock:
@@ -93,25 +115,41 @@ class Views:
             opened = _open_generation(folder, generation)
             if opened is not None:
                 self._opened[name] = opened
-        raise StoreError(f"{folder.path / 'CURRENT'} names a generation that is not there; remove it and index again")
+        raise _nowhere(folder)
+
+
+def _nowhere(folder: Folder) -> StoreError:
+    return StoreError(f"{folder.path / 'CURRENT'} names a generation that is not there; remove it and index again")
+
+
+def _locked(generation: Path) -> FileLock | None:
+    """A lock that keeps a generation, None where a writer has removed it or is about to."""
+    try:
+        return FileLock(generation / "lock", shared=True)
+    except (FileNotFoundError, LockBusyError):
+        return None
 
 
 def _open_generation(folder: Folder, generation: str) -> _Opened | None:
     """Open a generation, or None when a writer has replaced it meanwhile."""
     path = folder.generation(generation)
-    try:
-        lock = FileLock(path / "lock", shared=True)
-    except (FileNotFoundError, LockBusyError):
+    lock = _locked(path)
+    if lock is None:
         return None
     try:
         if folder.current() != generation:  # replaced before it was locked: it may be on its way out
             lock.release()
             return None
+        complete = checksums.check(path)
         spec = Spec.from_json((path / "collection.json").read_text(encoding="utf-8"))
         shard = engine.load(path / "shard")
+        points = shard.info().points_count
+        if complete and complete.comparable and points != complete.points:
+            engine.close(shard)
+            raise checksums.damaged(path, f"expected {complete.points} points, found {points}")
     except (ValueError, KeyError, TypeError, OSError) as error:
         lock.release()
-        raise StoreError(f"{path} is damaged: {error}; remove {folder.path} and index again") from error
+        raise checksums.damaged(path, str(error)) from error
     except BaseException:
         lock.release()
         raise

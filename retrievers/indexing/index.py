@@ -150,6 +150,7 @@ def index_corpus(
         "embedding": embedded_by(config, vectors, info),
         "bm25": keyword_side(config, chunks, info),
         **_origin(config, corpus, options),
+        "points": len(chunks),
     }
     if not info or changes != Changes() or info.manifest != {**manifest, "state": "complete"}:
         write(client, config, changes, vectors, manifest, exists=info is not None, progress=progress)

@@ -81,6 +81,21 @@ def test_other_payload_keys_index_again(made: Experiment) -> None:
     assert {"Kinematics", "Topics"} <= {(record.payload or {})["section"] for record in records}
 
 
+def test_points_that_are_gone_are_indexed_again(made: Experiment) -> None:
+    config = settings(made)
+    index_if_stale(config, {}, silent)
+    whole = stored(config)
+    client = open_client(config.retriever.store, {})
+    try:
+        records, _ = client.scroll(config.retriever.collection, limit=2)
+        client.delete(config.retriever.collection, points_selector=[record.id for record in records])
+    finally:
+        client.close()
+    assert len(stored(config)) == len(whole) - 2
+    assert index_if_stale(config, {}, silent)
+    assert stored(config) == whole
+
+
 def test_an_index_that_was_interrupted_is_finished(made: Experiment) -> None:
     config = settings(made)
     index_if_stale(config, {}, silent)

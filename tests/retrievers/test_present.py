@@ -204,6 +204,13 @@ def shown(info: CollectionInfo, *payloads: dict[str, Any]) -> str:
     return collection_text(info, payload_keys(payloads), propose(payloads))
 
 
+def test_points_that_are_gone_are_shown() -> None:
+    manifest = {"state": "complete", "points": 12_500}
+    assert "Points       12,345 of the 12,500 that were indexed" in shown(replace(INFO, manifest=manifest))
+    unfinished = {**manifest, "state": "indexing"}
+    assert "indexed" not in shown(replace(INFO, manifest=unfinished))
+
+
 def test_a_collection_reads_as_size_vectors_and_model() -> None:
     manifest = {"embedding": {"provider": "cohere", "model": "embed-english-v3.0"}, "state": "complete"}
     lines = shown(replace(INFO, manifest=manifest, sparse_vectors=("bm25",))).splitlines()

@@ -44,6 +44,16 @@ def test_an_unfinished_collection_is_refused(server: QdrantServer) -> None:
         check(at(server, trust_embedding=True), TableEmbeddings({}))
 
 
+def test_a_collection_that_has_lost_points_is_refused(server: QdrantServer) -> None:
+    for name, points in (("mine", 6), ("same", 4), ("more", 3)):
+        manifest = {"state": "complete", "points": points, "embedding": {"provider": "python", "model": "mine:make"}}
+        fill(server.client, name, list(TABLE.values()), texts(*TABLE), metadata={MANIFEST_KEY: manifest})
+    with pytest.raises(CollectionStateError, match=r"'mine' holds 4 of the 6 points that were indexed; index the"):
+        check(at(server), TableEmbeddings(TABLE))
+    for name in ("same", "more"):
+        check(at(server, collection=name), TableEmbeddings(TABLE))
+
+
 @pytest.mark.parametrize("distance", [models.Distance.DOT, models.Distance.EUCLID, models.Distance.MANHATTAN])
 def test_another_distance_than_cosine_is_refused(server: QdrantServer, distance: models.Distance) -> None:
     params = models.VectorParams(size=3, distance=distance)

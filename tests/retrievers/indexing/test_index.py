@@ -268,6 +268,7 @@ class TestFirstRun:
             "bm25": {"language": "english", "average_length": 2.4},
             "payload": {"text_key": "page_content", "nested_under": "metadata", "map": {}},
             "skipped": [],
+            "points": index.client.count("pages").count,
             "state": "complete",
         }
         params: Any = index.client.get_collection("pages").config.params.vectors
