@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal, InvalidOperation
-from math import isfinite
+from itertools import islice
 from typing import Any
 
+from retrievers.quoting import quoted
+
 MOST = 10_000
-"""A range of more values than this is a slip of the pen."""
+"""More values than this are a slip of the pen."""
+LONGEST, LARGEST_EXPONENT = 40, 300
+"""Characters and power of ten of a number: what a float can hold."""
 WRITTEN = "expected numbers such as 5, a list of them, or a range such as 1:20 or 0:0.95:0.05 (first:last:step)"
 
 
@@ -22,8 +26,10 @@ def numbers(written: Any) -> tuple[float, ...]:
     Raises:
         ValueError: It says what was expected and what was found.
     """
-    found = {value for part in _parts(written) for value in _values(part)}
-    return tuple(float(value) for value in sorted(found))
+    found = list(islice((value for part in _parts(written) for value in _values(part)), MOST + 1))
+    if len(found) > MOST:
+        raise ValueError(f"{quoted(written)}: holds more than {MOST:,} values")
+    return tuple(float(value) for value in sorted(set(found)))
 
 
 def integers(written: Any) -> tuple[int, ...]:
@@ -48,13 +54,13 @@ def _parts(written: Any) -> Iterator[str]:
     elif isinstance(written, int | float | Decimal) and not isinstance(written, bool):
         yield repr(written) if isinstance(written, float) else str(written)  # the shortest text that means this float
     else:
-        raise ValueError(f"{WRITTEN}, found {written!r}")
+        raise ValueError(f"{WRITTEN}, found {quoted(written)}")
 
 
 def _values(part: str) -> list[Decimal]:
     pieces = part.split(":")
     if len(pieces) > 3:
-        raise ValueError(f"{WRITTEN}, found {part!r}")
+        raise ValueError(f"{WRITTEN}, found {quoted(part)}")
     first, *rest = (_number(piece, part) for piece in pieces)
     if not rest:
         return [first]
@@ -80,7 +86,12 @@ def _number(piece: str, part: str) -> Decimal:
     try:
         value = Decimal(piece.strip())
     except InvalidOperation:
-        raise ValueError(f"{WRITTEN}, found {part!r}") from None
-    if not isfinite(float(value)):
-        raise ValueError(f"expected finite numbers, found {part!r}")
+        raise ValueError(f"{WRITTEN}, found {quoted(part)}") from None
+    if not value.is_finite():
+        raise ValueError(f"expected finite numbers, found {quoted(part)}")
+    if len(piece) > LONGEST or abs(value.adjusted()) > LARGEST_EXPONENT:
+        raise ValueError(
+            f"expected numbers of at most {LONGEST} characters, up to 1e{LARGEST_EXPONENT} and down to "
+            f"1e-{LARGEST_EXPONENT}, found {quoted(part)}"
+        )
     return value

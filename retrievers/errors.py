@@ -25,6 +25,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Self
 
+from retrievers.quoting import shortened
 from retrievers.secrets import without_secrets
 
 
@@ -44,6 +45,9 @@ class RetrievalError(Exception):
     timed_out: bool = False
     stage: str = ""
     attempts: int = 1
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(shortened(message))
 
     def __str__(self) -> str:
         """The message, without any known secret: a server may have quoted the key that it refuses."""

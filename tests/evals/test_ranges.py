@@ -53,7 +53,10 @@ def test_a_range_is_exact_in_decimals(first: int, steps: int, step: int, places:
         ("", "found ''"),
         ("1,,2", "found ''"),
         ("nan", "expected finite numbers, found 'nan'"),
-        ("1e400", "expected finite numbers"),
+        ("1e400", "expected numbers of at most 40 characters, up to 1e300 and down to 1e-300, found '1e400'"),
+        ("0:20:1e-999999", "down to 1e-300, found '0:20:1e-999999'"),
+        ("1" * 5_000, "expected numbers of at most 40 characters"),
+        (["0:1:0.001"] * 11, f"holds more than {MOST:,} values"),
         ("0:1e9", f"0:1e9: holds more than {MOST:,} values"),
         (True, "found True"),
         (None, "found None"),
@@ -71,3 +74,9 @@ def test_whole_numbers_are_whole() -> None:
     assert integers("2.0") == (2,)
     with pytest.raises(ValueError, match=r"expected whole numbers, found 0\.5"):
         integers("0:1:0.5")
+
+
+def test_what_is_shown_of_a_long_text_is_short() -> None:
+    with pytest.raises(ValueError) as raised:
+        numbers("x" * 100_000)
+    assert len(str(raised.value)) < 300
