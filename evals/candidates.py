@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context, copy_context
 from dataclasses import asdict
 from typing import Literal
 
@@ -154,9 +155,14 @@ def _replay(retriever: Retriever, first: Candidates) -> Callable[[], Ranked] | N
 def _call(retriever: Retriever, calls: Sequence[Case], level: int, progress: Progress) -> list[RetrievalSession]:
     stage = "timing" if level == 1 else f"timing ×{level}"
     sessions: list[RetrievalSession] = []
+
+    def search(call: tuple[Context, Case]) -> RetrievalSession:
+        context, case = call  # a thread has no context of its own: without it a run would not be patient there
+        return context.run(lambda: retriever.search(case.query, use_cache=False))
+
     with ThreadPoolExecutor(level) as pool:
         try:
-            for session in pool.map(lambda case: retriever.search(case.query, use_cache=False), calls):
+            for session in pool.map(search, [(copy_context(), case) for case in calls]):
                 sessions.append(_checked(session))
                 progress(stage, len(sessions), len(calls))
         except BaseException:

@@ -18,6 +18,7 @@ from retrievers.command import Progress, progress_bar
 from retrievers.config import RetrieverConfig
 from retrievers.embeddings import make_embeddings
 from retrievers.opening import open_retriever
+from retrievers.patience import patient
 from retrievers.protocol import Retriever
 
 
@@ -37,7 +38,11 @@ def open_collaborators(
         RetrievalError: Something cannot be opened, or the collection not be brought up to date.
     """
     config = inputs.config
-    with progress_bar(shown=shown) as progress, _judge(config.judge, env, progress) as judge:
+    with (
+        patient(config.retriever.store.wait_s),
+        progress_bar(shown=shown) as progress,
+        _judge(config.judge, env, progress) as judge,
+    ):
         if retriever is not None:
             sources = open_sources(config.sources)
             yield Collaborators(retrievers=[retriever], progress=progress, sources=sources, judge=judge)

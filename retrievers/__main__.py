@@ -132,6 +132,7 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
     from retrievers.connection import location, open_client
     from retrievers.embeddings import make_embeddings
     from retrievers.indexing.index import IndexOptions, index_corpus, read_corpus
+    from retrievers.patience import patient
 
     options = IndexOptions(
         max_tokens=namespace.max_tokens, skip_broken=namespace.skip_broken, replace=namespace.replace
@@ -140,7 +141,7 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
     embeddings = make_embeddings(config.embedding, env)
     client = open_client(config.store, env, create=True)
     try:
-        with progress_bar(shown=not namespace.quiet) as progress:
+        with progress_bar(shown=not namespace.quiet) as progress, patient(config.store.wait_s):
             report = index_corpus(client, config, embeddings, corpus, options, progress)
     finally:
         client.close()

@@ -14,7 +14,7 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 from pydantic.warnings import PydanticDeprecationWarning
 
-from retrievers import faults, retry
+from retrievers import deadline, faults, retry
 from retrievers.config import EmbeddingConfig
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, RetrievalError
 from retrievers.factory import build
@@ -175,7 +175,7 @@ def once(call: Callable[..., Any], timeout_s: float) -> Callable[..., Any]:
     """A call of the Cohere SDK without the SDK's own retries, in what the deadline leaves of its timeout."""
 
     def request(**kwargs: Any) -> Any:
-        options = {"max_retries": 0, "timeout_in_seconds": retry.time_left(timeout_s)}
+        options = {"max_retries": 0, "timeout_in_seconds": deadline.time_left(timeout_s)}
         return call(**kwargs, request_options=options)
 
     return request

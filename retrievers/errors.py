@@ -12,6 +12,7 @@ RetrievalError
 │   ├── StoreUnreachableError    nothing answers at the URL, or the folder does not exist
 │   ├── StoreLockedError         another process holds the embedded store
 │   ├── StoreTimeoutError        the store did not answer in time
+│   ├── BatchTooLargeError       the store takes fewer queries or points in one request
 │   ├── StoreUnsupportedError    the embedded engine cannot do what was asked
 │   ├── CollectionNotFoundError  the store has no such collection
 │   ├── CollectionStateError     the collection is unfinished, lacks a vector, or is not ours to write to
@@ -36,6 +37,7 @@ class RetrievalError(Exception):
         transient: Whether the same request may succeed a little later (see `retrievers.retry`).
         retry_after_s: How long the other side asked to be left alone, in seconds.
         timed_out: Whether time ran out, of a request or of the whole search.
+        away: Whether the other side could not be reached, or did not answer: a patient run waits for it.
         stage: What failed: `embed`, `search`, `rerank`, or `store` outside a search; empty when it is not known.
         attempts: How often it was tried.
     """
@@ -43,6 +45,7 @@ class RetrievalError(Exception):
     transient: bool = False
     retry_after_s: float | None = None
     timed_out: bool = False
+    away: bool = False
     stage: str = ""
     attempts: int = 1
 
@@ -53,9 +56,11 @@ class RetrievalError(Exception):
         """The message, without any known secret: a server may have quoted the key that it refuses."""
         return without_secrets(super().__str__())
 
-    def marked(self, *, transient: bool, retry_after_s: float | None = None, timed_out: bool = False) -> Self:
+    def marked(
+        self, *, transient: bool, retry_after_s: float | None = None, timed_out: bool = False, away: bool = False
+    ) -> Self:
         """This error, marked with what a retry must know of it."""
-        self.transient, self.retry_after_s, self.timed_out = transient, retry_after_s, timed_out
+        self.transient, self.retry_after_s, self.timed_out, self.away = transient, retry_after_s, timed_out, away
         return self
 
     def tried(self, stage: str, attempts: int, said: str) -> Self:
@@ -111,6 +116,10 @@ class StoreTimeoutError(StoreError):
     """The store did not answer within the time allowed."""
 
     timed_out = True
+
+
+class BatchTooLargeError(StoreError):
+    """The store takes fewer queries or points in one request."""
 
 
 class StoreUnsupportedError(StoreError):

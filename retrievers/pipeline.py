@@ -1,7 +1,6 @@
 """What is done with queries: embed, search, rerank, select; timed, and begun anew when the collection changed."""
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -12,15 +11,16 @@ from retrievers import results
 from retrievers.cache import EmbeddingCache
 from retrievers.config import RetrieverConfig
 from retrievers.connection import CollectionInfo
+from retrievers.deadline import stage
 from retrievers.errors import CollectionChangedError
 from retrievers.keyword import Bm25Encoder
 from retrievers.mmr import Pick, diversify, mmr_order
+from retrievers.patience import working_time
 from retrievers.query import EncodedQuery, check_query, embedded, encode
 from retrievers.ranking import Ranking
 from retrievers.reading import Chunks, vectors_of
 from retrievers.records import Candidates, RetrievedChunk, StageTimings
 from retrievers.rerank import Reranker, check_scale, rerank
-from retrievers.retry import stage
 from retrievers.search import Search
 from retrievers.selection import Cut, Selection, cut, select
 
@@ -106,14 +106,14 @@ class Pipeline:
         """What is found for each query, and what is to be told of it: query, timings, vector, cache."""
         for query in queries:
             check_query(query)
-        start = time.perf_counter()
+        start = working_time()
         with stage("embed"):
             cache = self.vectors if use_cache else None
             vectors, cached = embedded(queries, self.settings, self.info, self.embeddings, cache)
         encoded = [encode(*each, self.settings, self.encoder) for each in zip(queries, vectors, strict=True)]
-        ready = time.perf_counter()
+        ready = working_time()
         done = _settled(lambda: find(encoded))
-        end = time.perf_counter()
+        end = working_time()
         searched = done.searched if self._reranks else end
         share = 1000 / max(1, len(queries))
         timings = StageTimings(
@@ -137,7 +137,7 @@ class Pipeline:
         with stage("search"):
             search = self._search(depth, whole=True)
             found = results.candidates(search.rankings(encoded), search.chunks)
-        searched = time.perf_counter()
+        searched = working_time()
         reranked = [self._rerank(query, chunks) for query, chunks in zip(queries, found, strict=True)]
         return _Done(found=reranked, searched=searched)
 
@@ -153,7 +153,7 @@ class Pipeline:
         with stage("search"):
             search = self._search(config.top_k if shallow else config.candidates, whole=shallow)
             chosen = results.selections(search.rankings(encoded), search.chunks, self._cut, config.threshold_on)
-        return _Done(found=chosen, searched=time.perf_counter())
+        return _Done(found=chosen, searched=working_time())
 
     def _selected_by_mmr(self, _: Sequence[str], encoded: Sequence[EncodedQuery]) -> _Done[tuple[Selection, int]]:
         """By scores and stored vectors; reranking then reads the chunks that are shown and no others."""
@@ -162,7 +162,7 @@ class Pipeline:
             search = self._search(self.settings.candidates, whole=remote)
             rankings = search.rankings(encoded)
             orders = results.total_orders(rankings, search.chunks)
-        searched = time.perf_counter()
+        searched = working_time()
         with stage("rerank"):
             picks = [self._picks(*each) for each in zip(rankings, orders, strict=True)]
             on = self.settings.threshold_on

@@ -16,6 +16,7 @@ from retrievers.cache import CacheStats, EmbeddingCache, ResultCache, open_embed
 from retrievers.caching import open_result_cache, remembered, version_of
 from retrievers.config import RetrieverConfig
 from retrievers.connection import CollectionInfo, check_collection, describe, open_client, store_errors
+from retrievers.deadline import bounded, searching
 from retrievers.embeddings import checked, make_embeddings
 from retrievers.errors import ConfigError, QueryError, RetrievalError
 from retrievers.keyword import Bm25Encoder
@@ -24,7 +25,6 @@ from retrievers.pushdown import compile_filters
 from retrievers.reading import scroll
 from retrievers.records import Candidates, Chunk, RetrievalSession, RetrievedChunk
 from retrievers.rerank import Reranker, make_reranker
-from retrievers.retry import bounded, searching
 from retrievers.selection import Selection
 from retrievers.session import answered, document, failed
 from retrievers.settings import build, environment, file_layer

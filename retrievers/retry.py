@@ -1,131 +1,66 @@
 """The one layer that tries again, and the deadline of a search that bounds it.
 
-What may pass by itself is tried up to `ATTEMPTS` times: status 429, 500, 502, 503 and 504, a connection that was
-refused, reset or dropped, and a request that got no answer in time. Everything else fails at once: 400, 401, 403, 404,
-a certificate that is not trusted, a host that does not exist, vectors of a wrong number or dimension, an answer that is
-not the provider's. The libraries below are told not to retry, so `ATTEMPTS` is the number of HTTP requests that one
-request of ours comes to. A user's own model (`provider: python`) is called once: its library has its own policy.
+What may pass by itself is tried up to `ATTEMPTS` times: status 429, 500, 502, 503 and 504 (over gRPC their like), a
+connection that was refused, reset or dropped, and a request that got no answer in time. Everything else fails at once:
+400, 401, 403, 404, a certificate that is not trusted, a host that does not exist, vectors of a wrong number or
+dimension, an answer that is not the provider's. The libraries below are told not to retry, so `ATTEMPTS` is the number
+of HTTP requests that one request of ours comes to. A user's own model (`provider: python`) is called once: its library
+has its own policy.
 
 Between attempts we wait a random time between 0 and `BASE_S * 2 ** (attempt - 1)`, at most `CAP_S` ("full jitter":
-https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/), on top of what Retry-After asks for.
+https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/). To wait because the other side asks for it
+(Retry-After) is no failed attempt: the wait is as long as it says and up to `BASE_S` longer, as often as it says so.
 
-A search ends by its deadline, `RetrieverConfig.timeout_s`, which embedding, store and reranking share: requests are cut
-to what is left of it, no wait goes past it, and once it has passed no stage is begun. Outside a search (opening a
-collection, indexing) each request has `PATIENCE` times its own timeout for all of its attempts. A computation in this
-process is not interrupted. An answer of Qdrant over REST has one deadline from connecting to its last byte (see
-`retrievers.net`); one of a model that comes byte by byte is bounded only between two bytes.
+No wait goes past the deadline of a search (see `retrievers.deadline`). Outside a search (opening a collection,
+indexing) each request has `PATIENCE` times its own timeout for all of its attempts. In a patient run (see
+`retrievers.patience`) a store that is away is waited for, `store.wait_s` in all.
 """
 
-import functools
 import logging
-import random
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TypeVar
 
-from retrievers.config import RetrieverConfig
-from retrievers.errors import RetrievalError, SearchTimeoutError
+from retrievers import deadline
+from retrievers.deadline import Scope, granted_s, pause, too_late
+from retrievers.errors import RetrievalError
+from retrievers.patience import lose, patience, working_time
 
 Result = TypeVar("Result")
-Owner = TypeVar("Owner", bound="Configured")
-Queries = TypeVar("Queries", bound=Sequence[str])
-P = ParamSpec("P")
 ATTEMPTS = 4
 BASE_S = 0.5
 CAP_S = 8.0
+AWAY_CAP_S = 2.0
+"""The longest wait between two looks for a store that is away."""
 PATIENCE = 6
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Waiting:
-    """How time passes: the clock, the wait and the jitter. Tests put their own in place of `WAITING`."""
+class Tries:
+    """The attempts at one action so far.
 
-    now: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-    jitter: Callable[[float, float], float] = random.uniform
-
-
-WAITING = Waiting()
-
-
-class Configured(Protocol):
-    """What has the settings of a retriever."""
-
-    @property
-    def settings(self) -> RetrieverConfig:
-        """The settings."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scope:
-    """What is being done, and when it must end; `query` and `allowed_s` are those of a search, None outside of one."""
-
-    ends: float
-    stage: str
-    collection: str = ""
-    query: str | None = None
-    allowed_s: float | None = None
-
-    @property
-    def left(self) -> float:
-        """Seconds until the end; negative when it has passed."""
-        return self.ends - WAITING.now()
-
-
-_scope: ContextVar[Scope | None] = ContextVar("retrievers.retry", default=None)
-
-
-def bounded(
-    method: Callable[Concatenate[Owner, Queries, P], Result],
-) -> Callable[Concatenate[Owner, Queries, P], Result]:
-    """Make a retriever's method on a query, or a list of them, one search with a deadline.
-
-    Within another such method the deadline is the outer one's.
+    Attributes:
+        started: When the first began.
+        allowed: How many may fail.
+        number: How many there were.
+        failed: How many of them failed; that the other side asked to wait, or is waited for, is no failure.
+        away: Whether the last of them found that the other side is away, and it is waited for.
     """
 
-    @functools.wraps(method)
-    def search(self: Owner, queries: Queries, /, *args: P.args, **kwargs: P.kwargs) -> Result:
-        with searching(self.settings.timeout_s, self.settings.collection, queries):
-            return method(self, queries, *args, **kwargs)
+    started: float
+    allowed: int
+    number: int = 0
+    failed: int = 0
+    away: bool = False
 
-    return search
-
-
-@contextmanager
-def searching(timeout_s: float, collection: str, queries: str | Sequence[str]) -> Iterator[None]:
-    """Bound what is done inside by the deadline of a search, unless one is already in force."""
-    if _scope.get() is not None:
-        yield
-        return
-    several = [queries] if isinstance(queries, str) else list(queries)
-    allowed = timeout_s * max(1, len(several))
-    query = several[0] if len(several) == 1 else f"{len(several)} queries"
-    ends = WAITING.now() + allowed
-    with _in(Scope(ends=ends, stage="search", collection=collection, query=query, allowed_s=allowed)):
-        yield
-
-
-@contextmanager
-def stage(name: str) -> Iterator[None]:
-    """Name what is being done, for errors and the log.
-
-    Raises:
-        SearchTimeoutError: The deadline has passed before it began.
-    """
-    scope = _scope.get()
-    if scope is None:
-        yield
-        return
-    here = replace(scope, stage=name)
-    if here.left <= 0:
-        raise _too_late(here, "not begun")
-    with _in(here):
-        yield
+    def after(self, error: RetrievalError) -> "Tries":
+        """The attempts with one more, which came to an error."""
+        run, waited = patience(), deadline.WAITING.now() - self.started
+        away = run is not None and error.away and self.allowed > 1 and waited < run.wait_s
+        excused = error.transient and (away or bool(error.retry_after_s))
+        failed = self.allowed if self.away and not away and error.away else self.failed + (not excused)
+        return replace(self, number=self.number + 1, failed=failed, away=away)
 
 
 def attempt(
@@ -144,71 +79,70 @@ def attempt(
         SearchTimeoutError: The deadline of the search has passed, or would before the next attempt.
         RetrievalError: What `action` raised the last time, with how often and how long it was tried.
     """
-    scope = _scope.get()
+    scope = deadline.scope()
     if scope is None:
-        ends = WAITING.now() + PATIENCE * timeout_s
-        with _in(Scope(ends=ends, stage=name, collection=collection)):
+        ends = deadline.WAITING.now() + PATIENCE * timeout_s + granted_s()
+        with deadline.within(Scope(ends=ends, stage=name, collection=collection)):
             return attempt(action, name=name, timeout_s=timeout_s, retried=retried)
-    start = WAITING.now()
-    for number in range(1, ATTEMPTS + 1):
+    tries = Tries(started=deadline.WAITING.now(), allowed=ATTEMPTS if retried else 1)
+    while True:
         if scope.left <= 0 and scope.allowed_s is not None:
-            raise _too_late(scope, "not begun" if number == 1 else f"{number - 1} attempts", max(1, number - 1))
+            said = "not begun" if tries.number == 0 else f"{tries.number} attempts"
+            raise too_late(scope, said, max(1, tries.number))
+        before = working_time()
         try:
-            return action()
+            result = action()
         except RetrievalError as error:
-            WAITING.sleep(_wait(error, number, start, scope, ATTEMPTS if retried else 1))
-    raise AssertionError("the last attempt returns or raises")
+            lose(working_time() - before)
+            tries = tries.after(error)
+            pause(_wait(error, tries, scope))
+        else:
+            _welcome(scope, tries)
+            return result
 
 
-def time_left(timeout_s: float) -> float:
-    """The timeout of a request that may take `timeout_s`: cut to what the deadline leaves, in seconds, above 0."""
-    scope = _scope.get()
-    return timeout_s if scope is None else max(0.001, min(timeout_s, scope.left))
-
-
-@contextmanager
-def _in(scope: Scope) -> Iterator[None]:
-    token = _scope.set(scope)
-    try:
-        yield
-    finally:
-        _scope.reset(token)
-
-
-def _wait(error: RetrievalError, number: int, start: float, scope: Scope, attempts: int) -> float:
+def _wait(error: RetrievalError, tries: Tries, scope: Scope) -> float:
     """How long to wait before the next attempt: less than is left, so that there is time for it.
 
     Raises:
         RetrievalError: There will be none.
     """
-    tried = f"{number} attempt{'s' if number > 1 else ''} in {WAITING.now() - start:.1f} s"
+    tried = f"{tries.number} attempt{'s' if tries.number > 1 else ''} in {deadline.WAITING.now() - tries.started:.1f} s"
     left = scope.left
     if not error.transient:
-        raise error.tried(scope.stage, number, f" ({tried})" if number > 1 else "")
+        raise error.tried(scope.stage, tries.number, f" ({tried})" if tries.number > 1 else "")
     if left <= 0 and scope.allowed_s is not None:
-        raise _too_late(scope, f"{tried}: {error}", number) from error
-    if number == attempts or left <= 0:
-        raise error.tried(scope.stage, number, f" ({tried})")
+        raise too_late(scope, f"{tried}: {error}", tries.number) from error
+    if tries.failed >= tries.allowed or left <= 0:
+        raise error.tried(scope.stage, tries.number, f" ({tried})")
     asked = error.retry_after_s or 0.0
     if asked >= left:
-        raise error.tried(scope.stage, number, f" ({tried}; asked to wait {asked:.0f} s, {left:.1f} s are left)")
-    wait = asked + WAITING.jitter(0.0, min(CAP_S, BASE_S * 2 ** (number - 1), (left - asked) / 2))
-    _warn(error, number, wait, scope, attempts)
+        raise error.tried(scope.stage, tries.number, f" ({tried}; asked to wait {asked:.0f} s, {left:.1f} s are left)")
+    most = BASE_S if asked else min(AWAY_CAP_S if tries.away else CAP_S, BASE_S * 2 ** min(tries.number - 1, 10))
+    wait = asked + deadline.WAITING.jitter(0.0, min(most, (left - asked) / 2))
+    _warn(error, tries, wait, scope)
     return wait
 
 
-def _warn(error: RetrievalError, number: int, wait: float, scope: Scope, attempts: int) -> None:
-    known = {"query": scope.query} if scope.query is not None else {}
-    log.warning(
-        "%s: attempt %d of %d failed, trying again in %.2f s: %s",
-        *(scope.stage, number, attempts, wait, error),
-        extra={**known, "stage": scope.stage, "collection": scope.collection, "attempt": number},
-    )
+def _warn(error: RetrievalError, tries: Tries, wait: float, scope: Scope) -> None:
+    """Tell of an attempt that will be repeated; in a patient run once of a store that is away or asks to wait."""
+    run = patience()
+    fault = "away" if tries.away else "busy" if error.retry_after_s else ""
+    quiet = run is not None and fault and not run.is_news(fault)
+    extra = {"stage": scope.stage, "collection": scope.collection, "attempt": tries.number}
+    extra |= {"query": scope.query} if scope.query is not None else {}
+    if run and tries.away:
+        said = f"waiting up to {run.wait_s:g} s for it (store.wait_s)"
+    elif error.retry_after_s:
+        said = f"waiting {wait:.2f} s, as asked"
+    else:
+        said = f"attempt {tries.failed} of {tries.allowed} failed, trying again in {wait:.2f} s"
+    log.log(logging.DEBUG if quiet else logging.WARNING, "%s: %s: %s", scope.stage, said, error, extra=extra)
 
 
-def _too_late(scope: Scope, said: str, attempts: int = 1) -> SearchTimeoutError:
-    error = SearchTimeoutError(
-        f"the search did not end within {scope.allowed_s:g} s (stage {scope.stage}: {said}); "
-        "raise timeout_s, or look at what is slow"
-    )
-    return error.tried(scope.stage, attempts, "")
+def _welcome(scope: Scope, tries: Tries) -> None:
+    """Tell that a store which was away is back."""
+    run = patience()
+    if run and tries.away and run.has_passed("away"):
+        away = deadline.WAITING.now() - tries.started
+        log.warning("%s: the store answers again, after %.1f s", scope.stage, away, extra={"stage": scope.stage})

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from evals.quiet import silence
-from retrievers import retry, secrets
+from retrievers import deadline, secrets
 
 SETTINGS = ("QDRANT_", "COHERE_", "CO_API_", "RAG_", "MLFLOW_", "LANGSMITH_", "LANGCHAIN_")
 MEMORY = Path("/dev/shm")
@@ -60,7 +60,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, empty_home: Path) -> Iter
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attempts follow one another at once."""
-    monkeypatch.setattr(retry, "WAITING", retry.Waiting(sleep=lambda seconds: None))
+    monkeypatch.setattr(deadline, "WAITING", deadline.Waiting(sleep=lambda seconds: None))
 
 
 @pytest.fixture(autouse=True)

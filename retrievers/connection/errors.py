@@ -5,15 +5,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from json import JSONDecodeError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from retrievers import faults
 from retrievers.config import StoreConfig
+from retrievers.connection.grpc_errors import grpc_error
 from retrievers.connection.place import location
+from retrievers.connection.refusals import one_line, refusal
 from retrievers.errors import RetrievalError, StoreError, StoreTimeoutError, StoreUnreachableError
-from retrievers.secrets import redacted
 
 if TYPE_CHECKING:
     import httpx
@@ -25,15 +26,21 @@ _asked: ContextVar[str] = ContextVar("retrievers.connection", default="")
 
 
 @contextmanager
-def store_errors(store: StoreConfig, collection: str) -> Iterator[None]:
-    """Turn the client's errors into ours, naming the store and the collection, marked for `retrievers.retry`."""
+def store_errors(store: StoreConfig, collection: str, *, keyed: bool = True) -> Iterator[None]:
+    """Turn the client's errors into ours, naming the store and the collection, marked for `retrievers.retry`.
+
+    Args:
+        store: The store.
+        collection: The collection that the requests inside are about.
+        keyed: Whether they are sent with an API key.
+    """
     token = _asked.set(collection)
     try:
         yield
     except RetrievalError:
         raise
     except Exception as error:
-        typed = _typed(error, f"collection {collection!r} at {location(store)}", store)
+        typed = _typed(error, f"collection {collection!r} at {location(store)}", store, keyed)
         if typed is None:
             raise
         raise typed from error
@@ -46,7 +53,7 @@ def asked_collection() -> str:
     return _asked.get()
 
 
-def _typed(error: Exception, place: str, store: StoreConfig) -> StoreError | None:
+def _typed(error: Exception, place: str, store: StoreConfig, keyed: bool) -> StoreError | None:
     """Our error for one of the client's; None for one that is not."""
     import httpx
     from qdrant_client.common.client_exceptions import QdrantException
@@ -55,16 +62,18 @@ def _typed(error: Exception, place: str, store: StoreConfig) -> StoreError | Non
     from retrievers.net import TooLargeError
 
     if isinstance(error, UnexpectedResponse):
-        return _refused(error, place, store).marked(
-            transient=faults.is_transient(error), retry_after_s=faults.retry_after_s(error.headers)
+        status = error.status_code or 0
+        wait = faults.retry_after_s(error.headers)
+        return refusal(
+            store, place, f"{status} {error.reason_phrase}", status, _said(error), retry_after_s=wait, keyed=keyed
         )
+    if store.prefer_grpc and (typed := grpc_error(error, place, store, keyed)):
+        return typed
     if isinstance(error, QdrantException | sqlite3.Error):
         return StoreError(f"{place}: cannot be read or written ({type(error).__name__}: {error})")
     cause = error.source if isinstance(error, ResponseHandlingException) else error
     if isinstance(cause, httpx.HTTPError | TooLargeError):
         return _unanswered(cause, place, store)
-    if store.prefer_grpc and callable(getattr(error, "code", None)):
-        return _over_grpc(error, place)
     foreign = (JSONDecodeError, UnicodeDecodeError, AssertionError, RecursionError)  # what the client makes of it
     if isinstance(error, foreign) or isinstance(cause, ValidationError):
         return StoreError(f"{place}: answered something that is not Qdrant's; is the address right?")
@@ -80,39 +89,43 @@ def _unanswered(cause: "httpx.HTTPError | TooLargeError", place: str, store: Sto
         waited = float(cause.request.extensions["timeout"]["read"])
         return StoreTimeoutError(
             f"{place}: no answer within {waited:.3g} s; raise store.timeout_s or look at the server"
-        ).marked(transient=True, timed_out=True)
+        ).marked(transient=True, timed_out=True, away=True)
     if faults.is_untrusted(cause):
         return StoreError(
             f"{place}: its certificate is not trusted ({cause}); name the authority that signed it in store.ca_file"
         )
-    return StoreUnreachableError(
-        f"{place}: cannot be reached ({type(cause).__name__}: {cause}); is the server running, the address right?"
-    ).marked(transient=faults.is_transient(cause))
+    transient = faults.is_transient(cause) and not _is_no_http(cause)
+    said = one_line(f"{type(cause).__name__}: {cause}")
+    return StoreUnreachableError(f"{place}: cannot be reached ({said}); {_remedy(cause, store)}").marked(
+        transient=transient, away=transient
+    )
 
 
-def _over_grpc(error: Any, place: str) -> StoreError:
-    kinds = {"DEADLINE_EXCEEDED": StoreTimeoutError, "UNAVAILABLE": StoreUnreachableError}
-    name = str(getattr(error.code(), "name", error.code()))
-    return kinds.get(name, StoreError)(f"{place}: answered {name} over gRPC: {_one_line(error.details())}")
+def _remedy(cause: "httpx.HTTPError", store: StoreConfig) -> str:
+    """What to do about a server that cannot be reached."""
+    import httpx
+
+    plain = (store.url or "").startswith("http://")
+    if plain and _is_no_http(cause):
+        return "what it answers is no HTTP: if it speaks TLS, write https:// in store.url"
+    if not plain and "WRONG_VERSION_NUMBER" in str(cause):
+        return "it does not speak TLS: write http:// in store.url"
+    if plain and isinstance(cause, httpx.RemoteProtocolError | httpx.ReadError):
+        return "is the server running, the address right? If it speaks TLS, write https:// in store.url"
+    return "is the server running, the address right?"
 
 
-def _refused(error: "UnexpectedResponse", place: str, store: StoreConfig) -> StoreError:
-    remedies = {
-        401: f"the API key was refused; expected it in {store.api_key_env}",
-        403: f"the API key in {store.api_key_env} may not do this",
-        404: "not found; is the address that of Qdrant itself?",
-        429: "requests come too fast; wait, and try again",
-    }
-    remedy = remedies.get(error.status_code or 0) or f"{_said(error)}see the log of the server"
-    return StoreError(f"{place}: answered {error.status_code} {error.reason_phrase}: {remedy}")
-
-
-def _one_line(said: object) -> str:
-    return redacted(" ".join(str(said).split()))[:200]
+def _is_no_http(cause: Exception) -> bool:
+    """Whether something came that does not begin as an answer over HTTP does, such as an alert of TLS."""
+    return "illegal request line" in str(cause) or "illegal status line" in str(cause)
 
 
 def _said(error: "UnexpectedResponse") -> str:
+    """The server's own words; a proxy's page is none of them."""
     try:
-        return _one_line(error.structured()["status"]["error"]) + "; "
-    except (ValueError, KeyError, TypeError):  # a proxy's page
+        return one_line(error.structured()["status"]["error"])
+    except (KeyError, TypeError):
         return ""
+    except ValueError:  # no JSON: Qdrant refuses a key in plain text
+        text = error.content.decode(errors="replace").strip()
+        return "" if "<" in text or "\n" in text else one_line(text)

@@ -1,10 +1,11 @@
-"""A client of a Qdrant server: every REST request is bounded by the deadline, tried again, and typed when it fails.
+"""A client of a Qdrant server: every request is bounded by the deadline, tried again, and typed when it fails.
 
 Reading is repeatable. So are the writes of indexing: chunks have fixed point ids, so putting, refreshing and deleting
 them twice comes to the same, as does writing the manifest. Only making a collection is sent once, since a second
 request would meet what the first one made. See `retrievers.retry` for what is tried again, how often and how long.
 """
 
+import json
 import math
 import re
 import ssl
@@ -12,9 +13,12 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrievers import faults, retry
+from retrievers import deadline, faults, retry
 from retrievers.config import StoreConfig
 from retrievers.connection.errors import asked_collection, store_errors
+from retrievers.connection.over_grpc import grpc_options, guard
+from retrievers.connection.pace import Pace
+from retrievers.connection.place import MOST_BYTES
 from retrievers.errors import ConfigError
 from retrievers.net import bounded, exchange
 
@@ -22,8 +26,6 @@ if TYPE_CHECKING:
     from httpx import Client, Request, Response
     from qdrant_client import QdrantClient
 
-MOST_BYTES = 512 * 2**20
-"""Of an answer: thrice what 100 candidates with vectors of 3,072 dimensions take in each of 32 queries."""
 MAKES_A_COLLECTION = re.compile(r"/collections/[^/]+$")
 
 
@@ -41,24 +43,29 @@ def open_server(store: StoreConfig, key: str | None) -> "QdrantClient":
         client = QdrantClient(
             url=store.url,
             api_key=key,
-            timeout=math.ceil(store.timeout_s),  # the client takes whole seconds; `_once` sets the exact ones
+            timeout=math.ceil(store.timeout_s),  # the client takes whole seconds; each request gets the exact ones
             check_compatibility=False,
             port=None,
+            grpc_port=store.grpc_port,
             prefer_grpc=store.prefer_grpc,
+            grpc_options=grpc_options(store),
             **tls,
         )
+    pace, keyed = Pace(), bool(key)
     rest = client.http.client
     http = bounded(rest._client)
-    rest.add_middleware(lambda request, _: _sent(store, http, request))
+    rest.add_middleware(lambda request, _: _sent(store, pace, keyed, http, request))
+    if store.prefer_grpc:
+        guard(client, store, pace, keyed=keyed)
     return client
 
 
-def _sent(store: StoreConfig, http: "Client", request: "Request") -> "Response":
-    """Send a request, again while its fault may pass; one that does not pass is left to the client."""
+def _sent(store: StoreConfig, pace: Pace, keyed: bool, http: "Client", request: "Request") -> "Response":
+    """Send a request, again while its fault may pass; most that do not pass are left to the client."""
     collection = asked_collection()
     made = request.method == "PUT" and MAKES_A_COLLECTION.search(request.url.path) is not None
     return retry.attempt(
-        lambda: _once(store, collection, http, request),
+        lambda: pace.keep(lambda: _queries(request), lambda: _once(store, collection, keyed, http, request)),
         name="store",
         timeout_s=store.timeout_s,
         collection=collection,
@@ -66,15 +73,20 @@ def _sent(store: StoreConfig, http: "Client", request: "Request") -> "Response":
     )
 
 
-def _once(store: StoreConfig, collection: str, http: "Client", request: "Request") -> "Response":
+def _once(store: StoreConfig, collection: str, keyed: bool, http: "Client", request: "Request") -> "Response":
     from qdrant_client.http.exceptions import UnexpectedResponse
 
-    timeout_s = retry.time_left(store.timeout_s)
-    with store_errors(store, collection):
+    timeout_s = deadline.time_left(store.timeout_s)
+    with store_errors(store, collection, keyed=keyed):
         response = exchange(http, request, timeout_s=timeout_s, most_bytes=MOST_BYTES)
-        if response.status_code in faults.TRANSIENT_STATUSES:
+        if response.status_code in faults.TRANSIENT_STATUSES or response.status_code == 401:
             raise UnexpectedResponse.for_response(response)
     return response
+
+
+def _queries(request: "Request") -> int:
+    """How many queries a request makes, each of which a server's rate limit counts."""
+    return len(json.loads(request.content)["searches"]) if request.url.path.endswith("/query/batch") else 1
 
 
 def _authority(file: Path) -> ssl.SSLContext:

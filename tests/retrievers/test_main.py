@@ -324,7 +324,7 @@ def test_settings_come_from_file_environment_and_dotenv(
 def test_a_server_is_searched_and_inspected_like_a_folder(
     server: QdrantServer, store: list[str], tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server.api_key = QDRANT_KEY
+    server.rules.api_key = QDRANT_KEY
     monkeypatch.setenv("QDRANT_API_KEY", QDRANT_KEY)
     there = ["--store.url", server.url, "--collection", "pages"]
     assert main(["index", str(write_pages(tmp_path / "pages")), *there]) == 0

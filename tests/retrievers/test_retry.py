@@ -2,14 +2,17 @@
 
 import logging
 import random
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from retrievers import retry
+from retrievers import deadline, retry
 from retrievers.config import RetrieverConfig
-from retrievers.errors import RetrievalError, SearchTimeoutError, StoreError, StoreTimeoutError
-from retrievers.retry import ATTEMPTS, PATIENCE, attempt, bounded, searching, stage, time_left
+from retrievers.deadline import bounded, searching, stage, time_left
+from retrievers.errors import RetrievalError, SearchTimeoutError, StoreError, StoreTimeoutError, StoreUnreachableError
+from retrievers.patience import patient, working_time
+from retrievers.retry import ATTEMPTS, PATIENCE, attempt
 from tests.support.clock import Clock
 from tests.support.collections import settings
 
@@ -17,7 +20,7 @@ from tests.support.collections import settings
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(retry, "WAITING", clock.waiting())
+    monkeypatch.setattr(deadline, "WAITING", clock.waiting())
     return clock
 
 
@@ -110,7 +113,9 @@ def test_a_seed_gives_the_same_waits_again(monkeypatch: pytest.MonkeyPatch) -> N
     def waits(seed: int) -> list[float]:
         clock = Clock()
         jitter = random.Random(seed).uniform
-        monkeypatch.setattr(retry, "WAITING", retry.Waiting(now=lambda: clock.time, sleep=clock.wait, jitter=jitter))
+        monkeypatch.setattr(
+            deadline, "WAITING", deadline.Waiting(now=lambda: clock.time, sleep=clock.wait, jitter=jitter)
+        )
         with pytest.raises(StoreError):
             tried(Action(clock, [passing]))
         return clock.waits
@@ -128,20 +133,100 @@ def test_the_waits_are_capped(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> 
 # Retry-After
 
 
-def test_retry_after_is_waited_out_before_the_jitter(clock: Clock) -> None:
-    with pytest.raises(StoreError):
-        tried(Action(clock, [asking(7)]))
-    assert clock.waits == [7.5, 8, 9]
+def test_retry_after_is_waited_out_before_a_short_jitter(clock: Clock) -> None:
+    assert tried(Action(clock, [asking(7), asking(3), None])) == "done"
+    assert clock.waits == [7.5, 3.5]
+
+
+def test_to_wait_as_asked_is_no_failed_attempt(clock: Clock) -> None:
+    action = Action(clock, [*[asking(1)] * 20, *[passing] * 3, None])
+    assert tried(action) == "done"
+    assert action.calls == 24
 
 
 def test_a_longer_retry_after_than_is_left_is_not_waited_for(clock: Clock) -> None:
     action = Action(clock, [asking(7)], lasts=1)
     with searching(20, "c", "q"), pytest.raises(StoreError) as caught:
         tried(action)
-    # 1 + 7.5, 1 + 8: at 17.5, after the third attempt at 18.5, 1.5 s are left
-    assert (action.calls, clock.waits) == (3, [7.5, 8.0])
-    assert str(caught.value) == "busy (3 attempts in 18.5 s; asked to wait 7 s, 1.5 s are left)"
+    # 1 + 7.5, 1 + 7.5: at 17, after the third attempt at 18, 2 s are left
+    assert (action.calls, clock.waits) == (3, [7.5, 7.5])
+    assert str(caught.value) == "busy (3 attempts in 18.0 s; asked to wait 7 s, 2.0 s are left)"
     assert not caught.value.timed_out
+
+
+# Patience
+
+
+def gone() -> RetrievalError:
+    return StoreUnreachableError("gone").marked(transient=True, away=True)
+
+
+def restarted_after(clock: Clock, seconds: float) -> Callable[[], str]:
+    back = clock.time + seconds
+
+    def action() -> str:
+        if clock.time < back:
+            raise gone()
+        return "done"
+
+    return action
+
+
+def test_a_patient_run_waits_for_a_store_that_is_away_and_says_so_once(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with patient(60):
+        assert attempt(restarted_after(clock, 5), name="store", timeout_s=10) == "done"
+        assert attempt(restarted_after(clock, 50), name="store", timeout_s=10) == "done"
+    assert caplog.messages == [
+        "store: waiting up to 60 s for it (store.wait_s): gone",
+        "store: the store answers again, after 5.5 s",
+        "store: waiting up to 60 s for it (store.wait_s): gone",
+        "store: the store answers again, after 51.5 s",
+    ]
+
+
+def test_an_applications_search_does_not_wait_for_a_store_that_is_away(clock: Clock) -> None:
+    with searching(30, "c", "q"), pytest.raises(StoreUnreachableError, match=r"^gone \(4 attempts in 3\.5 s\)$"):
+        attempt(restarted_after(clock, 5), name="store", timeout_s=10)
+
+
+def test_patience_ends(clock: Clock) -> None:
+    with patient(60), searching(2, "c", "q"), pytest.raises(StoreUnreachableError) as caught:
+        attempt(restarted_after(clock, 100), name="store", timeout_s=1)
+    assert 60 <= clock.time - 1_000 < 62
+    assert str(caught.value).startswith("gone (33 attempts in 60.8 s)")
+
+
+def test_a_patient_run_does_not_wait_for_a_store_that_fails(clock: Clock) -> None:
+    action = Action(clock, [passing])
+    with patient(60), pytest.raises(StoreError):
+        tried(action)
+    assert action.calls == 4
+
+
+def test_what_may_not_be_repeated_is_not_repeated_with_patience_either(clock: Clock) -> None:
+    action = Action(clock, [gone, None])
+    with patient(60), pytest.raises(StoreUnreachableError):
+        tried(action, retried=False)
+    assert action.calls == 1
+
+
+def test_what_a_patient_run_waited_is_no_working_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadline, "WAITING", deadline.Waiting(jitter=lambda low, high: 0.05))
+    for lost, scope in ((True, patient(60)), (False, searching(60, "c", "q"))):
+        faults = iter([gone, gone, None])
+
+        def action(faults: Iterator[Callable[[], RetrievalError] | None] = faults) -> None:
+            time.sleep(0.02)
+            if fault := next(faults):
+                raise fault()
+
+        with scope:
+            before = working_time()
+            attempt(action, name="store", timeout_s=10)
+            took = working_time() - before
+        assert (took < 0.1) == lost  # 3 x 0.02 + 2 x 0.05, of which 0.02 are work
 
 
 # The deadline

@@ -1,8 +1,8 @@
-"""Time that passes only when it is told to: the clock, the waits and the jitter of `retrievers.retry`."""
+"""Time that passes only when it is told to: the clock, the waits and the jitter of `retrievers.deadline`."""
 
 from dataclasses import dataclass, field
 
-from retrievers.retry import Waiting
+from retrievers.deadline import Waiting
 
 
 @dataclass

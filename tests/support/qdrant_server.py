@@ -5,6 +5,7 @@ Only the network is doubled: the client under test is the real one, and so is th
 
 import ssl
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +16,7 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 
 from tests.support.collections import widen
 from tests.support.loopback import Fault, LoopbackServer, Reply, Request
+from tests.support.qdrant_rules import Rules, recorded, reply
 
 KEY = "qdrant-SECRET-0123456789"
 Action = Callable[[str, Mapping[str, Any]], Any]
@@ -27,13 +29,20 @@ class QdrantServer(LoopbackServer):
         api_key: Requests without this key are refused; None: no key is needed.
         keeps_metadata: Whether collections keep their metadata, as servers do from 1.16 on.
         tls: Speak TLS, with the certificate of this context.
+
+    Attributes:
+        rules: What it refuses.
+        aliases: Other names of collections.
+        config: What the configuration of every collection says beside its vectors, as recorded.
     """
 
     def __init__(
         self, *, api_key: str | None = None, keeps_metadata: bool = True, tls: ssl.SSLContext | None = None
     ) -> None:
         super().__init__(tls)
-        self.api_key = api_key
+        self.rules = Rules(api_key=api_key)
+        self.aliases: dict[str, str] = {}
+        self.config: dict[str, Any] = {}
         self.keeps_metadata = keeps_metadata
         self.client = QdrantClient(":memory:")
 
@@ -42,23 +51,35 @@ class QdrantServer(LoopbackServer):
         self.client.close()
 
     def answer(self, request: Request) -> Reply:
-        if self.api_key and request.headers.get("api-key") != self.api_key:
-            return refused(401 if "api-key" not in request.headers else 403)
         _, root, *rest = request.path.split("/")
         name, _, action = "/".join(rest).partition("/")
-        if root != "collections":
-            return refused(404)
+        reads = request.method == "GET" or action.startswith(("points/query", "points/scroll", "points/count"))
+        reads = reads or (request.method, action) == ("POST", "points")
         with self._lock:
+            if refused := self.rules.refusal(request, name, reads):
+                return refused
+            if root in ("", "aliases"):
+                return self._about_the_server(root)
+            if root != "collections":
+                return failure(404)
+            name = self.aliases.get(name, name)
             return self._answer(f"{request.method} {action}" if name else "LIST", name, request.body or {})
+
+    def _about_the_server(self, root: str) -> Reply:
+        if not root:
+            return Reply.json(recorded("root")["answer"])
+        known = {name: to for name, to in self.aliases.items() if self.rules.scope in (None, to)}
+        listed = [{"alias_name": name, "collection_name": to} for name, to in known.items()]
+        return Reply.json({"result": {"aliases": listed}, "status": "ok", "time": 0.0})
 
     def _answer(self, action: str, name: str, body: Mapping[str, Any]) -> Reply:
         client = self.client
         if action not in ("LIST", "PUT ", "GET exists") and not client.collection_exists(name):
-            return Reply.json({"status": {"error": f"Not found: Collection `{name}` doesn't exist!"}, "time": 0}, 404)
+            return reply("info-missing", nope=name)
         actions: Mapping[str, Action] = {
-            "LIST": lambda _, __: client.get_collections(),
+            "LIST": lambda _, __: {"collections": [{"name": c} for c in self._listed()]},
             "GET exists": lambda name, _: {"exists": client.collection_exists(name)},
-            "GET ": lambda name, _: client.get_collection(name),
+            "GET ": self._info,
             "PUT ": self._create,
             "PATCH ": self._update,
             "DELETE ": lambda name, _: client.delete_collection(name),
@@ -70,14 +91,29 @@ class QdrantServer(LoopbackServer):
             "POST points/query/batch": self._query_batch,
             "POST points": self._retrieve,
             "POST points/count": self._count,
-            "PUT index": lambda name, _: {"operation_id": 0, "status": "completed"},  # it filters without one
+            "PUT index": self._index,
         }
         if action not in actions:
-            return refused(404)
+            return failure(404)
         try:
             return Reply.json({"result": plain(actions[action](name, body)), "status": "ok", "time": 0.0})
         except (ValueError, UnexpectedResponse) as error:
             return Reply.json({"status": {"error": str(error)}, "time": 0.0}, 400)
+
+    def _listed(self) -> list[str]:
+        return [c.name for c in self.client.get_collections().collections if self.rules.scope in (None, c.name)]
+
+    def _info(self, name: str, _: Mapping[str, Any]) -> Any:
+        known = plain(self.client.get_collection(name))
+        schema = {key: {"data_type": kind, "points": 0} for key, kind in self.rules.indexed.items()}
+        strict = {"strict_mode_config": {"enabled": True, **self.rules.strict}} if self.rules.strict else {}
+        params = {**known["config"]["params"], **self.config.get("params", {})}
+        config = {**known["config"], **self.config, **strict, "params": params}
+        return {**known, "config": config, "payload_schema": schema}
+
+    def _index(self, _: str, body: Mapping[str, Any]) -> Any:
+        self.rules.indexed[body["field_name"]] = body["field_schema"]
+        return {"operation_id": 0, "status": "completed"}
 
     def _create(self, name: str, body: Mapping[str, Any]) -> bool:
         wanted = models.CreateCollection.model_validate(body)
@@ -133,6 +169,7 @@ class QdrantServer(LoopbackServer):
             using=wanted.using,
             query_filter=wanted.filter,
             limit=wanted.limit or 10,
+            offset=wanted.offset or 0,
             with_payload=wanted.with_payload or False,
             with_vectors=wanted.with_vector or False,
         )
@@ -150,22 +187,21 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
-def refused(status: int) -> Reply:
-    """An error with a status, as Qdrant words it."""
-    texts = {401: "Must provide an API key", 403: "Forbidden", 404: "no such path", 429: "Rate limit", 500: "panicked"}
+def failure(status: int) -> Reply:
+    """An error of the server or of something in front of it."""
+    texts = {404: "no such path", 429: "Rate limit", 500: "panicked"}
     return Reply.json({"status": {"error": texts[status]}, "time": 0.0}, status)
 
 
 FAULTS = MappingProxyType(
     {
-        "401": Fault(reply=refused(401)),
-        "403": Fault(reply=refused(403)),
-        "404": Fault(reply=refused(404)),
-        "429": Fault(reply=refused(429)),
-        "429 with Retry-After": Fault(
-            reply=Reply.json({"status": {"error": "Rate limit"}, "time": 0.0}, 429, **{"Retry-After": "7"})
-        ),
-        "500": Fault(reply=refused(500)),
+        "401": Fault(reply=reply("auth-wrong")),
+        "403": Fault(reply=reply("auth-scoped-other")),
+        "404": Fault(reply=failure(404)),
+        "429": Fault(reply=failure(429)),
+        "429 with Retry-After": Fault(reply=replace(reply("rate-limited"), headers={"Retry-After": "7"})),
+        "500": Fault(reply=failure(500)),
+        "503": Fault(reply=Reply.html("<html>503 Service Unavailable</html>", 503)),
         "reset": Fault(reset=True),
         "torn": Fault(torn=True),
         "502 HTML": Fault(reply=Reply.html("<html>502 Bad Gateway</html>", 502)),
