@@ -51,7 +51,7 @@ def _remedy(store: StoreConfig, status: int, said: str, keyed: bool) -> str:
     remedies = {
         401: f"the API key in {store.api_key_env} was refused{quoted}"
         if keyed
-        else f"it wants an API key, and none was sent{quoted}; set {store.api_key_env}",
+        else f"it wants an API key, and none was sent; set {store.api_key_env}",
         403: f"the API key in {store.api_key_env} may not do this{quoted}",
         404: f"not found{quoted}; is the address that of Qdrant itself?",
         429: f"requests come too fast{quoted}; wait, and try again",

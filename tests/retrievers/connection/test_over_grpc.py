@@ -134,7 +134,11 @@ def test_a_patient_run_outlives_a_restart(
 @pytest.mark.parametrize(
     ("rules", "env", "message"),
     [
-        (Rules(api_key=KEY), {}, "answered UNAUTHENTICATED: it wants an API key, and none was sent (Must provide"),
+        (
+            Rules(api_key=KEY),
+            {},
+            "answered UNAUTHENTICATED: it wants an API key, and none was sent; set QDRANT_API_KEY",
+        ),
         (
             Rules(api_key=KEY),
             {"QDRANT_API_KEY": "other"},

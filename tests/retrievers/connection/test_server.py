@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from retrievers import deadline
+from retrievers import deadline, retry
 from retrievers.config import RetrieverConfig
 from retrievers.connection import describe, open_client
 from retrievers.errors import (
