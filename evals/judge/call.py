@@ -15,6 +15,8 @@ from evals.judge.faults import Fault, explain, read_fault, rejects_structure
 from evals.judge.parse import MalformedError, read_verdict
 from retrievers.tokens import count_tokens
 
+GRACE_S = 0.25
+"""By how much a call may exceed its time: the timeout of the provider's library comes first and ends the connection."""
 log = logging.getLogger(__name__)
 
 
@@ -39,6 +41,11 @@ class Reply:
     plain: bool = False
 
 
+def late(seconds: float) -> Reply:
+    """The reply of a call that has taken too long."""
+    return Reply(fault=read_fault(TimeoutError()), tokens=None, seconds=seconds)
+
+
 class Caller:
     """Makes requests, from any number of threads."""
 
@@ -54,7 +61,7 @@ class Caller:
             key: Under which the verdict is kept.
             text: The whole prompt.
             schema: What the answer should look like.
-            timeout_s: Seconds to wait.
+            timeout_s: Seconds to wait for the whole answer; one that comes later is dropped.
         """
         start = time.monotonic()
         structured = self._structured
@@ -66,6 +73,8 @@ class Caller:
                 return self._without_structure(error, seconds)
             fault = read_fault(error)
             return Reply(fault=fault, tokens=None if fault.billed else (0, 0), seconds=seconds)
+        if (seconds := time.monotonic() - start) > timeout_s + GRACE_S:  # nobody waits for it any more
+            return late(seconds)
         tokens = (
             count_tokens(text) if answer.tokens_in is None else answer.tokens_in,
             count_tokens(answer.text) if answer.tokens_out is None else answer.tokens_out,

@@ -20,6 +20,12 @@ UNSENT = ("ConnectError", "ConnectTimeout", "ConnectionRefusedError")
 UNREADABLE = (ValueError, TypeError, AttributeError, LookupError)
 """What libraries raise when an answer is not of the shape they expect: a proxy's page, or a torn one."""
 NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+OF_PROMPT = re.compile(
+    r"context.?(length|window|size)|too (long|large|many tokens)|string_above_max_length|maximum .{0,40}(length|tokens)"
+    r"|content.?(filter|policy|management)|moderation|flagged|safety|invalid_prompt",
+    re.IGNORECASE,
+)
+"""How servers word it that they refuse one prompt, and not all."""
 HINTS = {
     401: "the API key was refused; check the variable that judge.api_key_env names",
     402: "the account has no credit left",
@@ -45,6 +51,7 @@ class Fault:
         type: Name of the library's error.
         message: One line with status and remedy, without secrets.
         retry_after_s: What the server asked to wait, None when it did not say.
+        of_prompt: Whether a refusal was of this prompt: too long for the model, or stopped by a filter.
         billed: Whether the call may have been paid for: it was sent, and no refusal came.
     """
 
@@ -52,6 +59,7 @@ class Fault:
     type: str
     message: str
     retry_after_s: float | None = None
+    of_prompt: bool = False
     billed: bool = False
 
 
@@ -63,6 +71,7 @@ def read_fault(error: Exception) -> Fault:
         type="Timeout" if _is(error, TIMEOUTS) else type(error).__name__,
         message=explain(error),
         retry_after_s=retry_after_s(headers),
+        of_prompt=_of_prompt(error),
         billed=status_of(error) in (None, 200) and not (_is(error, UNSENT) or any(map(lasts, causes(error)))),
     )
 
@@ -79,7 +88,7 @@ def wait_s(fault: Fault, attempt: int, left: float) -> float | None:
         return None
     asked = fault.retry_after_s
     if fault.kind == "rate_limit":
-        wait = min(LONGEST_S, 2.0**attempt) if asked is None else asked
+        wait = asked or min(LONGEST_S, 2.0**attempt)
     else:
         wait = (asked or 0.0) + random.uniform(0, min(CAP_S, BASE_S * 2 ** (attempt - 1)))
     return wait if wait < left else None
@@ -138,6 +147,11 @@ def _hinted(error: BaseException, status: int | None) -> str:
 def _unreadable(error: BaseException, status: int | None) -> bool:
     """Whether a reply came that is not what the provider's API answers: with status 200, or noticed only later."""
     return status == 200 or (status is None and isinstance(error, UNREADABLE) and not _is(error, TRANSPORT))
+
+
+def _of_prompt(error: BaseException) -> bool:
+    status = status_of(error)
+    return status == 413 or (status in (400, 422) and OF_PROMPT.search(str(error)) is not None)
 
 
 def _no_credit(error: BaseException) -> bool:

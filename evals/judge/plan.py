@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from evals.judge.budget import cost
-from evals.judge.engine import USUAL_ANSWER
+from evals.judge.buyer import USUAL_ANSWER
 from evals.judge.judge import Judge, repeated, waves
 from evals.judge.keys import Keys
 from evals.judge.tasks import JUDGED, RECALL, grade, tasks

@@ -1,6 +1,8 @@
 """Threads that make calls, and do not keep the process from ending when it may not wait for them."""
 
+import math
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
@@ -21,6 +23,7 @@ class Workers:
         self._count, self._name = count, name
         self._threads: list[threading.Thread] = []
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._busy: dict[Future[Any], threading.Thread] = {}
 
     def submit(self, call: Callable[[], Result]) -> Future[Result]:
         """Have a call made as soon as a thread is free."""
@@ -32,8 +35,14 @@ class Workers:
             thread.start()
         return future
 
-    def finish(self) -> None:
-        """Drop the calls that no thread has begun, and wait for the others.
+    def abandon(self, future: Future[Any]) -> None:
+        """Wait for a call no longer: its thread ends when the call does, if ever, and another takes its place."""
+        thread = self._busy.pop(future, None)
+        if thread in self._threads:
+            self._threads.remove(thread)
+
+    def finish(self, patience_s: float = math.inf) -> None:
+        """Drop the calls that no thread has begun, and wait so long for the others.
 
         Raises:
             KeyboardInterrupt: It was interrupted; the calls go on, unless the process ends first.
@@ -42,8 +51,9 @@ class Workers:
             job[0].cancel()
         for _ in self._threads:
             self._jobs.put(None)
+        end = time.monotonic() + patience_s
         for thread in self._threads:
-            thread.join()
+            thread.join(min(threading.TIMEOUT_MAX, max(0.0, end - time.monotonic())))
 
     def _not_begun(self) -> list[Job]:
         found: list[Job] = []
@@ -56,12 +66,15 @@ class Workers:
                 found.append(job)
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        this = threading.current_thread()
+        while this in self._threads and (job := self._jobs.get()) is not None:
             future, call = job
+            self._busy[future] = this
             if not future.set_running_or_notify_cancel():
                 continue
             try:
                 future.set_result(call())
             except BaseException as error:  # whoever waits for it is told
                 future.set_exception(error)
+            self._busy.pop(future, None)
             del job, future, call  # what is waited for next may take long

@@ -144,7 +144,7 @@ def test_run_again_it_asks_the_judge_nothing(
     check(world)
     assert world.server.chats == []
     assert world.report()["judge"]["usage"] | {"hits": 0} == {
-        "calls": 0, "hits": 0, "failed": 0, "tokens_in": 0, "tokens_out": 0, "usd": 0.0, "stopped": "",
+        "calls": 0, "hits": 0, "failed": 0, "unanswered": 0, "tokens_in": 0, "tokens_out": 0, "usd": 0.0, "stopped": "",
     }  # fmt: skip
 
 

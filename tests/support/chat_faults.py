@@ -38,6 +38,8 @@ class ChatFault:
         headers: Computed when the fault is due: a date moves on.
         html: Answer with a page of a proxy in place of JSON.
         sent: How much of the right answer is sent before the connection is reset; less than 0: not even its head.
+        drip_s: Seconds that the right answer takes to come, a few bytes at a time.
+        message: Of an error, in place of the usual one.
         body: How much of the right answer's JSON there is, in a reply that is whole as far as HTTP goes.
         stall: Keep the client waiting until the server stops or the fault is over, and then answer rightly.
         says: What the model says in place of the right answer.
@@ -47,6 +49,8 @@ class ChatFault:
     headers: Callable[[], Mapping[str, str]] = dict
     html: bool = False
     sent: float = 1.0
+    drip_s: float = 0.0
+    message: str = ""
     body: float = 1.0
     stall: bool = False
     says: Callable[[Output], Output] | None = None

@@ -107,7 +107,9 @@ class ChatServer(LoopbackServer):
         sleep(self.latency)
         right = Output(text=self.oracle.answer(asked.prompt) or SMALL_TALK)
         reply = self.said(asked, fault.says(right) if fault.says else right)
-        return replace(reply, body=reply.body[: int(len(reply.body) * fault.body)], sent=fault.sent)
+        return replace(
+            reply, body=reply.body[: int(len(reply.body) * fault.body)], sent=fault.sent, drip_s=fault.drip_s
+        )
 
     @abstractmethod
     def said(self, asked: ChatRequest, output: Output) -> Reply:
@@ -121,7 +123,7 @@ class ChatServer(LoopbackServer):
         status = fault.status or 500
         if fault.html:
             return Reply.html(HTML, status)
-        return self.error(status, MESSAGES.get(status, "service unavailable"), fault.headers())
+        return self.error(status, fault.message or MESSAGES.get(status, "service unavailable"), fault.headers())
 
     def _refused(self, asked: ChatRequest) -> Reply | None:
         if asked.headers.get("authorization") != f"Bearer {self.key}":

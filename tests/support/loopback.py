@@ -34,6 +34,8 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     sent: float = 1.0
     """How much of the answer is sent before the connection is reset; less than 0: not even its head."""
+    drip_s: float = 0.0
+    """Seconds that the answer takes to come, a few bytes at a time."""
 
     @classmethod
     def json(cls, value: Any, status: int = 200, **headers: str) -> "Reply":
@@ -182,9 +184,18 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in reply.headers.items():
             self.send_header(name, value)
         self.end_headers()
+        if reply.drip_s:
+            return self._drip(reply)
         self.wfile.write(reply.body[: int(len(reply.body) * reply.sent)])
         if reply.sent < 1:
             self._reset()
+
+    def _drip(self, reply: Reply) -> None:
+        """Send an answer in fifty pieces, until the server stops."""
+        size = max(1, len(reply.body) // 50)
+        for start in range(0, len(reply.body), size):
+            self.wfile.write(reply.body[start : start + size])
+            self.server.owner._released.wait(reply.drip_s / 50)
 
     def _reset(self) -> None:
         """Close with a reset in place of the usual end."""

@@ -80,3 +80,35 @@ def test_a_process_that_is_interrupted_while_it_waits_ends_at_once() -> None:
     )
     assert (done.stdout, done.stderr) == ("interrupted\n", "")
     assert time.monotonic() - start < 40
+
+
+def test_a_call_that_is_abandoned_gives_its_place_to_another_and_is_not_waited_for() -> None:
+    workers, begun, go = Workers(1, "leaving"), threading.Event(), threading.Event()
+
+    def call() -> None:
+        begun.set()
+        go.wait(20)
+
+    hanging = workers.submit(call)
+    assert begun.wait(20)
+    workers.abandon(hanging)
+    assert workers.submit(lambda: 2).result(20) == 2
+    workers.finish()
+    assert not hanging.done()
+    go.set()
+    hanging.result(20)
+
+
+def test_the_end_waits_no_longer_than_told() -> None:
+    workers, begun, go = Workers(1, "patient"), threading.Event(), threading.Event()
+
+    def call() -> None:
+        begun.set()
+        go.wait(20)
+
+    hanging = workers.submit(call)
+    assert begun.wait(20)
+    start = time.monotonic()
+    workers.finish(0.1)
+    assert time.monotonic() - start < 5 and not hanging.done()
+    go.set()
