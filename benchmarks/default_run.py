@@ -50,11 +50,12 @@ def taken_apart(arguments: list[str]) -> dict[str, float]:
 
     silence(hub=False)
     imports = timed(lambda: [importlib.import_module(name) for name in LIBRARIES])
-    from evals import candidates, run, tracking
+    from evals import candidates, opening, run, tracking
 
     spent: dict[str, float] = {"retrieval": 0.0, "mlflow": 0.0}
     for module, name, kind in (
-        (run, "_open", "retrieval"),
+        (opening, "index_if_stale", "retrieval"),
+        (opening, "open_retriever", "retrieval"),
         (candidates, "collect", "retrieval"),
         (candidates, "measure_latency", "retrieval"),
         (candidates, "repeat", "retrieval"),

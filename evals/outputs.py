@@ -10,7 +10,7 @@ from pathlib import Path
 
 from evals.config import TrackingConfig
 from evals.files import check_writable
-from evals.tracking import FOLDER, check_folder
+from evals.tracking import FOLDER, check_database, check_folder
 from retrievers.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -43,10 +43,13 @@ def settle(wanted: Outputs, config: TrackingConfig, name: str) -> Iterator[Outpu
     nor takes while the block lasts.
 
     Raises:
-        ConfigError: A file, or the folder in which runs are kept, cannot be written; or two are one file.
+        ConfigError: A file, or the folder in which runs are kept, cannot be written; two are one file; or the database
+            of runs is damaged.
     """
-    if config.enabled and not config.uri:
-        check_folder(FOLDER)
+    if config.enabled:
+        if not config.uri:
+            check_folder(FOLDER)
+        check_database(config.uri)
     _refuse_shared(asdict(wanted))
     for file in asdict(wanted).values():
         check_writable(file)

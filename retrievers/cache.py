@@ -16,6 +16,7 @@ import numpy as np
 
 from retrievers.config import CacheConfig
 from retrievers.errors import ConfigError
+from retrievers.private import make_private
 
 log = logging.getLogger(__name__)
 Value = TypeVar("Value")
@@ -49,6 +50,7 @@ class EmbeddingCache:
         self._hits = self._misses = 0
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
+            make_private(file)
             self._db = sqlite3.connect(file, timeout=10, check_same_thread=False, isolation_level=None)
             try:
                 self._prepare(clock() - ttl_s)

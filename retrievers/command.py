@@ -18,6 +18,7 @@ from typing import NoReturn, Protocol
 from retrievers.errors import ConfigError, RetrievalError, nearest
 from retrievers.paths import user_path
 from retrievers.printable import json_text, printable
+from retrievers.private import make_private
 from retrievers.secrets import redacted, without_secrets
 
 EXIT_USER_ERROR = 2
@@ -185,6 +186,8 @@ def set_up_logging(*, verbose: bool, log_file: Path | None, quiet: bool = False)
     if log_file:
         try:
             log_file.parent.mkdir(parents=True, exist_ok=True)
+            if not log_file.exists():
+                make_private(log_file)
             file = logging.FileHandler(log_file, encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"--log-file {log_file}: cannot be written: {error.strerror}") from error

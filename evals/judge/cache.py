@@ -16,6 +16,7 @@ from filelock import FileLock
 
 from evals.errors import JudgeError
 from evals.judge.config import JudgeConfig
+from retrievers.private import make_private
 
 log = logging.getLogger(__name__)
 DAY = 86_400.0
@@ -73,6 +74,7 @@ class VerdictStore:
         self._used: set[bytes] = set()
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
+            make_private(file)
             self._db = sqlite3.connect(file, timeout=30, check_same_thread=False, isolation_level=None)
             try:
                 self._prepare()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from evals.errors import TrackingError
 from evals.tracking.client import connection
-from evals.tracking.store import FOLDER
+from evals.tracking.store import FOLDER, check_database, database_file
 from retrievers.errors import nearest
 from retrievers.secrets import redacted
 
@@ -47,19 +47,21 @@ def read_run(reference: str, uri: str | None, experiment: str) -> TrackedRun:
         experiment: Name of the experiment in which names and tags are looked for.
 
     Raises:
+        ConfigError: The local database is damaged.
         TrackingError: There is no such run, or more than one; it has no report; MLflow failed.
     """
     uri = uri or f"sqlite:///{(FOLDER / 'mlflow.db').resolve()}"
-    _check_database(uri, reference)
+    _check_there(uri, reference)
+    check_database(uri)
     with connection(uri) as client:
         run = _find(client, reference, experiment, redacted(uri))
         return TrackedRun(run_id=run.info.run_id, name=run.info.run_name or "", report=_report(client, run))
 
 
-def _check_database(uri: str, reference: str) -> None:
+def _check_there(uri: str, reference: str) -> None:
     """MLflow would make a database that is not there."""
-    file = Path(uri.removeprefix("sqlite:///"))
-    if uri.startswith("sqlite:///") and not file.is_file():
+    file = database_file(uri)
+    if file is not None and not file.is_file():
         raise TrackingError(
             f"{reference!r}: no such file, and no MLflow runs either ({file} does not exist); give a report's file, "
             "go where evals.run was started, or name another store with --tracking.uri"

@@ -248,7 +248,7 @@ def file_with(text: str) -> Callable[[Path], list[str]]:
 
 def in_place_of(name: str, *arguments: str) -> Callable[[Path], list[str]]:
     def write(folder: Path) -> list[str]:
-        (folder / name).touch()
+        (folder / name).write_text("garbage" * 100)
         return list(arguments)
 
     return write
@@ -350,6 +350,10 @@ FAULTS: dict[str, tuple[Sequence[str] | Callable[[Path], list[str]], list[str]]]
     ),
     "one file for two outputs": (["--output", "r", "--html", "r"], ["--output and --html would be one file"]),
     "a log below a file": (in_place_of("file", "--log-file", "file/log"), ["--log-file file/log: cannot be written"]),
+    "a database of MLflow that is damaged": (
+        in_place_of("mlflow.db", "--tracking.enabled", "true", "--tracking.uri", "sqlite:///mlflow.db"),
+        ["mlflow.db: the database of MLflow is damaged (file is not a database)", "move it away"],
+    ),
     "a file in place of mlruns": (
         in_place_of("mlruns", "--tracking.enabled", "true"),
         ["mlruns: cannot be written (Not a directory)", "--tracking.uri", "--tracking.enabled false"],

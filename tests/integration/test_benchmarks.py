@@ -1,4 +1,4 @@
-"""The benchmark behind docs/handbook_results.md, on a few queries, and the page that it wrote."""
+"""The benchmarks of the default run and of docs/handbook_results.md, on a few queries, and the page that it wrote."""
 
 import re
 import subprocess
@@ -10,6 +10,18 @@ import pytest
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 FIGURE = re.compile(r"(\d+\.\d+)(?: \((\d+\.\d+) – (\d+\.\d+)\))?")
+
+
+def test_the_default_run_is_taken_apart() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "default_run.py"), "--runs", "1"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    [spent] = re.findall(r"^imports (.*) s  retrieval (.*) s  mlflow (.*) s  own (.*) s$", done.stdout, re.MULTILINE)
+    assert all(float(seconds) > 0 for seconds in spent)
 
 
 def rows(page: str) -> list[list[str]]:

@@ -1,0 +1,18 @@
+"""Files that nobody but their owner may read: they hold queries, prompts or texts."""
+
+import contextlib
+import os
+from pathlib import Path
+
+
+def make_private(file: Path) -> None:
+    """Make a file for its owner alone, and let one that is there already be so (on Windows folders see to that).
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    try:
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        with contextlib.suppress(OSError):  # somebody else's, who has seen to it, or on a disk that is only read
+            file.chmod(0o600)
