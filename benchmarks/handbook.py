@@ -70,7 +70,8 @@ def main() -> None:
 def experiment(always: Mapping[str, Any], contender: Mapping[str, str], metrics: Mapping[str, str]) -> Any:
     """The default experiment with these settings."""
     from evals.config import ExperimentConfig
-    from retrievers.settings import Layer, build, file_layer, nest
+    from retrievers.settings import Layer, build, nest
+    from retrievers.settings_file import file_layer
 
     own = {f"retriever.{name}": value for name, value in contender.items()}
     layer = Layer(label="this benchmark", values=nest({**always, **own, "metrics": list(metrics)}))

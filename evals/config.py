@@ -12,7 +12,8 @@ from evals.grid.config import ObjectiveConfig, SweepConfig
 from evals.judge.config import JudgeConfig
 from retrievers.config import RetrieverConfig, Settings, host, page_base
 from retrievers.secrets import redacted
-from retrievers.settings import Layer, build, environment, environment_layer, file_layer, flatten, nest, tables
+from retrievers.settings import Layer, build, environment, environment_layer, flatten, nest, tables
+from retrievers.settings_file import file_layer
 
 
 class DatasetConfig(Settings):

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from evals.config import ExperimentConfig
 from retrievers.command import Parser, add_logging_flags, path_argument
-from retrievers.settings import Layer, add_flags, build, environment_layer, file_layer, flag_layer
+from retrievers.settings import Layer, add_flags, build, environment_layer, flag_layer
+from retrievers.settings_file import file_layer
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 

@@ -12,7 +12,8 @@ from evals.files import check_writable, write
 from retrievers.command import Parser, add_logging_flags, path_argument, print_out, run, set_up_logging
 from retrievers.config import RetrieverConfig
 from retrievers.printable import json_text
-from retrievers.settings import add_flags, build, environment, environment_layer, file_layer, flag_layer
+from retrievers.settings import add_flags, build, environment, environment_layer, flag_layer
+from retrievers.settings_file import file_layer
 
 if TYPE_CHECKING:
     from evals.dataset.load import GoldenSet

@@ -22,7 +22,8 @@ from retrievers.command import (
 from retrievers.config import RetrieverConfig, page_base
 from retrievers.errors import ConfigError
 from retrievers.printable import json_text
-from retrievers.settings import Layer, add_flags, build, environment, environment_layer, file_layer, flag_layer, flatten
+from retrievers.settings import Layer, add_flags, build, environment, environment_layer, flag_layer, flatten
+from retrievers.settings_file import file_layer
 
 if TYPE_CHECKING:
     from retrievers.edge.checksums import Checksums

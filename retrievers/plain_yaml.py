@@ -8,10 +8,13 @@ from typing import Any
 
 import yaml
 
+from retrievers.guarded_yaml import Guards
+from retrievers.guarded_yaml import load as load_guarded
+
 INTEGER, FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
 
 
-class PlainLoader(yaml.SafeLoader):
+class PlainLoader(Guards, yaml.SafeLoader):
     """The safe loader without numbers in base 60."""
 
 
@@ -34,7 +37,7 @@ PlainLoader.add_implicit_resolver(
 )
 
 
-class FlagLoader(yaml.BaseLoader):
+class FlagLoader(Guards, yaml.BaseLoader):
     """YAML on the command line: all scalars are text, also words that begin with a mark, such as `*` or `>= 0.1`."""
 
     def check_plain(self) -> bool:
@@ -55,7 +58,7 @@ def load_flag(text: str) -> Any:
         yaml.YAMLError: It begins with a bracket, a brace or a quote and does not go on as YAML.
     """
     try:
-        value = yaml.load(text, Loader=FlagLoader)
+        value, _ = load_guarded(text, FlagLoader)
     except yaml.YAMLError:
         if text.lstrip().startswith(("[", "{", '"', "'")):
             raise
@@ -69,4 +72,13 @@ def load(text: str) -> Any:
     Raises:
         yaml.YAMLError: It is not valid.
     """
-    return yaml.load(text, Loader=PlainLoader)
+    return load_with_lines(text)[0]
+
+
+def load_with_lines(text: str) -> tuple[Any, dict[str, int]]:
+    """The value that a YAML text holds, and the line of each key by its dotted name.
+
+    Raises:
+        yaml.YAMLError: It is not valid.
+    """
+    return load_guarded(text, PlainLoader)

@@ -27,7 +27,8 @@ from retrievers.records import Candidates, Chunk, RetrievalSession, RetrievedChu
 from retrievers.rerank import Reranker, make_reranker
 from retrievers.selection import Selection
 from retrievers.session import answered, document, failed
-from retrievers.settings import build, environment, file_layer
+from retrievers.settings import build, environment
+from retrievers.settings_file import file_layer
 
 log = logging.getLogger(__name__)
 BATCH = 32

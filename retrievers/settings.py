@@ -7,19 +7,20 @@ with the value, where it came from and what was expected.
 import argparse
 from collections import abc
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, get_args
 
 import yaml
-from dotenv import dotenv_values
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from retrievers.config import TABLE, UnshownError
+from retrievers.dotenv_file import read_dotenv
 from retrievers.errors import ConfigError, nearest
 from retrievers.plain_yaml import load, load_flag
+from retrievers.quoting import quoted
 from retrievers.secrets import redacted, remember, remember_environment
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -35,23 +36,37 @@ EXCLUSIVE = (("store.url", "store.path"), ("dataset.path", "dataset.hub"))
 """Settings of which a higher layer's choice replaces the lower layer's other one."""
 KEPT = ("top_k", "candidates", "metadata", "include_metadata")
 """What lower layers say of a retriever that still counts when a higher one names the user's own (`python`)."""
+MAX_FAULTS_SHOWN = 50
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """Nested settings and where they came from, for error messages."""
+    """Nested settings and where they came from, for error messages.
+
+    Attributes:
+        lines: The line of each setting in the file named by the label, by its dotted name.
+    """
 
     label: str
     values: Mapping[str, Any]
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def place(self, name: str) -> str:
+        """Where a setting, or the nearest one above it, was set."""
+        while name and name not in self.lines:
+            name = name.rpartition(".")[0]
+        return f"{self.label}:{self.lines[name]}" if name else self.label
 
 
 def environment(environ: Mapping[str, str], dotenv: Path = Path(".env")) -> dict[str, str]:
     """The environment, completed by a `.env` file where a variable is not set. Changes neither.
 
     The keys and passwords in it are hidden from now on in all that is shown (see `retrievers.secrets`).
+
+    Raises:
+        ConfigError: The file cannot be read, or is ambiguous.
     """
-    fallback = {k: v for k, v in dotenv_values(dotenv).items() if v is not None} if dotenv.is_file() else {}
-    env = {**fallback, **environ}
+    env = {**read_dotenv(dotenv), **environ}
     remember_environment(env)
     return env
 
@@ -75,30 +90,6 @@ def environment_layer(env: Mapping[str, str], prefix: str = "") -> Layer:
     return Layer(label="the environment", values=nest(found))
 
 
-def file_layer(path: Path, model: type[BaseModel]) -> Layer:
-    """The settings of a YAML file; relative paths in it are taken from the file's own folder, `~` is left standing.
-
-    Raises:
-        ConfigError: The file cannot be read, is not YAML, or is not a mapping.
-    """
-    try:
-        values = load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"{path}: expected a mapping of settings, got {type(values).__name__}")
-    flat = dict(flatten(values, unopened=tables(model)))
-    clash = next(((a, b) for a in flat for b in flat if b.startswith(f"{a}.")), None)
-    if clash:
-        raise ConfigError(f"{path}: {clash[0]} is given a value and {clash[1]} as well; expected one of them")
-    for name, info in leaves(model).items():
-        if _is_path(info) and isinstance(flat.get(name), str) and not flat[name].startswith("~"):
-            flat[name] = str((path.parent / flat[name]).resolve())
-    return Layer(label=str(path), values=nest(flat))
-
-
 def build(model: type[Model], layers: Sequence[Layer]) -> Model:
     """Merge layers, lowest first, and validate the whole.
 
@@ -111,15 +102,18 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
         for pair in EXCLUSIVE:
             _drop_replaced(merged, values, pair)
         _drop_retriever(merged, values)
+        uppers = {upper for new in values for upper in above(new)}
         for name in list(merged):  # a mapping set higher up replaces single entries below, and the other way round
-            if any(name.startswith(f"{new}.") or new.startswith(f"{name}.") for new in values):
+            if name in uppers or any(upper in values for upper in above(name)):
                 del merged[name]
         merged.update(values)
     try:
         return model.model_validate(nest(merged))
     except ValidationError as error:
-        faults = [_explain(model, dict(item), layers) for item in error.errors(include_url=False)]
-        raise ConfigError("\n".join(faults)) from None
+        items = error.errors(include_url=False)
+        faults = [_explain(model, dict(item), layers) for item in items[:MAX_FAULTS_SHOWN]]
+        more = [f"… and {len(items) - MAX_FAULTS_SHOWN} more"] if len(items) > MAX_FAULTS_SHOWN else []
+        raise ConfigError("\n".join([*faults, *more])) from None
 
 
 def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
@@ -190,6 +184,12 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
+def above(name: str) -> Iterator[str]:
+    """The dotted names that a name stands in."""
+    while name := name.rpartition(".")[0]:
+        yield name
+
+
 def _drop_replaced(merged: dict[str, Any], values: Mapping[str, Any], pair: tuple[str, str]) -> None:
     for one, other in (pair, pair[::-1]):
         chosen = [n for n in values if (n == one or n.endswith(f".{one}")) and values[n] is not None]
@@ -218,7 +218,8 @@ def _types(annotation: Any) -> Iterable[Any]:
         yield from _types(argument)
 
 
-def _is_path(info: FieldInfo) -> bool:
+def is_path(info: FieldInfo) -> bool:
+    """Whether a setting is a path."""
     return Path in _types(info.annotation)
 
 
@@ -232,7 +233,7 @@ def _parse(name: str, raw: str, info: FieldInfo) -> Any:
     try:
         value = load_flag(raw)  # all scalars stay text: an id 12 is no number, `yes` no boolean
     except yaml.YAMLError as error:
-        raise ConfigError(f"--{name.replace('_', '-')}: {raw!r} is not valid YAML: {error}") from error
+        raise ConfigError(f"--{name.replace('_', '-')}: {quoted(raw)} is not valid YAML: {error}") from error
     if isinstance(value, str) and origins & {list, tuple, abc.Sequence}:
         return [part.strip() for part in value.split(",")]
     return value
@@ -245,20 +246,20 @@ def _text_or_mapping(name: str, raw: str) -> Any:
     try:
         return load(raw)
     except yaml.YAMLError as error:
-        raise ConfigError(f"--{name.replace('_', '-')}: {raw!r} is not valid YAML: {error}") from error
+        raise ConfigError(f"--{name.replace('_', '-')}: {quoted(raw)} is not valid YAML: {error}") from error
 
 
 def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Layer]) -> str:
     name = ".".join(str(part) for part in item["loc"])
-    origin = next((la.label for la in reversed(layers) if any(_same(name, n) for n, _ in flatten(la.values))), None)
-    where = f" (set by {origin})" if origin else ""
+    origin = next((la for la in reversed(layers) if any(_same(name, n) for n, _ in flatten(la.values))), None)
+    where = f" (set by {origin.place(name)})" if origin else ""
     if item["type"] == "extra_forbidden":
         return f"{name}: unknown setting{where}{nearest(name, leaves(model))}"
     if item["type"] == "missing":
         return f"{name}: this setting is required"
     message = str(item["msg"]).removeprefix("Value error, ")
     unshown = isinstance(item["input"], Mapping | BaseModel) or isinstance(_cause(item), UnshownError)
-    got = "" if unshown else f", got {redacted(repr(item['input']))}"
+    got = "" if unshown else f", got {redacted(quoted(item['input']))}"
     return f"{name or 'settings'}: {message}{got}{where}"
 
 

@@ -10,7 +10,8 @@ from evals.dataset.load import load_golden
 from evals.gates import check_names
 from evals.metrics import VERDICT_METRIC, choose
 from retrievers.config import dump
-from retrievers.settings import build, file_layer
+from retrievers.settings import build
+from retrievers.settings_file import file_layer
 
 EXPERIMENTS = sorted((Path(__file__).parents[2] / "evals" / "experiments").glob("*.yaml"))
 

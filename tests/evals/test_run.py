@@ -302,8 +302,8 @@ FAULTS: dict[str, tuple[Sequence[str] | Callable[[Path], list[str]], list[str]]]
     "a limit of 0": (["--limit", "0"], ["dataset.limit: Input should be greater than or equal to 1"]),
     "an unknown id": (["--ids", "forwards"], ["no case with id 'forwards'; did you mean 'forward'?"]),
     "an unknown split": (["--dataset.split", "test"], ["no split 'test': its cases name none"]),
-    "broken YAML": (file_with("a: [1"), ["bad.yaml: not valid YAML"]),
-    "YAML that is a list": (file_with("- a"), ["bad.yaml: expected a mapping of settings, got list"]),
+    "broken YAML": (file_with("a: [1"), ["bad.yaml:1: not valid YAML"]),
+    "YAML that is a list": (file_with("- a"), ["bad.yaml: expected a mapping of settings, got ['a']"]),
     "an unknown setting": (
         file_with("retriever: {top_kk: 3}"),
         ["retriever.top_kk: unknown setting", "bad.yaml", "did you mean 'retriever.top_k'"],

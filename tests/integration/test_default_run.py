@@ -19,7 +19,8 @@ from evals.config import ExperimentConfig
 from evals.metrics import choose
 from evals.run import EXPERIMENTS
 from retrievers.config import dump
-from retrievers.settings import build, file_layer, flatten, tables
+from retrievers.settings import build, flatten, tables
+from retrievers.settings_file import file_layer
 from tests.support.child import Finished
 
 pytestmark = pytest.mark.integration

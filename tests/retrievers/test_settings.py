@@ -20,12 +20,12 @@ from retrievers.settings import (
     build,
     environment,
     environment_layer,
-    file_layer,
     flag_layer,
     flatten,
     leaves,
     nest,
 )
+from retrievers.settings_file import file_layer
 
 LAYERS = (".env", "environment", "file", "flags")
 
@@ -46,12 +46,6 @@ def faults(*layers: Layer) -> list[str]:
     with pytest.raises(ConfigError) as caught:
         build(RetrieverConfig, layers)
     return str(caught.value).splitlines()
-
-
-def file_fault(file: Path) -> str:
-    with pytest.raises(ConfigError) as caught:
-        file_layer(file, RetrieverConfig)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("given", [LAYERS[:n] for n in range(5)])
@@ -192,9 +186,9 @@ def test_every_fault_is_told_at_once_with_its_origin(tmp_path: Path) -> None:
     ]
     assert sorted(faults(*layers)) == [
         "candidates: Input should be greater than or equal to 1, got '0' (set by the command line)",
-        f"colection: unknown setting (set by {file}); did you mean 'collection' or 'vector_name'?",
-        f"store.pth: unknown setting (set by {file}); did you mean 'store.path' or 'store.url' or 'store.timeout_s'?",
-        f"threshold: Input should be less than or equal to 1, got 1.5 (set by {file})",
+        f"colection: unknown setting (set by {file}:3); did you mean 'collection' or 'vector_name'?",
+        f"store.pth: unknown setting (set by {file}:2); did you mean 'store.path' or 'store.url' or 'store.timeout_s'?",
+        f"threshold: Input should be less than or equal to 1, got 1.5 (set by {file}:1)",
         "top_k: Input should be a valid integer, unable to parse string as an integer, got 'many' "
         "(set by the environment)",
     ]
@@ -308,45 +302,6 @@ def test_a_filter_on_the_command_line_is_text_or_a_mapping_in_braces(raw: str, f
 def test_a_filter_in_braces_that_is_not_yaml_is_named() -> None:
     with pytest.raises(ConfigError, match=r"--filters: '\{a' is not valid YAML"):
         flags("--filters", "{a")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a: [", "not valid YAML: while parsing a flow"),
-        ("", "expected a mapping of settings, got NoneType"),
-        ("- a", "expected a mapping of settings, got list"),
-        ("just words", "expected a mapping of settings, got str"),
-        ("store: x\nstore.path: y", "store is given a value and store.path as well; expected one of them"),
-        ("!!python/object/apply:os.getcwd []", "not valid YAML: could not determine a constructor"),
-    ],
-)
-def test_a_file_that_holds_no_settings_is_named(text: str, message: str, tmp_path: Path) -> None:
-    file = yaml(tmp_path, text)
-    fault = file_fault(file)
-    assert fault.startswith(f"{file}: {message}")
-    assert "\n" not in fault
-
-
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    assert file_fault(tmp_path / "none.yaml") == f"{tmp_path / 'none.yaml'}: cannot be read: No such file or directory"
-    assert file_fault(tmp_path) == f"{tmp_path}: cannot be read: Is a directory"
-    (tmp_path / "latin.yaml").write_bytes(b"collection: \xe9t\xe9")
-    assert "latin.yaml: cannot be read: 'utf-8' codec can't decode" in file_fault(tmp_path / "latin.yaml")
-
-
-def test_dotted_names_work_in_a_file_too(tmp_path: Path) -> None:
-    file = yaml(tmp_path, "store.path: db\nstore: {timeout_s: 3}\n")
-    store = build(RetrieverConfig, [file_layer(file, RetrieverConfig)]).store
-    assert (store.path, store.timeout_s) == (tmp_path / "db", 3)
-
-
-def test_names_that_are_not_text_are_unknown_settings(tmp_path: Path) -> None:
-    layer = file_layer(yaml(tmp_path, "5: x\nstore: {true: y}"), RetrieverConfig)
-    assert [fault.partition(" (")[0] for fault in sorted(faults(layer))] == [
-        "5: unknown setting",
-        "store.True: unknown setting",
-    ]
 
 
 def test_every_setting_has_a_flag_with_its_default_in_the_help() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import yaml
 
 from evals.config import ExperimentConfig
-from retrievers.settings import Layer, build, file_layer, nest
+from retrievers.settings import Layer, build, nest
+from retrievers.settings_file import file_layer
 
 COLLECTION = "robots"
 PAGES: Mapping[str, str] = {
