@@ -55,7 +55,8 @@ def open_handbook(folder: Path) -> tuple[Any, Any]:
     from retrievers.config import RetrieverConfig, StoreConfig
     from retrievers.connection import open_client
     from retrievers.embeddings import make_embeddings
-    from retrievers.indexing.index import index_corpus, read_corpus
+    from retrievers.indexing.corpus import read_corpus
+    from retrievers.indexing.index import index_corpus
     from retrievers.retriever import QdrantRetriever
 
     config = RetrieverConfig(store=StoreConfig(path=folder / "qdrant"))

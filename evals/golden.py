@@ -125,7 +125,7 @@ def _resolve_in_pages(golden: "GoldenSet", docs: Path, base_url: str) -> "list[C
     from evals.sources import SourcePage
     from retrievers.errors import IndexingError
     from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page
-    from retrievers.indexing.index import read_corpus
+    from retrievers.indexing.corpus import read_corpus
     from retrievers.tokens import count_tokens
 
     corpus = read_corpus(docs, base_url)

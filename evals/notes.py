@@ -5,17 +5,19 @@ from collections.abc import Iterator, Sequence
 from evals.judge.audit import describe
 from evals.judge.records import Judging
 from evals.records import LatencyPass, Observation, Observed
+from evals.sources import Sources
 
 SHOWN = 5
 
 
-def notes(observed: Observed, top_k: int, judging: Judging | None) -> list[str]:
+def notes(observed: Observed, top_k: int, judging: Judging | None, sources: Sources | None = None) -> list[str]:
     """All notes on a run, in the order of their weight for its reader.
 
     Args:
         observed: The run.
         top_k: How many chunks were asked for.
         judging: What the judge said, None without one.
+        sources: The source pages as far as they were read, None when not known.
     """
     observations = observed.observations
     return [
@@ -25,6 +27,7 @@ def notes(observed: Observed, top_k: int, judging: Judging | None) -> list[str]:
         *_on_few(observations, top_k),
         *_on_repeated(observations),
         *_on_latency(observed.latency),
+        *_on_sources(sources),
         *_on_judging(judging),
     ]
 
@@ -83,6 +86,16 @@ def _on_latency(passes: Sequence[LatencyPass]) -> Iterator[str]:
                 f"at concurrency {timed.concurrency} the results of {len(timed.differing)} queries differ from "
                 f"the serial ones: {', '.join(timed.differing[:SHOWN])}"
             )
+
+
+def _on_sources(sources: Sources | None) -> Iterator[str]:
+    faults = sources.faults if sources else ()
+    if faults:
+        rest = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
+        yield (
+            f"{len(faults)} source pages cannot be read, and what would be checked against them has failed: "
+            f"{'; '.join(faults[:SHOWN])}{rest}"
+        )
 
 
 def _on_judging(judging: Judging | None) -> Iterator[str]:

@@ -150,7 +150,7 @@ def finish(
         summaries=whole,
         gates=gates.judge(config.criteria, whole),
         validation=validation,
-        notes=notes(observed, config.retriever.top_k, context.judging),
+        notes=notes(observed, config.retriever.top_k, context.judging, context.sources),
         judging=context.judging,
         trust=context.trust,
     )

@@ -7,7 +7,8 @@ from retrievers.connection import describe, open_client
 from retrievers.embeddings import make_embeddings
 from retrievers.errors import CollectionNotFoundError
 from retrievers.indexing.chunking import CHUNKING_VERSION
-from retrievers.indexing.index import IndexOptions, index_corpus, read_corpus
+from retrievers.indexing.corpus import read_corpus
+from retrievers.indexing.index import IndexOptions, index_corpus
 
 
 def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: Callable[[str, int, int], None]) -> bool:

@@ -3,14 +3,15 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+from evals.errors import EvaluationError
 from retrievers.indexing.chunking import SECTION_SEPARATOR, placement
-from retrievers.indexing.index import read_corpus
-from retrievers.indexing.markdown import Page
+from retrievers.indexing.corpus import read_corpus
+from retrievers.indexing.markdown import Page, page_address
 from retrievers.records import Chunk
 
 WORD = re.compile(r"\S+")
@@ -96,23 +97,48 @@ class SourcePage:
     def _line_at(self, offset: int) -> int:
         return self._lines[bisect_right(self._offsets, offset) - 1][0]
 
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [section.runs[0][0].start_line for section in self.page.sections]
+
     def _section_at(self, line: int) -> tuple[str, ...]:
-        above = [s for s in self.page.sections if s.runs[0][0].start_line <= line]
-        return above[-1].path if above else ()
+        above = bisect_right(self._starts, line)
+        return self.page.sections[above - 1].path if above else ()
+
+
+class SourcePageError(EvaluationError):
+    """A source page exists, but cannot be fetched or read."""
 
 
 class Sources(Protocol):
     """Where source pages come from."""
 
+    @property
+    def faults(self) -> Sequence[str]:
+        """What is wrong with the pages that cannot be read, as far as it is known, one line each."""
+        ...
+
     def page_of(self, chunk: Chunk) -> SourcePage | None:
-        """The page a chunk says it is from, None when it does not exist."""
+        """The page a chunk says it is from, None when it does not exist.
+
+        Raises:
+            SourcePageError: It exists, but cannot be read.
+        """
 
 
 @dataclass(frozen=True)
 class SourcePages:
-    """The pages of a folder, by address and by file."""
+    """The pages of a folder, by address and by file.
+
+    Attributes:
+        pages: Those that can be read.
+        broken: File to what is wrong with it, of the others.
+        base_url: What addresses begin with.
+    """
 
     pages: Sequence[SourcePage]
+    broken: Mapping[str, str] = field(default_factory=dict)
+    base_url: str = "/docs"
 
     @classmethod
     def read(cls, folder: Path, base_url: str) -> "SourcePages":
@@ -121,11 +147,34 @@ class SourcePages:
         Raises:
             IndexingError: The folder does not exist or holds no page.
         """
-        return cls([SourcePage(page) for page in read_corpus(folder, base_url).pages])
+        corpus = read_corpus(folder, base_url)
+        return cls([SourcePage(page) for page in corpus.pages], corpus.broken, base_url)
+
+    @property
+    def faults(self) -> Sequence[str]:
+        """What is wrong with the pages that cannot be read."""
+        return [f"{file}: {fault}" for file, fault in self.broken.items()]
 
     def page_of(self, chunk: Chunk) -> SourcePage | None:
-        """The page a chunk says it is from, by file if it names one, else by address."""
-        return self._by_file.get(chunk.file_path or "") or self._by_url.get(chunk.source_url or "")
+        """The page a chunk says it is from, by file if it names one, else by address.
+
+        Raises:
+            SourcePageError: It cannot be read.
+        """
+        page = self._by_file.get(chunk.file_path or "") or self._by_url.get(chunk.source_url or "")
+        if page is None and (file := self._broken_file(chunk)):
+            raise SourcePageError(f"{file}: {self.broken[file]}")
+        return page
+
+    def _broken_file(self, chunk: Chunk) -> str | None:
+        if chunk.file_path in self.broken:
+            return chunk.file_path
+        return self._broken_by_url.get(chunk.source_url or "")
+
+    @cached_property
+    def _broken_by_url(self) -> Mapping[str, str]:
+        """The addresses that pages have unless their front matter, which was not read, says otherwise."""
+        return {page_address(file, None, self.base_url): file for file in self.broken}
 
     @cached_property
     def _by_url(self) -> Mapping[str, SourcePage]:

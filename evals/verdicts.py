@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from evals import stats
-from evals.metrics.base import Context
+from evals.metrics.base import Context, each
 from evals.metrics.content import source_match, topic_match
 from evals.metrics.metadata import accuracy, missing_fields, wrong_fields
 from evals.records import LatencyPass, Observation, QueryVerdict, ValidationReport
+from evals.sources import SourcePageError
+from retrievers.records import Chunk
 
 FIRST = 5
 SHOWN = 3
@@ -51,7 +53,7 @@ def verdict(observation: Observation, context: Context, time_ms: float) -> Query
     other_faults = [] if relevance_faults else _other_faults(observation, context)
     outcome = "FAILURE" if relevance_faults else "PARTIAL_SUCCESS" if other_faults else "SUCCESS"
     relevant = content_relevance(observation)
-    metadata = accuracy(observation, context)
+    [metadata] = each(accuracy)([observation], context)
     metadata_accuracy = metadata if isinstance(metadata, float) else None
     known = [value for value in (metadata_accuracy, relevant) if value is not None]
     return QueryVerdict(
@@ -95,12 +97,21 @@ def _first_relevant(observation: Observation) -> str:
     return f"the first relevant one is candidate {place}" if place else f"none among the {depth} candidates either"
 
 
+def _against_source(chunk: Chunk, context: Context) -> list[str]:
+    """What differs from the chunk's page; that it cannot be read, where it cannot: nothing is vouched for unread."""
+    if context.sources is None:
+        return []
+    try:
+        return wrong_fields(chunk, context.required, context.sources)[0]
+    except SourcePageError as error:
+        return [f"source page {error}"]
+
+
 def _other_faults(observation: Observation, context: Context) -> list[str]:
     faults: list[str] = []
     for found in observation.selection:
         wrong = missing_fields(found.chunk, context.required)
-        if context.sources is not None:
-            wrong += wrong_fields(found.chunk, context.required, context.sources)[0]
+        wrong += _against_source(found.chunk, context)
         faults += [f"rank {found.rank}: {fault}" for fault in wrong[:SHOWN]]
     if not observation.case.in_scope:
         return faults

@@ -1,40 +1,38 @@
 """Source pages over HTTP, from the named hosts only: HTML as its text and headings, Markdown as it is."""
 
+import codecs
+import logging
+import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from evals.config import SourcesConfig
-from evals.errors import EvaluationError
-from evals.sources import SourcePage, SourcePages, Sources
-from retrievers.indexing.markdown import Block, Page, PageError, Section, parse_page
+from evals.html_page import html_page, page_path
+from evals.sources import SourcePage, SourcePageError, SourcePages, Sources
+from retrievers.indexing.markdown import Page, PageError, parse_page
+from retrievers.quoting import quoted
 from retrievers.records import Chunk
+from retrievers.secrets import redacted
 
-TIMEOUT_S = 10.0
+if TYPE_CHECKING:
+    import httpx
+
+PAGE_S = 10.0
+"""Seconds that a page may take, from connecting to its last byte, redirects included."""
+MOST_BYTES = 8 * 2**20
 MAX_REDIRECTS = 3
-HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-SKIPPED = {"script", "style", "noscript", "template", "nav", "header", "footer", "svg"}
-BREAKING = {
-    *HEADINGS,
-    "p",
-    "li",
-    "ul",
-    "ol",
-    "pre",
-    "div",
-    "section",
-    "article",
-    "table",
-    "tr",
-    "td",
-    "th",
-    "br",
-    "dt",
-    "dd",
-}
+GIVEN_UP_AFTER = 3
+"""Pages in a row that a host does not send before it is not asked again."""
+CHARSETS = frozenset(
+    {"utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-2", "iso8859-15", "cp1250", "cp1251", "cp1252", "koi8-r"}
+    | {"utf-16", "utf-16-le", "utf-16-be", "shift_jis", "euc_jp", "gbk", "gb18030", "big5", "euc_kr"}
+)
 KNOWN = ("source_url", "title", "heading", "section_path")
 """The facts that a page fetched from a site can tell; tags, files and lines are not to be seen there."""
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -44,49 +42,91 @@ class WebPages:
     Attributes:
         hosts: The only hosts that are ever contacted, such as `docs.example.com` or `localhost:3000`.
         base_url: What a relative address is joined to.
+        page_s: Seconds that a page may take.
+        most_bytes: Of a page.
     """
 
     hosts: Sequence[str]
     base_url: str
-    _fetched: dict[str, SourcePage | None] = field(default_factory=dict)
+    page_s: float = PAGE_S
+    most_bytes: int = MOST_BYTES
+    _fetched: dict[str, SourcePage | SourcePageError | None] = field(default_factory=dict)
+    _unanswered: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def faults(self) -> Sequence[str]:
+        """What was wrong with the pages that could not be read so far."""
+        return [str(page) for page in self._fetched.values() if isinstance(page, SourcePageError)]
 
     def page_of(self, chunk: Chunk) -> SourcePage | None:
         """The page at a chunk's address; None when it does not exist or is on another host.
 
         Raises:
-            EvaluationError: The host cannot be reached or answers with an error.
+            SourcePageError: It cannot be fetched or read.
         """
-        address = urljoin(self.base_url, chunk.source_url or "")
-        if urlsplit(address).netloc not in self.hosts:
+        address = _joined(self.base_url, chunk.source_url or "")
+        if address is None or urlsplit(address).netloc not in self.hosts:
             return None
         if address not in self._fetched:
-            self._fetched[address] = self._fetch(address, chunk.source_url or "")
-        return self._fetched[address]
+            self._fetched[address] = self._tried(address, chunk.source_url or "")
+        page = self._fetched[address]
+        if isinstance(page, SourcePageError):
+            raise page
+        return page
 
-    def _fetch(self, address: str, source_url: str) -> SourcePage | None:
+    def _tried(self, address: str, source_url: str) -> SourcePage | SourcePageError | None:
+        """The page, or what is wrong with it; a host that has failed again and again is not asked."""
+        from httpx import HTTPError, InvalidURL
+
+        from retrievers.net import TooLargeError
+
+        host = urlsplit(address).netloc
+        try:
+            if self._unanswered[host] >= GIVEN_UP_AFTER:
+                raise PageError(f"not fetched, as {host} did not send the {GIVEN_UP_AFTER} pages before it")
+            answer = self._fetch(address)
+            self._unanswered[host] = 0
+            return None if answer is None else SourcePage(_read(answer, source_url), KNOWN)
+        except (HTTPError, TooLargeError) as error:
+            self._unanswered[host] += 1
+            fault = SourcePageError(f"{address}: cannot be fetched: {type(error).__name__}: {error}")
+        except (PageError, InvalidURL) as error:
+            fault = SourcePageError(f"{address}: {error}")
+        log.warning("source page %s", fault)
+        return fault
+
+    def _fetch(self, address: str) -> "httpx.Response | None":
+        """The answer of the last redirect; None where it is from another host, or there is no page.
+
+        Raises:
+            PageError: It is an error, or leads to no address.
+            httpx.HTTPError: There is none.
+            TooLargeError: It is too large.
+        """
         import httpx
 
+        from retrievers.net import bounded, exchange
+
+        ends = time.monotonic() + self.page_s
         target = address
-        for _ in range(MAX_REDIRECTS + 1):
-            try:
-                answer = httpx.get(target, timeout=TIMEOUT_S, trust_env=False)
-            except httpx.HTTPError as error:
-                raise EvaluationError(
-                    f"source page {target}: cannot be fetched: {type(error).__name__}: {error}"
-                ) from error
-            if not answer.is_redirect:
-                break
-            target = urljoin(target, answer.headers.get("location", ""))
-            if urlsplit(target).netloc not in self.hosts:
-                return None
+        with bounded(httpx.Client(trust_env=False)) as client:
+            for _ in range(MAX_REDIRECTS + 1):
+                request = client.build_request("GET", target)
+                left = max(0.001, ends - time.monotonic())
+                answer = exchange(client, request, timeout_s=left, most_bytes=self.most_bytes)
+                if not answer.has_redirect_location:
+                    break
+                location = answer.headers["location"]
+                target = _joined(target, location) or ""
+                if not target:
+                    raise PageError(f"redirects to {quoted(redacted(location))}, which is no address")
+                if urlsplit(target).netloc not in self.hosts:
+                    return None
         if answer.status_code in (404, 410):
             return None
         if not answer.is_success:
-            raise EvaluationError(f"source page {target}: answered {answer.status_code} {answer.reason_phrase}")
-        is_html = "html" in answer.headers.get("content-type", "")
-        return SourcePage(
-            html_page(answer.text, source_url) if is_html else markdown_page(answer.text, source_url), KNOWN
-        )
+            raise PageError(f"answered {answer.status_code} {answer.reason_phrase}")
+        return answer
 
 
 def open_sources(config: SourcesConfig) -> Sources | None:
@@ -100,86 +140,26 @@ def open_sources(config: SourcesConfig) -> Sources | None:
     return WebPages(config.http, config.base_url) if config.http else None
 
 
-def markdown_page(text: str, source_url: str) -> Page:
-    """A Markdown page as it came.
-
-    Raises:
-        EvaluationError: It cannot be read as Markdown.
-    """
+def _joined(base: str, url: str) -> str | None:
+    """An address from another one's page; None where it is none."""
     try:
-        return parse_page(text, _path(source_url), source_url)
-    except PageError as error:
-        raise EvaluationError(f"source page {source_url}: {error}") from error
+        address = urljoin(base, url)
+        return address if urlsplit(address).scheme in ("http", "https") else None
+    except ValueError:  # brackets that hold no IPv6 address, among others
+        return None
 
 
-def html_page(html: str, source_url: str) -> Page:
-    """The text of an HTML page, one line for each block, with the headings over it; navigation and scripts left out."""
-    reader = _Reader()
-    reader.feed(html)
-    reader.close()
-    path: list[tuple[int, str]] = []
-    sections = []
-    for number, (level, text) in enumerate(reader.lines, 1):
-        if level:
-            path = [*((n, t) for n, t in path if n < level), (level, text)]
-        block = Block(text=text, start_line=number, end_line=number)
-        sections.append(Section(path=tuple(t for _, t in path), runs=((block,),)))
-    first = next((text for level, text in reader.lines if level == 1), "")
-    return Page(
-        file_path=_path(source_url),
-        source_url=source_url,
-        title=first or reader.title,
-        tags=(),
-        sidebar_position=None,
-        text="\n".join(text for _, text in reader.lines),
-        sections=tuple(sections),
-    )
+def _read(answer: "httpx.Response", source_url: str) -> Page:
+    text = _text(answer)
+    if "html" in answer.headers.get("content-type", ""):
+        return html_page(text, source_url)
+    return parse_page(text, page_path(source_url), source_url)
 
 
-def _path(source_url: str) -> str:
-    return urlsplit(source_url).path.strip("/") or "index"
-
-
-class _Reader(HTMLParser):
-    """Collects (heading level or 0, text) lines."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.lines: list[tuple[int, str]] = []
-        self.title = ""
-        self._words: list[str] = []
-        self._level = 0
-        self._skipping = 0
-        self._in_title = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._skipping += tag in SKIPPED
-        self._in_title = tag == "title"
-        if tag in BREAKING:
-            self._end_line()
-        if tag in HEADINGS:
-            self._level = int(tag[1])
-
-    def handle_endtag(self, tag: str) -> None:
-        self._skipping -= tag in SKIPPED and self._skipping > 0
-        self._in_title = False
-        if tag in BREAKING:
-            self._end_line()
-        if tag in HEADINGS:
-            self._level = 0
-
-    def handle_data(self, data: str) -> None:
-        if self._in_title:
-            self.title += data.strip()
-        elif not self._skipping:
-            self._words.append(data)
-
-    def close(self) -> None:
-        super().close()
-        self._end_line()
-
-    def _end_line(self) -> None:
-        text = " ".join("".join(self._words).replace("\u200b", "").split())  # Docusaurus ends headings with U+200B
-        self._words = []
-        if text:
-            self.lines.append((self._level, text))
+def _text(answer: "httpx.Response") -> str:
+    """The page by the character set that the server names, where it is one in use; else by UTF-8."""
+    try:
+        charset = codecs.lookup(answer.charset_encoding or "utf-8").name
+    except (LookupError, ValueError):  # unknown, or no name at all
+        charset = "utf-8"
+    return answer.content.decode(charset if charset in CHARSETS else "utf-8", "replace")

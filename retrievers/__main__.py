@@ -132,7 +132,8 @@ def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
 def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
     from retrievers.connection import location, open_client
     from retrievers.embeddings import make_embeddings
-    from retrievers.indexing.index import IndexOptions, index_corpus, read_corpus
+    from retrievers.indexing.corpus import read_corpus
+    from retrievers.indexing.index import IndexOptions, index_corpus
     from retrievers.patience import patient
 
     options = IndexOptions(

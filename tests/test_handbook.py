@@ -20,7 +20,7 @@ from evals.dataset.load import load_golden
 from evals.dataset.relevance import Relevance, resolve
 from evals.dataset.schema import Case
 from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page
-from retrievers.indexing.index import read_corpus
+from retrievers.indexing.corpus import read_corpus
 from retrievers.records import Chunk
 from retrievers.tokens import count_tokens
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from evals.dataset.relevance import Relevance, clear_holders, more_than_chance, normalise, share_held
 from evals.dataset.schema import Case, Evidence
 from evals.errors import DatasetError, ExperimentError
-from evals.sources import SourcePages, Sources
+from evals.sources import SourcePageError, SourcePages, Sources
 from retrievers.records import Chunk
 
 UNLISTED = "the retriever's chunks cannot be listed"
@@ -76,7 +76,10 @@ def _placed(chunk: Chunk, sources: Sources | None) -> Chunk:
         return chunk
     if not chunk.source_url and not isinstance(sources, SourcePages):
         return chunk  # a site's page has nothing but its address to be found by
-    page = sources.page_of(chunk)
+    try:
+        page = sources.page_of(chunk)
+    except SourcePageError:  # a note on the run names it
+        page = None
     if page is None:
         return chunk
     facts = page.facts(chunk)
@@ -104,7 +107,10 @@ def _check_metadata(cases: Sequence[Case], chunks: Sequence[Chunk]) -> None:
 
 
 def _fault(evidence: Evidence, sources: SourcePages) -> str:
-    page = sources.page_of(Chunk(chunk_id="", point_id="", text="", source_url=evidence.source_url))
+    try:
+        page = sources.page_of(Chunk(chunk_id="", point_id="", text="", source_url=evidence.source_url))
+    except SourcePageError as error:
+        return f"the page {evidence.source_url!r} cannot be read: {error}"
     if page is None:
         return f"the sources have no page {evidence.source_url!r}"
     if evidence.quote is None:

@@ -8,7 +8,7 @@ from evals import stats
 from evals.judge.records import Judging
 from evals.judge.trust import Trust
 from evals.records import Failure, Observation, Observed, Score, Summary, Unscored
-from evals.sources import Sources
+from evals.sources import SourcePageError, Sources
 
 Scope = Literal["in_scope", "out_of_scope", "all"]
 Kind = Literal["proportion", "mean", "amount"]
@@ -71,8 +71,15 @@ Metric = QueryMetric | RunMetric
 
 
 def each(score: Callable[[Observation, Context], Score]) -> Scorer:
-    """A scorer of many observations from one of a single observation."""
-    return lambda observations, context: [score(observation, context) for observation in observations]
+    """A scorer of many observations from one of a single one; a source page that cannot be read is a failure."""
+
+    def one(observation: Observation, context: Context) -> Score:
+        try:
+            return score(observation, context)
+        except SourcePageError as error:
+            return Failure(type="SourcePageError", message=f"source page {error}")
+
+    return lambda observations, context: [one(observation, context) for observation in observations]
 
 
 def within(observations: Sequence[Observation], scope: Scope) -> list[Observation]:

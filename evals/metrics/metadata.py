@@ -26,6 +26,9 @@ def wrong_fields(chunk: Chunk, required: Sequence[str], sources: Sources) -> tup
 
     Every field the page can tell is compared: address, title, tags, position, file, heading, section, lines, and the
     hash of the text by the algorithm its length names. A chunk whose page does not exist is wrong: one of one.
+
+    Raises:
+        SourcePageError: Its page cannot be read.
     """
     page = sources.page_of(chunk)
     if page is None:

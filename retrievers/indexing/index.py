@@ -4,11 +4,9 @@ Every text is embedded before the first write, so a failing provider leaves the 
 the collection's manifest says `indexing`, and readers refuse it; it says `complete` when the last change is in.
 """
 
-import hashlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.embeddings import Embeddings
@@ -16,9 +14,9 @@ from langchain_core.embeddings import Embeddings
 from retrievers.config import MetadataConfig, RetrieverConfig
 from retrievers.errors import CollectionStateError, IndexingError
 from retrievers.indexing.chunking import CHUNKING_VERSION, DEFAULT_MAX_TOKENS, chunk_page
+from retrievers.indexing.corpus import Corpus
 from retrievers.indexing.existing import existing, layout, payloads
 from retrievers.indexing.manifest import embedded_by, keyword_side
-from retrievers.indexing.markdown import Page, PageError, parse_page
 from retrievers.indexing.payloads import check_writable, to_payload, written_part
 from retrievers.indexing.writing import Changes, Progress, write
 from retrievers.records import Chunk
@@ -28,23 +26,7 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 log = logging.getLogger(__name__)
-PAGE_SUFFIXES = (".md", ".mdx")
 EMBED_BATCH = 96
-
-
-@dataclass(frozen=True, kw_only=True)
-class Corpus:
-    """Pages read from a folder.
-
-    Attributes:
-        pages: The pages that could be parsed, in path order; of two with one address the first.
-        faults: One line per file that could not, beginning with its path.
-        fingerprint: SHA-256 over the base of the addresses and every file's path and bytes.
-    """
-
-    pages: tuple[Page, ...]
-    faults: tuple[str, ...]
-    fingerprint: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,40 +55,6 @@ class IndexReport:
     removed: int
     unchanged: int
     skipped: tuple[str, ...] = ()
-
-
-def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
-    """Read and parse every page below a folder (files and folders that begin with `_` or `.` are not pages).
-
-    Raises:
-        IndexingError: The folder does not exist, or holds no page.
-    """
-    if not folder.is_dir():
-        raise IndexingError(
-            f"{folder}: expected a folder of Markdown pages, found {'a file' if folder.exists() else 'nothing'}"
-        )
-    files = sorted(f for f in folder.rglob("*") if f.suffix.lower() in PAGE_SUFFIXES and not _is_partial(f, folder))
-    if not files:
-        raise IndexingError(f"{folder}: holds no {' or '.join(PAGE_SUFFIXES)} page; nothing was changed")
-    pages, faults, digest = [], [], hashlib.sha256(f"{base_url}\0".encode())
-    for file in files:
-        relative = file.relative_to(folder).as_posix()
-        try:
-            data = file.read_bytes()
-            digest.update(f"{relative}\0{len(data)}\0".encode() + data)
-            pages.append(parse_page(data.decode("utf-8-sig"), relative, base_url))
-        except PageError as error:
-            faults.append(f"{file}: {error}")
-        except UnicodeDecodeError as error:
-            faults.append(f"{file}: not UTF-8 (byte {error.start}: {error.reason})")
-        except OSError as error:
-            faults.append(f"{file}: cannot be read: {error.strerror}")
-    by_address: dict[str, Page] = {}
-    for page in pages:
-        first = by_address.setdefault(page.source_url, page)
-        if first is not page:
-            faults.append(f"{folder / page.file_path}: has the address {page.source_url!r} of {first.file_path}")
-    return Corpus(pages=tuple(by_address.values()), faults=tuple(faults), fingerprint=digest.hexdigest())
 
 
 def index_corpus(
@@ -164,7 +112,7 @@ def _origin(config: RetrieverConfig, corpus: Corpus, options: IndexOptions) -> d
         "pages_fingerprint": corpus.fingerprint,
         "max_tokens": options.max_tokens,
         "chunking": CHUNKING_VERSION,
-        "skipped": [fault.split(": ", 1)[0] for fault in corpus.faults],
+        "skipped": [str(corpus.folder / file) for file in corpus.broken],
     }
 
 
@@ -196,10 +144,6 @@ def _report(corpus: Corpus, chunks: Sequence[Chunk], changes: Changes) -> IndexR
         unchanged=len(chunks) - len(changes.added) - len(changes.refreshed),
         skipped=corpus.faults,
     )
-
-
-def _is_partial(file: Path, folder: Path) -> bool:
-    return any(part.startswith(("_", ".")) for part in file.relative_to(folder).parts)
 
 
 def _compare(

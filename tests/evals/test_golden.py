@@ -8,7 +8,7 @@ import pytest
 from evals.golden import main
 from retrievers.__main__ import main as retrievers
 from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page
-from retrievers.indexing.index import read_corpus
+from retrievers.indexing.corpus import read_corpus
 from retrievers.tokens import count_tokens
 
 PAGE = "---\ntitle: Topics\n---\n## Rates\n\nAsk for the rate with the hz verb and wait ten seconds.\n"

@@ -27,7 +27,7 @@ from qdrant_client import QdrantClient
 
 from retrievers.embeddings import StaticEmbeddings
 from retrievers.indexing.chunking import chunk_page
-from retrievers.indexing.index import read_corpus
+from retrievers.indexing.corpus import read_corpus
 from retrievers.payload import to_metadata
 from retrievers.tokens import count_tokens
 

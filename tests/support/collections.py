@@ -13,7 +13,8 @@ from qdrant_client.local.qdrant_local import QdrantLocal
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.connection import open_client
 from retrievers.embeddings import make_embeddings
-from retrievers.indexing.index import index_corpus, read_corpus
+from retrievers.indexing.corpus import read_corpus
+from retrievers.indexing.index import index_corpus
 
 PAGES = {
     "ros2/topics.md": """---

@@ -6,7 +6,7 @@ from evals.config import DatasetConfig
 from evals.dataset.load import load_golden
 from evals.dataset.schema import Case, Evidence
 from retrievers.indexing.chunking import chunk_page
-from retrievers.indexing.index import read_corpus
+from retrievers.indexing.corpus import read_corpus
 from retrievers.records import Chunk
 from retrievers.tokens import count_tokens
 from tests.support.golden_labels import golden_labels, sentences

@@ -21,7 +21,7 @@ from evals.dataset.relevance import (
 from evals.dataset.schema import Case, Evidence
 from evals.errors import DatasetError
 from retrievers.indexing.chunking import chunk_page
-from retrievers.indexing.index import read_corpus
+from retrievers.indexing.corpus import read_corpus
 from retrievers.records import Chunk
 from retrievers.tokens import count_tokens
 

@@ -17,7 +17,7 @@ from evals.metrics.ranking import evidence_recall, hit_rate, precision, reciproc
 from evals.sources import SourcePages, Sources
 from evals.web_sources import WebPages
 from retrievers.indexing.chunking import chunk_page
-from retrievers.indexing.index import read_corpus
+from retrievers.indexing.corpus import read_corpus
 from retrievers.records import Chunk
 from retrievers.tokens import count_tokens
 

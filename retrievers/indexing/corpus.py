@@ -1,0 +1,99 @@
+"""The pages of a folder: each read and parsed by itself, so that what is wrong with one is told of that one."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from retrievers.errors import IndexingError
+from retrievers.indexing.markdown import Page, PageError, parse_page
+from retrievers.printable import printable
+from retrievers.quoting import quoted
+
+PAGE_SUFFIXES = (".md", ".mdx")
+MOST_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """Pages read from a folder.
+
+    Attributes:
+        folder: Where they are.
+        pages: The pages that could be parsed, in path order; of two with one address the first.
+        broken: Of the files that could not, the path below the folder, and what is wrong.
+        fingerprint: SHA-256 over the base of the addresses and every file's path and bytes.
+    """
+
+    folder: Path
+    pages: tuple[Page, ...]
+    fingerprint: str
+    broken: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """One line per broken file, beginning with its path."""
+        return tuple(f"{self.folder / file}: {fault}" for file, fault in self.broken.items())
+
+
+def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
+    """Read and parse every page below a folder (files and folders that begin with `_` or `.` are not pages).
+
+    Raises:
+        IndexingError: The folder does not exist, or holds no page.
+    """
+    if not folder.is_dir():
+        raise IndexingError(
+            f"{folder}: expected a folder of Markdown pages, found {'a file' if folder.exists() else 'nothing'}"
+        )
+    files = sorted(f for f in folder.rglob("*") if f.suffix.lower() in PAGE_SUFFIXES and not _is_partial(f, folder))
+    if not files:
+        raise IndexingError(f"{folder}: holds no {' or '.join(PAGE_SUFFIXES)} page; nothing was changed")
+    broken, digest = dict[str, str](), hashlib.sha256(f"{base_url}\0".encode())
+    by_address: dict[str, Page] = {}
+    for file in files:
+        name = file.relative_to(folder).as_posix()
+        try:
+            data = _read(file, folder)
+            digest.update(f"{name}\0{len(data)}\0".encode() + data)
+            page = parse_page(data.decode("utf-8-sig"), name, base_url)
+        except (PageError, UnicodeError, OSError) as error:
+            broken[printable(name)] = _said(error)
+            continue
+        first = by_address.setdefault(page.source_url, page)
+        if first is not page:
+            broken[name] = f"has the address {quoted(page.source_url)} of {first.file_path}"
+    return Corpus(folder=folder, pages=tuple(by_address.values()), fingerprint=digest.hexdigest(), broken=broken)
+
+
+def _read(file: Path, folder: Path) -> bytes:
+    """The bytes of a page.
+
+    Raises:
+        PageError: It is no file of this folder, or too large to be a page.
+        OSError: It cannot be read.
+    """
+    if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder)):
+        raise PageError("a link that leads out of the folder is not followed; copy the page, or index its own folder")
+    descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe without a writer would wait for one
+    with os.fdopen(descriptor, "rb") as opened:
+        known = os.fstat(descriptor)
+        if not stat.S_ISREG(known.st_mode):
+            raise PageError("not a file, but a pipe or a device")
+        if known.st_size > MOST_BYTES:
+            raise PageError(f"holds {known.st_size:,} bytes; expected at most {MOST_BYTES:,} in a page")
+        return opened.read(MOST_BYTES)
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8 (byte {error.start}: {error.reason})"
+    if isinstance(error, UnicodeEncodeError):
+        return "its name is not UTF-8; rename it"
+    return f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
+
+
+def _is_partial(file: Path, folder: Path) -> bool:
+    return any(part.startswith(("_", ".")) for part in file.relative_to(folder).parts)
