@@ -190,8 +190,7 @@ def _init(namespace: argparse.Namespace) -> list[str]:
         )
     client = open_client(config.store, env)
     try:
-        describe(client, config)
-        chunks = scroll(client, config)
+        chunks = scroll(client, config, info=describe(client, config))
     finally:
         client.close()
     rows = skeletons(chunks, namespace.count, namespace.out_of_scope, namespace.seed)

@@ -166,7 +166,7 @@ def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[s
     client = open_client(config.store, env)
     try:
         info = describe(client, config)
-        payloads = sample(client, config)
+        payloads = sample(client, config, info.limits)
     finally:
         client.close()
     print_out(collection_text(info, payload_keys(payloads), propose(payloads)))

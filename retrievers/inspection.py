@@ -7,7 +7,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from retrievers.config import RetrieverConfig
-from retrievers.connection import store_errors
+from retrievers.connection import NO_LIMITS, Limits
+from retrievers.reading import records
 from retrievers.records import ALIASES, METADATA_FIELDS
 
 if TYPE_CHECKING:
@@ -52,15 +53,13 @@ class Proposal:
     missing: tuple[str, ...]
 
 
-def sample(client: "QdrantClient", config: RetrieverConfig) -> list[Mapping[str, Any]]:
+def sample(client: "QdrantClient", config: RetrieverConfig, limits: Limits = NO_LIMITS) -> list[Mapping[str, Any]]:
     """The payloads of the first points of the collection, at most 256.
 
     Raises:
         StoreError: The store failed.
     """
-    with store_errors(config.store, config.collection):
-        records, _ = client.scroll(config.collection, limit=SAMPLE, with_payload=True)
-    return [record.payload or {} for record in records]
+    return [record.payload or {} for record in records(client, config, limits, count=SAMPLE)]
 
 
 def payload_keys(payloads: Sequence[Mapping[str, Any]]) -> list[PayloadKey]:

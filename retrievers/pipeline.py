@@ -179,7 +179,13 @@ class Pipeline:
     def _search(self, depth: int, *, whole: bool) -> Search:
         chunks = Chunks(self.client, self.settings)
         return Search(
-            client=self.client, config=self.settings, depth=depth, chunks=chunks, among=self.among, whole=whole
+            client=self.client,
+            config=self.settings,
+            depth=depth,
+            chunks=chunks,
+            among=self.among,
+            whole=whole,
+            limits=self.info.limits,
         )
 
     def _rerank(self, query: str, candidates: tuple[RetrievedChunk, ...]) -> tuple[RetrievedChunk, ...]:

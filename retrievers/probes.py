@@ -3,7 +3,7 @@
 Points come as ids and scores; whatever else is stored with them is read later, for those that an answer needs.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrievers.config import RetrieverConfig
-from retrievers.errors import StoreError
+from retrievers.connection import NO_LIMITS, Limits, least, parts
+from retrievers.errors import BatchTooLargeError, StoreError
 from retrievers.keyword import TermWeights
 
 if TYPE_CHECKING:
@@ -87,42 +88,60 @@ def sparse(terms: TermWeights) -> "models.SparseVector":
     return models.SparseVector(indices=list(terms.indices), values=list(terms.values))
 
 
-def ask(client: "QdrantClient", config: RetrieverConfig, probes: Sequence[Probe]) -> list[Hits]:
+def ask(
+    client: "QdrantClient", config: RetrieverConfig, probes: Sequence[Probe], limits: Limits = NO_LIMITS
+) -> list[Hits]:
     """The points of each probe, with all that tie with the last; a probe whose edge is tied is asked again, deeper.
+
+    Args:
+        client: An open client.
+        config: Names the collection.
+        probes: What is searched for.
+        limits: What the collection allows; a probe deeper than that is several requests.
 
     Raises:
         StoreError: A score is not a number.
     """
-    from qdrant_client import models
-
     found: dict[int, Hits] = {}
-    limits = {place: probe.depth + 1 for place, probe in enumerate(probes)}
-    while limits:
-        requests = [
-            models.QueryRequest(
-                query=probes[place].query,
-                using=probes[place].using,
-                filter=probes[place].among,
-                limit=limit,
-                with_payload=probes[place].with_payload,
-            )
-            for place, limit in limits.items()
-        ]
-        answers = zip(limits, _batch(client, config, requests), strict=True)
-        read = {place: _read(points, raw, probes[place]) for place, (points, raw) in answers}
+    depths = {place: probe.depth + 1 for place, probe in enumerate(probes)}
+    while depths:
+        pages = [(place, page) for place, depth in depths.items() for page in _pages(probes[place], depth, limits)]
+        answers = _batch(client, config, [page for _, page in pages], limits)
+        of_place: dict[int, list[tuple[Sequence[Any], Floats]]] = {place: [] for place in depths}
+        for (place, _), answer in zip(pages, answers, strict=True):
+            of_place[place].append(answer)
+        read = {place: _read(several, probes[place]) for place, several in of_place.items()}
         found |= read
-        limits = {
-            place: 2 * limit
-            for place, limit in limits.items()
-            if len(read[place].points) == limit and _tied(read[place].scores, probes[place].depth)
+        depths = {
+            place: 2 * depth
+            for place, depth in depths.items()
+            if len(read[place].points) == depth and _tied(read[place].scores, probes[place].depth)
         }
     return [found[place] for place in range(len(probes))]
 
 
-def _read(points: Sequence[Any], raw: Floats, probe: Probe) -> Hits:
-    given = [point.id for point in points]
-    ids = dict(zip(map(str, given), given, strict=True))
-    payloads = {i: point.payload or {} for i, point in zip(ids, points, strict=True)} if probe.with_payload else {}
+def _pages(probe: Probe, depth: int, limits: Limits) -> "Iterator[models.QueryRequest]":
+    """The requests that a probe to a depth comes to: one, or as many as the collection wants it in."""
+    from qdrant_client import models
+
+    size = least(depth, limits.results)
+    for start in range(0, depth, size):
+        yield models.QueryRequest(
+            query=probe.query,
+            using=probe.using,
+            filter=probe.among,
+            limit=min(size, depth - start),
+            offset=start or None,
+            with_payload=probe.with_payload,
+        )
+
+
+def _read(pages: Sequence[tuple[Sequence[Any], Floats]], probe: Probe) -> Hits:
+    """What the pages of a probe come to; a point that two of them name counts once."""
+    points = {str(point.id): point for several, _ in pages for point in several}
+    raw = np.asarray([point.score for point in points.values()], dtype=np.float32)
+    payloads = {name: point.payload or {} for name, point in points.items()} if probe.with_payload else {}
+    ids = {name: point.id for name, point in points.items()}
     return Hits(points=ids, scores=probe.read(raw).tolist(), payloads=payloads)
 
 
@@ -131,10 +150,11 @@ def _tied(scores: Sequence[float], depth: int) -> bool:
 
 
 def _batch(
-    client: "QdrantClient", config: RetrieverConfig, requests: "Sequence[models.QueryRequest]"
+    client: "QdrantClient", config: RetrieverConfig, requests: "Sequence[models.QueryRequest]", limits: Limits
 ) -> list[tuple[Sequence[Any], Floats]]:
-    """The points of each request with their raw scores: one round trip for all of them."""
-    answers = _sent(client, config.collection, requests) if requests else []
+    """The points of each request with their raw scores: one round trip for all that the collection takes at once."""
+    size = least(max(1, len(requests)), limits.queries)
+    answers = [points for part in parts(requests, size) for points in _sent(client, config.collection, part)]
     found = [(points, np.asarray([point.score for point in points], dtype=np.float32)) for points in answers]
     if any(np.isnan(raw).any() for _, raw in found):
         raise StoreError(
@@ -146,13 +166,17 @@ def _batch(
 def _sent(
     client: "QdrantClient", collection: str, requests: "Sequence[models.QueryRequest]"
 ) -> Sequence[Sequence[Any]]:
-    """The points of each request, by the shortest way that the client has."""
+    """The points of each request, by the shortest way that the client has; in halves where a server wants it so."""
     nearest = getattr(client, "nearest", None)  # an embedded store's
     if nearest:
         found: Sequence[Sequence[Any]] = nearest(collection, requests)
         return found
     if len(requests) > 1:
-        return [answer.points for answer in client.query_batch_points(collection, list(requests))]
+        try:
+            return [answer.points for answer in client.query_batch_points(collection, list(requests))]
+        except BatchTooLargeError:
+            half = len(requests) // 2
+            return [*_sent(client, collection, requests[:half]), *_sent(client, collection, requests[half:])]
     one = requests[0]
     answer = client.query_points(
         collection,
@@ -161,36 +185,54 @@ def _sent(
         query_filter=one.filter,
         search_params=one.params,
         limit=one.limit or 1,
+        offset=one.offset,
         with_payload=bool(one.with_payload),
     )
     return [answer.points]
 
 
-def scores_of(client: "QdrantClient", config: RetrieverConfig, wanted: Sequence[Wanted]) -> list[dict[str, float]]:
+def scores_of(
+    client: "QdrantClient", config: RetrieverConfig, wanted: Sequence[Wanted], limits: Limits = NO_LIMITS
+) -> list[dict[str, float]]:
     """The scores of given points, for each of what is wanted, by point id.
 
     One that shares no term with a sparse vector is left out, and so is one without the vector it is compared by.
 
+    Args:
+        client: An open client.
+        config: Names the collection.
+        wanted: Whose scores.
+        limits: What the collection allows.
+
     Raises:
         StoreError: A score is not a number.
     """
-    from qdrant_client import models
-
-    asked = [place for place, one in enumerate(wanted) if one.points]
-    requests = [
-        models.QueryRequest(
-            query=wanted[place].query,
-            using=wanted[place].using,
-            filter=models.Filter(must=[models.HasIdCondition(has_id=list(wanted[place].points.values()))]),
-            params=models.SearchParams(exact=True),  # an index may not find all that are asked for
-            limit=len(wanted[place].points),
-            with_payload=False,
-        )
-        for place in asked
-    ]
+    requests = [(place, page) for place, one in enumerate(wanted) for page in _of_points(one, limits)]
     found: list[dict[str, float]] = [{} for _ in wanted]
-    for place, (points, raw) in zip(asked, _batch(client, config, requests), strict=True):
+    answers = _batch(client, config, [request for _, request in requests], limits)
+    for (place, _), (points, raw) in zip(requests, answers, strict=True):
         names = {given: name for name, given in wanted[place].points.items()}
         scores = wanted[place].read(raw).tolist()
-        found[place] = {names[point.id]: score for point, score in zip(points, scores, strict=True)}
+        found[place] |= {names[point.id]: score for point, score in zip(points, scores, strict=True)}
     return found
+
+
+def _of_points(wanted: Wanted, limits: Limits) -> "Iterator[models.QueryRequest]":
+    """The requests for the scores of given points; exact, since an index may not find all that are asked for.
+
+    Where the collection allows no exact search, the condition on the ids leaves so few points that the server looks at
+    each of them anyway; it must not take their quantised vectors for that.
+    """
+    from qdrant_client import models
+
+    plain = models.SearchParams(quantization=models.QuantizationSearchParams(ignore=True))
+    ids = list(wanted.points.values())
+    for part in parts(ids, least(max(1, len(ids)), limits.results, limits.values)):
+        yield models.QueryRequest(
+            query=wanted.query,
+            using=wanted.using,
+            filter=models.Filter(must=[models.HasIdCondition(has_id=list(part))]),
+            params=models.SearchParams(exact=True) if limits.exact else plain,
+            limit=len(part),
+            with_payload=False,
+        )

@@ -4,22 +4,40 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from retrievers.config import MetadataConfig, RetrieverConfig
-from retrievers.connection import store_errors
+from retrievers.connection import NO_LIMITS, CollectionInfo, store_errors
 from retrievers.errors import ConfigError
 from retrievers.filters import LARGEST, RANGES, AnyOf, Compare, Expression, Not, comparisons, parse
 from retrievers.inspection import SAMPLE, sample
 from retrievers.payload import filter_path
 from retrievers.payload_schema import Kind, PayloadSchema, misfits, possible_keys, resolve_key
 
+HELD: Mapping[str, str] = {"integer": "int", "float": "float", "bool": "bool"}
+"""Types of index to the types of value under them; the others hold text."""
+SERVED_BY: Mapping[str, tuple[str, ...]] = {
+    "str": ("keyword", "uuid"),
+    "int": ("integer", "float"),
+    "float": ("float", "integer"),
+    "bool": ("bool",),
+}
+"""Types of value to the types of index by which a condition on one is met, the fitting one first."""
+
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
 
 
-def compile_filters(client: "QdrantClient", config: RetrieverConfig) -> "models.Filter | None":
+def compile_filters(
+    client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo | None = None
+) -> "models.Filter | None":
     """The configured filters for a collection, checked against its payload; None when there are none.
 
     The first 256 payloads tell what it holds. Only where a filter does not go with them is the whole collection
-    asked: for a field that none of them has, for a value of a kind that none of them holds.
+    asked: for a field that none of them has, for a value of a kind that none of them holds. A collection in strict mode
+    that filters by keys with an index alone is not asked: the types of its indexes tell.
+
+    Args:
+        client: An open client.
+        config: Names the collection and the filters.
+        info: What the collection says of itself; it is taken to set no limits when left out.
 
     Raises:
         ConfigError: A field does not exist, or nothing under it is of the kind of a value; every such value is named.
@@ -28,7 +46,9 @@ def compile_filters(client: "QdrantClient", config: RetrieverConfig) -> "models.
     if config.filters is None:
         return None
     expression = parse(config.filters)
-    payloads = sample(client, config)
+    payloads = sample(client, config, info.limits if info else NO_LIMITS)
+    if info and not info.limits.unindexed:
+        return filter_by_index(expression, config, info, payloads)
     whole = len(payloads) < SAMPLE
     known = PayloadSchema.of(payloads).types
     for field in {condition.field for condition in comparisons(expression)}:
@@ -41,6 +61,31 @@ def compile_filters(client: "QdrantClient", config: RetrieverConfig) -> "models.
         for misfit in misfits(expression, config.metadata, schema)
         if whole or not _holds(client, config, misfit.key, misfit.kind)
     ]
+    if unmet:
+        raise ConfigError("\n".join(dict.fromkeys(unmet)))
+    return to_qdrant(expression, config.metadata, schema)
+
+
+def filter_by_index(
+    expression: Expression, config: RetrieverConfig, info: CollectionInfo, payloads: Sequence[Mapping[str, Any]]
+) -> "models.Filter":
+    """The Qdrant filter for a collection that filters by keys with an index alone.
+
+    Raises:
+        ConfigError: A field does not exist, nothing under it is of the kind of a value, or its key has no index that
+            serves the condition; how to make one is told.
+    """
+    held = {key.replace('"', ""): frozenset({HELD.get(kind, "str")}) for key, kind in info.indexed.items()}
+    schema = PayloadSchema(types={**PayloadSchema.of(payloads).types, **held})
+    unmet = [misfit.message for misfit in misfits(expression, config.metadata, schema)]
+    for condition in comparisons(expression):
+        key = resolve_key(condition.field, config.metadata, schema)
+        kinds = SERVED_BY[type(condition.values[0]).__name__]
+        if info.indexed.get(filter_path(key)) not in kinds:
+            unmet.append(
+                f"filters: {condition.field}: collection {info.name!r} is in strict mode and filters by keys with an "
+                f"index alone; make one: client.create_payload_index({info.name!r}, {filter_path(key)!r}, {kinds[0]!r})"
+            )
     if unmet:
         raise ConfigError("\n".join(dict.fromkeys(unmet)))
     return to_qdrant(expression, config.metadata, schema)

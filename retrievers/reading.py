@@ -1,6 +1,8 @@
 """Reading chunks: those of given points, each once and in one request; those that fit; and stored vectors."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import UUID
 
@@ -8,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrievers.config import RetrieverConfig
-from retrievers.connection import store_errors
+from retrievers.connection import NO_LIMITS, CollectionInfo, Limits, least, parts, store_errors
 from retrievers.errors import CollectionChangedError, CollectionStateError
 from retrievers.payload import chunk_id, filter_path, payload_keys, to_chunk
 from retrievers.records import Chunk
@@ -44,8 +46,8 @@ class Chunks:
             return
         name = self._config.collection
         with store_errors(self._config.store, name):
-            records = self._client.retrieve(name, list(map(as_id, missing)), with_payload=True)
-        self._payloads |= {str(record.id): record.payload or {} for record in records}
+            found = self._client.retrieve(name, list(map(as_id, missing)), with_payload=True)
+        self._payloads |= {str(record.id): record.payload or {} for record in found}
         if gone := [point for point in missing if point not in self._payloads]:
             raise changed(self._config, gone[0])
 
@@ -116,32 +118,66 @@ def _dense(client: "QdrantClient", config: RetrieverConfig, points: Sequence[str
     return {i: v.get(config.vector_name) if isinstance(v, dict) else v for i, v in vectors.items()}
 
 
+def records(
+    client: "QdrantClient",
+    config: RetrieverConfig,
+    limits: Limits = NO_LIMITS,
+    *,
+    among: "models.Filter | None" = None,
+    count: int | None = None,
+) -> "Iterator[models.Record]":
+    """Read points with their payloads, page by page, in the store's order.
+
+    Args:
+        client: An open client.
+        config: Names the collection.
+        limits: What the collection allows in one request.
+        among: What every point must meet.
+        count: How many at most; all when left out.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    offset: Any = None
+    left = math.inf if count is None else count
+    while left > 0:
+        size = least(int(min(SCROLL_PAGE, left)), limits.results)
+        with store_errors(config.store, config.collection):
+            found, offset = client.scroll(config.collection, among, limit=size, offset=offset, with_payload=True)
+        yield from found
+        left = 0 if offset is None else left - len(found)
+
+
 def scroll(
-    client: "QdrantClient", config: RetrieverConfig, where: Mapping[str, Sequence[str]] | None = None
+    client: "QdrantClient",
+    config: RetrieverConfig,
+    where: Mapping[str, Sequence[str]] | None = None,
+    info: CollectionInfo | None = None,
 ) -> list[Chunk]:
     """Read chunks without searching, ordered by chunk id.
+
+    Where the collection filters by keys with an index alone, and one has none, all chunks are read and matched here.
 
     Args:
         client: An open client.
         config: Names the collection and its payload.
         where: Field to the values it may have, `point_id` included; all chunks when left out.
+        info: What the collection says of itself; it is taken to set no limits when left out.
 
     Raises:
         StoreError: The store failed.
     """
-    from qdrant_client import models
-
-    conditions = [_condition(name, values, config) for name, values in (where or {}).items()]
-    chunks: list[Chunk] = []
-    offset: Any = None
-    with store_errors(config.store, config.collection):
-        while True:
-            records, offset = client.scroll(
-                config.collection, models.Filter(must=conditions), limit=SCROLL_PAGE, offset=offset, with_payload=True
-            )
-            chunks += [to_chunk(record.id, record.payload, config.metadata) for record in records]
-            if offset is None:
-                return sorted(chunks, key=lambda chunk: chunk.chunk_id)
+    where = where or {}
+    limits = info.limits if info else NO_LIMITS
+    here = info is not None and not _filtered_there(where, config, info)
+    filters = [None] if here else _filters(where, config, limits)
+    found = {
+        str(record.id): to_chunk(record.id, record.payload, config.metadata)
+        for among in filters
+        for record in records(client, config, limits, among=among)
+    }
+    chunks = (chunk for chunk in found.values() if not here or _matches(chunk, where))
+    return sorted(chunks, key=lambda chunk: chunk.chunk_id)
 
 
 def as_id(point: str) -> int | str:
@@ -157,6 +193,30 @@ def point_id(value: str) -> Any:
         return str(UUID(value))
     except ValueError:
         return None
+
+
+def _filtered_there(where: Mapping[str, Sequence[str]], config: RetrieverConfig, info: CollectionInfo) -> bool:
+    """Whether the collection filters by these fields."""
+    keys = [filter_path(key) for name in where if name != "point_id" for key in payload_keys(name, config.metadata)]
+    return info.limits.unindexed or all(info.indexed.get(key) == "keyword" for key in keys)
+
+
+def _matches(chunk: Chunk, where: Mapping[str, Sequence[str]]) -> bool:
+    """Whether every field of a chunk has, or as a list holds, one of its values."""
+    held = {name: getattr(chunk, name) for name in where}
+    lists = {name: value if isinstance(value, tuple) else (value,) for name, value in held.items()}
+    return all(not {*values}.isdisjoint(lists[name]) for name, values in where.items())
+
+
+def _filters(where: Mapping[str, Sequence[str]], config: RetrieverConfig, limits: Limits) -> "list[models.Filter]":
+    """What points must meet, in as many filters as it takes for no condition to hold more values than are allowed."""
+    from qdrant_client import models
+
+    choices = [
+        [_condition(name, part, config) for part in parts(values, least(max(1, len(values)), limits.values))]
+        for name, values in where.items()
+    ]
+    return [models.Filter(must=list(conditions)) for conditions in product(*choices)]
 
 
 def _condition(name: str, values: Sequence[str], config: RetrieverConfig) -> "models.Condition":

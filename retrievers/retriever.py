@@ -15,14 +15,14 @@ from pydantic import ConfigDict, PrivateAttr
 from retrievers.cache import CacheStats, EmbeddingCache, ResultCache, open_embedding_cache
 from retrievers.caching import open_result_cache, remembered, version_of
 from retrievers.config import RetrieverConfig
-from retrievers.connection import CollectionInfo, check_collection, describe, open_client, store_errors
+from retrievers.connection import CollectionInfo, check_collection, describe, open_client
 from retrievers.deadline import bounded, searching
 from retrievers.embeddings import checked, make_embeddings
 from retrievers.errors import ConfigError, QueryError, RetrievalError
 from retrievers.keyword import Bm25Encoder
 from retrievers.pipeline import Answer, Pipeline
 from retrievers.pushdown import compile_filters
-from retrievers.reading import scroll
+from retrievers.reading import records, scroll
 from retrievers.records import Candidates, Chunk, RetrievalSession, RetrievedChunk
 from retrievers.rerank import Reranker, make_reranker
 from retrievers.selection import Selection
@@ -79,7 +79,7 @@ class QdrantRetriever(BaseRetriever):
         try:
             info = describe(client, settings)
             check_collection(client, settings, embeddings, info)
-            among = compile_filters(client, settings)
+            among = compile_filters(client, settings, info)
             vectors = open_embedding_cache(settings.cache, settings.embedding.provider, env)
         except BaseException:
             client.close()
@@ -187,7 +187,7 @@ class QdrantRetriever(BaseRetriever):
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
         """Chunks of the collection without a search, by field values (see `reading.scroll`)."""
-        return scroll(self.client, self.settings, where)
+        return scroll(self.client, self.settings, where, self._info)
 
     def sample(self, count: int) -> list[tuple[str, Mapping[str, Any]]]:
         """Point ids and raw payloads of the collection's first points, at most `count`.
@@ -195,9 +195,8 @@ class QdrantRetriever(BaseRetriever):
         Raises:
             StoreError: The store failed.
         """
-        with store_errors(self.settings.store, self.settings.collection):
-            records, _ = self.client.scroll(self.settings.collection, limit=count, with_payload=True)
-        return [(str(record.id), record.payload or {}) for record in records]
+        found = records(self.client, self.settings, self._info.limits, count=count)
+        return [(str(record.id), record.payload or {}) for record in found]
 
     def close(self) -> None:
         """Let go of the store; an embedded one can then be opened by another process."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrievers import fusion
 from retrievers.config import RetrieverConfig
-from retrievers.connection import store_errors
+from retrievers.connection import NO_LIMITS, Limits, store_errors
 from retrievers.probes import Floats, Probe, Wanted, ask, bm25, cosine, scores_of, sparse
 from retrievers.query import EncodedQuery
 from retrievers.ranking import Ranking, Scores, in_order, undecided
@@ -37,6 +37,7 @@ class Search:
         chunks: Those read so far.
         among: What every candidate must meet.
         whole: Whether the chunks of all candidates will be wanted.
+        limits: What the collection allows in one request.
     """
 
     client: "QdrantClient"
@@ -45,6 +46,7 @@ class Search:
     chunks: Chunks
     among: "models.Filter | None" = None
     whole: bool = True
+    limits: Limits = NO_LIMITS
 
     def rankings(self, queries: Sequence[EncodedQuery]) -> list[Ranking]:
         """What is found for each query: one request for all sides, and one for the scores that only some have.
@@ -70,7 +72,7 @@ class Search:
         probes = [(place, name, probe) for place, query in enumerate(queries) for name, probe in self._probes(query)]
         found: list[dict[str, Scores]] = [{} for _ in queries]
         ids: dict[str, Any] = {}
-        answers = ask(self.client, self.config, [probe for _, _, probe in probes])
+        answers = ask(self.client, self.config, [probe for _, _, probe in probes], self.limits)
         for (place, name, _), hits in zip(probes, answers, strict=True):
             found[place][name] = dict(zip(hits.points, hits.scores, strict=True))
             self.chunks.keep(hits.payloads)
@@ -112,7 +114,7 @@ class Search:
         pairs = list(zip(queries, found, strict=True))
         cosines = [self._cosines(query, sides, ids) for query, sides in pairs]
         terms = [self._terms(query, sides, ids) for query, sides in pairs]
-        scores = scores_of(self.client, self.config, [*cosines, *terms])
+        scores = scores_of(self.client, self.config, [*cosines, *terms], self.limits)
         for asked, answer in zip(cosines, scores[: len(pairs)], strict=True):
             if len(answer) < len(asked.points):
                 without_vector(self.client, self.config, [point for point in asked.points if point not in answer])

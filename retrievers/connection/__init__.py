@@ -4,17 +4,22 @@ from retrievers.connection.checks import check_collection
 from retrievers.connection.client import all_or_nothing, open_client
 from retrievers.connection.collection import MANIFEST_KEY, CollectionInfo, describe, read_info
 from retrievers.connection.errors import store_errors
+from retrievers.connection.limits import NO_LIMITS, Limits, least, parts
 from retrievers.connection.place import DEFAULT_PATH, location
 
 __all__ = [
     "DEFAULT_PATH",
     "MANIFEST_KEY",
+    "NO_LIMITS",
     "CollectionInfo",
+    "Limits",
     "all_or_nothing",
     "check_collection",
     "describe",
+    "least",
     "location",
     "open_client",
+    "parts",
     "read_info",
     "store_errors",
 ]

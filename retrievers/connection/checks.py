@@ -29,7 +29,8 @@ def check_collection(
     must come out the same (cosine at least 0.999), unless `trust_embedding` is set.
 
     Raises:
-        CollectionStateError: An indexing run did not finish, points are gone, or the distance is not cosine.
+        CollectionStateError: An indexing run did not finish, points are gone, the distance is not cosine, or the
+            collection allows no search as deep as `candidates`.
         EmbeddingMismatchError: Another model or dimension.
     """
     if info.manifest.get("state", "complete") != "complete":
@@ -46,6 +47,7 @@ def check_collection(
         raise CollectionStateError(
             f"collection {info.name!r} uses the {info.distance} distance; expected cosine, which the threshold reads"
         )
+    _check_depth(config, info)
     _check_layout(config.metadata, info)
     _check_keyword_side(config, info)
     recorded = info.manifest.get("embedding")
@@ -53,6 +55,15 @@ def check_collection(
         _check_model(config.embedding, recorded, info)
     elif not config.trust_embedding:
         _check_by_example(client, config, embeddings, info)
+
+
+def _check_depth(config: RetrieverConfig, info: CollectionInfo) -> None:
+    most = info.limits.results
+    if most and config.candidates > most:
+        raise CollectionStateError(
+            f"collection {info.name!r} is in strict mode and allows at most {most} results a query (max_query_limit), "
+            f"but candidates is {config.candidates}; set candidates to {most} or less"
+        )
 
 
 def _check_layout(config: MetadataConfig, info: CollectionInfo) -> None:

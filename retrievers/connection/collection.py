@@ -1,11 +1,12 @@
 """What a collection says of itself."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from retrievers.config import RetrieverConfig
 from retrievers.connection.errors import store_errors
+from retrievers.connection.limits import NO_LIMITS, Limits, limits_of
 from retrievers.connection.place import location
 from retrievers.errors import CollectionNotFoundError, EmbeddingMismatchError, nearest
 
@@ -25,6 +26,8 @@ class CollectionInfo:
         distance: Its distance, lower case; empty where there is none.
         vectors: Every named vector with its length ('' is the unnamed one).
         without_idf: Those of the sparse vectors whose scores the store does not weigh by how rare a term is.
+        limits: What it allows in one request.
+        indexed: The payload keys that have an index, as filters write them, with its type.
         manifest: What `retrievers index` recorded: embedding model, state, fingerprint of the pages; empty otherwise.
     """
 
@@ -36,6 +39,8 @@ class CollectionInfo:
     sparse_vectors: tuple[str, ...]
     manifest: Mapping[str, Any]
     without_idf: tuple[str, ...] = ()
+    limits: Limits = NO_LIMITS
+    indexed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lost(self) -> int:
@@ -78,7 +83,8 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
                 "(set collection to another name, or make it with: python -m retrievers index DIR)"
             )
         found = client.get_collection(name)
-        count = client.count(name, exact=True).count
+        limits = limits_of(found.config)
+        count = client.count(name, exact=limits.exact).count
     params = found.config.params
     dense = params.vectors if isinstance(params.vectors, dict) else {"": params.vectors} if params.vectors else {}
     vectors = {key: value for key, value in dense.items() if value is not None}
@@ -91,5 +97,7 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         vectors={key: value.size for key, value in vectors.items()},
         sparse_vectors=tuple(params.sparse_vectors or ()),
         without_idf=tuple(name for name, sparse in (params.sparse_vectors or {}).items() if sparse.modifier != "idf"),
+        limits=limits,
+        indexed={key: str(one.data_type.value) for key, one in (found.payload_schema or {}).items()},
         manifest=(getattr(found.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
     )

@@ -7,6 +7,7 @@ from retrievers.secrets import redacted
 
 GATEWAY = (502, 503, 504)
 """Statuses by which something in front of the server says that it is away."""
+SERVER_FAILED = 500
 TOO_LARGE = "larger than rate limiter capacity"
 """Qdrant's words for a batch that its rate limiter can never let pass."""
 
@@ -56,4 +57,5 @@ def _remedy(store: StoreConfig, status: int, said: str, keyed: bool) -> str:
         404: f"not found{quoted}; is the address that of Qdrant itself?",
         429: f"requests come too fast{quoted}; wait, and try again",
     }
-    return remedies.get(status) or (f"{said}; see the log of the server" if said else "see the log of the server")
+    of_its_own = f"{said}; see the log of the server" if said else "see the log of the server"
+    return remedies.get(status) or (said if said and status < SERVER_FAILED else of_its_own)

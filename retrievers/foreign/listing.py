@@ -10,7 +10,7 @@ from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.connection import CollectionInfo, read_info
 from retrievers.errors import CollectionStateError, ConfigError, ForeignRetrieverError, RetrievalError, StoreError
 from retrievers.faults import cause
-from retrievers.reading import scroll
+from retrievers.reading import records, scroll
 from retrievers.records import Chunk
 from retrievers.secrets import redacted
 
@@ -49,13 +49,13 @@ class Listing:
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
         """Chunks by field values (see `reading.scroll`)."""
         with self._errors():
-            return scroll(self._client, self._config, where)
+            return scroll(self._client, self._config, where, self.info)
 
     def sample(self, count: int) -> list[tuple[str, Mapping[str, Any]]]:
         """Point ids and payloads of the first points."""
         with self._errors():
-            records, _ = self._client.scroll(self._config.collection, limit=count, with_payload=True)
-        return [(str(record.id), record.payload or {}) for record in records]
+            found = list(records(self._client, self._config, self.info.limits, count=count))
+        return [(str(record.id), record.payload or {}) for record in found]
 
     def identified(self, chunk: Chunk) -> Chunk:
         """A chunk that the retriever returned under the id that it has here: found by id, else by address and text.

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from retrievers.config import MetadataConfig, RetrieverConfig
-from retrievers.connection import CollectionInfo, describe, location, store_errors
+from retrievers.connection import CollectionInfo, Limits, describe, location
 from retrievers.errors import CollectionNotFoundError, CollectionStateError, EmbeddingMismatchError
+from retrievers.reading import records
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -53,20 +54,13 @@ def _other_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> str | 
     )
 
 
-def payloads(client: "QdrantClient", config: RetrieverConfig) -> dict[str, Mapping[str, Any]]:
+def payloads(client: "QdrantClient", config: RetrieverConfig, limits: Limits) -> dict[str, Mapping[str, Any]]:
     """The payload of every point, by its id.
 
     Raises:
         StoreError: The store failed.
     """
-    found: dict[str, Mapping[str, Any]] = {}
-    offset: Any = None
-    with store_errors(config.store, config.collection):
-        while True:
-            records, offset = client.scroll(config.collection, limit=1000, offset=offset, with_payload=True)
-            found |= {str(record.id): record.payload or {} for record in records}
-            if offset is None:
-                return found
+    return {str(record.id): record.payload or {} for record in records(client, config, limits)}
 
 
 def layout(info: CollectionInfo) -> Mapping[str, Any]:

@@ -88,7 +88,7 @@ def index_corpus(
     check_writable(config.metadata)
     chunks = _cut(corpus, options)
     info = existing(client, config, replace=options.replace)
-    stored = payloads(client, config) if info else {}
+    stored = payloads(client, config, info.limits) if info else {}
     changes = _compare(
         config.metadata, chunks, stored, anew=info is not None and layout(info) != config.metadata.layout
     )

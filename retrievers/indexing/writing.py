@@ -1,14 +1,14 @@
 """Changes to a collection: points added, refreshed and removed, with the manifest around them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from retrievers.config import RetrieverConfig
-from retrievers.connection import MANIFEST_KEY, all_or_nothing, describe, location, store_errors
-from retrievers.errors import CollectionStateError
+from retrievers.connection import MANIFEST_KEY, all_or_nothing, describe, least, location, parts, store_errors
+from retrievers.errors import BatchTooLargeError, CollectionStateError
 from retrievers.indexing.payloads import to_payload
-from retrievers.indexing.points import adder
+from retrievers.indexing.points import Add, adder
 from retrievers.keyword import Bm25Encoder
 from retrievers.payload import filter_path, payload_keys
 from retrievers.records import Chunk
@@ -66,8 +66,8 @@ def write(
         _begin(client, config, manifest, exists=exists)
         encoder = Bm25Encoder(manifest["bm25"]["language"], manifest["bm25"]["average_length"])
         add, written = adder(client, config, vectors, encoder), 0
-        for batch in _batches(changes.added, WRITE_BATCH):
-            add(batch)
+        for batch in parts(changes.added, least(WRITE_BATCH, describe(client, config).limits.points)):
+            _add(add, batch)
             written += len(batch)
             progress("writing", written, len(changes.added))
         for chunk in changes.refreshed:
@@ -75,6 +75,18 @@ def write(
         if changes.removed:
             client.delete(name, points_selector=list(changes.removed))
         client.update_collection(name, metadata={MANIFEST_KEY: {**manifest, "state": "complete"}})
+
+
+def _add(add: Add, chunks: Sequence[Chunk]) -> None:
+    """Add chunks; in halves where the store wants it so."""
+    try:
+        add(chunks)
+    except BatchTooLargeError:
+        if len(chunks) == 1:
+            raise
+        half = len(chunks) // 2
+        _add(add, chunks[:half])
+        _add(add, chunks[half:])
 
 
 def _begin(client: "QdrantClient", config: RetrieverConfig, manifest: Mapping[str, Any], *, exists: bool) -> None:
@@ -120,8 +132,3 @@ def _refuse_forgetful(client: "QdrantClient", config: RetrieverConfig) -> None:
             f"the Qdrant at {location(config.store)} does not keep collection metadata; "
             "indexing needs version 1.16 or later"
         )
-
-
-def _batches(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

@@ -78,18 +78,19 @@ class Rules:
             and "ids" not in body
         ):
             return reply("strict-upsert-batch", _100=len(points), _64=limits["upsert_max_batchsize"])
-        for search in searches if READING.search(path) and "ids" not in body else ():
-            limit = search.get("limit") or 10
-            if limit > limits.get("max_query_limit", math.inf):
-                return reply("strict-limit", _500=limit, _100=limits["max_query_limit"])
-            exact = (search.get("params") or {}).get("exact") or search.get("exact")
-            if exact and limits.get("search_allow_exact") is False:
-                return Reply.json(
-                    {"status": {"error": "Bad request: Exact search disabled! Help: Set exact=false."}}, 400
-                )
-            if refused := self._unindexed(search.get("filter")):
-                return refused
-        return None
+        asked = searches if READING.search(path) and "ids" not in body and "points" not in body else ()
+        return next((refused for search in asked if (refused := self._search(search, limits))), None)
+
+    def _search(self, search: Mapping[str, Any], limits: Mapping[str, Any]) -> Reply | None:
+        limit = 0 if "exact" in search else search.get("limit") or 10  # a count has none
+        if limit > limits.get("max_query_limit", math.inf):
+            return reply("strict-limit", _500=limit, _100=limits["max_query_limit"])
+        exact = (search.get("params") or {}).get("exact") or search.get("exact")
+        if exact and limits.get("search_allow_exact") is False:
+            return _said("Bad request: Exact search disabled! Help: Set exact=false.")
+        if _largest(search.get("filter")) > limits.get("condition_max_size", math.inf):
+            return _said("Bad request: Condition size limit reached")
+        return self._unindexed(search.get("filter"))
 
     def _unindexed(self, condition: Any) -> Reply | None:
         if (self.strict or {}).get("unindexed_filtering_retrieve") is not False:
@@ -118,6 +119,10 @@ class Rules:
         return Reply(status=429, body=refused.body, headers={"Retry-After": str(wait)})
 
 
+def _said(text: str) -> Reply:
+    return Reply.json({"status": {"error": text}}, 400)
+
+
 def _keys(condition: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The payload keys of a filter, each with the types of index that serve it."""
     if isinstance(condition, list):
@@ -133,3 +138,13 @@ def _keys(condition: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
             )
         for part in condition.values():
             yield from _keys(part)
+
+
+def _largest(condition: Any) -> int:
+    """The most values that a condition of a filter holds."""
+    if isinstance(condition, list):
+        return max(map(_largest, condition), default=0)
+    if not isinstance(condition, Mapping):
+        return 0
+    held = len((condition.get("match") or {}).get("any") or condition.get("has_id") or ())
+    return max(held, *map(_largest, condition.values()))

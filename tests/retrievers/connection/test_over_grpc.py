@@ -137,7 +137,7 @@ def test_a_patient_run_outlives_a_restart(
         (
             Rules(api_key=KEY),
             {},
-            "answered UNAUTHENTICATED: it wants an API key, and none was sent; set QDRANT_API_KEY",
+            "UNAUTHENTICATED: it wants an API key, and none was sent; set QDRANT_API_KEY",
         ),
         (
             Rules(api_key=KEY),

@@ -1,0 +1,58 @@
+"""What a collection allows in one request: the strict mode of a server, which hosted clusters set."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a collection allows in one request; None where it sets no limit.
+
+    Attributes:
+        results: Points that a query or a page of a scroll may ask for (`max_query_limit`).
+        queries: Queries of a batch (`search_max_batchsize`, and no more than a minute's `read_rate_limit`).
+        points: Points that are written at once (`upsert_max_batchsize`).
+        values: Values of one condition of a filter (`condition_max_size`).
+        exact: Whether exact search and exact counts are allowed (`search_allow_exact`).
+        unindexed: Whether filters may name keys without an index (`unindexed_filtering_retrieve`).
+    """
+
+    results: int | None = None
+    queries: int | None = None
+    points: int | None = None
+    values: int | None = None
+    exact: bool = True
+    unindexed: bool = True
+
+
+NO_LIMITS = Limits()
+
+
+def limits_of(config: Any) -> Limits:
+    """The limits in a collection's configuration as a client gives it."""
+    strict = getattr(config, "strict_mode_config", None)
+    if strict is None or not strict.enabled:
+        return NO_LIMITS
+    queries = [limit for limit in (strict.search_max_batchsize, strict.read_rate_limit) if limit]
+    return Limits(
+        results=strict.max_query_limit,
+        queries=min(queries, default=None),
+        points=strict.upsert_max_batchsize,
+        values=strict.condition_max_size,
+        exact=strict.search_allow_exact is not False,
+        unindexed=strict.unindexed_filtering_retrieve is not False,
+    )
+
+
+def least(size: int, *limits: int | None) -> int:
+    """A size, or the least of the limits that are set where that is less."""
+    return min([size, *(limit for limit in limits if limit)])
+
+
+def parts(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """Items in their order, so many at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
