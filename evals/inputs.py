@@ -10,6 +10,7 @@ from evals.grid.axes import Plan, plan
 from evals.grid.heldout import load_held_out
 from evals.grid.pipeline import grid_metrics
 from evals.metrics import BY_NAME_ONLY, VERDICT_METRIC, choose
+from evals.metrics.depth import reach
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,8 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
 
 def _check_metrics(config: ExperimentConfig) -> None:
     judged = config.judge.model is not None
-    choose(config.metrics, config.latency.concurrency, judged=judged)
+    length = reach(config.retriever, config.sweep.top_k, config.sweep.candidates)
+    choose(config.metrics, config.latency.concurrency, judged=judged, reach=length)
     every = choose(["*", *BY_NAME_ONLY], config.latency.concurrency, judged=True)
     gates.check_names(config.criteria, [*every, VERDICT_METRIC])
     choose([*config.criteria], config.latency.concurrency, judged=judged)

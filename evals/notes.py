@@ -1,11 +1,14 @@
 """What a reader must know beside the figures of a run. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from evals.judge.audit import describe
 from evals.judge.records import Judging
+from evals.metrics import METRICS
+from evals.metrics.depth import reach
 from evals.records import LatencyPass, Observation, Observed
 from evals.sources import Sources
+from retrievers.config import RetrieverConfig
 
 SHOWN = 5
 
@@ -30,6 +33,32 @@ def notes(observed: Observed, top_k: int, judging: Judging | None, sources: Sour
         *_on_sources(sources),
         *_on_judging(judging),
     ]
+
+
+def depth_notes(metrics: Collection[str], settings: RetrieverConfig) -> list[str]:
+    """That metrics read more places than there are.
+
+    Args:
+        metrics: The names of those that a run has.
+        settings: The retriever's.
+    """
+    known = [METRICS[name] for name in metrics if name in METRICS and reach(settings).is_exceeded_by(METRICS[name])]
+    returned = [metric.name for metric in known if not metric.name.startswith("candidates/")]
+    found = [metric.name for metric in known if metric.name.startswith("candidates/")]
+    made = []
+    if returned:
+        made.append(
+            f"deeper than top_k {settings.top_k}: {_listed(returned)}; what was returned is scored as if nothing "
+            "followed it, and candidates/* score what the search found"
+        )
+    if found:
+        made.append(f"deeper than the {settings.candidates} candidates: {_listed(found)}")
+    return made
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _on_kinds(observations: Sequence[Observation]) -> Iterator[str]:

@@ -16,7 +16,8 @@ from evals.judge.measure import measure
 from evals.judge.records import Judging
 from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC, choose
 from evals.metrics.base import Context, Metric, QueryMetric, summarise, within
-from evals.notes import notes
+from evals.metrics.depth import reach
+from evals.notes import depth_notes, notes
 from evals.records import LatencyPass, Observation, Observed, Repetition, Score, Summary, ValidationReport
 from evals.results import RunResult
 from evals.sources import SourcePages, Sources
@@ -97,7 +98,10 @@ def evaluate(
         RetrievalError: A search failed, or the judge refused its very first call.
     """
     metrics = choose(
-        [*config.metrics, *config.criteria], config.latency.concurrency, judged=config.judge.model is not None
+        [*config.metrics, *config.criteria],
+        config.latency.concurrency,
+        judged=config.judge.model is not None,
+        reach=reach(config.retriever),
     )
     gates.check_names(config.criteria, [*metrics, VERDICT_METRIC])
     observed = observe(config, metrics, golden, collaborators.retriever, grounds, collaborators.progress)
@@ -150,7 +154,10 @@ def finish(
         summaries=whole,
         gates=gates.judge(config.criteria, whole),
         validation=validation,
-        notes=notes(observed, config.retriever.top_k, context.judging, context.sources),
+        notes=[
+            *depth_notes([summary.metric for summary in summaries], config.retriever),
+            *notes(observed, config.retriever.top_k, context.judging, context.sources),
+        ],
         judging=context.judging,
         trust=context.trust,
     )

@@ -15,6 +15,7 @@ from evals.judge.judge import Judge
 from evals.judge.plan import plan
 from evals.metrics import NEED_A_JUDGE, choose
 from evals.metrics.base import Metric
+from evals.metrics.depth import reach
 from evals.records import Observation, Observed
 from evals.report.plan import render_plan, retrieval_calls
 from retrievers.protocol import Retriever
@@ -40,7 +41,8 @@ def describe_plan(inputs: Inputs, collaborators: Collaborators, *, width: int) -
 
 
 def _metrics(config: ExperimentConfig, judge: Judge | None) -> Mapping[str, Metric]:
-    return choose([*config.metrics, *config.criteria], config.latency.concurrency, judged=judge is not None)
+    patterns, judged = [*config.metrics, *config.criteria], judge is not None
+    return choose(patterns, config.latency.concurrency, judged=judged, reach=reach(config.retriever))
 
 
 def _selected(inputs: Inputs, collaborators: Collaborators) -> list[Observation]:

@@ -52,6 +52,11 @@ class Observation:
         return tuple(dict.fromkeys(found.chunk.chunk_id for found in self.selection))
 
     @property
+    def candidate_ids(self) -> tuple[str, ...]:
+        """The ids of the candidates in rank order, a repeated one counted once."""
+        return tuple(dict.fromkeys(found.chunk.chunk_id for found in self.candidates.chunks))
+
+    @property
     def top_score(self) -> float | None:
         """The highest cosine before the threshold, 0 where the search found nothing; None for a retriever without."""
         if self.candidates.no_cosine:

@@ -147,6 +147,7 @@ class Candidates:
     Attributes:
         vector: Of the query; None where the retriever does not show it.
         no_cosine: Why the chunks carry no cosine similarity; empty when they do.
+        incomplete: Why the search may have found more than these to the same depth; empty when it has not.
     """
 
     query: str
@@ -154,6 +155,7 @@ class Candidates:
     timings: StageTimings
     vector: tuple[float, ...] | None = None
     no_cosine: str = ""
+    incomplete: str = ""
     cache: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -1,6 +1,5 @@
 """The flow of a comparison: pair the queries, refuse what must not be compared, then metrics, tolerances, queries."""
 
-import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -12,8 +11,8 @@ from evals.comparison.pairing import pair
 from evals.comparison.records import Comparison, Difference, Mismatch, Pairing, Run
 from evals.comparison.regressions import Tolerance, check_names, judge
 from evals.errors import ReportError
+from evals.report.headline import headline
 from evals.report.schema import Report
-from evals.report.terminal import SHOWN_METRICS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +43,8 @@ def compare(baseline: Run, others: Sequence[Run], wanted: Wanted) -> list[Compar
     by = choose(reports, wanted.by)
     _check_tolerances(reports, wanted.tolerances)
     tolerated = [one.metric for one in wanted.tolerances]
-    names = list(dict.fromkeys([*choose(reports, wanted.metrics or _shown(reports)), *by, *tolerated]))
+    shown = wanted.metrics or headline(*(report.metrics for report in reports))
+    names = list(dict.fromkeys([*choose(reports, shown), *by, *tolerated]))
     begun = [_begin(baseline, other, common=wanted.common) for other in others]
     found = adjust([[_difference(one, name) for name in names] for one in begun])
     return [
@@ -64,12 +64,6 @@ def _check_tolerances(reports: Sequence[Report], tolerances: Sequence[Tolerance]
         from evals.metrics import METRICS  # a second to import
 
         check_names(tolerances, measured, list(METRICS))
-
-
-def _shown(reports: Sequence[Report]) -> list[str]:
-    """The patterns of what a run's terminal report shows, as far as it was measured."""
-    measured = [name for report in reports for name in report.metrics]
-    return [pattern for pattern in SHOWN_METRICS if fnmatch.filter(measured, pattern)]
 
 
 def _begin(baseline: Run, other: Run, *, common: bool) -> Comparison:

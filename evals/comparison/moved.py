@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from evals.comparison.differences import score_of
 from evals.comparison.directions import direction
 from evals.comparison.records import Difference, Moved, Pairing
+from evals.report.headline import deepest
 from evals.stats import SAME
 
-BY = ("ranking/ndcg_at_10", "scope/abstention")
-"""By these, where both were measured: one is over the queries in scope, the other over those out of it."""
+BY = ("ranking/ndcg_at_K", "scope/abstention")
+"""By these, at the deepest that both runs have: one is over the queries in scope, the other over those out of it."""
 
 
 def movers(wanted: Sequence[str], differences: Sequence[Difference]) -> list[str]:
@@ -19,7 +20,8 @@ def movers(wanted: Sequence[str], differences: Sequence[Difference]) -> list[str
         differences: The metrics that were compared.
     """
     paired = [one for one in differences if one.paired]
-    chosen = [name for name in (wanted or BY) if name in {one.metric for one in paired}]
+    names = {one.metric for one in paired}
+    chosen = [name for name in wanted or [deepest(pattern, names) for pattern in BY] if name in names]
     fallback = [one.metric for one in paired if one.wins + one.losses]
     return chosen if chosen or wanted else fallback[:1]
 

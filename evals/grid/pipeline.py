@@ -18,8 +18,9 @@ from evals.grid.choosing import decide
 from evals.grid.objective import Ranking, describe, needed, rank
 from evals.grid.records import Grid
 from evals.grid.scoring import distinct
-from evals.metrics import BY_NAME_ONLY, NEED_A_JUDGE, VERDICT_METRIC, choose
+from evals.metrics import BY_NAME_ONLY, METRICS, NEED_A_JUDGE, VERDICT_METRIC, choose
 from evals.metrics.base import Context, Metric, QueryMetric, summarise
+from evals.metrics.depth import reach
 from evals.pipeline import Grounds, context_of, finish, observe, with_trust
 from evals.results import RunResult
 from retrievers.config import RetrieverConfig
@@ -60,6 +61,8 @@ class GridResult:
 def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
     """The metrics of a grid: those chosen, those of the criteria and the objective, and context tokens.
 
+    Those that read further than any of its cells returns are there when they are named.
+
     Raises:
         ExperimentError: A name or pattern fits no metric, or the objective is none over queries.
     """
@@ -74,8 +77,9 @@ def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
                 f"objective: {name!r} has no score for each query, by which cells are compared; "
                 f"it can be a constraint: objective.constraints: {{{name}: '<= ...'}}"
             )
-    patterns = [*config.metrics, *config.criteria, *needed(config.objective)]
-    chosen = choose(patterns, levels, judged=judged)
+    patterns = _asked_for(config)
+    length = reach(config.retriever, config.sweep.top_k, config.sweep.candidates)
+    chosen = choose(patterns, levels, judged=judged, reach=length)
     passes = any(fnmatchcase(VERDICT_METRIC, pattern) for pattern in patterns)
     return {name: metric for name, metric in every.items() if name in chosen or (passes and name == VERDICT_METRIC)}
 
@@ -168,22 +172,27 @@ def run_of(
         grid: The grid.
         index: The cell's number.
         config: The experiment; in the result its retriever is that of the cell.
-        metrics: Those of the grid.
+        metrics: Those of the grid; one that reads further than the cell returns must be named, as in a run of its own.
         context: What metrics need besides what was observed.
         facts: What makes runs comparable.
     """
-    observed = grid.observed(index)
+    own = config.model_copy(update={"retriever": grid.settings(index)})
+    observed, length, named = grid.observed(index), reach(own.retriever), _asked_for(config)
     scores, summaries = {}, []
     for name, metric in metrics.items():
-        if name == VERDICT_METRIC:
+        if name == VERDICT_METRIC or (name not in named and length.is_exceeded_by(metric)):
             continue
         if isinstance(metric, QueryMetric):
             scores[name] = grid.scores(name, index)
             summaries.append(summarise(name, list(scores[name].values()), metric.interval))
         else:
             summaries.append(metric.summarise(observed, context))
-    own = config.model_copy(update={"retriever": grid.settings(index)})
     return finish(own, observed, scores, summaries, context, facts)
+
+
+def _asked_for(config: ExperimentConfig) -> list[str]:
+    """The names and patterns of metrics that a grid is asked for."""
+    return [*config.metrics, *config.criteria, *needed(config.objective)]
 
 
 def _noted(run: RunResult, grid: Grid, ranking: Ranking, chosen: int | None) -> RunResult:
@@ -195,7 +204,19 @@ def _noted(run: RunResult, grid: Grid, ranking: Ranking, chosen: int | None) -> 
             f"chosen out of {len(grid)} cells on these queries, so its figures are optimistic; "
             "a run on a split of its own is not"
         )
-    return replace(run, notes=[*run.notes, *grid.notes, said])
+    return replace(run, notes=[*run.notes, *grid.notes, *_on_depth(grid, ranking), said])
+
+
+def _on_depth(grid: Grid, ranking: Ranking) -> list[str]:
+    """That some cells return fewer chunks than they are ranked by."""
+    least = min(grid.top_ks)
+    metrics = {name: METRICS.get(name) for name in ranking.weights}
+    depths = {n: m.depth for n, m in metrics.items() if isinstance(m, QueryMetric) and m.of == "returned" and m.depth}
+    return [
+        f"{name} reads {depth} places: cells of a smaller top_k are ranked by the fewer chunks that they return"
+        for name, depth in depths.items()
+        if depth > least
+    ]
 
 
 def _named(progress: candidates.Progress, name: str) -> candidates.Progress:

@@ -36,7 +36,7 @@ def score_all(
     """Every metric over the selections of every configuration.
 
     Those that can be computed over all beginnings of a list at once are; each of the others is called once, with the
-    distinct selections of all configurations together.
+    distinct selections of all configurations together, or with the queries if it reads the candidates.
 
     Args:
         metrics: By name.
@@ -46,11 +46,11 @@ def score_all(
     plain = all(is_plain(o) for one in configurations for o in one.observed.observations)
     at_once: Mapping[str, Prefixes] = PREFIXES if plain else {}
     sides = [_arrays(one, [name for name in metrics if name in at_once]) for one in configurations]
-    apart = [distinct(one) for one in configurations] if any(name not in at_once for name in metrics) else []
+    apart = {of: [_asked(one, of) for one in configurations] for of in _lists_read(metrics, at_once)}
     return {
         name: tuple(_at_once(name, side) for side in sides)
         if name in at_once
-        else _one_by_one(metric, configurations, apart, context)
+        else _one_by_one(metric, configurations, apart[metric.of], context)
         for name, metric in metrics.items()
     }
 
@@ -71,6 +71,20 @@ def distinct(configuration: Configuration) -> Distinct:
             observations.append(replace(found, selection=ranked(found.candidates.chunks, members)))
         which[at] = places[query, members]
     return Distinct(numbers=numbers, which=which, observations=tuple(observations))
+
+
+def _lists_read(metrics: Mapping[str, QueryMetric], at_once: Mapping[str, Prefixes]) -> set[str]:
+    return {metric.of for name, metric in metrics.items() if name not in at_once}
+
+
+def _asked(configuration: Configuration, of: str) -> Distinct:
+    """What a metric is called with: the distinct selections, or each query once, whose candidates no cut changes."""
+    if of == "returned":
+        return distinct(configuration)
+    selections = configuration.selections
+    numbers = selections.used()
+    which = selections.query[numbers // selections.width].astype(np.int64)
+    return Distinct(numbers=numbers, which=which, observations=configuration.observed.observations)
 
 
 def _arrays(configuration: Configuration, names: Sequence[str]) -> Judged | None:

@@ -5,6 +5,7 @@ from fnmatch import fnmatchcase
 
 from evals.errors import ExperimentError
 from evals.metrics import (
+    candidates,
     content,
     cost,
     determinism,
@@ -18,6 +19,7 @@ from evals.metrics import (
     trust_metrics,
 )
 from evals.metrics.base import Metric, RunMetric
+from evals.metrics.depth import Reach
 from evals.metrics.llm_metrics import BY_NAME_ONLY
 from evals.records import VERDICT_METRIC
 from retrievers.errors import nearest
@@ -30,6 +32,7 @@ METRICS: Mapping[str, Metric] = {
         *llm_metrics.METRICS,
         *trust_metrics.METRICS,
         *ranking.METRICS,
+        *candidates.METRICS,
         *metadata.METRICS,
         *content.METRICS,
         *scope.METRICS,
@@ -44,23 +47,33 @@ NEED_A_JUDGE = llm_metrics.NAMES | trust_metrics.NAMES
 """The metrics that there are only with a judge."""
 
 
-def choose(patterns: Sequence[str], concurrency: Sequence[int], *, judged: bool = False) -> dict[str, Metric]:
+def choose(
+    patterns: Sequence[str], concurrency: Sequence[int], *, judged: bool = False, reach: Reach | None = None
+) -> dict[str, Metric]:
     """The metrics that names or patterns such as `ranking/*` choose, in the order of METRICS.
 
     Args:
         patterns: Names or patterns; `*` is all but BY_NAME_ONLY.
         concurrency: The concurrencies at which latency is measured.
         judged: Whether there is a judge; without one, patterns pass over the metrics that need it.
+        reach: How long the lists are; patterns pass over the metrics that read further. None for any length.
 
     Raises:
-        ExperimentError: A pattern chooses nothing, the nearest names are given; or only what needs a judge.
+        ExperimentError: A pattern chooses nothing, the nearest names are given; or only what needs a judge, or only
+            what reads further than the lists go.
     """
     measured = {m.name: m for level in concurrency for m in latency.metrics_at(level)}
     named = {f"latency/{s}_{t}_ms" for s in latency.STAGES for t in ("mean", *latency.PERCENTILES)}
     known = {name: m for name, m in METRICS.items() if not _is_concurrent(name, named) or name in measured} | measured
     chosen: dict[str, Metric] = {}
     for pattern in patterns:
-        matching = {name: metric for name, metric in known.items() if _chooses(pattern, name)}
+        fitting = {name: metric for name, metric in known.items() if _chooses(pattern, name)}
+        matching = {n: m for n, m in fitting.items() if n == pattern or not (reach and reach.is_exceeded_by(m))}
+        if fitting and not matching and reach:
+            raise ExperimentError(
+                f"metrics: {pattern!r} fits only metrics that read more places than there are (top_k {reach.returned}, "
+                f"candidates {reach.candidates}): {', '.join(fitting)}; raise top_k, or name a metric in full"
+            )
         if not matching and not fnmatchcase(VERDICT_METRIC, pattern):
             near = nearest(pattern, [*known, VERDICT_METRIC])
             raise ExperimentError(f"metrics: no metric {pattern!r}{near} (--list-metrics shows all)")

@@ -49,6 +49,8 @@ class QueryMetric:
         interval: `proportion` for values of 0 or 1, `mean` for others within [0, 1], `amount` for unbounded ones.
         about: One line for `--list-metrics`.
         score: All observations of the scope to as many scores.
+        of: Which list it reads: what was returned, or the candidates, which threshold and cut do not change.
+        depth: How many places of that list it reads; None for all.
     """
 
     name: str
@@ -56,6 +58,8 @@ class QueryMetric:
     interval: Kind
     about: str
     score: Scorer
+    of: Literal["returned", "candidates"] = "returned"
+    depth: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import log2
 
-from evals.metrics.base import Context, QueryMetric, each
+from evals.dataset.relevance import Relevance
+from evals.metrics.base import Context, Kind, QueryMetric, each
 from evals.records import Observation, Score, Unscored
 
 DEPTHS = (1, 3, 5, 10)
-"""The depths at which ranking metrics are reported, the same in every run."""
+"""The depths at which ranking metrics are computed."""
 Measure = Callable[[Sequence[str], Mapping[str, int], int], float]
 
 
@@ -74,10 +75,20 @@ def _discounted(gains: Sequence[int]) -> float:
     return sum(gain / log2(place + 1) for place, gain in enumerate(gains, 1))
 
 
-def _measured(observation: Observation, _: Context, *, measure: Measure, k: int) -> Score:
-    if measure in _OVER_ALL_RELEVANT and observation.relevance.incomplete:
-        return Unscored(reason=observation.relevance.incomplete)
-    return measure(observation.ranked_ids, observation.relevance.grades, k)
+def score(ranked: Sequence[str], relevance: Relevance, measure: Measure, k: int) -> Score:
+    """The measure of a ranked list, unscored where it divides by relevant chunks that may be unknown."""
+    if measure in _OVER_ALL_RELEVANT and relevance.incomplete:
+        return Unscored(reason=relevance.incomplete)
+    return measure(ranked, relevance.grades, k)
+
+
+def interval_of(name: str, k: int) -> Kind:
+    """The interval of a measure at a depth: that of a proportion where its values are 0 and 1 alone."""
+    return "proportion" if name == "hit_rate" or (name, k) in (("precision", 1), ("mrr", 1)) else "mean"
+
+
+def _returned(observation: Observation, _: Context, *, measure: Measure, k: int) -> Score:
+    return score(observation.ranked_ids, observation.relevance, measure, k)
 
 
 def _evidence(observation: Observation, _: Context, *, k: int) -> Score:
@@ -94,7 +105,7 @@ def _top_three(observation: Observation, _: Context) -> Score:
 
 _OVER_ALL_RELEVANT = (recall, average_precision, ndcg)
 """Measures that divide by what all relevant chunks would give, so that none of them may be unknown."""
-_MEASURES: Mapping[str, tuple[Measure, str]] = {
+MEASURES: Mapping[str, tuple[Measure, str]] = {
     "hit_rate": (hit_rate, "queries with a relevant chunk among the first {k}"),
     "precision": (precision, "relevant among the first {k}, divided by {k}"),
     "recall": (recall, "share of the relevant chunks among the first {k}"),
@@ -108,11 +119,12 @@ METRICS: tuple[QueryMetric, ...] = (
         QueryMetric(
             name=f"ranking/{name}_at_{k}",
             scope="in_scope",
-            interval="proportion" if name == "hit_rate" or (name, k) in (("precision", 1), ("mrr", 1)) else "mean",
+            interval=interval_of(name, k),
             about=about.format(k=k),
-            score=each(partial(_measured, measure=measure, k=k)),
+            score=each(partial(_returned, measure=measure, k=k)),
+            depth=k,
         )
-        for name, (measure, about) in _MEASURES.items()
+        for name, (measure, about) in MEASURES.items()
         for k in DEPTHS
     ),
     *(
@@ -122,6 +134,7 @@ METRICS: tuple[QueryMetric, ...] = (
             interval="mean",
             about=f"share of evidence items found among the first {k}",
             score=each(partial(_evidence, k=k)),
+            depth=k,
         )
         for k in DEPTHS
     ),
@@ -131,5 +144,6 @@ METRICS: tuple[QueryMetric, ...] = (
         interval="proportion",
         about="queries with three of their highest graded chunks among the first five (of those that have three)",
         score=each(_top_three),
+        depth=5,
     ),
 )

@@ -9,35 +9,11 @@ from rich.table import Table
 
 from evals.records import Gate, Summary
 from evals.report.console import SafeConsole
+from evals.report.headline import headline
 from evals.report.judging import judging_lines
 from evals.report.trust import print_disagreements
 from evals.report.worst import print_worst
 from evals.results import RunResult
-
-SHOWN_METRICS = (
-    "queries/pass_rate",
-    "ragas/*",
-    "judge/*",
-    "ranking/expected_top3_in_5",
-    "ranking/hit_rate_at_5",
-    "ranking/recall_at_5",
-    "ranking/mrr_at_10",
-    "ranking/map_at_10",
-    "ranking/ndcg_at_10",
-    "ranking/evidence_recall_at_5",
-    "metadata/*",
-    "content/*",
-    "scope/*",
-    "determinism/*",
-    "latency/total_mean_ms",
-    "latency/total_p50_ms",
-    "latency/total_p95_ms",
-    "latency/total_p99_ms",
-    "latency/total_p95_ms_c4",
-    "latency/drift",
-    "cost/*",
-)
-"""What the terminal shows beside the metrics that have a criterion; the report has them all."""
 
 
 def render(result: RunResult, *, width: int, color: bool, everything: bool = False) -> str:
@@ -132,18 +108,16 @@ def _table(result: RunResult, *, everything: bool) -> Table:
     table.add_column("criterion", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("", style="dim", overflow="fold")
+    wanted = {*headline([summary.metric for summary in result.summaries]), *result.config.get("metrics", ())}
     for summary in result.summaries:
-        if everything or summary.metric in gates or _shown(summary):
+        if everything or summary.metric in gates or (summary.metric in wanted and _has_something(summary)):
             table.add_row(*_cells(summary, gates))
     return table
 
 
-def _shown(summary: Summary) -> bool:
-    from fnmatch import fnmatchcase
-
-    if summary.value is None and not summary.n_unscored and not summary.n_failed:
-        return False  # it was not asked for, or there is nothing that it could be about
-    return any(fnmatchcase(summary.metric, pattern) for pattern in SHOWN_METRICS)
+def _has_something(summary: Summary) -> bool:
+    """Whether it was asked for, and there is something that it could be about."""
+    return summary.value is not None or bool(summary.n_unscored or summary.n_failed)
 
 
 def _cells(summary: Summary, gates: Mapping[str, Gate]) -> list[str]:

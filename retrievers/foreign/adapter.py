@@ -165,7 +165,13 @@ class ForeignRetriever:
             raise
         except (Exception, SystemExit) as error:  # the user's own code may raise anything
             raise ForeignRetrieverError(f"{self._name} failed: {cause(error, 'python')}") from error
-        return Candidates(query=query, chunks=chunks, timings=spent, no_cosine=self._source.no_cosine)
+        return Candidates(
+            query=query,
+            chunks=chunks,
+            timings=spent,
+            no_cosine=self._source.no_cosine,
+            incomplete=self._source.no_candidates,
+        )
 
     def _ranked(self, found: Found) -> tuple[RetrievedChunk, ...]:
         now, scale = datetime.now(UTC), self._source.scale

@@ -40,6 +40,10 @@ class Source(Protocol):
         """Why its scores are no cosine similarity; empty when they are."""
 
     @property
+    def no_candidates(self) -> str:
+        """Why what it finds is no candidate list of a given depth; empty when it is."""
+
+    @property
     def deepens(self) -> bool:
         """Whether a deeper search may change what a shallower one found."""
 
@@ -59,6 +63,7 @@ class RetrieverSource:
 
     scale: ScoreScale = "none"
     no_cosine = "the retriever gives no scores"
+    no_candidates = "the retriever gives its result alone, not the candidates it came from"
     embedding_label = None
     deepens = False
 
@@ -97,6 +102,8 @@ class RetrieverSource:
 
 class StoreSource:
     """A `QdrantVectorStore`: its documents with the scores of its own search."""
+
+    no_candidates = ""
 
     def __init__(self, store: "QdrantVectorStore", info: CollectionInfo) -> None:
         from langchain_qdrant import QdrantVectorStore, RetrievalMode

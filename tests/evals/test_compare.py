@@ -186,6 +186,7 @@ def test_real_runs_from_mlflow(
     monkeypatch.chdir(tmp_path)
     for name, top_k in (("wide", 3), ("narrow", 1)):
         arguments = ["--config", made.config, "--tracking.enabled", "true", "--tracking.run-name", name, "--quiet"]
+        arguments += ["--metrics", "ranking/recall_at_3"]
         assert call(run_command.main, [*arguments, "--retriever.top-k", top_k], capsys) == Done(0, "", "")
     client = MlflowClient("sqlite:///mlruns/mlflow.db")
     [wide] = client.search_runs(["1"], "attributes.run_name = 'wide'")

@@ -65,6 +65,9 @@ def test_a_retriever_without_list_and_scores(run: Run) -> None:
     done = run("plain", "--metrics", "*", "--verbose")
     assert (done.code, done.err) == (0, "")
     found = metrics()
+    assert {(metric["value"], metric["n"], metric["note"]) for metric in metrics("candidates/").values()} == {
+        (None, 0, "the retriever gives its result alone, not the candidates it came from")
+    }
     for name, metric in metrics("ranking/").items():
         whole = any(part in name for part in NEED_ALL) and "evidence" not in name
         assert (metric["value"] is None) is whole
@@ -108,7 +111,7 @@ def test_golden_data_by_ids_needs_no_list(run: Run, made: Experiment) -> None:
     assert run("with_ids", "--metrics", "ranking/*,ragas/id_*").code == 0
     found = metrics("ranking/")
     assert all(metric["value"] is not None for name, metric in found.items() if "top3" not in name)
-    assert found["ranking/recall_at_5"]["value"] == found["ranking/ndcg_at_10"]["value"] == 1.0
+    assert found["ranking/recall_at_5"]["value"] == found["ranking/ndcg_at_5"]["value"] == 1.0
     assert metrics("ragas/")["ragas/id_context_recall"]["value"] == 1.0
 
 
@@ -132,7 +135,7 @@ def test_repeated_documents_are_counted_once_and_noted(run: Run) -> None:
     assert "chunks were returned more than once for the same query" in " ".join(done.out.split())
     found = metrics()
     assert found["content/duplicate_rate"]["value"] > 0.3
-    assert found["ranking/mrr_at_10"]["value"] == plain["ranking/mrr_at_10"]["value"]
+    assert found["ranking/mrr_at_3"]["value"] == plain["ranking/mrr_at_3"]["value"]
     assert found["ranking/precision_at_3"]["value"] <= plain["ranking/precision_at_3"]["value"]
 
 
@@ -143,7 +146,7 @@ class TestListed:
         assert "collection robots (5 chunks)" in done.out
         assert f"python {HERE}:dense (QdrantVectorStore) · top_k 5 · threshold 0.3" in done.out
         found = metrics()
-        for name in ("ranking/recall_at_5", "ranking/ndcg_at_10", "ragas/nonllm_context_recall", "scope/auroc"):
+        for name in ("ranking/recall_at_5", "candidates/ndcg_at_10", "ragas/nonllm_context_recall", "scope/auroc"):
             assert found[name]["value"] is not None
         assert found["determinism/max_score_delta"]["value"] == 0.0
         facts = report()["facts"]
@@ -158,13 +161,13 @@ class TestListed:
         assert "no threshold is applied" in " ".join(done.out.split())
         assert ("at another depth" in " ".join(done.out.split())) is (name in ("hybrid", "own_way"))
         assert metrics()["scope/auroc"]["value"] is None
-        assert metrics()["ranking/ndcg_at_10"]["value"] is not None
+        assert metrics()["ranking/ndcg_at_5"]["value"] is not None
         assert isinstance(report()["queries"][0]["retrieved"][0]["score"], float)
         assert report()["queries"][0]["top_score"] is None
 
     def test_what_a_store_makes_is_listed_by_its_store(self, run: Run) -> None:
         assert run("as_retriever").code == 0
-        assert metrics()["ranking/ndcg_at_10"]["value"] is not None
+        assert metrics()["ranking/ndcg_at_5"]["value"] is not None
         assert metrics()["scope/auroc"]["note"] == "the retriever gives no scores"
 
     def test_a_named_collection_lists_the_chunks_of_a_retriever_that_reads_from_it(

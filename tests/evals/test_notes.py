@@ -7,8 +7,9 @@ import pytest
 from evals.dataset.relevance import Relevance
 from evals.judge.budget import Usage
 from evals.judge.records import Judging
-from evals.notes import notes
+from evals.notes import depth_notes, notes
 from evals.records import LatencyPass, Observation, Observed
+from retrievers.config import RetrieverConfig
 from tests.support.observed import PAGE, make_case, observe, results
 
 JUDGED = Judging(model="cohere:c", verdicts={}, scores={}, claims={})
@@ -40,6 +41,18 @@ def test_a_kind_of_query_that_is_missing(observations: Sequence[Observation], no
 
 def test_what_the_retriever_says_of_itself_is_passed_on() -> None:
     assert said(seen("a"), retriever_notes=("one", "two")) == ["one", "two"]
+
+
+def test_metrics_that_read_further_than_the_lists_go_are_named() -> None:
+    config = RetrieverConfig.model_validate({"top_k": 5, "candidates": 50})
+    plain = ["ranking/ndcg_at_5", "candidates/ndcg_at_10", "latency/total_p95_ms_c8", "queries/pass_rate"]
+    assert depth_notes(plain, config) == []
+    deep = ["ranking/recall_at_10", *plain, "ranking/ndcg_at_10", "candidates/recall_at_100"]
+    assert depth_notes(deep, config) == [
+        "deeper than top_k 5: ranking/recall_at_10, ranking/ndcg_at_10; what was returned is scored as if nothing "
+        "followed it, and candidates/* score what the search found",
+        "deeper than the 50 candidates: candidates/recall_at_100",
+    ]
 
 
 def test_repeated_chunks_are_counted() -> None:

@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 @pytest.fixture(scope="module")
 def result(made: Experiment) -> RunResult:
-    return run(settings(made, criteria={"ranking/hit_rate_at_5": ">= 0.7"}), seen="before")
+    return run(settings(made, criteria={"ranking/hit_rate_at_3": ">= 0.7"}), seen="before")
 
 
 @pytest.fixture
@@ -52,13 +52,13 @@ def values(result: RunResult) -> dict[str, float | None]:
 def test_a_query_that_finds_nothing_counts_in_every_mean(result: RunResult) -> None:
     unfound = next(o for o in result.observed.observations if o.case.id == "unfound")
     assert unfound.selection == ()
-    assert result.scores["ranking/hit_rate_at_5"] == {"forward": 1.0, "inverse": 1.0, "channel": 1.0, "unfound": 0.0}
-    assert values(result)["ranking/hit_rate_at_5"] == 0.75
+    assert result.scores["ranking/hit_rate_at_3"] == {"forward": 1.0, "inverse": 1.0, "channel": 1.0, "unfound": 0.0}
+    assert values(result)["ranking/hit_rate_at_3"] == 0.75
 
 
 def test_scores_are_of_the_queries_in_the_scope_of_their_metric(result: RunResult) -> None:
     assert set(result.scores["scope/abstention"]) == {"france", "soup"}
-    assert set(result.scores["ranking/mrr_at_10"]) == {"forward", "inverse", "channel", "unfound"}
+    assert set(result.scores["ranking/mrr_at_3"]) == {"forward", "inverse", "channel", "unfound"}
     assert set(result.scores["cost/context_tokens"]) == {str(case["id"]) for case in CASES}
 
 
@@ -79,9 +79,9 @@ def test_only_chosen_metrics_are_computed_and_the_verdicts_always(result: RunRes
 
 
 def test_the_result_says_what_ran_and_whether_its_criteria_hold(result: RunResult, made: Experiment) -> None:
-    assert result.config == dump(settings(made, criteria={"ranking/hit_rate_at_5": ">= 0.7"}))
+    assert result.config == dump(settings(made, criteria={"ranking/hit_rate_at_3": ">= 0.7"}))
     assert result.facts == {"seen": "before"}
-    assert [(gate.metric, gate.figure, gate.passed) for gate in result.gates] == [("ranking/hit_rate_at_5", 0.75, True)]
+    assert [(gate.metric, gate.figure, gate.passed) for gate in result.gates] == [("ranking/hit_rate_at_3", 0.75, True)]
     assert result.notes == [NO_JUDGE]
 
 
@@ -102,7 +102,7 @@ def test_a_kind_of_query_that_is_missing_is_noted(made: Experiment, ids: Sequenc
     result = run(settings(made, dataset__ids=ids))
     assert len(result.notes) == 2 and result.notes[1] == NO_JUDGE
     assert note in result.notes[0]
-    lacking = "ranking/mrr_at_10" if ids[0] == "france" else "scope/abstention"
+    lacking = "ranking/mrr_at_3" if ids[0] == "france" else "scope/abstention"
     summary = next(s for s in result.summaries if s.metric == lacking)
     assert (summary.value, summary.n, summary.note) == (None, 0, "no query of this kind")
 

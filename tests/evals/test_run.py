@@ -58,7 +58,7 @@ def everything(folder: Path) -> set[Path]:
 def test_a_run_prints_its_table_and_writes_nothing_that_was_not_asked_for(run: Run, folder: Path) -> None:
     done = run()
     assert (done.code, done.err) == (0, "")
-    assert "ranking/hit_rate_at_5" in done.out
+    assert "ranking/hit_rate_at_3" in done.out
     assert done.out.rstrip().endswith("No criteria to meet.")
     assert everything(folder) == set()
 
@@ -205,7 +205,7 @@ def test_a_server_that_refuses_at_the_end_leaves_the_report_and_a_failed_run(run
     assert (done.code, server.statuses) == (3, ["FAILED"])
     assert (folder / "r.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
     assert ElementTree.parse(folder / "j.xml").getroot().tag == "testsuites"
-    assert "ranking/hit_rate_at_5" in done.out
+    assert "ranking/hit_rate_at_3" in done.out
     assert len(load_report(folder / "r.json")["queries"]) == len(CASES)
 
 

@@ -12,6 +12,7 @@ from evals.records import Observation, QueryVerdict, Summary
 from evals.report.document import rows
 from evals.report.figures.why import COLORS, why
 from evals.report.grid_terminal import approximation_lines, columns, held_out_lines
+from evals.report.headline import deepest
 from evals.report.judging import judging_lines
 from evals.report.terminal import figure, remark
 from evals.report.worst import expected, worst
@@ -23,13 +24,14 @@ MOST_QUERIES = 2_000
 """Queries beyond these are left out of the page, those that were answered well first."""
 TOP_CELLS = 20
 QUERY_SCORES = (
-    "ranking/ndcg_at_10",
-    "ranking/recall_at_5",
+    "ranking/ndcg_at_K",
+    "ranking/recall_at_K",
+    "candidates/ndcg_at_10",
     "ragas/id_context_precision",
     "ragas/llm_context_recall",
     "ragas/llm_claim_recall",
 )
-"""Columns of the table of queries, where the run has them."""
+"""Columns of the table of queries, where the run has them; `_at_K` at the deepest."""
 WORST_FIRST = {name: place for place, name in enumerate(reversed(COLORS))}
 
 
@@ -98,7 +100,7 @@ def queries(result: RunResult) -> list[Row]:
 
 def query_scores(result: RunResult) -> list[str]:
     """The metrics that the table of queries shows."""
-    return [name for name in QUERY_SCORES if name in result.scores]
+    return [name for pattern in QUERY_SCORES if (name := deepest(pattern, result.scores)) in result.scores]
 
 
 def disagreements(result: RunResult) -> list[Row]:

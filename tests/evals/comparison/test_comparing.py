@@ -36,7 +36,7 @@ def test_p_values_are_adjusted_over_all_of_them() -> None:
 def test_by_default_the_metrics_are_those_that_a_run_shows() -> None:
     [found] = compare(FIRST, [SECOND], Wanted())
     assert [one.metric for one in found.differences] == [NDCG, HIT, P95, "queries/pass_rate"]
-    hidden = [run(report({"ranking/ndcg_at_3": values}), str(values)) for values in ([0.5], [0.6])]
+    hidden = [run(report({"ranking/precision_at_3": values}), str(values)) for values in ([0.5], [0.6])]
     [found] = compare(hidden[0], hidden[1:], Wanted())
     assert [one.metric for one in found.differences] == ["queries/pass_rate"]
 

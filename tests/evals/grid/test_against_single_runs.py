@@ -15,6 +15,7 @@ from evals.grid.axes import plan
 from evals.grid.pipeline import GridResult
 from evals.inputs import Inputs
 from evals.judge.judge import Judge
+from evals.metrics import METRICS as METRICS_THERE_ARE
 from evals.metrics import NEED_A_JUDGE
 from evals.planning import describe_plan
 from evals.results import RunResult
@@ -24,7 +25,8 @@ from tests.support.experiment import Experiment, evidence, make_experiment, sett
 from tests.support.grid_world import PAGES, Bench, make_world
 from tests.support.judging import Flaws, Labels, Oracle
 
-METRICS = ["ragas/*", "ranking/*", "metadata/*", "content/*", "scope/*", "cost/*", "queries/*"]
+DEEP = [name for name in METRICS_THERE_ARE if name.startswith(("ranking/", "candidates/"))]
+METRICS = [*DEEP, "ragas/*", "metadata/*", "content/*", "scope/*", "cost/*", "queries/*"]
 EVERY_WAY = {
     "mode": ["semantic", "keyword", "hybrid"],
     "fusion": ["weighted", "rrf", "dbsf"],
@@ -97,6 +99,29 @@ def test_in_every_mode_and_reranker(
     assert len(found.grid.configurations) == VARIANTS
     assert len(found.grid) == VARIANTS * 8 * 10
     assert differing(found, bench, config, cells, seed) == []
+
+
+@pytest.mark.parametrize("metrics", ["ranking/*", "candidates/*", "*"])
+def test_a_cell_has_the_metrics_that_its_own_run_has(bench: Bench, world: Experiment, metrics: str) -> None:
+    objective = {"metrics": "ranking/recall_at_3"}
+    sweep = {"top_k": "2,4", "threshold": "0,0.3"}
+    config = settings(world, metrics=[metrics], retriever__candidates=20, sweep=sweep, objective=objective)
+    found = bench.grid(config)
+    alone = bench.run(config.model_copy(update={"metrics": (metrics, "ranking/recall_at_3")}), found.settings)
+    assert {s.metric for s in found.run.summaries} == {s.metric for s in alone.summaries} | {"cost/context_tokens"}
+    assert {*found.grid.metrics} >= {s.metric for s in alone.summaries if s.metric.startswith("ranking/")}
+
+
+def test_candidates_score_the_same_in_every_cell_of_a_retrieval(
+    bench: Bench, world: Experiment, server: CohereChatServer
+) -> None:
+    config = experiment(world, server, sweep={"mode": ["semantic", "keyword"], "top_k": "1:8", "threshold": "0,0.5"})
+    grid = bench.grid(config).grid
+    for name in (name for name in DEEP if name.startswith("candidates/")):
+        means = grid.metrics[name].summaries.mean
+        assert [{*means[:16]}, {*means[16:]}] == [{means[0]}, {means[16]}]
+    ndcg = grid.metrics["candidates/ndcg_at_10"].summaries.mean
+    assert ndcg[0] != ndcg[16] and min(ndcg) > 0
 
 
 def test_with_and_without_term_counts(bench: Bench, world: Experiment, server: CohereChatServer) -> None:

@@ -22,7 +22,7 @@ from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import Bench, make_world
 
 SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:5", "threshold": "0:0.9:0.1"}
-METRICS = ["ranking/*", "scope/*", "metadata/*", "content/topic_match", "queries/*"]
+METRICS = ["ranking/*", "ranking/recall_at_10", "scope/*", "metadata/*", "content/topic_match", "queries/*"]
 
 
 @pytest.fixture(scope="module")

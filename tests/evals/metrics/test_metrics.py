@@ -11,6 +11,7 @@ from evals.metrics import (
     METRICS,
     NEED_A_JUDGE,
     VERDICT_METRIC,
+    candidates,
     choose,
     content,
     cost,
@@ -25,9 +26,10 @@ from evals.metrics import (
     trust_metrics,
 )
 from evals.metrics.base import QueryMetric
+from evals.metrics.depth import Reach
 
 MODULES = (
-    content, cost, determinism, latency, llm_metrics, metadata, ragas_metrics, ranking, scope, similarity,
+    candidates, content, cost, determinism, latency, llm_metrics, metadata, ragas_metrics, ranking, scope, similarity,
     trust_metrics,
 )  # fmt: skip
 LEGAL = re.compile(r"[\w\-. :/]{1,250}")
@@ -42,6 +44,7 @@ DESIGNED = (
     family("ragas", "id_context_precision id_context_recall nonllm_context_precision nonllm_context_recall")
     | family("ranking", "hit_rate precision recall mrr map ndcg evidence_recall", "_at_1 _at_3 _at_5 _at_10")
     | family("ranking", "expected_top3_in_5")
+    | family("candidates", "ndcg_at_10 mrr_at_10 recall_at_10 recall_at_100 hit_rate_at_100")
     | family("metadata", "completeness accuracy")
     | family("content", "verbatim heading_in_source overlap duplicate_rate section_match topic_match source_match")
     | family("scope", "abstention false_answer false_abstention auroc max_out_of_scope_score")
@@ -107,6 +110,25 @@ class TestChoose:
 
     def test_a_name_is_itself(self) -> None:
         assert list(choose(["ranking/mrr_at_10"], [1])) == ["ranking/mrr_at_10"]
+
+    def test_patterns_pass_over_what_reads_further_than_the_lists_go(self) -> None:
+        found = choose(["*"], [1], reach=Reach(returned=5, candidates=50))
+        assert not {name for name in found if name.startswith("ranking/") and name.endswith("_10")}
+        assert {"ranking/ndcg_at_5", "ranking/expected_top3_in_5", "candidates/recall_at_10"} <= {*found}
+        assert not {"candidates/recall_at_100", "candidates/hit_rate_at_100"} & {*found}
+        assert "ranking/expected_top3_in_5" not in choose(["ranking/*"], [1], reach=Reach(returned=4, candidates=50))
+
+    def test_by_name_there_is_every_depth(self) -> None:
+        names = ["ranking/ndcg_at_10", "candidates/recall_at_100"]
+        assert list(choose(names, [1], reach=Reach(returned=1, candidates=1))) == names
+
+    def test_a_pattern_of_nothing_but_deeper_metrics_is_refused(self) -> None:
+        with pytest.raises(ExperimentError) as caught:
+            choose(["ranking/m*_at_10"], [1], reach=Reach(returned=5, candidates=100))
+        assert str(caught.value) == (
+            "metrics: 'ranking/m*_at_10' fits only metrics that read more places than there are (top_k 5, candidates "
+            "100): ranking/mrr_at_10, ranking/map_at_10; raise top_k, or name a metric in full"
+        )
 
     def test_patterns_choose_in_the_order_of_the_registry_and_each_once(self) -> None:
         found = list(choose(["scope/*", "ranking/recall_*", "ranking/recall_at_5"], [1]))
