@@ -122,7 +122,7 @@ def test_a_pull_request_that_makes_retrieval_worse_fails(after_main: Machine) ->
         experiment.write_text(before)
     done = after_main.run(COMMANDS["Compare with the baseline"])
     assert (done.returncode, done.stderr) == (1, "")
-    assert "FAIL  ranking/ndcg_at_10" in done.stdout
+    assert "FAIL  ranking/ndcg_at_5" in done.stdout
     [found] = after_main.read("comparison.json")["comparisons"]
     assert {one["setting"]: one["other"] for one in found["settings"]}["retriever.top_k"] == 1
 
@@ -135,4 +135,4 @@ def test_a_committed_baseline(pull_request: Machine) -> None:
     ]
     done = pull_request.run(compare)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "pass  ranking/ndcg_at_10" in done.stdout
+    assert "pass  ranking/ndcg_at_5" in done.stdout

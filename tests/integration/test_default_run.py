@@ -17,6 +17,7 @@ from scipy.stats import binomtest
 
 from evals.config import ExperimentConfig
 from evals.metrics import choose
+from evals.metrics.depth import Reach
 from evals.run import EXPERIMENTS
 from retrievers.config import dump
 from retrievers.settings import build, flatten, tables
@@ -77,7 +78,10 @@ def test_the_report_has_every_query_of_the_split_every_metric_and_every_criterio
 ) -> None:
     golden = [json.loads(line) for line in (handbook / "golden.jsonl").read_text().splitlines()]
     assert [row["id"] for row in report["queries"]] == [case["id"] for case in golden if case["split"] == "test"]
-    assert set(report["metrics"]) == {*choose(["*"], [1, 4]), "queries/pass_rate"}
+    assert set(report["metrics"]) == {
+        *choose(["*"], [1, 4], reach=Reach(returned=5, candidates=100)),
+        "queries/pass_rate",
+    }
     default = yaml.safe_load((EXPERIMENTS / "default.yaml").read_text())
     assert {gate["metric"]: gate["condition"] for gate in report["criteria"]} == default["criteria"]
 
@@ -150,7 +154,7 @@ def test_relevance_is_over_all_queries_in_scope_and_abstention_over_all_others(r
     inside, outside = len(rows(report, in_scope=True)), len(rows(report, in_scope=False))
     assert (inside, outside) == (report["facts"]["in_scope"], report["facts"]["out_of_scope"])
     for name, metric in report["metrics"].items():
-        if name.startswith(("ranking/", "ragas/")) and name != "ranking/expected_top3_in_5":
+        if name.startswith(("ranking/", "candidates/", "ragas/")) and name != "ranking/expected_top3_in_5":
             assert (name, metric["n"], metric["n_unscored"]) == (name, inside, 0)
     assert report["metrics"]["scope/abstention"]["n"] == outside
 
@@ -158,12 +162,12 @@ def test_relevance_is_over_all_queries_in_scope_and_abstention_over_all_others(r
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        *((f"ranking/hit_rate_at_{k}", f"success_{k}") for k in (1, 5, 10)),
-        *((f"ranking/precision_at_{k}", f"P_{k}") for k in (1, 3, 5, 10)),
-        *((f"ranking/recall_at_{k}", f"recall_{k}") for k in (1, 3, 5, 10)),
-        *((f"ranking/map_at_{k}", f"map_cut_{k}") for k in (1, 3, 5, 10)),
-        *((f"ranking/ndcg_at_{k}", f"ndcg_cut_{k}") for k in (1, 3, 5, 10)),
-        ("ranking/mrr_at_10", "recip_rank"),
+        *((f"ranking/hit_rate_at_{k}", f"success_{k}") for k in (1, 5)),
+        *((f"ranking/precision_at_{k}", f"P_{k}") for k in (1, 3, 5)),
+        *((f"ranking/recall_at_{k}", f"recall_{k}") for k in (1, 3, 5)),
+        *((f"ranking/map_at_{k}", f"map_cut_{k}") for k in (1, 3, 5)),
+        *((f"ranking/ndcg_at_{k}", f"ndcg_cut_{k}") for k in (1, 3, 5)),
+        ("ranking/mrr_at_5", "recip_rank"),
     ],
 )
 def test_ranking_figures_are_those_of_pytrec_eval(report: dict[str, Any], ours: str, theirs: str) -> None:
@@ -190,8 +194,8 @@ def reciprocal_rank(row: Row) -> float:
 
 
 def gain(row: Row) -> float:
-    ideal: list[int] = sorted(row["relevant"].values(), reverse=True)[:10]
-    discounts = [1 / log2(place + 1) for place in range(1, 11)]
+    ideal: list[int] = sorted(row["relevant"].values(), reverse=True)[:5]
+    discounts = [1 / log2(place + 1) for place in range(1, 6)]
     got: list[int] = [hit["grade"] for hit in row["retrieved"]]
     return sum(g * d for g, d in zip(got, discounts, strict=False)) / sum(
         g * d for g, d in zip(ideal, discounts, strict=False)
@@ -203,8 +207,8 @@ def gain(row: Row) -> float:
     [
         ("ragas/id_context_precision", id_precision),
         ("ragas/id_context_recall", id_recall),
-        ("ranking/mrr_at_10", reciprocal_rank),
-        ("ranking/ndcg_at_10", gain),
+        ("ranking/mrr_at_5", reciprocal_rank),
+        ("ranking/ndcg_at_5", gain),
         ("ranking/hit_rate_at_5", lambda row: float(any(hit["grade"] for hit in row["retrieved"]))),
         ("scope/false_abstention", lambda row: float(not row["retrieved"])),
     ],
