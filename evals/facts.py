@@ -5,7 +5,7 @@ import json
 import platform
 import subprocess
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -73,16 +73,18 @@ def with_duration(result: RunResult, started: float) -> RunResult:
 
 
 def collection_facts(retriever: Retriever) -> dict[str, Any] | None:
-    """The collection's fingerprint: its size, vectors and recorded model, and the content of up to 256 points.
+    """The collection's fingerprint as it is now: its size, vectors and recorded model, the content of up to 256 points.
 
-    None for a retriever whose chunks cannot be listed.
+    Beside it stands how its server runs it, on which no chunk depends. None for a retriever whose chunks cannot be
+    listed.
 
     Raises:
         StoreError: The store failed.
     """
-    info = retriever.info
-    if info is None:
+    surveyed = retriever.survey()
+    if surveyed is None:
         return None
+    info, server = surveyed
     points = retriever.sample(SAMPLE)
     content = hashlib.sha256()
     for point_id, payload in sorted(points):
@@ -98,7 +100,7 @@ def collection_facts(retriever: Retriever) -> dict[str, Any] | None:
         "sample_hash": content.hexdigest(),
     }
     digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
-    return {"name": info.name, **known, "fingerprint": digest}
+    return {"name": info.name, **known, "fingerprint": digest, "server": server and asdict(server)}
 
 
 def versions() -> dict[str, str]:

@@ -83,6 +83,13 @@ def run(main: Callable[[], int], *, prefix: str = "") -> int:
     except BrokenPipeError:  # the reader of our output went away, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except ImportError as error:
+        log.debug("stopped", exc_info=True)
+        print_error(
+            f"error: {error}: this Python ({sys.executable}) has not all that the project needs; "
+            "install it here (pip install -e .), or run the command in the project's own environment"
+        )
+        return EXIT_USER_ERROR
     except Exception as error:  # a fault of ours must not pass for a criterion that failed, which exits with 1
         log.exception("internal error")
         print_error(f"internal error, please report it with the lines above: {type(error).__name__}: {error}")

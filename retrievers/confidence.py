@@ -48,8 +48,9 @@ def confidence(
     average, coverage = fmean(scores), len(scores) / top_k
     best, clear = max(scores), threshold + HIGH_MARGIN * (1 - threshold)
     signs = [best >= clear, coverage >= 0.5]
+    highest, enough = apart(best, clear, 2)
     reasons = [
-        f"best {scale} score {best:.2f} {'≥' if signs[0] else '<'} {clear:.2f}",
+        f"best {scale} score {highest} {'≥' if signs[0] else '<'} {enough}",
         f"{len(scores)} of {top_k} places filled",
     ]
     return Confidence(
@@ -64,6 +65,15 @@ def confidence(
     )
 
 
+def apart(one: float, other: float, digits: int) -> tuple[str, str]:
+    """Two numbers with so many decimals, or with as many more as it takes to tell them apart."""
+    for more in range(digits, 17):
+        shown = f"{one:.{more}f}", f"{other:.{more}f}"
+        if shown[0] != shown[1]:
+            return shown
+    return f"{one:.{digits}f}", f"{other:.{digits}f}"
+
+
 def warnings(selection: Selection, threshold: float, *, could_spread: bool = True) -> tuple[str, ...]:
     """What a reader of the result should know: everything below the threshold, or all of it from one page.
 
@@ -75,8 +85,9 @@ def warnings(selection: Selection, threshold: float, *, could_spread: bool = Tru
     found = []
     best = selection.highest_below
     if not selection.chunks and best is not None:
+        shown, _ = apart(best, threshold, 3)
         found.append(
-            f"all {selection.filtered_out} candidates are below the threshold {threshold:g}; the best has {best:.3f}"
+            f"all {selection.filtered_out} candidates are below the threshold {threshold:g}; the best has {shown}"
         )
         if best < threshold / 2:
             found.append(f"the best score is under half of {threshold:g}: was that chosen for another scale or model?")

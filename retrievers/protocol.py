@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
 from retrievers.config import RetrieverConfig
-from retrievers.connection import CollectionInfo
+from retrievers.connection import CollectionInfo, Deployment
 from retrievers.records import Candidates, Chunk, RetrievalSession, RetrievedChunk
 from retrievers.selection import Selection
 
@@ -63,6 +63,13 @@ class Retriever(Protocol):
 
         Raises:
             StoreError: As for `chunks`.
+        """
+
+    def survey(self) -> tuple[CollectionInfo, Deployment | None] | None:
+        """What the collection says of itself now, and how its server runs it; None where `info` is None.
+
+        Raises:
+            StoreError: The store failed.
         """
 
     def close(self) -> None:

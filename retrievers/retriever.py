@@ -15,7 +15,7 @@ from pydantic import ConfigDict, PrivateAttr
 from retrievers.cache import CacheStats, EmbeddingCache, ResultCache, open_embedding_cache
 from retrievers.caching import open_result_cache, remembered, version_of
 from retrievers.config import RetrieverConfig
-from retrievers.connection import CollectionInfo, check_collection, describe, open_client
+from retrievers.connection import CollectionInfo, Deployment, check_collection, describe, open_client, survey
 from retrievers.deadline import bounded, searching
 from retrievers.embeddings import checked, make_embeddings
 from retrievers.errors import ConfigError, QueryError, RetrievalError
@@ -113,8 +113,15 @@ class QdrantRetriever(BaseRetriever):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Nothing that a reader of its results would have to know."""
-        return ()
+        """That BM25 scores depend on how the collection is cut into shards, where they do."""
+        info, mode = self._info, self.settings.mode
+        if mode == "semantic" or info.shards == 1:
+            return ()
+        return (
+            f"collection {info.name!r} has {info.shards} shards, and Qdrant counts how rare a term is (IDF) within each"
+            f": its BM25 scores, and so what mode {mode} finds, depend on how the chunks are spread; compare "
+            "only with runs over as many shards",
+        )
 
     @property
     def batch_size(self) -> int:
@@ -197,6 +204,14 @@ class QdrantRetriever(BaseRetriever):
         """
         found = records(self.client, self.settings, self._info.limits, count=count)
         return [(str(record.id), record.payload or {}) for record in found]
+
+    def survey(self) -> tuple[CollectionInfo, Deployment | None]:
+        """What the collection says of itself now, and how its server runs it (None for an embedded store).
+
+        Raises:
+            StoreError: The store failed.
+        """
+        return survey(self.client, self.settings)
 
     def close(self) -> None:
         """Let go of the store; an embedded one can then be opened by another process."""

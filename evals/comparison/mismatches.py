@@ -15,6 +15,15 @@ WITHOUT_SCORES = {"name", "tracking", "criteria", "metrics", "sweep", "objective
 JUDGED = ("ragas/llm_*", "judge/*")
 """Metrics that a judge gives; a difference of two judges' scores says nothing about retrieval."""
 WHERE = {"collection": "all chunks", "returned": "the chunks that came back"}
+OF_SERVERS = {
+    "version": "",
+    "shards": "terms are counted within each shard: the scores of keyword and hybrid search depend on it",
+    "replicas": "",
+    "hnsw": "an approximate index finds other neighbours with other settings",
+    "quantization": "scores of quantised vectors are approximate",
+    "datatype": "scores are computed on numbers of this precision",
+}
+"""Settings of a server to what a difference of them means."""
 OF_SCORES = {"ragas": "its prompts and formulas are part of the ragas/ scores"}
 
 
@@ -24,6 +33,7 @@ def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Mismat
         *_golden(baseline.facts, other.facts, pairing),
         *_relevance(baseline.facts, other.facts, pairing),
         *_collection(baseline.facts, other.facts),
+        *_server(baseline.facts, other.facts),
         *_judges(baseline.facts, other.facts),
         *_plain(baseline.facts, other.facts),
         *_versions(baseline.facts.versions, other.facts.versions),
@@ -103,6 +113,25 @@ def _collection(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
         if first and second
         else "whether both read the same chunks cannot be told",
     )
+
+
+def _server(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
+    """Differences of how the servers run the collections, each by itself."""
+    first, second = (facts.collection and facts.collection.server for facts in (baseline, other))
+    if not first or not second:
+        return
+    for name, meaning in OF_SERVERS.items():
+        before, after = getattr(first, name), getattr(second, name)
+        if before != after:
+            yield Mismatch(
+                what=f"server: {name}", grade="known", baseline=_flat(before), other=_flat(after), meaning=meaning
+            )
+
+
+def _flat(value: Any) -> str:
+    """A setting of a server in one line."""
+    plain = flatten(value) if isinstance(value, Mapping) else ()
+    return ", ".join(f"{key} {one}" for key, one in plain) or ("none" if value in (None, {}) else str(value))
 
 
 def other_judges(baseline: Facts, other: Facts) -> bool:

@@ -19,6 +19,18 @@ SCHEMA_VERSION = 1
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
+class ServerFacts(Section):
+    """How a server runs the collection."""
+
+    version: str | None = Field(None, description="version of Qdrant, null where the server does not tell")
+    shards: int = Field(1, ge=1, description="parts that the collection is cut into; IDF is counted within each")
+    replicas: int = Field(1, ge=1, description="copies of each shard")
+    hnsw: dict[str, Any] = Field({}, description="settings of the index of the vector that was searched")
+    quantization: dict[str, Any] | None = Field(None, description="how its vectors are quantised; null where not")
+    datatype: str | None = Field(None, description="how its numbers are stored; null for float32")
+    alias_of: str | None = Field(None, description="the collection that the name stood for as an alias, where known")
+
+
 class CollectionFacts(Section):
     """The collection that was searched."""
 
@@ -32,6 +44,7 @@ class CollectionFacts(Section):
     embedding: dict[str, Any] = Field({}, description="the embedding model that the collection records")
     sampled_points: int | None = Field(None, description="points whose content was hashed, at most 256")
     sample_hash: str | None = Field(None, description="SHA-256 over the content of the sampled points")
+    server: ServerFacts | None = Field(None, description="how its server runs it; null for an embedded store")
 
 
 class JudgeFacts(Section):

@@ -3,6 +3,7 @@
 from retrievers.connection.checks import check_collection
 from retrievers.connection.client import all_or_nothing, open_client
 from retrievers.connection.collection import MANIFEST_KEY, CollectionInfo, describe, read_info
+from retrievers.connection.deployment import Deployment, survey
 from retrievers.connection.errors import store_errors
 from retrievers.connection.limits import NO_LIMITS, Limits, least, parts
 from retrievers.connection.place import DEFAULT_PATH, location
@@ -12,6 +13,7 @@ __all__ = [
     "MANIFEST_KEY",
     "NO_LIMITS",
     "CollectionInfo",
+    "Deployment",
     "Limits",
     "all_or_nothing",
     "check_collection",
@@ -22,4 +24,5 @@ __all__ = [
     "parts",
     "read_info",
     "store_errors",
+    "survey",
 ]

@@ -26,6 +26,7 @@ class CollectionInfo:
         distance: Its distance, lower case; empty where there is none.
         vectors: Every named vector with its length ('' is the unnamed one).
         without_idf: Those of the sparse vectors whose scores the store does not weigh by how rare a term is.
+        shards: Number of parts that it is cut into on its server.
         limits: What it allows in one request.
         indexed: The payload keys that have an index, as filters write them, with its type.
         manifest: What `retrievers index` recorded: embedding model, state, fingerprint of the pages; empty otherwise.
@@ -39,6 +40,7 @@ class CollectionInfo:
     sparse_vectors: tuple[str, ...]
     manifest: Mapping[str, Any]
     without_idf: tuple[str, ...] = ()
+    shards: int = 1
     limits: Limits = NO_LIMITS
     indexed: Mapping[str, str] = field(default_factory=dict)
 
@@ -97,6 +99,7 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         vectors={key: value.size for key, value in vectors.items()},
         sparse_vectors=tuple(params.sparse_vectors or ()),
         without_idf=tuple(name for name, sparse in (params.sparse_vectors or {}).items() if sparse.modifier != "idf"),
+        shards=getattr(params, "shard_number", None) or 1,
         limits=limits,
         indexed={key: str(one.data_type.value) for key, one in (found.payload_schema or {}).items()},
         manifest=(getattr(found.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),

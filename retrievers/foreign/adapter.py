@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from retrievers import confidence
 from retrievers.config import RetrieverConfig
-from retrievers.connection import CollectionInfo
+from retrievers.connection import CollectionInfo, Deployment
 from retrievers.errors import ForeignRetrieverError, QueryError, RetrievalError, StoreUnsupportedError
 from retrievers.faults import cause
 from retrievers.foreign.documents import chunk_of
@@ -130,6 +130,14 @@ class ForeignRetriever:
             StoreError: As for `chunks`.
         """
         return self._listed().sample(count)
+
+    def survey(self) -> tuple[CollectionInfo, Deployment | None] | None:
+        """What the collection says of itself now; None where it is not known.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        return self._listing.survey() if self._listing else None
 
     def close(self) -> None:
         """Close what the factory made, and the collection; nothing that belongs to the caller."""

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from retrievers.config import RetrieverConfig, StoreConfig
-from retrievers.connection import CollectionInfo, read_info
+from retrievers.connection import CollectionInfo, Deployment, read_info, survey
 from retrievers.errors import CollectionStateError, ConfigError, ForeignRetrieverError, RetrievalError, StoreError
 from retrievers.faults import cause
 from retrievers.reading import records, scroll
@@ -56,6 +56,11 @@ class Listing:
         with self._errors():
             found = list(records(self._client, self._config, self.info.limits, count=count))
         return [(str(record.id), record.payload or {}) for record in found]
+
+    def survey(self) -> tuple[CollectionInfo, Deployment | None]:
+        """What the collection says of itself now (see `connection.survey`)."""
+        with self._errors():
+            return survey(self._client, self._config)
 
     def identified(self, chunk: Chunk) -> Chunk:
         """A chunk that the retriever returned under the id that it has here: found by id, else by address and text.

@@ -130,6 +130,16 @@ def test_any_other_error_is_a_defect_and_does_not_pass_for_a_failed_criterion(
     assert "ZeroDivisionError: why" in caplog.text
 
 
+def test_a_missing_dependency_is_a_fault_of_the_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> int:
+        raise ModuleNotFoundError("No module named 'qdrant_client'")
+
+    assert run(fail) == 2
+    said = capsys.readouterr().err
+    assert "No module named 'qdrant_client': this Python (" in said and "has not all that the project needs" in said
+    assert "please report" not in said
+
+
 def test_a_reader_that_went_away_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
     os.close(reading)

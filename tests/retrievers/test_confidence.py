@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrievers.confidence import Side, confidence, suggestions, warnings
+from retrievers.confidence import Side, apart, confidence, suggestions, warnings
 from retrievers.records import Chunk, RetrievedChunk
 from retrievers.selection import Selection, select
 
@@ -64,6 +64,13 @@ def test_the_level_counts_a_clear_best_score_and_half_of_the_places(
 def test_the_reason_gives_both_signs() -> None:
     assert confidence(found(0.54, 0.4), 5, 0.4).reason == "best cosine score 0.54 < 0.55, 2 of 5 places filled"
     assert confidence(found(0.6), 1, 0.4).reason == "best cosine score 0.60 ≥ 0.55, 1 of 1 places filled"
+
+
+def test_scores_close_to_a_bound_are_told_apart_from_it() -> None:
+    assert confidence(found(0.549), 1, 0.4).reason.startswith("best cosine score 0.549 < 0.550,")
+    assert confidence(found(0.55), 1, 0.4).reason.startswith("best cosine score 0.55 ≥ 0.55,")
+    assert apart(0.3, 0.30000001, 3) == ("0.30000000", "0.30000001")
+    assert apart(1.0, 1.0, 3) == ("1.000", "1.000")
 
 
 def test_the_scores_judged_are_those_that_the_threshold_reads() -> None:

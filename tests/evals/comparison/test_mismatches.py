@@ -76,6 +76,23 @@ def test_facts_that_must_be_known(changes: dict[str, Any], what: str, baseline: 
     assert (one.what, one.grade, one.baseline, one.other) == (what, "known", baseline, other)
 
 
+def test_how_a_server_runs_the_collection_is_named_setting_by_setting() -> None:
+    def on(**server: Any) -> Report:
+        known = {"name": "robots", "points": 578, "fingerprint": "c0ffee"}
+        return report(SCORES, collection={**known, "server": server})
+
+    hnsw = {"m": 16, "ef_construct": 100}
+    first = on(version="1.18.3", shards=1, hnsw=hnsw)
+    second = on(version="1.19.0", shards=4, hnsw=hnsw, quantization={"binary": {"always_ram": True}})
+    assert [(one.what, one.baseline, one.other) for one in found(first, second)] == [
+        ("server: version", "1.18.3", "1.19.0"),
+        ("server: shards", "1", "4"),
+        ("server: quantization", "none", "binary.always_ram True"),
+    ]
+    assert "terms are counted within each shard" in found(first, second)[1].meaning
+    assert found(first, first) == [] == found(first, report(SCORES))
+
+
 def test_two_collections_that_are_not_known_may_be_two() -> None:
     unknown = {"collection": None, "relevance": "returned"}
     [one] = found(report(SCORES, **unknown), report(SCORES, **unknown))
