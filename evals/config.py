@@ -26,6 +26,13 @@ class DatasetConfig(Settings):
     ids: tuple[str, ...] = Field((), description="only these case ids (whatever their split)")
     limit: int | None = Field(None, ge=1, description="at most this many cases")
 
+    @field_validator("ids")
+    @classmethod
+    def _named(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(case_id.strip() for case_id in ids):
+            raise ValueError("expected ids of cases separated by commas, and one of them is empty")
+        return ids
+
     @model_validator(mode="after")
     def _pinned(self) -> Self:
         if self.hub and self.path:

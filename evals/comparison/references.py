@@ -11,6 +11,10 @@ from evals.comparison.records import Run
 from evals.errors import ReportError
 from evals.report.reading import parse
 from retrievers.errors import nearest
+from retrievers.textfile import read_text
+
+MOST_BYTES = 500_000_000
+"""Largest report: tens of thousands of queries."""
 
 
 def open_run(reference: str, uri: str | None, experiment: str) -> Run:
@@ -65,14 +69,17 @@ def _is_file(file: Path) -> bool:
 
 def _from_file(file: Path) -> Run:
     try:
-        text = file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ReportError(f"{file}: not UTF-8 (byte {error.start}: {error.reason})") from error
-    except OSError as error:
-        missing = isinstance(error, FileNotFoundError)
-        near = nearest(file.name, (other.name for other in file.parent.glob("*.json"))) if missing else ""
-        raise ReportError(f"{file}: cannot be read: {error.strerror}; expected a report of evals.run{near}") from error
+        text = read_text(file, "a report of evals.run", MOST_BYTES, ReportError)
+    except ReportError as error:
+        raise ReportError(f"{error}{_near(file)}") from None
     return _run(str(file), str(file), text, "")
+
+
+def _near(file: Path) -> str:
+    """The reports whose names are nearest to that of a file which is missing."""
+    with suppress(OSError, ValueError):
+        return "" if file.exists() else nearest(file.name, (other.name for other in file.parent.glob("*.json")))
+    return ""
 
 
 def _run(reference: str, origin: str, text: str, name: str) -> Run:

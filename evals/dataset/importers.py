@@ -1,20 +1,21 @@
 """Test collections of the IR field as golden queries: BEIR folders, TREC topics with qrels. Pure but for reading."""
 
-import html
-import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from pydantic import ValidationError
+
+from evals.dataset.load import explain
 from evals.dataset.schema import Case
+from evals.dataset.topics import Query, read, topics_of
 from evals.errors import DatasetError
+from retrievers.plain_json import load
+from retrievers.quoting import quoted
 
 TopicIds = Literal["auto", "num", "ordinal"]
-TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
-FIELD = re.compile(r"<(num|title)>(.*?)(?=<[a-z/])", re.DOTALL | re.IGNORECASE)
-LABEL = re.compile(r"^\s*(?:Number|Topic)\s*:", re.IGNORECASE)
+LONGEST_GRADE = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ def import_beir(folder: Path, qrels: Path | None = None) -> Imported:
     queries, faults = _beir_queries(folder / "queries.jsonl")
     judgements, more = _judgements(qrels or folder / "qrels" / "test.tsv", _beir_line)
     _refuse(faults + more)
-    return _cases(queries, judgements)
+    return _cases({query.id: query for query in queries}, judgements)
 
 
 def import_trec(topics: Path, qrels: Path, topic_ids: TopicIds = "auto") -> Imported:
@@ -63,22 +64,24 @@ def import_trec(topics: Path, qrels: Path, topic_ids: TopicIds = "auto") -> Impo
     Raises:
         DatasetError: A file is missing or malformed, or the query ids fit neither.
     """
-    found = list(_topics(_read(topics)))
+    found = list(topics_of(topics))
     if not found:
         raise DatasetError(f"{topics}: holds no <top> with <num> and <title>")
     judgements, faults = _judgements(qrels, _trec_line)
     _refuse(faults)
-    by_num = dict(found)
-    by_ordinal = {str(number): title for number, (_, title) in enumerate(found, 1)}
+    by_num = {topic.id: topic for topic in found}
+    by_ordinal = {str(number): replace(topic, id=str(number)) for number, topic in enumerate(found, 1)}
     judged = {judgement.query_id for judgement in judgements}
     queries, note = _topic_names(topic_ids, by_num, by_ordinal, judged, qrels)
+    if queries is by_num:
+        _refuse(_repeated(found))
     imported = _cases(queries, judgements)
     return Imported(cases=imported.cases, notes=(note, *imported.notes))
 
 
 def _topic_names(
-    topic_ids: TopicIds, by_num: Mapping[str, str], by_ordinal: Mapping[str, str], judged: set[str], qrels: Path
-) -> tuple[Mapping[str, str], str]:
+    topic_ids: TopicIds, by_num: Mapping[str, Query], by_ordinal: Mapping[str, Query], judged: set[str], qrels: Path
+) -> tuple[Mapping[str, Query], str]:
     known = {"num": by_num, "ordinal": by_ordinal}
     tried = ("num", "ordinal") if topic_ids == "auto" else (topic_ids,)
     for name in tried:
@@ -87,45 +90,55 @@ def _topic_names(
     missing = {name: sorted(judged - known[name].keys())[:3] for name in tried}
     raise DatasetError(
         f"{qrels}: its query ids are not the topics' "
-        + " and not their ".join(f"{name} (unknown: {', '.join(ids)} …)" for name, ids in missing.items())
+        + " and not their ".join(f"{name} (unknown: {', '.join(map(quoted, ids))} …)" for name, ids in missing.items())
     )
 
 
-def _cases(queries: Mapping[str, str], judgements: Sequence[Judgement]) -> Imported:
+def _cases(queries: Mapping[str, Query], judgements: Sequence[Judgement]) -> Imported:
     relevant: dict[str, dict[str, int]] = {}
-    _refuse([f"{j.place}: no query {j.query_id!r}" for j in judgements if j.query_id not in queries])
+    _refuse([f"{j.place}: no query {quoted(j.query_id)}" for j in judgements if j.query_id not in queries])
     for judgement in judgements:
         if judgement.grade > 0:
             relevant.setdefault(judgement.query_id, {})[judgement.document_id] = judgement.grade
-    cases = tuple(
-        Case(id=query_id, query=text, relevant_ids=relevant[query_id], split="test")
-        for query_id, text in queries.items()
-        if query_id in relevant
-    )
+    cases, faults = [], []
+    for query in queries.values():
+        if query.id not in relevant:
+            continue
+        values = {"id": query.id, "query": query.text, "relevant_ids": relevant[query.id], "split": "test"}
+        try:
+            cases.append(Case.model_validate(values))
+        except ValidationError as error:
+            faults += [f"{query.place}: {explain(dict(item))}" for item in error.errors(include_url=False)]
+    _refuse(faults)
     if not cases:
         raise DatasetError("no query has a document that is judged relevant")
     left_out = len(queries) - len(cases)
     notes = [f"{left_out} queries have no relevant document and were left out"] if left_out else []
-    return Imported(cases=cases, notes=tuple(notes))
+    return Imported(cases=tuple(cases), notes=tuple(notes))
 
 
-def _topics(text: str) -> Iterator[tuple[str, str]]:
-    for block in TOPIC.findall(text):
-        fields = {name.lower(): LABEL.sub("", value) for name, value in FIELD.findall(f"{block}</top>")}
-        if {"num", "title"} <= fields.keys():
-            yield fields["num"].strip(), " ".join(html.unescape(fields["title"]).split())
+def _repeated(queries: Iterable[Query]) -> list[str]:
+    """A fault for each query whose id an earlier one has."""
+    first: dict[str, Query] = {}
+    return [
+        f"{query.place}: query id {quoted(query.id)} is used already at {first[query.id].place}"
+        for query in queries
+        if first.setdefault(query.id, query) is not query
+    ]
 
 
-def _beir_queries(file: Path) -> tuple[dict[str, str], list[str]]:
-    queries: dict[str, str] = {}
-    faults = []
+def _beir_queries(file: Path) -> tuple[list[Query], list[str]]:
+    queries, faults = [], []
     for number, line in _lines(file):
+        place = f"{file}:{number}"
         try:
-            row = json.loads(line)
-            queries[str(row["_id"])] = str(row["text"])
-        except (json.JSONDecodeError, KeyError, TypeError):
-            faults.append(f'{file}:{number}: expected an object with "_id" and "text", got {line[:60]!r}')
-    return queries, faults
+            row = load(line)
+            if not isinstance(row, dict) or not isinstance(row.get("text"), str) or not str(row.get("_id", "")).strip():
+                raise ValueError(f'expected an object with "_id" and "text", got {quoted(row)}')
+            queries.append(Query(place=place, id=str(row["_id"]), text=row["text"]))
+        except ValueError as error:
+            faults.append(f"{place}: {error}")
+    return queries, faults + _repeated(queries)
 
 
 def _beir_line(number: int, line: str) -> tuple[str, str, str] | None:
@@ -144,32 +157,37 @@ def _trec_line(_: int, line: str) -> tuple[str, str, str]:
 def _judgements(
     file: Path, parse: Callable[[int, str], tuple[str, str, str] | None]
 ) -> tuple[list[Judgement], list[str]]:
-    judgements, faults = [], []
+    judgements: dict[tuple[str, str], Judgement] = {}
+    faults = []
     for number, line in _lines(file):
         place = f"{file}:{number}"
         try:
             parts = parse(number, line)
-            if parts:
-                query_id, document_id, grade = parts
-                judgements.append(Judgement(place=place, query_id=query_id, document_id=document_id, grade=int(grade)))
+            grade = _grade(parts[2]) if parts else 0
         except ValueError:
             faults.append(
-                f"{place}: expected query id, document id and a whole-number grade, got {line.strip()[:60]!r}"
+                f"{place}: expected query id, document id and a whole-number grade, got {quoted(line.strip())}"
             )
-    return judgements, faults
+            continue
+        if parts is None:
+            continue
+        query_id, document_id, _ = parts
+        judgement = Judgement(place=place, query_id=query_id, document_id=document_id, grade=grade)
+        before = judgements.setdefault((query_id, document_id), judgement)
+        if before is not judgement:
+            named = f"document {quoted(document_id)} of query {quoted(query_id)}"
+            faults.append(f"{place}: {named} is judged already at {before.place}")
+    return list(judgements.values()), faults
+
+
+def _grade(written: str) -> int:
+    if len(written) > LONGEST_GRADE:
+        raise ValueError(written)
+    return int(written)
 
 
 def _lines(file: Path) -> Iterable[tuple[int, str]]:
-    return ((number, line) for number, line in enumerate(_read(file).splitlines(), 1) if line.strip())
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DatasetError(f"{file}: not UTF-8 (byte {error.start}: {error.reason})") from error
-    except OSError as error:
-        raise DatasetError(f"{file}: cannot be read: {error.strerror}") from error
+    return ((number, line) for number, line in enumerate(read(file).split("\n"), 1) if line.strip())
 
 
 def _refuse(faults: Sequence[str]) -> None:

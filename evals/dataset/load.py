@@ -13,16 +13,20 @@ from evals.config import DatasetConfig
 from evals.dataset.schema import Case, Evidence
 from evals.errors import DatasetError
 from retrievers.errors import nearest
+from retrievers.plain_json import load
+from retrievers.quoting import quoted
+from retrievers.textfile import read_text
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 LABELS = {"query_type", "tags", "split"}
 MAX_FAULTS_SHOWN = 50
+MAX_IDS_SHOWN = 5
 BY_CHUNK = ("relevant_ids", "human_verdicts")
 """Fields whose keys are chunk ids. A table would make a column of each key, so there they are JSON text."""
-SHOWN = 80
-"""Characters of a wrong value that a message shows."""
+MOST_BYTES = 100_000_000
+"""Largest file: hundreds of thousands of queries."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +90,10 @@ def validate_rows(rows: Iterable[tuple[str, Any]]) -> tuple[tuple[Case, ...], di
         try:
             case = Case.model_validate(row)
         except ValidationError as error:
-            faults += [f"{place}: {_explain(dict(item))}" for item in error.errors(include_url=False)]
+            faults += [f"{place}: {explain(dict(item))}" for item in error.errors(include_url=False)]
             continue
         if case.id in places:
-            faults.append(f"{place}: id {case.id!r} is used already at {places[case.id]}")
+            faults.append(f"{place}: id {quoted(case.id)} is used already at {places[case.id]}")
             continue
         places[case.id] = place
         cases.append(case)
@@ -110,16 +114,19 @@ def choose(cases: Sequence[Case], config: DatasetConfig) -> tuple[Case, ...]:
     """
     splits = sorted({case.split for case in cases if case.split})
     if config.split and config.split not in splits:
-        have = f"it has {', '.join(map(repr, splits))}" if splits else "its cases name none"
-        raise DatasetError(f"dataset.split: the golden data has no split {config.split!r}: {have}")
-    unknown = [i for i in config.ids if i not in {case.id for case in cases}]
+        have = f"it has {', '.join(map(quoted, splits[:MAX_IDS_SHOWN]))}" if splits else "its cases name none"
+        raise DatasetError(f"dataset.split: the golden data has no split {quoted(config.split)}: {have}")
+    known = {case.id for case in cases}
+    unknown = [case_id for case_id in config.ids if case_id not in known]
     if unknown:
         hint = nearest(unknown[0], (case.id for case in cases))
-        raise DatasetError(f"dataset.ids: no case with id {', '.join(map(repr, unknown))}{hint}")
+        more = f" and {len(unknown) - MAX_IDS_SHOWN} more" if len(unknown) > MAX_IDS_SHOWN else ""
+        raise DatasetError(
+            f"dataset.ids: no case with id {', '.join(map(quoted, unknown[:MAX_IDS_SHOWN]))}{more}{hint}"
+        )
+    wanted = frozenset(config.ids)
     chosen = [
-        case
-        for case in cases
-        if (case.id in config.ids if config.ids else config.split is None or case.split == config.split)
+        case for case in cases if (case.id in wanted if wanted else config.split is None or case.split == config.split)
     ]
     return tuple(chosen[: config.limit])
 
@@ -154,12 +161,7 @@ def _file_rows(path: Path | None) -> Iterator[tuple[str, Any]]:
     if not files:
         raise DatasetError(f"{path}: holds no .jsonl file")
     for file in files:
-        try:
-            text = file.read_bytes().decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise DatasetError(f"{file}: not UTF-8 (byte {error.start}: {error.reason})") from error
-        except OSError as error:
-            raise DatasetError(f"{file}: cannot be read: {error.strerror}; expected a JSON Lines file") from error
+        text = read_text(file, "a JSON Lines file", MOST_BYTES, DatasetError)
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
                 yield f"{file}:{number}", _parse(line)
@@ -167,15 +169,10 @@ def _file_rows(path: Path | None) -> Iterator[tuple[str, Any]]:
 
 def _parse(line: str) -> Any:
     try:
-        value = json.loads(line)
-        json.dumps(value, ensure_ascii=False).encode()
-    except json.JSONDecodeError as error:
-        return ValueError(f"not valid JSON: {error.msg} at column {error.colno}")
-    except UnicodeEncodeError:
-        return ValueError("not valid JSON: half of a surrogate pair")
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets nested a thousand deep
-        return ValueError(f"not valid JSON: {error}")
-    return value if isinstance(value, dict) else ValueError(f"expected a JSON object, got {type(value).__name__}")
+        value = load(line)
+    except ValueError as error:
+        return error
+    return value if isinstance(value, dict) else ValueError(f"expected a JSON object, got {quoted(value)}")
 
 
 def _hub_rows(config: DatasetConfig) -> Iterator[tuple[str, Any]]:
@@ -202,7 +199,8 @@ def _present(value: Any) -> Any:
     return [_present(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _explain(item: dict[str, Any]) -> str:
+def explain(item: dict[str, Any]) -> str:
+    """Put one fault that pydantic found in a case into words."""
     name = ".".join(str(part) for part in item["loc"])
     if item["type"] == "extra_forbidden":
         known = (Evidence if item["loc"][0] == "evidence" else Case).model_fields
@@ -210,6 +208,5 @@ def _explain(item: dict[str, Any]) -> str:
     if item["type"] == "missing":
         return f"{name}: this field is required"
     message = str(item["msg"]).removeprefix("Value error, ")
-    shown = repr(item["input"])
-    got = "" if isinstance(item["input"], dict) else f", got {shown[:SHOWN]}{'…' if len(shown) > SHOWN else ''}"
+    got = "" if isinstance(item["input"], dict) else f", got {quoted(item['input'])}"
     return f"{name + ': ' if name else ''}{message}{got}"

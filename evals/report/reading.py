@@ -1,12 +1,14 @@
 """Reading a report back, by its schema."""
 
-import json
-from typing import Any, NoReturn
+from collections import Counter
+from typing import Any
 
 from pydantic import ValidationError
 
 from evals.errors import ReportError
 from evals.report.schema import SCHEMA_VERSION, Report
+from retrievers.plain_json import load
+from retrievers.quoting import quoted
 
 MAX_FAULTS_SHOWN = 5
 
@@ -22,16 +24,17 @@ def parse(text: str, place: str) -> Report:
         ReportError: It is no JSON, no report, one of another schema version, or breaks the schema.
     """
     try:
-        document = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise ReportError(f"{place}: not valid JSON: {error}; expected a report of evals.run") from error
+        document = load(text)
+    except ValueError as error:
+        raise ReportError(f"{place}: {error}; expected a report of evals.run") from None
     if not isinstance(document, dict) or "schema_version" not in document:
-        found = f"the fields {', '.join(map(repr, [*document][:5]))}" if isinstance(document, dict) else _kind(document)
+        names = ", ".join(map(quoted, [*document][:5])) if isinstance(document, dict) else ""
+        found = f"the fields {names}" if names else _kind(document)
         raise ReportError(f"{place}: expected a report of evals.run, which has a schema_version; found {found}")
     version = document["schema_version"]
     if type(version) is not int or version != SCHEMA_VERSION:
         raise ReportError(
-            f"{place}: expected a report of schema version {SCHEMA_VERSION}, found version {version!r}; "
+            f"{place}: expected a report of schema version {SCHEMA_VERSION}, found version {quoted(version)}; "
             "make it again with this version of retrieval-evals, or read it with the version that made it"
         )
     try:
@@ -40,17 +43,13 @@ def parse(text: str, place: str) -> Report:
         raise ReportError(f"{place}: not a report of schema version {SCHEMA_VERSION}:", _faults(error)) from error
     ids = [row.id for row in report.queries]
     if len({*ids}) < len(ids):
-        twice = next(one for one in ids if ids.count(one) > 1)
-        raise ReportError(f"{place}: expected every query once, found {twice!r} more than once")
+        [(twice, _)] = Counter(ids).most_common(1)
+        raise ReportError(f"{place}: expected every query once, found {quoted(twice)} more than once")
     return report
 
 
-def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")
-
-
 def _kind(value: Any) -> str:
-    return {list: "a list", str: "a text", type(None): "null"}.get(type(value), repr(value)[:40])
+    return {list: "a list", str: "a text", type(None): "null"}.get(type(value), quoted(value))
 
 
 def _faults(error: ValidationError) -> list[str]:

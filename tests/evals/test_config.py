@@ -111,3 +111,9 @@ def test_paths_are_written_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     plain = dump(ExperimentConfig(dataset=DatasetConfig.model_validate({"path": "golden.jsonl"})))
     assert plain["dataset"]["path"] == str(tmp_path / "golden.jsonl")
     assert plain["retriever"]["store"]["path"] is None
+
+
+@pytest.mark.parametrize("ids", [("",), ("q1", " "), ("", "", "")])
+def test_an_id_that_is_empty_is_refused(ids: tuple[str, ...]) -> None:
+    with pytest.raises(ValidationError, match="expected ids of cases separated by commas, and one of them is empty"):
+        DatasetConfig(path=None, hub=None, revision=None, split=None, ids=ids, limit=None)

@@ -45,7 +45,7 @@ def test_a_file_that_is_missing_names_the_nearest(folder: Path) -> None:
 
 def test_a_folder_or_a_binary_file_is_no_report(folder: Path) -> None:
     (folder / "x.json").mkdir()
-    with pytest.raises(ReportError, match=r"x\.json: cannot be read: Is a directory; expected a report"):
+    with pytest.raises(ReportError, match=r"x\.json: expected a report of evals\.run, found a folder"):
         opened("x.json")
     (folder / "b.json").write_bytes(b"\xff\xfe")
     with pytest.raises(ReportError, match=r"b\.json: not UTF-8 \(byte 0"):

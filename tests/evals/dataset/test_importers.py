@@ -1,6 +1,7 @@
 """BEIR folders and TREC files become golden queries, or every fault is named."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,93 @@ def test_judgements_of_unknown_queries_are_refused(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"queries.jsonl: cannot be read: No such file"):
         import_beir(tmp_path)
+
+
+# Faults that would pass in silence, or end in a traceback
+
+
+def faults_of_beir(folder: Path, queries: Sequence[Mapping[str, object]], qrels: str) -> list[str]:
+    write(folder, "queries.jsonl", "".join(json.dumps(row) + "\n" for row in queries))
+    write(folder, "qrels/test.tsv", "query-id\tcorpus-id\tscore\n" + qrels)
+    with pytest.raises(DatasetError) as caught:
+        import_beir(folder)
+    return [fault.removeprefix(f"{folder}/") for fault in caught.value.faults]
+
+
+def test_queries_that_cannot_be_asked_are_named_with_their_line(tmp_path: Path) -> None:
+    queries = [{"_id": "q1", "text": "fine"}, {"_id": "q2", "text": " \t"}, {"_id": "q3", "text": "word " * 600}]
+    assert faults_of_beir(tmp_path, queries, "q1\td\t1\nq2\td\t1\nq3\td\t1\n") == [
+        "queries.jsonl:2: query: must not be blank, got ' \\t'",
+        "queries.jsonl:3: query: is too long: 600 words and 3000 characters; at most 512 words and 4000 characters, "
+        "got 'word word word word word word word word word wo…rd word word word word word word word word word '",
+    ]
+
+
+def test_queries_without_judgements_may_be_as_they_like(tmp_path: Path) -> None:
+    write(tmp_path, "queries.jsonl", '{"_id": "q1", "text": "fine"}\n{"_id": "q2", "text": ""}\n')
+    write(tmp_path, "qrels/test.tsv", "q1\td\t1\n")
+    assert [case.id for case in import_beir(tmp_path).cases] == ["q1"]
+
+
+def test_what_is_said_twice_is_named_with_both_lines(tmp_path: Path) -> None:
+    queries: list[dict[str, object]] = [{"_id": "q1", "text": "a"}, {"_id": 2, "text": "b"}, {"_id": "q1", "text": "c"}]
+    assert faults_of_beir(tmp_path, queries, "q1\td\t1\nq1\te\t1\nq1\td\t2\n2\td\t1\n") == [
+        f"queries.jsonl:3: query id 'q1' is used already at {tmp_path}/queries.jsonl:1",
+        f"qrels/test.tsv:4: document 'd' of query 'q1' is judged already at {tmp_path}/qrels/test.tsv:2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ('{"_id": "q1"}', """expected an object with "_id" and "text", got {'_id': 'q1'}"""),
+        ('{"_id": " ", "text": "a"}', 'expected an object with "_id" and "text"'),
+        ('{"_id": "q1", "text": ["a"]}', 'expected an object with "_id" and "text"'),
+        ('["q1"]', """expected an object with "_id" and "text", got ['q1']"""),
+        ("5", 'expected an object with "_id" and "text", got 5'),
+        ('{"_id": "q1", "_id": "q2", "text": "a"}', "not valid JSON: '_id' is given twice"),
+        ('{"_id": ' + "9" * 5_000 + ', "text": "a"}', "not valid JSON: a number of 5,000 digits"),
+        ("[" * 100_000, "not valid JSON: nested too deep"),
+        ('{"_id": "q1", "text": "\\ud800"}', "not valid JSON: half of a surrogate pair"),
+    ],
+)
+def test_a_line_that_is_no_query_is_named(line: str, fault: str, tmp_path: Path) -> None:
+    write(tmp_path, "queries.jsonl", line)
+    write(tmp_path, "qrels/test.tsv", "q1\td\t1\n")
+    with pytest.raises(DatasetError) as caught:
+        import_beir(tmp_path)
+    assert caught.value.faults[0].startswith(f"{tmp_path}/queries.jsonl:1: {fault}")
+    assert len(caught.value.faults[0]) < 500
+
+
+@pytest.mark.parametrize("grade", ["9" * 5_000, "1.5", "", "one", "1 2"])
+def test_a_grade_that_is_no_whole_number_is_named(grade: str, tmp_path: Path) -> None:
+    (fault,) = faults_of_beir(tmp_path, [{"_id": "q1", "text": "a"}], f"q1\td\t1\nq1\te\t{grade}\n")
+    assert fault.startswith("qrels/test.tsv:3: expected query id, document id and a whole-number grade, got 'q1\\te")
+    assert len(fault) < 300
+
+
+def test_topics_that_cannot_be_asked_or_share_a_number_are_named_with_their_line(tmp_path: Path) -> None:
+    text = TOPICS.replace("papers on   flutter", "word " * 600)
+    topics = write(tmp_path, "topics", text)
+    with pytest.raises(DatasetError) as caught:
+        import_trec(topics, write(tmp_path, "qrels", "1 0 a 1\n9 0 a 1\n"))
+    (fault,) = caught.value.faults
+    assert fault.startswith(f"{topics}:5: query: is too long: 600 words")
+    topics = write(tmp_path, "topics", TOPICS.replace(" 4<", " 1<"))
+    with pytest.raises(DatasetError) as caught:
+        import_trec(topics, write(tmp_path, "qrels", "1 0 a 1\n"))
+    assert caught.value.faults == (f"{topics}:4: query id '1' is used already at {topics}:2",)
+    assert len(import_trec(topics, tmp_path / "qrels", "ordinal").cases) == 1
+
+
+def test_trec_judgements_given_twice_are_named(tmp_path: Path) -> None:
+    qrels = write(tmp_path, "qrels", "1 0 a 1\n1 0 a 1\n")
+    with pytest.raises(DatasetError) as caught:
+        import_trec(write(tmp_path, "topics", TOPICS), qrels)
+    assert caught.value.faults == (f"{qrels}:2: document 'a' of query '1' is judged already at {qrels}:1",)
+
+
+def test_topics_that_never_end_are_read_in_linear_time(tmp_path: Path) -> None:
+    topics = write(tmp_path, "topics", "<top>" * 200_000 + "<num>1<title>flutter</top>")
+    assert import_trec(topics, write(tmp_path, "qrels", "1 0 a 1\n")).cases[0].query == "flutter"
