@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 from pathlib import Path
 
 
@@ -15,4 +16,4 @@ def make_private(file: Path) -> None:
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         with contextlib.suppress(OSError):  # somebody else's, who has seen to it, or on a disk that is only read
-            file.chmod(0o600)
+            file.chmod(stat.S_IMODE(file.stat().st_mode) & stat.S_IRWXU)

@@ -6,27 +6,19 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from filelock import FileLock
-
-from evals.errors import JudgeError
-from evals.judge.config import JudgeConfig
-from retrievers.private import make_private
+from evals.judge.database import COLUMNS, open_database
+from evals.judge.leases import Leases
+from evals.judge.store_faults import read_only, unusable
 
 log = logging.getLogger(__name__)
 DAY = 86_400.0
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS verdicts (
-    key BLOB PRIMARY KEY, model TEXT NOT NULL, kind TEXT NOT NULL, answer TEXT NOT NULL,
-    tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, created REAL NOT NULL, used REAL NOT NULL
-) WITHOUT ROWID
-"""
-COLUMNS = "key, model, kind, answer, tokens_in, tokens_out, created, used"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +57,10 @@ def verdict_key(
 
 
 class VerdictStore:
-    """Verdicts by key; each `put` is on disk when it returns. Safe among threads and processes."""
+    """Verdicts by key; each `put` is on disk when it returns. Safe among threads and processes.
+
+    A file that may not be written is read all the same.
+    """
 
     def __init__(self, file: Path, clock: Callable[[], float] = time.time) -> None:
         self.file = file
@@ -73,16 +68,10 @@ class VerdictStore:
         self._lock = threading.Lock()
         self._used: set[bytes] = set()
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            make_private(file)
-            self._db = sqlite3.connect(file, timeout=30, check_same_thread=False, isolation_level=None)
-            try:
-                self._prepare()
-            except BaseException:
-                self._db.close()
-                raise
+            self._db, self._read_only = open_database(file)
         except (OSError, sqlite3.Error) as error:
-            raise self._unusable(error) from error
+            raise unusable(file, error) from error
+        self._leases = Leases(self._db)
 
     def get(self, key: bytes) -> Stored | None:
         """The verdict of a key, None when it is not there.
@@ -96,18 +85,48 @@ class VerdictStore:
                 return None
             self._used.add(key)
         model, kind, answer, tokens_in, tokens_out = rows[0]
-        return Stored(model=model, kind=kind, answer=answer, tokens_in=tokens_in, tokens_out=tokens_out)
+        return Stored(model=model, kind=kind, answer=str(answer), tokens_in=tokens_in, tokens_out=tokens_out)
 
     def put(self, key: bytes, verdict: Stored) -> None:
-        """Commit a verdict.
+        """Commit a verdict, and give up the claim on its key.
 
         Raises:
             JudgeError: The file cannot be written, for instance because the disk is full.
         """
+        self._to_be_written()
         now = self._clock()
         row = (key, verdict.model, verdict.kind, verdict.answer, verdict.tokens_in, verdict.tokens_out, now, now)
-        with self._lock:
-            self._run(f"INSERT OR REPLACE INTO verdicts ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        with self._transaction():
+            self._db.execute(f"INSERT OR REPLACE INTO verdicts ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            self._leases.release(key)
+
+    def claim(self, key: bytes) -> bool:
+        """Claim the purchase of a verdict; False when another process is buying it.
+
+        Raises:
+            JudgeError: The file cannot be written.
+        """
+        self._to_be_written()
+        with self._transaction():
+            return self._leases.claim(key, self._clock())
+
+    def release(self, key: bytes) -> None:
+        """Give up a claim without a verdict.
+
+        Raises:
+            JudgeError: The file cannot be written.
+        """
+        with self._transaction():
+            self._leases.release(key)
+
+    def renew(self) -> None:
+        """Let the claims of this process hold longer.
+
+        Raises:
+            JudgeError: The file cannot be written.
+        """
+        with self._transaction():
+            self._leases.renew(self._clock())
 
     def mean_tokens_out(self, model: str, kind: str) -> float | None:
         """Tokens that the model's answers of that kind had on average (latest 500); None when there is none."""
@@ -121,7 +140,10 @@ class VerdictStore:
 
     def trim(self, *, max_mb: float, max_days: float | None) -> int:
         """Drop verdicts that are too old, then those used longest ago until the rest fits; returns how many went."""
+        if self._read_only:
+            return 0
         with self._lock:
+            self._note_used()
             before = self._count()
             if max_days is not None:
                 self._run("DELETE FROM verdicts WHERE created < ?", (self._clock() - max_days * DAY,))
@@ -136,15 +158,14 @@ class VerdictStore:
         return gone
 
     def close(self) -> None:
-        """Note what was used, and close the file."""
+        """Note what was used, give up all claims, and close the file."""
         with self._lock:
             try:
-                self._db.execute("BEGIN")
-                now = self._clock()
-                self._db.executemany("UPDATE verdicts SET used = ? WHERE key = ?", [(now, key) for key in self._used])
-                self._db.execute("COMMIT")
-            except sqlite3.Error as error:  # only the order in which old verdicts go suffers
-                log.debug("when verdicts were last used could not be noted: %s", error)
+                if not self._read_only:
+                    self._leases.release_all()
+                    self._note_used()
+            except sqlite3.Error as error:  # then the claims run out
+                log.debug("claims could not be given up: %s", error)
             finally:
                 self._db.close()
 
@@ -154,12 +175,36 @@ class VerdictStore:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.close()
 
-    def _prepare(self) -> None:
-        with FileLock(f"{self.file}.lock"):  # two processes that switch a new file to WAL at once can both fail
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute(SCHEMA)
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        self._db.execute(f"SELECT {COLUMNS} FROM verdicts LIMIT 1")  # a file of another program stays as it is
+    def _note_used(self) -> None:
+        try:
+            self._db.execute("BEGIN")
+            now = self._clock()
+            self._db.executemany("UPDATE verdicts SET used = ? WHERE key = ?", [(now, key) for key in self._used])
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:  # only the order in which old verdicts go suffers
+            log.debug("when verdicts were last used could not be noted: %s", error)
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+        self._used.clear()
+
+    def _to_be_written(self) -> None:
+        if self._read_only:
+            raise read_only(self.file)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._lock:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                try:
+                    yield
+                    self._db.execute("COMMIT")
+                except BaseException:
+                    if self._db.in_transaction:
+                        self._db.execute("ROLLBACK")
+                    raise
+            except sqlite3.Error as error:
+                raise unusable(self.file, error) from error
 
     def _count(self) -> int:
         return int(self._run("SELECT count(*) FROM verdicts", ())[0][0])
@@ -172,16 +217,4 @@ class VerdictStore:
         try:
             return self._db.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            raise self._unusable(error) from error
-
-    def _unusable(self, error: Exception) -> JudgeError:
-        return JudgeError(
-            f"the verdict store {self.file} cannot be used ({error}); make room, name another file with "
-            "judge.cache_path, or set judge.cache: off (then every run buys its verdicts again)"
-        )
-
-
-def store_file(config: JudgeConfig, env: Mapping[str, str]) -> Path:
-    """Where verdicts are kept: the configured file, else one in the user's cache folder."""
-    home = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return config.cache_path or home / "retrieval-evals" / "verdicts.sqlite"
+            raise unusable(self.file, error) from error

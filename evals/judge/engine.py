@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
@@ -13,11 +14,15 @@ from evals.judge.buyer import Buyer, Outcome
 from evals.judge.cache import VerdictStore
 from evals.judge.chat import Chat
 from evals.judge.config import JudgeConfig
+from evals.judge.kept import KeptVerdicts
 from evals.judge.keys import Keys
+from evals.judge.leases import RENEW_S
 from evals.records import Failure, Unscored
 
 log = logging.getLogger(__name__)
 Schema = TypeVar("Schema", bound=BaseModel)
+POLL_S = 0.2
+"""Seconds between two looks at whether a verdict has come that another process is buying."""
 
 
 class Asker(Protocol):
@@ -52,6 +57,8 @@ class Engine:
     ) -> None:
         self._config, self._store, self._ledger = config, store, ledger
         self._keys = Keys(chat)
+        self._kept = KeptVerdicts(store) if store else None
+        self._renewal: asyncio.Task[None] | None = None
         self._buyer = Buyer(chat, config, store, ledger)
         self._known: dict[bytes, Outcome | asyncio.Future[Outcome]] = {}
         self._first = asyncio.Lock()
@@ -87,17 +94,50 @@ class Engine:
 
     async def _find(self, key: bytes, prompt: str, schema: type[BaseModel]) -> Outcome:
         try:
-            stored = self._store.get(key) if self._store and not self._config.refresh else None
+            stored = await self._stored_or_claimed(key, schema)
         except JudgeError as error:
             self._ledger.stop(str(error))
             return Unscored(reason=self.usage.stopped)
         if stored:
             self._ledger.count_hit()
-            return stored.answer
+            return stored
         outcome = await self._first_or_later(key, prompt, schema)
+        if not isinstance(outcome, str) and self._store:
+            with suppress(JudgeError):  # then the claim runs out
+                self._store.release(key)
         if isinstance(outcome, Failure):
             self._ledger.count_failure()
         return outcome
+
+    async def _stored_or_claimed(self, key: bytes, schema: type[BaseModel]) -> str | None:
+        """The verdict of a key, once it is in the store; None when this process is the one to buy it."""
+        if self._store is None or self._kept is None:
+            return None
+        if self._renewal is None:
+            self._renewal = asyncio.ensure_future(self._renew(self._store))
+        while not self.usage.stopped:
+            if not self._config.refresh and (stored := self._kept.get(key, schema)):
+                return stored
+            if self._store.claim(key):
+                return self._come_meanwhile(key, schema)
+            await asyncio.sleep(POLL_S)
+        return None
+
+    def _come_meanwhile(self, key: bytes, schema: type[BaseModel]) -> str | None:
+        """A verdict that was put between the look for it and the claim, which then is given up."""
+        if self._store is None or self._kept is None or self._config.refresh:
+            return None
+        stored = self._kept.get(key, schema)
+        if stored:
+            self._store.release(key)
+        return stored
+
+    async def _renew(self, store: VerdictStore) -> None:
+        """Renew the claims of this process, until its event loop ends."""
+        while True:
+            await asyncio.sleep(RENEW_S)
+            with suppress(JudgeError):  # then they run out
+                store.renew()
 
     async def _first_or_later(self, key: bytes, prompt: str, schema: type[BaseModel]) -> Outcome:
         """Let the first call prove key, model and address before any other is made."""

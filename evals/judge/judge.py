@@ -9,9 +9,10 @@ from dataclasses import replace
 from evals.errors import JudgeError
 from evals.judge.bisect import Answers, Waves, at_once, bisecting
 from evals.judge.budget import Ledger, Usage
-from evals.judge.cache import VerdictStore, store_file
+from evals.judge.cache import VerdictStore
 from evals.judge.chat import Chat, make_chat
 from evals.judge.config import JudgeConfig
+from evals.judge.database import store_file
 from evals.judge.engine import Engine
 from evals.judge.records import Bisected, ChunkVerdict, Claim, Judging, Selected
 from evals.judge.tasks import CLAIM_RECALL, PRECISION, RECALL, Graded, Task, grade, tasks

@@ -59,9 +59,8 @@ def read_verdict(answer: Answer, schema: type[Schema]) -> Schema:
             wrong = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     if found is None:
         raise _unreadable(answer, finish in LENGTH, wrong)
-    outside = _outside(found)
-    if outside:
-        raise MalformedError("OutOfRange", outside)
+    if reason := outside(found):
+        raise MalformedError("OutOfRange", reason)
     return found
 
 
@@ -101,8 +100,8 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
         place = text.find("{", end)
 
 
-def _outside(found: BaseModel) -> str:
-    """What is not a value the metric allows, empty when all are."""
+def outside(found: BaseModel) -> str:
+    """The value that the metric does not allow, in words; empty when all are allowed."""
     allowed = {"verdict": (0, 1), "rating": (0, 1, 2)}
     for name, values in allowed.items():
         value = getattr(found, name, values[0])

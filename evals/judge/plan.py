@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from evals.judge.budget import cost
 from evals.judge.buyer import USUAL_ANSWER
 from evals.judge.judge import Judge, repeated, waves
+from evals.judge.kept import KeptVerdicts
 from evals.judge.keys import Keys
 from evals.judge.tasks import JUDGED, RECALL, grade, tasks
 from evals.records import Observation
@@ -89,6 +90,7 @@ class _Counter:
     def __init__(self, judge: Judge) -> None:
         self._keys = Keys(judge.chat)
         self._judge = judge
+        self._kept = KeptVerdicts(judge.store) if judge.store else None
         self._seen: set[bytes] = set()
         self._means: dict[str, float | None] = {}
         self.share = ""
@@ -105,7 +107,7 @@ class _Counter:
         key = self._keys.key(prompt, schema)
         if key not in self._seen:
             self._seen.add(key)
-            self._count(key, prompt, schema.__name__)
+            self._count(key, prompt, schema)
         return schema.model_validate({name: BLANK[name] for name in schema.model_fields})
 
     def begin_again(self) -> None:
@@ -113,10 +115,10 @@ class _Counter:
         self._seen.clear()
         self.share, self.past_store = AGAIN, True
 
-    def _count(self, key: bytes, prompt: str, kind: str) -> None:
-        store, counts = self._judge.store, self.found[self.share]
+    def _count(self, key: bytes, prompt: str, schema: type[BaseModel]) -> None:
+        store, counts, kind = self._judge.store, self.found[self.share], schema.__name__
         counts["questions"] += 1
-        if store and not self.past_store and store.get(key):
+        if self._kept and not self.past_store and self._kept.get(key, schema):
             counts["cached"] += 1
             return
         if kind not in self._means:

@@ -178,7 +178,7 @@ def test_two_processes_on_one_store_both_end_well(
     questions = calls_of(first["queries"])
     calls = [one["judge"]["usage"]["calls"] for one in (first, second)]
     assert len(committed(tmp_path / "verdicts.sqlite")) == questions
-    assert sum(calls) == len(server.chats) and questions <= sum(calls) <= 2 * questions
+    assert sum(calls) == len(server.chats) == questions  # nothing is bought twice
     for one in (first, second):
         assert one["judge"]["usage"]["hits"] + one["judge"]["usage"]["calls"] == questions_of(one["queries"])
         inside = [row for row in one["queries"] if row["in_scope"]]
@@ -200,7 +200,7 @@ def test_a_full_disk_ends_the_run_with_a_report_of_what_there_is(
 ) -> None:  # fmt: skip
     flags = ["--config", str(made.config), *judge_flags(server, tmp_path), "--judge.max-concurrency", "2"]
     flags += ["--metrics", PRECISION, "--output", str(tmp_path / "report.json")]
-    command = [str(warm), "-c", FULL.format(limit=60_000), *flags]
+    command = [str(warm), "-c", FULL.format(limit=200_000), *flags]
     env = environment({"COHERE_API_KEY": server.key})
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 3, done.stderr
@@ -211,7 +211,7 @@ def test_a_full_disk_ends_the_run_with_a_report_of_what_there_is(
     precision = report["metrics"][PRECISION]
     assert precision["n"] > 0 and precision["n_unscored"] > 0
     bought, kept = len(server.chats), len(committed(tmp_path / "verdicts.sqlite"))
-    assert 0 < kept < bought <= kept + 2 * 2
+    assert 0 < kept <= bought <= kept + 2 * 2
     monkeypatch.setenv("COHERE_API_KEY", server.key)
     assert call(main, flags, capsys).code == 0  # there is room again
     inside = [row for row in load_report(tmp_path / "report.json")["queries"] if row["in_scope"]]

@@ -1,15 +1,20 @@
+import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evals.errors import JudgeError
-from evals.judge.cache import Stored, VerdictStore, store_file, verdict_key
+from evals.judge.cache import Stored, VerdictStore, verdict_key
 from evals.judge.config import JudgeConfig
+from evals.judge.database import store_file
 
 ASKED: dict[str, Any] = {
     "provider": "cohere",
@@ -140,6 +145,19 @@ def test_what_was_used_longest_ago_goes_when_there_is_too_much(file: Path) -> No
     assert file.stat().st_size < 1e6
 
 
+def test_what_is_used_in_a_run_goes_last_when_the_store_is_trimmed_at_its_end(file: Path) -> None:
+    now = [0.0]
+    with VerdictStore(file, clock=lambda: now[0]) as store:
+        for n in range(300):
+            now[0] += 1
+            store.put(key(n), verdict("x" * 4_000))
+    now[0] += 1
+    with VerdictStore(file, clock=lambda: now[0]) as store:
+        assert store.get(key(0)) is not None
+        assert store.trim(max_mb=0.6, max_days=None) > 100
+        assert store.get(key(0)) is not None and store.get(key(1)) is None
+
+
 def test_nothing_goes_from_a_store_within_its_limits(file: Path) -> None:
     with VerdictStore(file) as store:
         store.put(key(1), verdict())
@@ -160,7 +178,7 @@ def test_the_usual_length_of_answers_is_known_by_model_and_kind(file: Path) -> N
 def test_a_file_of_something_else_is_refused_and_left_alone(file: Path, content: bytes) -> None:
     file.parent.mkdir()
     file.write_bytes(content)
-    with pytest.raises(JudgeError, match=r"verdict store .* cannot be used .*judge\.cache_path"):
+    with pytest.raises(JudgeError, match=r"store .* is corrupt, or a file of something else .*judge\.cache_path"):
         VerdictStore(file)
     assert file.read_bytes() == content
 
@@ -172,6 +190,55 @@ def test_a_database_of_something_else_is_refused(file: Path) -> None:
     other.close()
     with pytest.raises(JudgeError, match="no such column"):
         VerdictStore(file)
+
+
+def test_damage_found_on_reading_is_told_from_a_full_disk(file: Path) -> None:
+    with VerdictStore(file) as store:
+        for n in range(300):
+            store.put(key(n), verdict("x" * 1_000))
+    content = bytearray(file.read_bytes())
+    content[4096 : len(content) : 7] = b"\xff" * len(content[4096 : len(content) : 7])
+    file.write_bytes(content)
+    with (
+        pytest.raises(JudgeError, match=r"is corrupt, .*move it away.*\.recover") as caught,
+        VerdictStore(file) as store,
+    ):
+        for n in range(300):
+            store.get(key(n))
+    assert "make room" not in str(caught.value)
+
+
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """As another user where the tests are root's, whom no mode keeps from writing."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+@pytest.mark.parametrize("mode", [0o555, 0o755], ids=["folder as well", "file alone"])
+def test_a_store_that_may_not_be_written_is_read(mode: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "verdicts.sqlite"
+        with VerdictStore(file) as store:
+            store.put(key(1), verdict())
+        file.chmod(0o444)
+        Path(folder).chmod(mode)
+        try:
+            with without_rights(), VerdictStore(file) as store:
+                assert store.get(key(1)) == verdict() and store.get(key(2)) is None
+                assert store.trim(max_mb=0, max_days=1) == 0
+                with pytest.raises(JudgeError, match="may not be written and lacks a verdict, which is not bought"):
+                    store.claim(key(2))
+        finally:
+            Path(folder).chmod(0o755)
+        with VerdictStore(file) as store:
+            assert store.get(key(1)) == verdict()
 
 
 def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
