@@ -24,6 +24,7 @@ from evals.planning import describe_plan
 from evals.results import RunResult
 from evals.saving import export, save
 from evals.tracking import Tracker
+from evals.unchanged import checked_at_end
 from retrievers.config import dump
 from retrievers.protocol import Retriever
 
@@ -82,16 +83,17 @@ def plan_experiment(config: ExperimentConfig, env: Mapping[str, str], *, shown: 
 def _tracked(inputs: Inputs, outputs: Outputs, collaborators: Collaborators, name: str) -> Outcome:
     """Measure and save within a run in MLflow; where that fails, the outcome says so."""
     golden, held_out = inputs.golden, inputs.held_out
-    grounds = ground(golden, collaborators.retriever, collaborators.sources)
-    unseen = ground(held_out, collaborators.retriever, collaborators.sources) if held_out else None
+    retriever, judge = collaborators.retriever, collaborators.judge
+    known = facts.gather(inputs.config, golden, retriever, judge.chat if judge else None)
+    grounds = ground(golden, retriever, collaborators.sources)
+    unseen = ground(held_out, retriever, collaborators.sources) if held_out else None
     tracker, untracked = _begin(inputs.config, name, collaborators)
     started = time.time()
     try:
         with _ended(tracker):
-            result, grid = _measured(inputs, grounds, unseen, collaborators)
-            outcome = Outcome(
-                result=facts.with_duration(result, started), grid=grid, outputs=outputs, untracked=untracked
-            )
+            result, grid = _measured(inputs, grounds, unseen, collaborators, known)
+            result = facts.with_duration(checked_at_end(result, retriever), started)
+            outcome = Outcome(result=result, grid=grid, outputs=outputs, untracked=untracked)
             save(outcome, golden, tracker, collaborators.progress)
     except TrackingError as error:
         log.debug("MLflow failed", exc_info=True)
@@ -126,7 +128,11 @@ def _ended(tracker: Tracker | None) -> Iterator[None]:
 
 
 def _measured(
-    inputs: Inputs, grounds: Grounds, unseen: Grounds | None, collaborators: Collaborators
+    inputs: Inputs,
+    grounds: Grounds,
+    unseen: Grounds | None,
+    collaborators: Collaborators,
+    known: Mapping[str, Any],
 ) -> tuple[RunResult, GridResult | None]:
     """The run, and the grid of whose cells it is one where the experiment asks for a sweep.
 
@@ -135,9 +141,9 @@ def _measured(
         grounds: What is relevant to its golden queries.
         unseen: What is relevant to the held-out ones, None without any.
         collaborators: What it works with.
+        known: The facts that are known before.
     """
-    config, golden, sweep, judge = inputs.config, inputs.golden, inputs.sweep, collaborators.judge
-    known = facts.gather(config, golden, collaborators.retriever, judge.chat if judge else None)
+    config, golden, sweep = inputs.config, inputs.golden, inputs.sweep
     if sweep is None:
         return evaluate(config, golden, grounds, collaborators, known), None
     found = retrieve(config, sweep, golden, grounds, collaborators)

@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from evals.conditions import CRITERION
 from evals.errors import ExperimentError
@@ -41,6 +42,11 @@ def judge(criteria: Mapping[str, str], summaries: Sequence[Summary]) -> list[Gat
     """
     by_name = {summary.metric: summary for summary in summaries}
     return [_gate(name, condition, by_name.get(name)) for name, condition in criteria.items()]
+
+
+def undecided(gates: Sequence[Gate], reason: str) -> list[Gate]:
+    """The criteria with nothing decided about any of them, for one reason."""
+    return [replace(gate, passed=False, reason=f"undecided: {reason}") for gate in gates]
 
 
 def _gate(name: str, condition: str, summary: Summary | None) -> Gate:

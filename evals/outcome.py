@@ -30,7 +30,9 @@ class Outcome:
         if self.grid and self.grid.choice is None:
             unranked = f"the cells are not ranked: {self.grid.ranking.reason}"
         unjudged = self.result.judging.incomplete if self.result.judging else ""
-        return self.untracked or "; ".join(filter(None, (unjudged, unranked))) or self.failures
+        changed = self.result.facts.get("collection_changed")
+        other = f"the collection changed during the run: {changed}" if changed else ""
+        return self.untracked or "; ".join(filter(None, (other, unjudged, unranked))) or self.failures
 
     @property
     def failures(self) -> str:

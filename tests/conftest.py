@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,8 +60,13 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, empty_home: Path) -> Iter
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attempts follow one another at once."""
-    monkeypatch.setattr(deadline, "WAITING", deadline.Waiting(sleep=lambda seconds: None))
+    """Attempts follow one another at once; the waits between them pass on the clock alone."""
+    waited = [0.0]
+    monkeypatch.setattr(
+        deadline,
+        "WAITING",
+        deadline.Waiting(now=lambda: time.monotonic() + sum(waited), sleep=waited.append),
+    )
 
 
 @pytest.fixture(autouse=True)

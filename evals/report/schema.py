@@ -74,6 +74,12 @@ class Facts(Section):
     collection: CollectionFacts | None = Field(
         None, description="the collection that was searched; null where the retriever's chunks cannot be listed"
     )
+    collection_at_end: CollectionFacts | None = Field(
+        None, description="the collection as it was at the end of the run"
+    )
+    collection_changed: str | None = Field(
+        None, description="in what the collection changed during the run, which leaves every criterion undecided"
+    )
     embedding: str | None = Field(
         None, description="provider:model of the embedding, or its class; null where it is not known"
     )
