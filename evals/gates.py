@@ -32,9 +32,9 @@ def check_names(criteria: Mapping[str, str], known: Sequence[str]) -> None:
 
 
 def judge(criteria: Mapping[str, str], summaries: Sequence[Summary]) -> list[Gate]:
-    """Compare every criterion with its metric; where judgements failed, with the worse bound.
+    """Compare every criterion with its metric; where scores failed or are missing, with the worse bound.
 
-    A metric without a value fails its criterion.
+    A criterion is undecided where one bound meets it and the other does not. A metric without a value fails it.
 
     Args:
         criteria: Metric name to condition, such as `>= 0.8`.
@@ -45,8 +45,8 @@ def judge(criteria: Mapping[str, str], summaries: Sequence[Summary]) -> list[Gat
 
 
 def undecided(gates: Sequence[Gate], reason: str) -> list[Gate]:
-    """The criteria with nothing decided about any of them, for one reason."""
-    return [replace(gate, passed=False, reason=f"undecided: {reason}") for gate in gates]
+    """Return the criteria with nothing decided about any of them, for one reason."""
+    return [replace(gate, passed=False, undecided=True, reason=reason) for gate in gates]
 
 
 def _gate(name: str, condition: str, summary: Summary | None) -> Gate:
@@ -56,18 +56,19 @@ def _gate(name: str, condition: str, summary: Summary | None) -> Gate:
     symbol, limit = match[1], float(match[2])
     if summary is None or summary.value is None:
         reason = f"no value: {summary.note}" if summary else "the metric is absent"
-        return Gate(metric=name, condition=condition, figure=None, passed=False, reason=reason)
+        undecided = summary is not None and summary.n_missing > 0
+        return Gate(metric=name, condition=condition, figure=None, passed=False, reason=reason, undecided=undecided)
     figures = [f for f in (summary.value, summary.bound_low, summary.bound_high) if f is not None]
     worst = min(figures, key=lambda figure: _margin(symbol, figure, limit))
     passed = COMPARISONS[symbol](worst, limit)
-    reason = (
-        ""
-        if passed
-        else f"{summary.n_failed} failed scores leave it open"
-        if any(COMPARISONS[symbol](figure, limit) for figure in figures)
-        else "not met"
-    )
-    return Gate(metric=name, condition=condition, figure=worst, passed=passed, reason=reason)
+    undecided = not passed and any(COMPARISONS[symbol](figure, limit) for figure in figures)
+    reason = "" if passed else f"{_lost(summary)} leave it open" if undecided else "not met"
+    return Gate(metric=name, condition=condition, figure=worst, passed=passed, reason=reason, undecided=undecided)
+
+
+def _lost(summary: Summary) -> str:
+    counts = (f"{summary.n_failed} failed", summary.n_failed), (f"{summary.n_missing} missing", summary.n_missing)
+    return f"{' and '.join(text for text, count in counts if count)} scores"
 
 
 def _margin(symbol: str, figure: float, limit: float) -> float:

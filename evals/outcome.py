@@ -29,10 +29,7 @@ class Outcome:
         unranked = ""
         if self.grid and self.grid.choice is None:
             unranked = f"the cells are not ranked: {self.grid.ranking.reason}"
-        unjudged = self.result.judging.incomplete if self.result.judging else ""
-        changed = self.result.facts.get("collection_changed")
-        other = f"the collection changed during the run: {changed}" if changed else ""
-        return self.untracked or "; ".join(filter(None, (other, unjudged, unranked))) or self.failures
+        return self.untracked or "; ".join(filter(None, (self.result.incomplete, unranked))) or self.failures
 
     @property
     def failures(self) -> str:

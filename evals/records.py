@@ -11,9 +11,14 @@ from retrievers.records import Candidates, RetrievedChunk
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unscored:
-    """A value that cannot be computed, and why (an empty result, no sources, no reference)."""
+    """A value that cannot be computed, and why (an empty result, no sources, no reference).
+
+    Attributes:
+        missing: True for a value that exists and was not obtained, such as a verdict that the budget did not buy.
+    """
 
     reason: str
+    missing: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,7 +130,8 @@ class Summary:
         ci_low: Lower end of the 95% interval, None when it is not computable.
         n: How many values it is over.
         n_unscored: How many could not be scored; `n_failed`, how many failed.
-        bound_low: The value if every failure had scored 0, `bound_high` 1; None when nothing failed.
+        n_missing: Number of the unscored that have a score which was not obtained (see `Unscored.missing`).
+        bound_low: The value if everything that failed or is missing had scored 0, `bound_high` 1; None without any.
         note: Why there is no value or no interval.
     """
 
@@ -136,6 +142,7 @@ class Summary:
     n: int = 0
     n_unscored: int = 0
     n_failed: int = 0
+    n_missing: int = 0
     bound_low: float | None = None
     bound_high: float | None = None
     note: str = ""
@@ -148,13 +155,25 @@ class Summary:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gate:
-    """A criterion and whether the run met it; `figure` is what was compared (the worse bound where scores failed)."""
+    """A criterion and whether the run met it.
+
+    Attributes:
+        figure: Value that was compared; the worse bound where scores failed or are missing.
+        passed: False for an undecided criterion, too.
+        undecided: True where the scores that are missing could turn the answer.
+    """
 
     metric: str
     condition: str
     figure: float | None
     passed: bool
     reason: str
+    undecided: bool = False
+
+    @property
+    def verdict(self) -> Literal["pass", "FAIL", "undecided"]:
+        """The answer in one word."""
+        return "pass" if self.passed else "undecided" if self.undecided else "FAIL"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

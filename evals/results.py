@@ -31,3 +31,17 @@ class RunResult:
     notes: Sequence[str] = ()
     judging: Judging | None = None
     trust: Trust | None = None
+
+    @property
+    def incomplete(self) -> str:
+        """Reason why some of the figures are over a part of the queries; empty when none is."""
+        changed = self.facts.get("collection_changed")
+        unjudged = self.judging.incomplete if self.judging else ""
+        return "; ".join(
+            filter(None, (f"the collection changed during the run: {changed}" if changed else "", unjudged))
+        )
+
+    @property
+    def passed(self) -> bool:
+        """True if every criterion is met and nothing is missing."""
+        return not self.incomplete and all(gate.passed for gate in self.gates)

@@ -55,7 +55,7 @@ def save_data(outcome: Outcome, outputs: Outputs) -> str:
     if outputs.report:
         write(outputs.report, text)
     if outputs.junit:
-        write(outputs.junit, junit(outcome.result, outcome.failures))
+        write(outputs.junit, junit(outcome.result, outcome.result.incomplete or outcome.failures))
     return text
 
 

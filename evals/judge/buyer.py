@@ -112,11 +112,11 @@ class Buyer:
 
     async def _request(self, key: bytes, text: str, schema: type[BaseModel], left: float) -> Reply | Unscored:
         if self._ledger.usage.stopped:
-            return Unscored(reason=self._ledger.usage.stopped)
+            return Unscored(reason=self._ledger.usage.stopped, missing=True)
         async with self.gate.enter(len(text) // CHARACTERS_PER_TOKEN + self._usual_answer()):
             most = self._bound.most(text) if self._ledger.counts_tokens else (0, 0)
             if not await self._reserved(most):
-                return Unscored(reason=self._ledger.usage.stopped)
+                return Unscored(reason=self._ledger.usage.stopped, missing=True)
             timeout_s = max(LEAST_S, min(left, self._config.timeout_s))
             tokens: Tokens | None = None
             try:

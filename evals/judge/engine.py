@@ -97,7 +97,7 @@ class Engine:
             stored = await self._stored_or_claimed(key, schema)
         except JudgeError as error:
             self._ledger.stop(str(error))
-            return Unscored(reason=self.usage.stopped)
+            return Unscored(reason=self.usage.stopped, missing=True)
         if stored:
             self._ledger.count_hit()
             return stored

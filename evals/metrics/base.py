@@ -92,23 +92,26 @@ def within(observations: Sequence[Observation], scope: Scope) -> list[Observatio
 
 
 def summarise(name: str, scores: Sequence[Score], interval: Kind) -> Summary:
-    """Average scores, with their counts, the 95% interval, and the bounds that failures leave open.
+    """Average scores, with their counts, the 95% interval, and the bounds that failed and missing ones leave open.
 
-    The mean and its interval are over the scored values; where some failed, `bound_low` and `bound_high` are the mean
-    with every failure counted 0 and 1.
+    The mean and its interval are over the scored values; where some failed or are missing, `bound_low` and `bound_high`
+    are the mean with every one of them counted 0 and 1.
     """
     values = [score for score in scores if isinstance(score, float | int)]
     unscored = [score for score in scores if isinstance(score, Unscored)]
     failed = [score for score in scores if isinstance(score, Failure)]
-    whole, total = len(values) + len(failed), stats.total(values)
+    missing = sum(score.missing for score in unscored)
+    lost = len(failed) + missing
+    whole, total = len(values) + lost, stats.total(values)
     empty = Summary(
         metric=name,
         value=None,
         n=len(values),
         n_unscored=len(unscored),
         n_failed=len(failed),
-        bound_low=total / whole if failed else None,
-        bound_high=(total + len(failed)) / whole if failed else None,
+        n_missing=missing,
+        bound_low=total / whole if lost else None,
+        bound_high=(total + lost) / whole if lost else None,
     )
     if not values:
         reason = unscored[0].reason if unscored else failed[0].message if failed else "no query of this kind"

@@ -43,7 +43,7 @@ def _scorer(
 
 def _as_far_as_judged(scores: Sequence[Score], observations: Sequence[Observation], incomplete: str) -> list[Score]:
     """Where judging ended early, empty results behind that place do not count: they alone would be there, all 0."""
-    unscored = Unscored(reason=incomplete)
+    unscored = Unscored(reason=incomplete, missing=True)
     end = next((place for place, score in enumerate(scores) if score == unscored), len(scores))
     return [
         score if place < end or observation.selection else unscored

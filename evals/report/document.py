@@ -18,7 +18,8 @@ def document(result: RunResult) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "name": result.name,
-        "passed": all(gate.passed for gate in result.gates),
+        "passed": result.passed,
+        "incomplete": result.incomplete,
         "facts": dict(result.facts),
         "config": dict(result.config),
         "metrics": {summary.metric: _without(asdict(summary), "metric") for summary in result.summaries},

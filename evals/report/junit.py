@@ -37,7 +37,7 @@ def _criteria(suites: Element, result: RunResult, incomplete: str) -> None:
     for gate in result.gates:
         case = _case(suite, "criteria", f"{gate.metric} {gate.condition}", 0.0)
         if not gate.passed:
-            _explain(case, "failure", _said(gate), "criterion")
+            _explain(case, "failure", _said(gate), "undecided" if gate.undecided else "criterion")
     case = _case(suite, "criteria", "complete", 0.0)
     if incomplete:
         _explain(case, "failure", incomplete, "incomplete")

@@ -97,6 +97,7 @@ class Criterion(Section):
     figure: float | None = Field(description="what was compared: the value, or the worse bound where scores failed")
     passed: bool = Field(description="whether the condition is met")
     reason: str = Field(description="why not; empty when it is met")
+    undecided: bool = Field(False, description="true where scores that failed or are missing could turn the answer")
 
 
 class Validation(Section):
@@ -160,7 +161,8 @@ class Report(Section):
 
     schema_version: Literal[1] = Field(description="rises when a field goes, or changes its name, type or meaning")
     name: str = Field(description="name of the experiment")
-    passed: bool = Field(description="whether every criterion was met")
+    passed: bool = Field(description="whether every criterion was met and nothing is missing")
+    incomplete: str = Field("", description="why some figures are over a part of the queries; empty when none is")
     facts: Facts = Field(description="what makes runs comparable")
     config: dict[str, Any] = Field(description="the resolved configuration")
     metrics: dict[str, MetricEntry] = Field(description="every metric of the run, by name")

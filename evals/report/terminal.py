@@ -15,6 +15,8 @@ from evals.report.trust import print_disagreements
 from evals.report.worst import print_worst
 from evals.results import RunResult
 
+COLORS = {"pass": "green", "FAIL": "red", "undecided": "yellow"}
+
 
 def render(result: RunResult, *, width: int, color: bool, everything: bool = False) -> str:
     """The report for a terminal of that width; `everything` shows every metric."""
@@ -47,7 +49,8 @@ def description(result: RunResult) -> str:
         lines += ["", "| criterion | figure | |", "|---|---|---|"]
     for gate in result.gates:
         shown = figure(gate.metric, gate.figure)
-        lines.append(f"| {gate.metric} {gate.condition} | {shown} | {'pass' if gate.passed else '**FAIL**'} |")
+        verdict = gate.verdict if gate.passed else f"**{gate.verdict}**"
+        lines.append(f"| {gate.metric} {gate.condition} | {shown} | {verdict} |")
     if result.judging:
         lines += ["", *judging_lines(result.judging)]
     return "\n".join(lines)
@@ -129,7 +132,7 @@ def _cells(summary: Summary, gates: Mapping[str, Gate]) -> list[str]:
         f"{low} … {high}" if summary.ci_low is not None else "–",
         str(summary.n),
         gate.condition if gate else "",
-        "" if gate is None else "[green]pass[/green]" if gate.passed else "[red]FAIL[/red]",
+        "" if gate is None else f"[{COLORS[gate.verdict]}]{gate.verdict}[/]",
         escape(remark(summary)),
     ]
 
@@ -140,8 +143,11 @@ def remark(summary: Summary) -> str:
     if summary.n_unscored and summary.value is not None:
         parts.append(f"{summary.n_unscored} unscored")
     if summary.n_failed:
-        bounds = f", {summary.bound_low:.3f} … {summary.bound_high:.3f}" if summary.bound_low is not None else ""
-        parts.append(f"{summary.n_failed} failed{bounds}")
+        parts.append(f"{summary.n_failed} failed")
+    if summary.n_missing:
+        parts.append(f"{summary.n_missing} of them missing")
+    if parts and summary.bound_low is not None:
+        parts[-1] += f", {summary.bound_low:.3f} … {summary.bound_high:.3f}"
     return ": ".join(part for part in ("; ".join(parts), summary.note) if part)
 
 
@@ -149,12 +155,14 @@ def _print_outcome(console: Console, gates: Sequence[Gate]) -> None:
     if not gates:
         console.print("\nNo criteria to meet.")
         return
-    failed = [gate for gate in gates if not gate.passed]
-    if not failed:
+    if all(gate.passed for gate in gates):
         console.print(f"\n[green]All {len(gates)} criteria are met.[/green]")
-        return
-    console.print(f"\n[red]{len(failed)} of {len(gates)} criteria are not met:[/red]")
-    for gate in failed:
-        console.print(
-            f"  {gate.metric} {gate.condition}, got {figure(gate.metric, gate.figure)} ({escape(gate.reason)})"
-        )
+    for verdict, said in (("FAIL", "not met"), ("undecided", "undecided")):
+        chosen = [gate for gate in gates if gate.verdict == verdict]
+        if not chosen:
+            continue
+        console.print(f"\n[{COLORS[verdict]}]{len(chosen)} of {len(gates)} criteria are {said}:[/]")
+        for gate in chosen:
+            console.print(
+                f"  {gate.metric} {gate.condition}, got {figure(gate.metric, gate.figure)} ({escape(gate.reason)})"
+            )

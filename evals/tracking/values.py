@@ -44,7 +44,7 @@ def tags(result: RunResult) -> dict[str, str]:
         "collection.fingerprint": collection.get("fingerprint"),
         "collection.points": collection.get("points"),
         "code.commit": facts["commit"],
-        "passed": all(gate.passed for gate in result.gates),
+        "passed": result.passed,
         "criteria.failed": ", ".join(gate.metric for gate in result.gates if not gate.passed) or "none",
     }
     tags["mlflow.note.content"] = description(result)

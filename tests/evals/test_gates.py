@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from evals.config import ExperimentConfig
 from evals.errors import ExperimentError
-from evals.gates import COMPARISONS, check_names, judge
+from evals.gates import COMPARISONS, check_names, judge, undecided
 from evals.records import Gate, Summary
 
 
@@ -141,3 +141,31 @@ class TestCheckNames:
         with pytest.raises(ExperimentError) as caught:
             check_names({"zzz": "> 0"}, self.KNOWN)
         assert str(caught.value) == "criteria: this run has no metric 'zzz'"
+
+
+def missing(value: float | None, low: float, high: float, count: int) -> Summary:
+    """A metric of which some scores were not obtained."""
+    return Summary(
+        metric="m", value=value, n=10, n_unscored=count, n_missing=count, bound_low=low, bound_high=high, note="spent"
+    )
+
+
+def test_missing_scores_leave_a_criterion_undecided_unless_both_bounds_agree() -> None:
+    between = gate(">= 0.5", missing(0.6, 0.3, 0.8, 5))
+    assert (between.passed, between.undecided, between.verdict) == (False, True, "undecided")
+    assert (between.figure, between.reason) == (0.3, "5 missing scores leave it open")
+    above = gate(">= 0.5", missing(0.7, 0.6, 0.8, 2))
+    assert (above.passed, above.undecided, above.verdict) == (True, False, "pass")
+    below = gate(">= 0.5", missing(0.2, 0.1, 0.4, 2))
+    assert (below.passed, below.undecided, below.reason) == (False, False, "not met")
+
+
+def test_nothing_obtained_is_undecided() -> None:
+    verdict = gate(">= 0.5", missing(None, 0.0, 1.0, 10))
+    assert (verdict.passed, verdict.undecided, verdict.reason) == (False, True, "no value: spent")
+
+
+def test_a_run_that_cannot_be_relied_on_decides_nothing() -> None:
+    met = Summary(metric="m", value=1.0, n=10)
+    (verdict,) = undecided(judge({"m": ">= 0"}, [met]), "the collection changed")
+    assert (verdict.verdict, verdict.reason) == ("undecided", "the collection changed")

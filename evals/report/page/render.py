@@ -48,7 +48,8 @@ def render_page(result: RunResult, pictures: Mapping[str, Picture], grid: GridRe
 def _of_the_run(result: RunResult) -> dict[str, Any]:
     return {
         "result": result,
-        "passed": all(gate.passed for gate in result.gates),
+        "passed": result.passed,
+        "undecided": any(gate.undecided for gate in result.gates) or bool(result.incomplete),
         "settings": settings(result),
         "searched": searched(result.facts),
         "criteria": views.criteria(result),

@@ -43,6 +43,7 @@ def criteria(result: RunResult) -> list[Row]:
             "condition": gate.condition,
             "figure": figure(gate.metric, gate.figure),
             "passed": gate.passed,
+            "verdict": gate.verdict,
             "reason": gate.reason,
         }
         for gate in result.gates

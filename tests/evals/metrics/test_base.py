@@ -90,3 +90,10 @@ def test_counts_add_up_bounds_hold_the_mean_and_nothing_is_nan(scores: list[Scor
     if found.value is not None and found.bound_low is not None and found.bound_high is not None:
         assert found.bound_low - 1e-12 <= found.value <= found.bound_high + 1e-12
     assert found.ci_low is not None or found.note
+
+
+def test_missing_scores_count_in_the_bounds_and_those_that_do_not_exist_do_not() -> None:
+    scores: list[Score] = [1.0, 0.5, Unscored(reason="spent", missing=True), Failure(type="T", message="m")]
+    found = summarise("m", [*scores, Unscored(reason="no reference")], "mean")
+    assert (found.n, found.n_unscored, found.n_missing, found.n_failed) == (2, 2, 1, 1)
+    assert (found.value, found.bound_low, found.bound_high) == (0.75, 1.5 / 4, 3.5 / 4)

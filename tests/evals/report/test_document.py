@@ -37,14 +37,14 @@ def test_a_run_passed_when_all_its_criteria_are_met(made: dict[str, Any]) -> Non
     assert document(result(gates=()))["passed"] is True
     assert made["criteria"][1] == {
         "metric": "content/topic_match", "condition": ">= 0.4", "figure": None, "passed": False,
-        "reason": "no value: no topics",
+        "reason": "no value: no topics", "undecided": False,
     }  # fmt: skip
 
 
 def test_metrics_keep_all_digits_and_the_reason_for_a_missing_value(made: dict[str, Any]) -> None:
     assert made["metrics"]["ranking/precision_at_3"]["value"] == 1 / 6
     assert made["metrics"]["content/topic_match"] == {
-        "value": None, "ci_low": None, "ci_high": None, "n": 0, "n_unscored": 2, "n_failed": 0,
+        "value": None, "ci_low": None, "ci_high": None, "n": 0, "n_unscored": 2, "n_failed": 0, "n_missing": 0,
         "bound_low": None, "bound_high": None, "note": "the case names no topics",
     }  # fmt: skip
 
