@@ -195,7 +195,7 @@ def test_a_budget_of_calls_is_spent_to_the_last_and_not_beyond(server: ChatServe
     assert len(server.chats) == made.usage.calls == 5
     assert verdicts(said).count(0) == 10
     assert [one for one in said if isinstance(one, Unscored)] == [
-        Unscored(reason="the budget of 5 calls is spent")
+        Unscored(reason="the budget of 5 calls is spent", missing=True)
     ] * 30
     assert made.usage.stopped == "the budget of 5 calls is spent" and made.fatal is None
 

@@ -106,7 +106,7 @@ def test_a_failure_is_logged_once_with_its_query(server: ChatServer, caplog: pyt
 def test_what_the_budget_does_not_hold_is_unscored_with_the_reason(server: ChatServer) -> None:
     said = judged(server, budget={"calls": 4}, max_concurrency=1)
     assert len(server.chats) == 4
-    spent = Unscored(reason="the budget of 4 calls is spent")
+    spent = Unscored(reason="the budget of 4 calls is spent", missing=True)
     assert said.incomplete == spent.reason
     assert said.verdicts["talk", "soup"] == spent
     assert useful(said)["pose", "topic"] == 0

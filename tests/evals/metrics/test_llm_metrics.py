@@ -137,7 +137,7 @@ def test_precision_is_the_average_over_useful_places(given: tuple[int, ...], val
 
 
 def test_precision_without_a_verdict_on_every_chunk_has_no_value() -> None:
-    late, spent = Failure(type="Timeout", message="m"), Unscored(reason=SPENT)
+    late, spent = Failure(type="Timeout", message="m"), Unscored(reason=SPENT, missing=True)
     assert of_verdicts(1, late) == late
     assert of_verdicts(1, spent, 0) == spent
     assert scores(PRECISION, [observe("pose", ["topic", "soup"])], verdicts(1)) == [Unscored(reason="not judged")]
@@ -156,7 +156,7 @@ def test_when_judging_ends_early_no_empty_result_behind_counts(metric: str) -> N
         observe("pose", ["topic"], id="second"), observe("pose", [], id="empty behind"),
         observe("pose", ["soup"], id="judged all the same"), observe("pose", [], id="last"),
     ]  # fmt: skip
-    spent = Unscored(reason=SPENT)
+    spent = Unscored(reason=SPENT, missing=True)
     yes = ChunkVerdict(verdict=1, reason="")
     ended = judging(
         verdicts={
@@ -174,7 +174,8 @@ def test_when_judging_ends_early_no_empty_result_behind_counts(metric: str) -> N
     found = scores(metric, run, ended)
     assert found == [pytest.approx(1), 0.0, spent, spent, pytest.approx(1), spent]
     summary = summarise(metric, found, "mean")
-    assert (summary.n, summary.n_unscored) == (3, 3)
+    assert (summary.n, summary.n_unscored, summary.n_missing) == (3, 3, 3)
+    assert (summary.bound_low, summary.bound_high) == pytest.approx((2 / 6, 5 / 6))
 
 
 def test_without_a_judge_nothing_is_scored() -> None:
