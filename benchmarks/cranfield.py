@@ -155,7 +155,7 @@ def quality(cases: Sequence[Any], found: Sequence[Sequence[str]]) -> Mapping[str
         case.id: {name: 1.0 / rank for rank, name in enumerate(ids, start=1)}
         for case, ids in zip(cases, found, strict=True)
     }
-    relevant = {case.id: dict.fromkeys(case.relevant_ids, 1) for case in cases}
+    relevant = {case.id: dict.fromkeys(case.relevant, 1) for case in cases}
     measured = pytrec_eval.RelevanceEvaluator(relevant, {"ndcg_cut.10", "recall.10", "recip_rank"}).evaluate(run)
     return {name: statistics.mean(measured.get(case.id, {}).get(name, 0.0) for case in cases) for name in MEASURES}
 

@@ -90,7 +90,7 @@ class World:
         chunks = [Chunk(chunk_id=n, point_id=point_id(n), text=text) for n, text in self.texts.items()]
         self.config = cranfield.index(folder / "store", chunks)
         self.cases = import_trec(data / "cran.qry.xml", data / "cranqrel.trec.txt").cases
-        self.relevant = {case.id: {k: g for k, g in case.relevant_ids.items() if g > 0} for case in self.cases}
+        self.relevant = {case.id: case.relevant for case in self.cases}
         self.embeddings = make_embeddings(self.config.embedding, {})
         self.vectors = unit(self.embeddings.embed_documents(list(self.texts.values())))
 

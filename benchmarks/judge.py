@@ -84,12 +84,12 @@ def cranfield(data: Path, folder: Path, depth: int = DEPTH) -> tuple[list[Any], 
         found = collect(retriever, cases, lambda stage, done, total: None)
     observations, labels = [], {}
     for case in cases:
-        relevant = [chunks[chunk_id] for chunk_id in case.relevant_ids if chunk_id in chunks]
+        relevant = [chunks[chunk_id] for chunk_id in case.relevant if chunk_id in chunks]
         titles = {f"{c.title or c.text[:60]}.": [c.text] for c in relevant}
         observations.append(
             Observation(
                 case=case.model_copy(update={"reference_answer": " ".join(titles) or "Nothing is known of it."}),
-                relevance=Relevance(grades=dict(case.relevant_ids), items=()),
+                relevance=Relevance(grades=case.relevant, items=()),
                 candidates=found[case.id],
                 selection=found[case.id].chunks[:depth],
             )

@@ -84,9 +84,9 @@ def _validate(namespace: argparse.Namespace) -> list[str]:
     from evals.dataset.load import load_golden
 
     golden = load_golden(DatasetConfig(path=namespace.file))
-    checked, chunks = "form checked; give --docs DIR to find the evidence too", None
+    checked, chunks, missing = "form checked; give --docs DIR to find the evidence too", None, ""
     if namespace.docs:
-        chunks = _resolve_in_pages(golden, namespace.docs, namespace.base_url)
+        chunks, missing = _resolve_in_pages(golden, namespace.docs, namespace.base_url)
         checked = f"every piece of evidence found in {len(chunks)} chunks"
     splits = Counter((case.split or "no split", case.in_scope) for case in golden.cases)
     types = Counter(case.query_type or "no type" for case in golden.cases)
@@ -98,6 +98,7 @@ def _validate(namespace: argparse.Namespace) -> list[str]:
         ),
         "  " + ", ".join(f"{name}: {count}" for name, count in types.most_common()),
         *(f"  {line}" for line in _human_verdicts(golden.cases, chunks)),
+        *([f"  {missing}"] if missing else []),
     ]
 
 
@@ -119,8 +120,9 @@ def _human_verdicts(cases: "Sequence[Case]", chunks: "Sequence[Chunk] | None") -
     return lines
 
 
-def _resolve_in_pages(golden: "GoldenSet", docs: Path, base_url: str) -> "list[Chunk]":
-    from evals.dataset.relevance import resolve
+def _resolve_in_pages(golden: "GoldenSet", docs: Path, base_url: str) -> "tuple[list[Chunk], str]":
+    """The chunks of the pages, and what relevant ones they do not give."""
+    from evals.dataset.relevance import missing_chunks, resolve
     from evals.errors import DatasetError
     from evals.sources import SourcePage
     from retrievers.errors import IndexingError
@@ -132,11 +134,11 @@ def _resolve_in_pages(golden: "GoldenSet", docs: Path, base_url: str) -> "list[C
     if corpus.faults:
         raise IndexingError("pages cannot be read:", corpus.faults)
     chunks = [chunk for page in corpus.pages for chunk in chunk_page(page, DEFAULT_MAX_TOKENS, count_tokens)]
-    resolve(golden.cases, chunks, golden.places)
+    relevance = resolve(golden.cases, chunks, golden.places)
     faults = _misquoted(golden, {page.source_url: SourcePage(page) for page in corpus.pages})
     if faults:
         raise DatasetError(f"{len(faults)} quotes are not in their page word for word:", faults)
-    return chunks
+    return chunks, missing_chunks(relevance)
 
 
 def _misquoted(golden: "GoldenSet", pages: Mapping[str, "SourcePage"]) -> list[str]:
@@ -163,9 +165,11 @@ def _import(namespace: argparse.Namespace) -> list[str]:
         imported = import_trec(namespace.topics, namespace.qrels, namespace.topic_ids)
     rows = [case.model_dump(exclude_defaults=True) | {"in_scope": True} for case in imported.cases]
     write(namespace.out, _lines(rows))
+    relevant = sum(len(case.relevant) for case in imported.cases)
     judged = sum(len(case.relevant_ids) for case in imported.cases)
     return [
-        f"{namespace.out}: {len(imported.cases)} cases with {judged} relevant documents",
+        f"{namespace.out}: {len(imported.cases)} cases with {relevant} relevant documents, "
+        f"{judged - relevant} judged and not relevant",
         *(f"  {note}" for note in imported.notes),
         "  relevant_ids must equal the chunk_id of your collection (see metadata.map in the experiment file)",
     ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
+from evals.dataset.relevance import missing_chunks
 from evals.judge.audit import describe
 from evals.judge.records import Judging
 from evals.metrics import METRICS
@@ -27,6 +28,7 @@ def notes(observed: Observed, top_k: int, judging: Judging | None, sources: Sour
         *_on_kinds(observations),
         *observed.retriever_notes,
         *(() if observed.listed else _on_unlisted(observations)),
+        *_on_judged(observations),
         *_on_few(observations, top_k),
         *_on_repeated(observations),
         *_on_latency(observed.latency),
@@ -83,7 +85,7 @@ def _on_unlisted(observations: Sequence[Observation]) -> Iterator[str]:
             f"no returned chunk is from a page that evidence names: returned {_first(pages)!r}, evidence "
             f"{evidence[0].source_url!r}; are addresses written alike (retriever.metadata.map)?"
         )
-    wanted = {key for o in observations for key, grade in o.case.relevant_ids.items() if grade > 0}
+    wanted = {key for o in observations for key in o.case.relevant}
     ids = {chunk.chunk_id for chunk in returned}
     if wanted and ids and not wanted & ids:
         yield (
@@ -98,8 +100,19 @@ def _on_few(observations: Sequence[Observation], top_k: int) -> Iterator[str]:
         yield f"the retriever finds at most {most} chunks, fewer than top_k {top_k}"
 
 
+def _on_judged(observations: Sequence[Observation]) -> Iterator[str]:
+    """Relevant chunks that are not there; where some were judged not relevant, returned ones that nobody judged."""
+    if missing := missing_chunks({o.case.id: o.relevance for o in observations}):
+        yield missing
+    judged = [o for o in observations if o.relevance.irrelevant]
+    returned = [(o, chunk_id) for o in judged for chunk_id in o.ranked_ids]
+    unknown = sum(key not in o.relevance.grades and key not in o.relevance.irrelevant for o, key in returned)
+    if unknown:
+        yield f"{unknown} of {len(returned)} returned chunks were never judged: they count as not relevant"
+
+
 def _on_repeated(observations: Sequence[Observation]) -> Iterator[str]:
-    surplus = [len(o.candidates.chunks) - len({c.chunk.chunk_id for c in o.candidates.chunks}) for o in observations]
+    surplus = [len(o.selection) - len(o.ranked_ids) for o in observations]
     if any(surplus):
         queries = sum(count > 0 for count in surplus)
         yield (

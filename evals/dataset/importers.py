@@ -95,16 +95,15 @@ def _topic_names(
 
 
 def _cases(queries: Mapping[str, Query], judgements: Sequence[Judgement]) -> Imported:
-    relevant: dict[str, dict[str, int]] = {}
+    judged: dict[str, dict[str, int]] = {}
     _refuse([f"{j.place}: no query {quoted(j.query_id)}" for j in judgements if j.query_id not in queries])
     for judgement in judgements:
-        if judgement.grade > 0:
-            relevant.setdefault(judgement.query_id, {})[judgement.document_id] = judgement.grade
+        judged.setdefault(judgement.query_id, {})[judgement.document_id] = judgement.grade
     cases, faults = [], []
     for query in queries.values():
-        if query.id not in relevant:
+        if not any(grade > 0 for grade in judged.get(query.id, {}).values()):
             continue
-        values = {"id": query.id, "query": query.text, "relevant_ids": relevant[query.id], "split": "test"}
+        values = {"id": query.id, "query": query.text, "relevant_ids": judged[query.id], "split": "test"}
         try:
             cases.append(Case.model_validate(values))
         except ValidationError as error:

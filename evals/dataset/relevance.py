@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
+from evals.dataset.missing import missing_note, too_many_missing
 from evals.dataset.schema import Case, Evidence
 from evals.errors import DatasetError
 from retrievers.records import Chunk
@@ -22,11 +23,15 @@ class Relevance:
     Attributes:
         grades: Chunk id to grade, all above 0; the highest where several evidence items name a chunk.
         items: For each evidence item the chunks that hold it.
+        irrelevant: Chunks that were judged and found not relevant; of all others nobody said anything.
+        missing: Relevant chunks that the collection lacks, which nothing can retrieve.
         incomplete: Why there may be relevant chunks that are not in `grades`; empty when it holds them all.
     """
 
     grades: Mapping[str, int] = field(default_factory=dict)
     items: tuple[frozenset[str], ...] = ()
+    irrelevant: frozenset[str] = frozenset()
+    missing: frozenset[str] = frozenset()
     incomplete: str = ""
 
 
@@ -42,7 +47,18 @@ def names_no_page(cases: Sequence[Case]) -> bool:
 
 def labelled_ids(cases: Sequence[Case]) -> list[str]:
     """The ids of all chunks that cases name as relevant, sorted."""
-    return sorted({key for case in cases for key, grade in case.relevant_ids.items() if grade > 0})
+    return sorted({key for case in cases for key in case.relevant})
+
+
+def judged_irrelevant(case: Case, grades: Mapping[str, int]) -> frozenset[str]:
+    """The chunks that a case judges not relevant, and that its evidence does not make so."""
+    return frozenset(key for key, grade in case.relevant_ids.items() if grade <= 0 and key not in grades)
+
+
+def missing_chunks(relevance: Mapping[str, Relevance]) -> str:
+    """The note on relevant chunks that the collection lacks; empty where it has all."""
+    relevant = {key for one in relevance.values() for key in one.grades}
+    return missing_note({name: one.missing for name, one in relevance.items()}, len(relevant))
 
 
 def unplaced_verdicts(cases: Sequence[Case], chunks: Sequence[Chunk]) -> list[tuple[str, str]]:
@@ -57,7 +73,7 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
     A quote makes those chunks relevant that hold at least half of it (white space normalised), or else the one that
     holds most, provided that this is more than chance; the chunks under the evidence's heading come first, then the
     whole page. Without a quote all chunks under the heading and its sub-headings are relevant. `relevant_ids` are taken
-    as they are.
+    as they are; one that is not there is relevant all the same, and never retrieved (as trec_eval has it).
 
     Args:
         cases: Golden queries.
@@ -65,7 +81,7 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
         places: Case id to `file:line`, for messages.
 
     Raises:
-        DatasetError: Evidence or ids that resolve to no chunk, each with its place.
+        DatasetError: Evidence that resolves to no chunk, each item with its place; or over 5% of the ids are missing.
     """
     pages: dict[str, list[Chunk]] = {}
     known = {chunk.chunk_id for chunk in chunks}
@@ -74,10 +90,10 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
     faults: list[str] = []
     found: dict[str, Relevance] = {}
     for case in cases:
-        grades = {key: grade for key, grade in case.relevant_ids.items() if grade > 0}
+        grades = case.relevant
         items = [frozenset([key]) for key in grades]
+        missing = frozenset(grades.keys() - known)
         place = places.get(case.id, case.id)
-        faults += [f"{place}: relevant_ids: the collection has no chunk {key!r}" for key in grades if key not in known]
         for number, evidence in enumerate(case.evidence):
             holders = _holders(evidence, chunks if evidence.source_url is None else pages.get(evidence.source_url, []))
             if not holders:
@@ -86,8 +102,12 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
             items.append(holders)
             for chunk_id in holders:
                 grades[chunk_id] = max(grades.get(chunk_id, 0), evidence.grade)
-        found[case.id] = Relevance(grades=grades, items=tuple(items))
-    if faults:
+        irrelevant = judged_irrelevant(case, grades)
+        found[case.id] = Relevance(grades=grades, items=tuple(items), irrelevant=irrelevant, missing=missing)
+    lost = too_many_missing(cases, known, places)
+    if lost and not faults:
+        raise DatasetError(lost)
+    if faults := [*faults, *([lost] if lost else [])]:
         raise DatasetError("evidence that does not resolve to a chunk of the collection:", faults)
     return found
 

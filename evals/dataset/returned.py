@@ -7,7 +7,14 @@ whether an evidence item was found can be told, but not the share of all relevan
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from evals.dataset.relevance import Relevance, clear_holders, more_than_chance, normalise, share_held
+from evals.dataset.relevance import (
+    Relevance,
+    clear_holders,
+    judged_irrelevant,
+    more_than_chance,
+    normalise,
+    share_held,
+)
 from evals.dataset.schema import Case, Evidence
 from evals.errors import DatasetError, ExperimentError
 from evals.sources import SourcePageError, SourcePages, Sources
@@ -60,14 +67,19 @@ def resolve_returned(
 
 
 def _relevance(case: Case, chunks: Sequence[Chunk]) -> Relevance:
-    grades = {key: grade for key, grade in case.relevant_ids.items() if grade > 0}
+    grades = case.relevant
     items = [frozenset([key]) for key in grades]
     for evidence in case.evidence:
         page = [chunk for chunk in chunks if evidence.source_url in (None, chunk.source_url)]
         holders = clear_holders(evidence, page)
         items.append(holders)
         grades |= {key: max(grades.get(key, 0), evidence.grade) for key in holders}
-    return Relevance(grades=grades, items=tuple(items), incomplete=UNLISTED if case.evidence else "")
+    return Relevance(
+        grades=grades,
+        items=tuple(items),
+        irrelevant=judged_irrelevant(case, grades),
+        incomplete=UNLISTED if case.evidence else "",
+    )
 
 
 def _placed(chunk: Chunk, sources: Sources | None) -> Chunk:

@@ -60,7 +60,8 @@ class Case(_Record):
         id: Unique within the file.
         reference_answer: The right answer, supported by the evidence; metrics that read it are unscored without.
         evidence: Passages that answer the query; none for a query out of scope.
-        relevant_ids: Chunk ids with grades, in place of evidence (as BEIR and TREC have them).
+        relevant_ids: Chunk ids with grades, in place of evidence (as BEIR and TREC have them). Above 0: relevant; 0 or
+            below: judged, and not relevant.
         human_verdicts: Chunk id to what people say to the judge's own question, "was this chunk useful for arriving at
             the reference answer?", 1 or 0; for every chunk that may be returned. In-scope cases only.
         in_scope: Whether the documents answer the query at all.
@@ -95,14 +96,6 @@ class Case(_Record):
             )
         return query
 
-    @field_validator("relevant_ids")
-    @classmethod
-    def _grades(cls, ids: dict[str, int]) -> dict[str, int]:
-        bad = {key: grade for key, grade in ids.items() if grade < 0}
-        if bad:
-            raise ValueError(f"grades must be 0 or more, got {bad}")
-        return ids
-
     @field_validator("human_verdicts")
     @classmethod
     def _yes_or_no(cls, verdicts: dict[str, int]) -> dict[str, int]:
@@ -120,9 +113,14 @@ class Case(_Record):
             raise ValueError(f"is not a regular expression: {error}") from error
         return pattern
 
+    @property
+    def relevant(self) -> dict[str, int]:
+        """Those of `relevant_ids` that are relevant, with grades above 0."""
+        return {key: grade for key, grade in self.relevant_ids.items() if grade > 0}
+
     @model_validator(mode="after")
     def _scope_and_evidence_agree(self) -> Self:
-        labelled = bool(self.evidence) or any(grade > 0 for grade in self.relevant_ids.values())
+        labelled = bool(self.evidence or self.relevant)
         if self.in_scope and not labelled:
             raise ValueError("an in-scope case needs evidence or relevant_ids")
         if not self.in_scope and labelled:

@@ -7,7 +7,7 @@ classes; an empty result of an in-scope query scores 0. Source: ragas 0.4.3, `ra
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -28,7 +28,7 @@ class Likeness:
     Attributes:
         near: Text to 1 if its similarity to some relevant text is at least 0.5, else 0.
         covers: Text to the relevant texts to which its similarity is above 0.5: one bit each.
-        count: How many relevant texts there are.
+        count: How many relevant texts there are, found in the collection or not.
     """
 
     near: Mapping[str, int]
@@ -100,11 +100,11 @@ def _score(
         return Unscored(reason=observation.relevance.incomplete)
     if not observation.selection:
         return 0.0
-    relevant = sorted(observation.relevance.grades)
-    missing = [chunk_id for chunk_id in relevant if chunk_id not in texts]
-    if missing:
-        return Unscored(reason=f"the text of relevant chunk {missing[0]!r} is not in the collection")
+    relevant = [chunk_id for chunk_id in sorted(observation.relevance.grades) if chunk_id in texts]
+    if not relevant:
+        return 0.0
     known = likeness(tuple(texts[chunk_id] for chunk_id in relevant), returned)
+    known = replace(known, count=len(observation.relevance.grades))  # nothing is like a chunk that is not there
     return measure([found.chunk.text for found in observation.selection], known)
 
 

@@ -62,6 +62,8 @@ def _row(
         "tags": list(case.tags),
         "reference_answer": case.reference_answer,
         "relevant": dict(observation.relevance.grades),
+        "irrelevant": sorted(observation.relevance.irrelevant),
+        "missing": sorted(observation.relevance.missing),
         "relevant_complete": not observation.relevance.incomplete,
         "top_score": observation.top_score,
         "retrieved": [_hit(found, observation, judging) for found in observation.selection],

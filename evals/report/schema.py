@@ -138,6 +138,8 @@ class QueryRow(Section):
     tags: list[str] = Field(description="tags of the case")
     reference_answer: str | None = Field(description="the right answer")
     relevant: dict[str, int] = Field(description="chunk id to grade of every relevant chunk of the collection")
+    irrelevant: list[str] = Field([], description="chunks that were judged and found not relevant")
+    missing: list[str] = Field([], description="relevant chunks that the collection lacks: they count as not retrieved")
     relevant_complete: bool = Field(
         True, description="whether these are all; false where only chunks that came back could be looked at"
     )

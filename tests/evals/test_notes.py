@@ -55,10 +55,31 @@ def test_metrics_that_read_further_than_the_lists_go_are_named() -> None:
     ]
 
 
-def test_repeated_chunks_are_counted() -> None:
+def test_repeated_chunks_are_counted_in_what_was_returned() -> None:
     repeating = [seen("a", "b", "a", "a"), seen("c", "c"), seen("a", "b")]
     assert said(*repeating) == [
         "3 chunks were returned more than once for the same query (2 queries): each counts once, at its first place"
+    ]
+    deeper = observe(results("a", "b"), {"a": 1}, candidates=results("a", "b", "b", "a", "c", "c"))
+    assert said(deeper) == []
+
+
+def test_returned_chunks_that_nobody_judged_are_counted_where_some_were_judged_useless() -> None:
+    known = replace(seen("a", "b", "c"), relevance=Relevance(grades={"a": 1}, irrelevant=frozenset("b")))
+    assert said(known, seen("x", "y")) == ["1 of 3 returned chunks were never judged: they count as not relevant"]
+    assert said(replace(known, selection=results("b", "a"))) == []
+
+
+def test_relevant_chunks_that_are_not_there_are_named() -> None:
+    known = [
+        replace(
+            seen("a", case_id=f"q{n}"), relevance=Relevance(grades={f"x{n}": 1, "a": 1}, missing=frozenset([f"x{n}"]))
+        )
+        for n in range(4)
+    ]
+    assert said(*known) == [
+        "4 of 5 relevant chunks are not in the collection and count as not retrieved: 'x0' (case q0), 'x1' (case q1), "
+        "'x2' (case q2) …"
     ]
 
 

@@ -29,7 +29,7 @@ def test_topics_that_are_not_well_formed_xml_are_read(tmp_path: Path) -> None:
     imported = import_trec(write(tmp_path, "topics", TOPICS), qrels)
     assert [(c.id, c.query, c.relevant_ids) for c in imported.cases] == [
         ("1", "lift of a wing & slipstream", {"a": 2}),
-        ("4", "heat & slabs < thin", {"b": 1}),
+        ("4", "heat & slabs < thin", {"b": 1, "c": 0}),
         ("9", "papers on flutter", {"c": 1}),
     ]
 
@@ -71,9 +71,9 @@ def test_every_malformed_qrels_line_is_named(tmp_path: Path) -> None:
 def test_a_beir_folder_is_read_and_unjudged_queries_are_left_out_with_a_note(tmp_path: Path) -> None:
     rows = [{"_id": "q1", "text": "one"}, {"_id": "q2", "text": "two", "metadata": {}}]
     write(tmp_path, "queries.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    write(tmp_path, "qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\n")
+    write(tmp_path, "qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\nq1\td3\t-1\nq2\td1\t0\n")
     imported = import_beir(tmp_path)
-    assert [(c.id, c.relevant_ids) for c in imported.cases] == [("q1", {"d1": 2})]
+    assert [(c.id, c.relevant_ids) for c in imported.cases] == [("q1", {"d1": 2, "d2": 0, "d3": -1})]
     assert imported.notes == ("1 queries have no relevant document and were left out",)
 
 

@@ -13,6 +13,7 @@ from evals.dataset.relevance import (
     Relevance,
     evidence_urls,
     labelled_ids,
+    missing_chunks,
     normalise,
     resolve,
     share_held,
@@ -120,10 +121,45 @@ def test_a_page_without_addresses_or_headings_is_nobodys() -> None:
         relevant([bare], passage())
 
 
-def test_relevant_ids_are_taken_as_they_are_and_judged_irrelevant_ones_are_not() -> None:
+def test_relevant_ids_are_taken_as_they_are_and_judged_irrelevant_ones_are_kept_apart() -> None:
     chunks = [chunk("x", "text"), chunk("y", "text")]
-    found = relevant(chunks, relevant_ids={"x": 2, "y": 1, "z": 0})
-    assert found == Relevance(grades={"x": 2, "y": 1}, items=(frozenset("x"), frozenset("y")))
+    found = relevant(chunks, relevant_ids={"x": 2, "y": 1, "z": 0, "w": -1})
+    items = (frozenset("x"), frozenset("y"))
+    assert found == Relevance(grades={"x": 2, "y": 1}, items=items, irrelevant=frozenset("zw"))
+
+
+def test_what_evidence_makes_relevant_is_not_irrelevant() -> None:
+    assert relevant([chunk("a", QUOTE)], passage(), relevant_ids={"a": 0}).irrelevant == frozenset()
+
+
+def labelled(names: str) -> list[Case]:
+    """A case of one relevant chunk for every letter."""
+    return [case(f"q{name}", relevant_ids={name: 1}) for name in names]
+
+
+def test_a_chunk_that_is_not_there_is_relevant_and_missing() -> None:
+    letters = "abcdefghijklmnopqrst"
+    found = resolve(labelled(letters), [chunk(name, "text") for name in letters[1:]], {})
+    assert found["qa"] == Relevance(grades={"a": 1}, items=(frozenset("a"),), missing=frozenset("a"))
+    assert found["qb"].missing == frozenset()
+    assert missing_chunks(found) == (
+        "1 of 20 relevant chunks is not in the collection and counts as not retrieved: 'a' (case qa)"
+    )
+
+
+def test_judged_chunks_that_are_not_relevant_need_not_be_there() -> None:
+    found = resolve([case(relevant_ids={"x": 1, "y": 0, "z": -2})], [chunk("x", "text")], {})
+    assert (found["q"].missing, missing_chunks(found)) == (frozenset(), "")
+
+
+def test_more_than_one_in_twenty_missing_is_one_fault_of_one_line() -> None:
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    with pytest.raises(DatasetError) as caught:
+        resolve(labelled(letters), [chunk(name, "text") for name in letters[2:]], {"qa": "g:1"})
+    assert str(caught.value) == (
+        "g:1: relevant_ids: the collection has no chunk 'a'; 2 of 26 relevant chunks are missing, and at most 5% may "
+        "be; are ids written alike? metadata.map {chunk_id: KEY} names the payload key that holds them"
+    )
 
 
 def test_an_out_of_scope_case_has_nothing_relevant() -> None:
@@ -143,7 +179,8 @@ def test_everything_that_resolves_to_nothing_is_listed_at_once_with_its_place() 
         "g:1: evidence.0: the collection has no page '/docs/gone'",
         "g:2: evidence.0: no chunk of '/docs/a' stands under the heading 'Nowhere'",
         "g:3: evidence.0: no chunk of '/docs/a' holds the quote 'it is said nowhere on this page'",
-        "d: relevant_ids: the collection has no chunk 'ghost'",
+        "d: relevant_ids: the collection has no chunk 'ghost'; 1 of 2 relevant chunks are missing, and at most 5% may "
+        "be; are ids written alike? metadata.map {chunk_id: KEY} names the payload key that holds them",
     ]
 
 

@@ -82,7 +82,7 @@ def test_without_a_quote_the_chunks_under_the_heading_are_relevant(heading: str,
 
 def test_labelled_ids_are_taken_as_they_are_and_are_all_there_are() -> None:
     one = case(relevant_ids={"x": 2, "y": 0})
-    assert found(one, A) == Relevance(grades={"x": 2}, items=(frozenset("x"),), incomplete="")
+    assert found(one, A) == Relevance(grades={"x": 2}, items=(frozenset("x"),), irrelevant=frozenset("y"))
     both = case(passage(), relevant_ids={"x": 2})
     assert found(both, A) == Relevance(grades={"x": 2, "a": 1}, items=(frozenset("x"), frozenset("a")),
                                        incomplete=UNLISTED)  # fmt: skip

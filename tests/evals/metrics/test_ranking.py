@@ -41,7 +41,7 @@ CUTS = (1, 2, 3, 5, 10, 20)
 
 
 def random_run(seed: int, queries: int = 40) -> tuple[Run, Qrels]:
-    """Ranked ids and graded judgements: empty and short runs, gaps, judged non-relevant ids, relevant never retrieved.
+    """Ranked ids and graded judgements: empty and short runs, gaps, ids judged 0 and below, relevant never retrieved.
 
     Ids sort in an order that has nothing to do with the rank, or is its reverse.
     """
@@ -50,7 +50,7 @@ def random_run(seed: int, queries: int = 40) -> tuple[Run, Qrels]:
     qrels: Qrels = {}
     for number in range(queries):
         ids = [f"d{n:03d}" for n in rng.sample(range(1000), 30)]
-        qrels[f"q{number}"] = {i: rng.choice([0, 1, 1, 2, 3]) for i in rng.sample(ids, rng.randint(1, 12))} | {
+        qrels[f"q{number}"] = {i: rng.choice([-2, -1, 0, 1, 1, 2, 3]) for i in rng.sample(ids, rng.randint(1, 12))} | {
             rng.choice(ids): rng.randint(1, 4)
         }
         length = rng.choice([0, 0, 1, 2, 3, 4, 7, 10, 25])

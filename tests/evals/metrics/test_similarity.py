@@ -68,3 +68,12 @@ def test_texts_of_one_query_do_not_speak_for_another() -> None:
     texts = {"a": a.text, "b": b.text}
     assert list(RECALL.score(observations, make_context(texts=texts))) == [1.0, 0.0]
     assert list(PRECISION.score(observations, make_context(texts=texts))) == pytest.approx([1.0, 0.0], abs=1e-9)
+
+
+def test_a_relevant_chunk_that_the_collection_lacks_counts_and_nothing_is_like_it() -> None:
+    texts = {"a": "the arm turns at its base"}
+    observation = observe(results(make_chunk("x", texts["a"]), make_chunk("y", "zebra")), {"a": 1, "gone": 1})
+    context = make_context(texts=texts)
+    assert [metric.score([observation], context) for metric in METRICS] == [[pytest.approx(1.0)], [0.5]]
+    nothing = make_context(texts={"b": "else"})
+    assert [metric.score([observation], nothing) for metric in METRICS] == [[0.0], [0.0]]
