@@ -85,7 +85,7 @@ def test_points_that_are_deleted_in_mid_run_leave_every_criterion_undecided(
     out, err = capsys.readouterr()
     assert "incomplete: the collection changed during the run: 5 → 3 points" in err
     assert "the collection changed between" in " ".join(out.split())
-    assert 'type="criterion"' in Path("junit.xml").read_text()
+    assert 'type="undecided"' in Path("junit.xml").read_text()
 
 
 def test_an_alias_that_comes_to_stand_for_another_collection_is_named(made: Experiment, server: Changing) -> None:
