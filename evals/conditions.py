@@ -4,9 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-CRITERION = re.compile(r"\s*(<=|>=|==|<|>)\s*([-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*")
+from retrievers.quoting import quoted
 
-
+NUMBER = r"[-+]?(?:\d{1,20}(?:\.\d{1,20})?|\.\d{1,20})(?:[eE][-+]?\d{1,2})?"
+"""Bounded, so that it is finite and found at once."""
+CRITERION = re.compile(rf"\s*(<=|>=|==|<|>)\s*({NUMBER})\s*")
 WRITTEN = re.compile(r"\s*([^\s<>=]+)\s*([<>=]+)\s*(.*)")
 
 
@@ -28,6 +30,8 @@ def by_metric(written: Any) -> Any:
         parts = WRITTEN.fullmatch(text) if isinstance(text, str) else None
         if parts is None:
             raise ValueError("expected a metric and a condition such as 'scope/false_answer <= 0.1'")
+        if parts[1] in found:
+            raise ValueError(f"{quoted(parts[1])} is given two conditions; leave one of them out")
         found[parts[1]] = f"{parts[2]} {parts[3]}"
     return found
 
@@ -40,5 +44,5 @@ def checked_conditions(conditions: Mapping[str, str]) -> Mapping[str, str]:
     """
     for metric, condition in conditions.items():
         if not CRITERION.fullmatch(condition):
-            raise ValueError(f"{metric}: expected a condition such as '>= 0.8', got {condition!r}")
+            raise ValueError(f"{metric}: expected a condition such as '>= 0.8', got {quoted(condition)}")
     return conditions

@@ -12,9 +12,11 @@ from retrievers.errors import ConfigError
 from retrievers.quoting import quoted
 from retrievers.textfile import read_text
 
-MOST_BYTES = 50_000
+MOST_BYTES = 20_000
 MOST_CHARACTERS = 100_000
 """Characters of a value, `${NAME}` replaced."""
+MOST_REFERENCES = 100
+"""References in a value: dotenv takes long over thousands that do not end."""
 REFERENCE = re.compile(r"\$\{([^}:]*)")
 
 
@@ -45,10 +47,15 @@ def _check_unambiguous(bindings: Iterable[Binding], file: Path) -> None:
 
 
 def _check_bounded(bindings: Iterable[Binding], file: Path) -> None:
-    """Make sure that references to references do not multiply."""
+    """Make sure that references are few, and do not multiply."""
     lengths: dict[str | None, int] = {}
     for binding in bindings:
         value = binding.value or ""
+        if value.count("${") > MOST_REFERENCES:
+            raise ConfigError(
+                f"{file}:{_line(binding)}: {quoted(binding.key)} holds more than {MOST_REFERENCES} times ${{; "
+                "write the value out"
+            )
         length = len(value) + sum(lengths.get(name, 0) for name in REFERENCE.findall(value))
         if length > MOST_CHARACTERS:
             raise ConfigError(

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from retrievers.config import MetadataConfig
 from retrievers.errors import ConfigError, nearest
-from retrievers.filters import RANGES, Expression, Scalar, comparisons
+from retrievers.expressions import RANGES, Expression, Scalar, comparisons
 from retrievers.payload import payload_keys
 from retrievers.records import ALIASES, METADATA_FIELDS
 

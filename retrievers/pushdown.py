@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 from retrievers.config import MetadataConfig, RetrieverConfig
 from retrievers.connection import NO_LIMITS, CollectionInfo, store_errors
 from retrievers.errors import ConfigError
-from retrievers.filters import LARGEST, RANGES, AnyOf, Compare, Expression, Not, comparisons, parse
+from retrievers.expressions import LARGEST, RANGES, AnyOf, Compare, Expression, Not, comparisons
+from retrievers.filters import parse
 from retrievers.inspection import SAMPLE, sample
 from retrievers.payload import filter_path
 from retrievers.payload_schema import Kind, PayloadSchema, misfits, possible_keys, resolve_key

@@ -34,6 +34,18 @@ def test_a_condition_without_a_number_is_refused() -> None:
         checked_conditions(by_metric("scope/false_answer <= low"))
 
 
+@pytest.mark.parametrize("number", ["1" * 100_000, "1" * 21, "1e999", "nan", "inf", "1.", "0x1", "1" * 100_000 + "x"])
+def test_a_number_without_bounds_is_refused(number: str) -> None:
+    with pytest.raises(ValueError, match="a: expected a condition such as") as caught:
+        checked_conditions({"a": f">= {number}"})
+    assert len(str(caught.value)) < 300
+
+
+def test_two_conditions_on_one_metric_are_refused() -> None:
+    with pytest.raises(ValueError, match="'a' is given two conditions; leave one of them out"):
+        by_metric("a >= 0.1, b >= 1, a <= 0.9")
+
+
 def test_criteria_and_constraints_take_text() -> None:
     text = "scope/false_answer <= 0.1"
     config = ExperimentConfig.model_validate({"criteria": text, "objective": {"constraints": [text]}})

@@ -26,7 +26,8 @@ def test_no_file_and_a_folder_of_that_name_give_none(tmp_path: Path) -> None:
     [
         ("A=sesame1\n\nA=sesame2", ":3: 'A' has another value than at line 1; leave one of them out"),
         ("A0=sesame\n" + "".join(f"A{n}=${{A{n - 1}}}${{A{n - 1}}}\n" for n in range(1, 40)), ":14: 'A13' would have"),
-        ("A=" + "x" * 60_000, ": expected a .env file of NAME=value lines of at most 50,000 bytes, found 60,002"),
+        ("\nA='sesame" + "${" * 9_000 + "'", ":2: 'A' holds more than 100 times ${; write the value out"),
+        ("A=" + "x" * 60_000, ": expected a .env file of NAME=value lines of at most 20,000 bytes, found 60,002"),
     ],
 )
 def test_what_is_ambiguous_or_without_bounds_is_refused_and_no_value_shown(

@@ -16,7 +16,7 @@ from qdrant_client.models import ScoredPoint
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import RerankError
-from retrievers.filters import Expression
+from retrievers.expressions import Expression
 from retrievers.mmr import mmr_order
 from retrievers.pushdown import compile_filters
 from retrievers.reading import vectors_of

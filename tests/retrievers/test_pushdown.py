@@ -11,7 +11,7 @@ from qdrant_client import QdrantClient
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError, StoreError
-from retrievers.filters import Expression
+from retrievers.expressions import Expression
 from retrievers.inspection import SAMPLE
 from retrievers.payload import filter_path
 from retrievers.pushdown import compile_filters

@@ -49,7 +49,7 @@ def fuzz(
     *,
     count: int = 20_000,
     seed: int = 0,
-    refusals: type[Exception] = RetrievalError,
+    refusals: type[Exception] | tuple[type[Exception], ...] = RetrievalError,
 ) -> Fuzzed:
     """Feed a parser made inputs.
 
@@ -123,7 +123,7 @@ def _feed(
     make: Callable[[Random], Any],
     count: int,
     seed: int,
-    refusals: type[Exception],
+    refusals: type[Exception] | tuple[type[Exception], ...],
     current: mmap.mmap,
 ) -> dict[str, Any]:
     _guard_memory()

@@ -1,0 +1,66 @@
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from evals.config import DatasetConfig
+from evals.dataset.importers import import_beir, import_trec
+from evals.dataset.load import load_golden
+from tests.support.fuzz import fuzz, mutated
+
+SEEDS = (
+    '{"id": "a", "query": "How fast?", "evidence": [{"source_url": "/docs/a", "quote": "fast", "grade": 3}]}',
+    '{"id": "b", "query": "Weather?", "in_scope": false, "min_results": 1, "split": "dev"}\n'
+    '{"id": "c", "query": "Arms", "relevant_ids": {"d1": 2, "d2": 0}, "expected_topics": ["arm"]}',
+    '{"id": "d", "query": "q", "reference_answer": "r", "evidence": [{"source_url": "/docs/a", "heading": "H"}], '
+    '"human_verdicts": {"3f2a": 1}, "source_url_pattern": "^/docs/[a-z]+$"}',
+)
+WORDS = ("\\ud800", "\\u0000", "null", "true", "NaN", "1e999", "-1", '"id": ', '"query": ', '{"a": ', "a{99}", "(?=")
+TOKENS = (*'{}[]",:9(\\\n', *WORDS, "word ", "+)+")
+TOPICS = ("<top><num> 1</num><title>lift of a wing &amp; drag</title></top>\n<top><num>2<title>flutter<desc>x</top>",)
+MARKS = ("<top>", "</top>", "<num>", "<title>", "&#", "9", ";", "<", "1", "\n", "&amp;", "word ")
+QRELS = ("1 0 a 1\n2 0 b 0\n1 0 c -1",)
+BEIR = ('{"_id": "1", "text": "one"}\n{"_id": "2", "text": "two", "metadata": {}}',)
+
+
+@pytest.mark.slow
+def test_any_file_is_golden_data_or_refused(tmp_path: Path) -> None:
+    file = tmp_path / "golden.jsonl"
+    config = DatasetConfig.model_validate({"path": file})
+
+    def read(data: bytes) -> None:
+        file.write_bytes(data)
+        load_golden(config)
+
+    fuzzed = fuzz(read, lambda random: encoded(mutated(random, SEEDS, TOKENS)))
+    assert fuzzed.read > 1_000 and fuzzed.refused > 1_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["beir", "trec"])
+def test_any_test_collection_is_imported_or_refused(form: str, tmp_path: Path) -> None:
+    queries, qrels = tmp_path / "queries.jsonl", tmp_path / "qrels"
+    seeds, marks = (BEIR, TOKENS) if form == "beir" else (TOPICS, MARKS)
+    judged = QRELS[0] if form == "trec" else "1\td\t1\n2\td\t1"
+    importing: Callable[[], object] = (
+        (lambda: import_beir(tmp_path, qrels)) if form == "beir" else (lambda: import_trec(queries, qrels))
+    )
+
+    def make(random: Random) -> tuple[bytes, bytes]:
+        return encoded(mutated(random, seeds, marks)), encoded(
+            mutated(random, [judged], ["\t", " ", "\n", "9", "-", "d"])
+        )
+
+    def read(made: tuple[bytes, bytes]) -> None:
+        queries.write_bytes(made[0])
+        qrels.write_bytes(made[1])
+        importing()
+
+    fuzzed = fuzz(read, make)
+    assert fuzzed.read > 1_000 and fuzzed.refused > 1_000
+
+
+def encoded(text: str) -> bytes:
+    """UTF-8, in which half of a surrogate pair is no character."""
+    return text.encode("utf-8", "surrogatepass")
