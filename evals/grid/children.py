@@ -13,7 +13,7 @@ from evals.grid.pipeline import GridResult
 from evals.grid.records import Grid
 
 MOST_OF_THE_SET = 20
-OBJECTIVE = "cell.objective"
+OBJECTIVE = "by_objective"
 """What cells are ranked by, as a metric of each; MLflow's contour plot begins with the first metric by name."""
 LogCells = Literal["chosen", "all", "none"]
 

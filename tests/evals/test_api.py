@@ -80,7 +80,7 @@ class TestEvaluate:
     def test_top_k_cuts(self) -> None:
         result = evaluate(lambda query: TEXTS, ROWS, metrics=CHEAP, top_k=1)
         assert [len(ids) for ids in result.to_pandas()["retrieved"]] == [1, 1, 1]
-        assert result.metrics["ranking/hit_rate_at_5"].value == 0.5
+        assert result.metrics["ranking/hit_rate_at_1"].value == 0.5
 
     @pytest.mark.parametrize(
         "convert",
@@ -203,9 +203,10 @@ class TestSweep:
         assert bool(result.cells.loc[result.cells["recommended"], "in_set"].all())
         assert result.recommended is not None and result.reason
         row = result.cells[(result.cells["top_k"] == 2) & (result.cells["threshold"] == 0.3)].iloc[0]
-        one = {"metrics": CHEAP, "criteria": {}, "retriever.top_k": 2, "retriever.threshold": 0.3}
+        named = [*CHEAP, "ranking/ndcg_at_3"]
+        one = {"metrics": named, "criteria": {}, "retriever.top_k": 2, "retriever.threshold": 0.3}
         single = evaluate(experiment=Experiment.load(made.config, one))
-        assert row["ranking/ndcg_at_5"] == single.metrics["ranking/ndcg_at_5"].value
+        assert row["ranking/ndcg_at_3"] == single.metrics["ranking/ndcg_at_3"].value
         flags = ["--metrics", "[ranking/*, scope/*]", "--criteria", "{}", "--output", "grid.json", "--no-gate"]
         done = call(
             main, ["--config", made.config, *flags, *(f"--{k.replace('_', '-')}={v}" for k, v in axes.items())], capsys

@@ -10,6 +10,7 @@ from evals.collaborators import Collaborators
 from evals.config import ExperimentConfig
 from evals.dataset.load import GoldenSet, load_golden
 from evals.grid.axes import plan
+from evals.grid.objective import needed
 from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
 from evals.judge.judge import Judge
 from evals.pipeline import Grounds, evaluate, ground
@@ -90,8 +91,10 @@ class Bench:
             return evaluate_grid(config, planned, found, grounds, collaborators, {})
 
     def run(self, config: ExperimentConfig, settings: RetrieverConfig, judge: Judge | None = None) -> RunResult:
-        """A single run of the same experiment with these settings of the retriever."""
-        alone = config.model_copy(update={"retriever": settings, "sweep": type(config.sweep).model_validate({})})
+        """A single run of the same experiment with these settings of the retriever, asked for the same metrics."""
+        metrics = (*config.metrics, *needed(config.objective))
+        none = type(config.sweep).model_validate({})
+        alone = config.model_copy(update={"retriever": settings, "sweep": none, "metrics": metrics})
         with self.opened([settings]) as (retrievers, grounds):
             collaborators = Collaborators(retrievers=retrievers, progress=silent, judge=judge)
             return evaluate(alone, self.golden, grounds, collaborators, {})

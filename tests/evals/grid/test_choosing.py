@@ -34,7 +34,7 @@ def test_the_scores_of_one_metric_are_its_matrix(found: GridResult) -> None:
 
 
 def test_a_weighted_sum_adds_up_to_the_ranking_of_every_cell(found: GridResult) -> None:
-    wanted = objective(metrics={"ranking/recall_at_5": 2.0, "ranking/mrr_at_10": 1.0})
+    wanted = objective(metrics={"ranking/recall_at_5": 2.0, "ranking/mrr_at_5": 1.0})
     scores = objective_scores(found.grid, wanted)
     assert scores.values.mean(axis=0) == pytest.approx(rank(found.grid, wanted).values, abs=1e-12)
 
