@@ -85,7 +85,7 @@ def index(path: Path, chunks: Sequence[Any]) -> Any:
     from retrievers.config import CacheConfig, RetrieverConfig, StoreConfig
     from retrievers.connection import open_client
     from retrievers.embeddings import make_embeddings
-    from retrievers.indexing.writing import Changes, write
+    from retrievers.indexing.writing import Changes, Order, write
     from retrievers.keyword import Bm25Encoder
 
     cache = CacheConfig.model_validate({"results": 0, "embeddings": "off"})
@@ -105,15 +105,9 @@ def index(path: Path, chunks: Sequence[Any]) -> Any:
     }
     client = open_client(config.store, {}, create=True)
     start = time.perf_counter()
-    write(
-        client,
-        config,
-        Changes(added=tuple(chunks)),
-        vectors,
-        manifest,
-        exists=False,
-        progress=lambda stage, done, total: None,
-    )
+    changes = Changes(added=tuple(chunks))
+    order = Order(config=config, changes=changes, vectors=vectors, manifest=manifest, exists=False)
+    write(client, order, progress=lambda stage, done, total: None)
     client.close()
     seconds = time.perf_counter() - start
     print(f"{len(chunks):,} documents of {average:g} terms on average, written in {seconds:.1f} s")

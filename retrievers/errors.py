@@ -13,6 +13,7 @@ RetrievalError
 │   ├── StoreLockedError         another process holds the embedded store
 │   ├── StoreTimeoutError        the store did not answer in time
 │   ├── BatchTooLargeError       the store takes fewer queries or points in one request
+│   ├── StoreFullError           the disk has no room for what was to be written
 │   ├── StoreUnsupportedError    the embedded engine cannot do what was asked
 │   ├── CollectionNotFoundError  the store has no such collection
 │   ├── CollectionStateError     the collection is unfinished, lacks a vector, or is not ours to write to
@@ -120,6 +121,10 @@ class StoreTimeoutError(StoreError):
 
 class BatchTooLargeError(StoreError):
     """The store takes fewer queries or points in one request."""
+
+
+class StoreFullError(StoreError):
+    """The disk has no room for what was to be written; the collection is as it was."""
 
 
 class StoreUnsupportedError(StoreError):

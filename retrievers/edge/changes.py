@@ -42,6 +42,15 @@ class Changes:
         mine = {name: d for (number, name), d in _DRAFTS.get().items() if number == self._number}
         return {name: draft.exists for name, draft in mine.items() if not draft.over}
 
+    def sweep(self) -> None:
+        """Remove what processes that were killed left behind.
+
+        Raises:
+            StoreLockedError: Somebody else is changing the store.
+        """
+        with self._writer():
+            pass
+
     @contextmanager
     def change(self, name: str) -> Iterator[Draft]:
         """A change to one collection, put in force at the end of the block; inside another to it, part of that.

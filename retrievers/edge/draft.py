@@ -127,12 +127,8 @@ class Draft:
                 raise StoreError(f"collection {self._folder.name!r}: a write failed, so nothing was changed")
             if not self.touched:
                 return
-            try:
+            with engine.engine_errors(f"collection {self._folder.name!r} cannot be written, and is as it was"):
                 self._finish()
-            except OSError as error:
-                raise StoreError(
-                    f"collection {self._folder.name!r} cannot be written: {error}; nothing was changed"
-                ) from error
 
     def discard(self) -> None:
         """Leave the collection as it was, and nothing behind; after `commit` this does nothing."""

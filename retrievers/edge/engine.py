@@ -1,6 +1,7 @@
 """The engine's shards: made, opened, settled; and its errors as ours."""
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -8,9 +9,10 @@ from pathlib import Path
 import qdrant_edge as edge
 
 from retrievers.edge.spec import Spec
-from retrievers.errors import RetrievalError, StoreError
+from retrievers.errors import RetrievalError, StoreError, StoreFullError
 
 log = logging.getLogger(__name__)
+NO_ROOM = re.compile("No space left on device|Disk quota exceeded|There is not enough space on the disk")
 
 
 @contextmanager
@@ -21,13 +23,18 @@ def engine_errors(doing: str) -> Iterator[None]:
     except RetrievalError:
         raise
     except OSError as error:
-        raise StoreError(f"{doing}: {error}") from error
+        raise _typed(error)(f"{doing}: {error}") from error
     except Exception as error:
-        raise StoreError(f"{doing}: the embedded engine says: {error}") from error
+        raise _typed(error)(f"{doing}: the embedded engine says: {error}") from error
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # what a fault inside the engine is raised as
             raise
-        raise StoreError(f"{doing}: the embedded engine failed: {error}") from error
+        raise _typed(error)(f"{doing}: the embedded engine failed: {error}") from error
+
+
+def _typed(error: BaseException) -> type[StoreError]:
+    """The class of our error for one of the engine, which says what the system told it as text."""
+    return StoreFullError if NO_ROOM.search(str(error)) else StoreError
 
 
 def create(folder: Path, spec: Spec) -> edge.EdgeShard:

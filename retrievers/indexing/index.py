@@ -13,12 +13,13 @@ from langchain_core.embeddings import Embeddings
 
 from retrievers.config import MetadataConfig, RetrieverConfig
 from retrievers.errors import CollectionStateError, IndexingError
+from retrievers.indexing.apart import check_room, write_safely
 from retrievers.indexing.chunking import CHUNKING_VERSION, DEFAULT_MAX_TOKENS, chunk_page
 from retrievers.indexing.corpus import Corpus
 from retrievers.indexing.existing import existing, layout, payloads
 from retrievers.indexing.manifest import embedded_by, keyword_side
 from retrievers.indexing.payloads import check_writable, to_payload, written_part
-from retrievers.indexing.writing import Changes, Progress, write
+from retrievers.indexing.writing import Changes, Order, Progress
 from retrievers.records import Chunk
 from retrievers.tokens import count_tokens
 
@@ -83,6 +84,7 @@ def index_corpus(
         ConfigError: `metadata` gives two fields one payload key.
         CollectionStateError: The collection exists and was not made by this function.
         EmbeddingMismatchError: It was made with another model.
+        StoreFullError: The disk has no room for it; an embedded collection is as it was.
     """
     options = options or IndexOptions()
     check_writable(config.metadata)
@@ -93,6 +95,7 @@ def index_corpus(
         config.metadata, chunks, stored, anew=info is not None and layout(info) != config.metadata.layout
     )
     _refuse_mass_removal(config, changes, stored, options)
+    check_room(client, config.collection, changes.added)
     vectors = _embed(changes.added, embeddings, progress)
     manifest = {
         "embedding": embedded_by(config, vectors, info),
@@ -101,7 +104,8 @@ def index_corpus(
         "points": len(chunks),
     }
     if not info or changes != Changes() or info.manifest != {**manifest, "state": "complete"}:
-        write(client, config, changes, vectors, manifest, exists=info is not None, progress=progress)
+        order = Order(config=config, changes=changes, vectors=vectors, manifest=manifest, exists=info is not None)
+        write_safely(client, order, progress)
     return _report(corpus, chunks, changes)
 
 

@@ -37,35 +37,41 @@ class Changes:
     removed: tuple[str, ...] = ()
 
 
-def write(
-    client: "QdrantClient",
-    config: RetrieverConfig,
-    changes: Changes,
-    vectors: Mapping[str, list[float]],
-    manifest: Mapping[str, Any],
-    *,
-    exists: bool,
-    progress: Progress,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What is to be written.
+
+    Attributes:
+        config: Names the collection, its vectors and its payload keys.
+        changes: The chunks.
+        vectors: Text to vector, for every added chunk.
+        manifest: What the collection is to record of itself, but for its state.
+        exists: Whether the collection is kept and changed; otherwise one of that name is replaced.
+    """
+
+    config: RetrieverConfig
+    changes: Changes
+    vectors: Mapping[str, list[float]]
+    manifest: Mapping[str, Any]
+    exists: bool
+
+
+def write(client: "QdrantClient", order: Order, progress: Progress) -> None:
     """Write changes, marked as unfinished until the last of them is in.
 
     Args:
         client: An open client.
-        config: Names the collection, its vectors and its payload keys.
-        changes: What to write.
-        vectors: Text to vector, for every added chunk.
-        manifest: What the collection is to record of itself, but for its state.
-        exists: Whether the collection is kept and changed; otherwise one of that name is replaced.
+        order: What to write.
         progress: Told how far the work is.
 
     Raises:
         StoreError: The store failed; the collection then says that it is unfinished.
     """
-    name = config.collection
+    config, changes, manifest, name = order.config, order.changes, order.manifest, order.config.collection
     with store_errors(config.store, name), all_or_nothing(client, name):
-        _begin(client, config, manifest, exists=exists)
+        _begin(client, config, manifest, exists=order.exists)
         encoder = Bm25Encoder(manifest["bm25"]["language"], manifest["bm25"]["average_length"])
-        add, written = adder(client, config, vectors, encoder), 0
+        add, written = adder(client, config, order.vectors, encoder), 0
         for batch in parts(changes.added, least(WRITE_BATCH, describe(client, config).limits.points)):
             _add(add, batch)
             written += len(batch)

@@ -22,6 +22,7 @@ from retrievers.errors import (
     EmbeddingError,
     EmbeddingMismatchError,
     IndexingError,
+    StoreError,
 )
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.corpus import read_corpus
@@ -163,6 +164,11 @@ class TestFirstRun:
         }
         params: Any = index.client.get_collection("pages").config.params.vectors
         assert (params.size, params.distance) == (8, models.Distance.COSINE)
+
+    def test_a_name_that_no_folder_can_have_is_refused_before_anything_is_embedded(self, index: Indexer) -> None:
+        with pytest.raises(StoreError, match="of 100 characters: expected 1 to 200"):
+            index(changes={"collection": "ö" * 100})
+        assert index.embeddings.embedded == []
 
     def test_the_budget_is_kept(self, index: Indexer) -> None:
         write_pages(index.docs, {"long.md": "Some words in a sentence. " * 40})
