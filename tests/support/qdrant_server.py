@@ -43,6 +43,7 @@ class QdrantServer(LoopbackServer):
         self.rules = Rules(api_key=api_key)
         self.aliases: dict[str, str] = {}
         self.config: dict[str, Any] = {}
+        self._shards: dict[str, int] = {}
         self.keeps_metadata = keeps_metadata
         self.client = QdrantClient(":memory:")
 
@@ -58,6 +59,8 @@ class QdrantServer(LoopbackServer):
         with self._lock:
             if refused := self.rules.refusal(request, name, reads):
                 return refused
+            if name == "aliases":
+                return self._rename(request.body["actions"])
             if root in ("", "aliases"):
                 return self._about_the_server(root)
             if root != "collections":
@@ -71,6 +74,15 @@ class QdrantServer(LoopbackServer):
         known = {name: to for name, to in self.aliases.items() if self.rules.scope in (None, to)}
         listed = [{"alias_name": name, "collection_name": to} for name, to in known.items()]
         return Reply.json({"result": {"aliases": listed}, "status": "ok", "time": 0.0})
+
+    def _rename(self, actions: Any) -> Reply:
+        for action in actions:
+            for change in (action.get("create_alias"), action.get("delete_alias")):
+                if change and "collection_name" in change:
+                    self.aliases[change["alias_name"]] = change["collection_name"]
+                elif change:
+                    del self.aliases[change["alias_name"]]
+        return Reply.json({"result": True, "status": "ok", "time": 0.0})
 
     def _answer(self, action: str, name: str, body: Mapping[str, Any]) -> Reply:
         client = self.client
@@ -107,7 +119,8 @@ class QdrantServer(LoopbackServer):
         known = plain(self.client.get_collection(name))
         schema = {key: {"data_type": kind, "points": 0} for key, kind in self.rules.indexed.items()}
         strict = {"strict_mode_config": {"enabled": True, **self.rules.strict}} if self.rules.strict else {}
-        params = {**known["config"]["params"], **self.config.get("params", {})}
+        shards = {"shard_number": self._shards.get(name, 1)}
+        params = {**known["config"]["params"], **shards, **self.config.get("params", {})}
         config = {**known["config"], **self.config, **strict, "params": params}
         return {**known, "config": config, "payload_schema": schema}
 
@@ -117,6 +130,7 @@ class QdrantServer(LoopbackServer):
 
     def _create(self, name: str, body: Mapping[str, Any]) -> bool:
         wanted = models.CreateCollection.model_validate(body)
+        self._shards[name] = wanted.shard_number or 1
         return self.client.create_collection(
             name,
             vectors_config=wanted.vectors,
@@ -126,6 +140,10 @@ class QdrantServer(LoopbackServer):
 
     def _update(self, name: str, body: Mapping[str, Any]) -> bool:
         wanted = models.UpdateCollection.model_validate(body)
+        if wanted.strict_mode_config:
+            on = wanted.strict_mode_config.enabled
+            self.rules.strict = plain(wanted.strict_mode_config, exclude_none=True) if on else None
+            return True
         return self.client.update_collection(name, metadata=wanted.metadata if self.keeps_metadata else None)
 
     def _upsert(self, name: str, body: Mapping[str, Any]) -> Any:
@@ -180,10 +198,10 @@ class QdrantServer(LoopbackServer):
         return self.client.count(name, wanted.filter, exact=wanted.exact is not False)
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, *, exclude_none: bool = False) -> Any:
     """Models to JSON values, as deep as they go."""
     if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
+        return value.model_dump(mode="json", exclude_none=exclude_none)
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 

@@ -1,0 +1,179 @@
+"""What the loopback doubles are taken to do, asked of a real Qdrant server over REST and gRPC."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Timer
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from qdrant_client import QdrantClient, models
+
+from evals.facts import collection_facts
+from evals.unchanged import differences
+from retrievers.config import RetrieverConfig
+from retrievers.connection import open_client, survey
+from retrievers.errors import CollectionNotFoundError, CollectionStateError, ConfigError, StoreUnreachableError
+from retrievers.patience import patient
+from retrievers.retriever import QdrantRetriever
+from tests.live.conftest import ENV, URL
+from tests.support.collections import PAGES, index_pages, write_pages
+from tests.support.tcp_proxy import TcpProxy
+
+QUERIES = ["who sends messages to listeners", "the glossary words used here", "angular velocity", "a client waits"]
+STRICT = {"max_query_limit": 8, "search_max_batchsize": 2, "upsert_max_batchsize": 2}
+UNLIMITED = models.StrictModeConfig(enabled=False)
+
+
+def ranked(config: RetrieverConfig, **changes: Any) -> list[list[tuple[str, Any]]]:
+    """Chunk ids with scores for every query, at full depth; scores as the client's float32 gives them."""
+    with QdrantRetriever.open(config.model_copy(update=changes), env=ENV) as retriever:
+        found = retriever.candidates(QUERIES)
+    return [[(c.chunk.chunk_id, pytest.approx(c.score, abs=1e-5)) for c in one.chunks] for one in found]
+
+
+@contextmanager
+def strict(plain: QdrantClient, config: RetrieverConfig, **limits: Any) -> Iterator[None]:
+    """The collection in strict mode."""
+    plain.update_collection(config.collection, strict_mode_config=models.StrictModeConfig(enabled=True, **limits))
+    try:
+        yield
+    finally:
+        plain.update_collection(config.collection, strict_mode_config=UNLIMITED)
+
+
+@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
+@pytest.mark.parametrize("fusion", ["weighted", "rrf", "dbsf"])
+def test_a_server_gives_what_an_embedded_store_gives(
+    config: RetrieverConfig, embedded: RetrieverConfig, mode: str, fusion: str
+) -> None:
+    changes = {"mode": mode, "fusion": fusion}
+    assert ranked(config, **changes) == ranked(embedded, **changes)
+
+
+@pytest.mark.parametrize("filters", ["module == 'ros2' and chunk_index > 0", "not tags == 'ros2'", "start_line < 15"])
+def test_filters_do_too(config: RetrieverConfig, embedded: RetrieverConfig, filters: str) -> None:
+    assert ranked(config, filters=filters) == ranked(embedded, filters=filters)
+
+
+def test_the_pages_indexed_again_change_nothing(config: RetrieverConfig, tmp_path: Path) -> None:
+    before = ranked(config)
+    index_pages(config, write_pages(tmp_path), ENV)
+    assert ranked(config) == before
+
+
+def test_the_server_says_how_it_runs_the_collection(config: RetrieverConfig) -> None:
+    client = open_client(config.store, ENV)
+    try:
+        info, server = survey(client, config)
+    finally:
+        client.close()
+    assert info.points == 9 and server is not None
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", server.version or "")
+    assert (server.shards, server.alias_of) == (1, None) and server.hnsw["m"] > 0
+
+
+def test_several_shards_change_no_cosine_and_are_noted(config: RetrieverConfig, copy: RetrieverConfig) -> None:
+    assert ranked(copy) == ranked(config)
+    with QdrantRetriever.open(copy.model_copy(update={"mode": "keyword"}), env=ENV) as retriever:
+        assert "has 3 shards" in retriever.notes[0]
+
+
+def test_an_alias_is_told_with_what_it_stands_for(config: RetrieverConfig, plain: QdrantClient) -> None:
+    alias = f"{config.collection}-alias"
+    made = models.CreateAlias(collection_name=config.collection, alias_name=alias)
+    plain.update_collection_aliases([models.CreateAliasOperation(create_alias=made)])
+    named = config.model_copy(update={"collection": alias})
+    client = open_client(config.store, ENV)
+    try:
+        server = survey(client, named)[1]
+    finally:
+        client.close()
+        gone = models.DeleteAlias(alias_name=alias)
+        plain.update_collection_aliases([models.DeleteAliasOperation(delete_alias=gone)])
+    assert server and server.alias_of == config.collection
+
+
+def test_a_missing_collection_is_told_with_its_neighbours(config: RetrieverConfig) -> None:
+    with pytest.raises(CollectionNotFoundError, match=f"did you mean .*{config.collection}"):
+        QdrantRetriever.open(config.model_copy(update={"collection": config.collection[:-1]}), env=ENV)
+
+
+# Strict mode
+
+
+@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
+@pytest.mark.parametrize("exact", [True, False])
+def test_strict_mode_changes_no_result(config: RetrieverConfig, plain: QdrantClient, mode: str, exact: bool) -> None:
+    before = ranked(config, mode=mode)
+    with strict(plain, config, **STRICT, unindexed_filtering_retrieve=False, search_allow_exact=exact):
+        assert ranked(config, mode=mode) == before
+        with QdrantRetriever.open(config, env=ENV) as retriever:
+            assert len(retriever.chunks({"source_url": ["/docs/ros2/topics"]})) == 4
+            assert len(retriever.chunks()) == len(retriever.sample(256)) == 9
+
+
+def test_what_strict_mode_forbids_is_told_before_the_run(config: RetrieverConfig, plain: QdrantClient) -> None:
+    with strict(plain, config, **STRICT, unindexed_filtering_retrieve=False):
+        with pytest.raises(CollectionStateError, match=r"at most 8 results a query \(max_query_limit\)"):
+            ranked(config, candidates=9)
+        with pytest.raises(ConfigError, match=r"create_payload_index.*metadata\.start_line.*integer"):
+            ranked(config, filters="start_line < 15")
+        assert ranked(config, filters="chunk_index > 0")
+
+
+def test_writing_keeps_to_strict_mode(copy: RetrieverConfig, plain: QdrantClient, tmp_path: Path) -> None:
+    more = {"new.md": "# New\n\n" + "".join(f"## Part {n}\n\nfresh text {n}\n\n" for n in range(5))}
+    with strict(plain, copy, **STRICT):
+        index_pages(copy, write_pages(tmp_path, PAGES | more), ENV)
+    assert plain.count(copy.collection).count == 9 + 5
+
+
+@pytest.mark.slow
+def test_a_rate_limit_is_kept_to(config: RetrieverConfig, plain: QdrantClient) -> None:
+    with QdrantRetriever.open(config, env=ENV) as retriever, strict(plain, config, read_rate_limit=60), patient(60):
+        for _ in range(90):
+            assert retriever.search(QUERIES[0], use_cache=False).status == "success"
+
+
+@pytest.mark.slow
+def test_a_batch_larger_than_the_limiter_holds_is_split(config: RetrieverConfig, plain: QdrantClient) -> None:
+    with QdrantRetriever.open(config, env=ENV) as retriever, patient(120):
+        before = [[c.chunk.chunk_id for c in one.chunks] for one in retriever.candidates(QUERIES)]
+        with strict(plain, config, read_rate_limit=3):
+            assert [[c.chunk.chunk_id for c in one.chunks] for one in retriever.candidates(QUERIES)] == before
+
+
+# What happens meanwhile
+
+
+def test_a_collection_that_changes_is_noticed(copy: RetrieverConfig, plain: QdrantClient) -> None:
+    with QdrantRetriever.open(copy, env=ENV) as retriever:
+        before = collection_facts(retriever)
+        assert before == collection_facts(retriever)
+        plain.delete(copy.collection, [record.id for record in plain.scroll(copy.collection, limit=2)[0]])
+        after = collection_facts(retriever)
+    assert before and after
+    assert differences(before, after) == "9 → 7 points, content of the first 9 points"
+
+
+def test_a_patient_run_outlives_a_server_that_is_away_for_seconds(config: RetrieverConfig) -> None:
+    parts = urlsplit(URL)
+    port = config.store.grpc_port if config.store.prefer_grpc else parts.port or 6333
+    with TcpProxy(parts.hostname or "", port) as proxy:
+        through = {"url": f"http://127.0.0.1:{proxy.port}", "grpc_port": proxy.port, "timeout_s": 5}
+        store = config.store.model_copy(update=through)
+        with QdrantRetriever.open(config.model_copy(update={"store": store}), env=ENV) as retriever:
+            expected = [c.chunk.chunk_id for c in retriever.search(QUERIES[0], use_cache=False).chunks]
+            proxy.cut()
+            back = Timer(3, proxy.restore)
+            back.start()
+            with patient(30):
+                again = retriever.search(QUERIES[0], use_cache=False)
+            back.join()
+            assert (again.status, [c.chunk.chunk_id for c in again.chunks]) == ("success", expected)
+            proxy.cut()
+            with pytest.raises(StoreUnreachableError):
+                retriever.candidates(QUERIES[:1])
