@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -195,7 +195,7 @@ def set_up_logging(*, verbose: bool, log_file: Path | None, quiet: bool = False)
             log_file.parent.mkdir(parents=True, exist_ok=True)
             if not log_file.exists():
                 make_private(log_file)
-            file = logging.FileHandler(log_file, encoding="utf-8")
+            file = _LogFile(log_file, encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"--log-file {log_file}: cannot be written: {error.strerror}") from error
         file.setFormatter(_JsonLines())
@@ -239,6 +239,26 @@ def progress_bar(*, shown: bool) -> Iterator[Progress]:
 class _Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return printable(redacted(super().format(record)))
+
+
+class _LogFile(logging.FileHandler):
+    """A file of which it is said once that it can no longer be written, where logging prints a traceback a record."""
+
+    _told = False
+
+    def close(self) -> None:
+        with suppress(OSError):  # what is left to be written has no room
+            super().close()
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._told:
+            self._told = True
+            print_error(
+                f"--log-file {self.baseFilename}: cannot be written any more: {error.strerror}; the rest is lost"
+            )
 
 
 class _JsonLines(logging.Formatter):

@@ -254,6 +254,15 @@ def test_logs_of_others_are_left_alone(capsys: pytest.CaptureFixture[str], tmp_p
     assert "request" not in capsys.readouterr().err
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_log_file_on_a_full_disk_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(verbose=False, log_file=Path("/dev/full"))
+    for _ in range(3):
+        logging.getLogger("retrievers.x").info("searched")
+    said = "--log-file /dev/full: cannot be written any more: No space left on device; the rest is lost\n"
+    assert capsys.readouterr().err == said
+
+
 def test_a_log_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for target in (tmp_path, tmp_path / "file" / "log"):
