@@ -204,7 +204,18 @@ def _noted(run: RunResult, grid: Grid, ranking: Ranking, chosen: int | None) -> 
             f"chosen out of {len(grid)} cells on these queries, so its figures are optimistic; "
             "a run on a split of its own is not"
         )
-    return replace(run, notes=[*run.notes, *grid.notes, *_on_depth(grid, ranking), said])
+    return replace(run, notes=[*run.notes, *grid.notes, *_on_depth(grid, ranking), *_on_budget(run, ranking), said])
+
+
+def _on_budget(run: RunResult, ranking: Ranking) -> list[str]:
+    """Return what a grid allows whose judging ended early."""
+    if run.judging is None or not run.judging.incomplete or not ranking.order:
+        return []
+    judged = min(ranking.n.values())
+    return [
+        f"{run.judging.incomplete}: cells are compared on the {judged} queries that were judged in all of them, drawn "
+        "at random and the same for every cell; the intervals hold for these, and a further run buys the rest alone"
+    ]
 
 
 def _on_depth(grid: Grid, ranking: Ranking) -> list[str]:

@@ -12,6 +12,9 @@ from evals.records import Failure
 
 END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[^\W_a-z])|\s*\n\s*")
 """Behind a full stop, before whatever is no small letter; and the end of a line."""
+FEWEST_LETTERS, STEM = 4, 5
+LAST_SPACED = "\u2e7f"
+"""Behind it in Unicode come the scripts that put no space between words."""
 ALIKE = 90.0
 """The least similarity, of 0 to 100, of a statement and the sentence that it repeats."""
 
@@ -51,6 +54,31 @@ def aligned(reference: str, said: Sequence[Claim]) -> tuple[Claim, ...] | Failur
         decided = (against or same)[0]
         found.append(Claim(statement=sentence, attributed=decided.attributed, reason=decided.reason))
     return tuple(found)
+
+
+def foreign(reference: str, said: Sequence[Claim]) -> tuple[Claim, ...]:
+    """Return the statements that share no word with a reference answer, if they are more than half of all.
+
+    A small model copies the example of the prompt in place of the statements of the answer. Words are those of four
+    letters and more, by their first five, and all that hold a digit; of scripts without spaces, pairs of characters.
+
+    Args:
+        reference: The reference answer.
+        said: The judge's statements in one answer.
+    """
+    known = _words(reference)
+    strangers = tuple(claim for claim in said if known.isdisjoint(_words(claim.statement)))
+    return strangers if known and 2 * len(strangers) > len(said) else ()
+
+
+def _words(text: str) -> set[str]:
+    words: set[str] = set()
+    for word in re.findall(r"\w+", text.casefold()):
+        if any(character > LAST_SPACED for character in word):
+            words.update(word[place : place + 2] for place in range(max(1, len(word) - 1)))
+        elif len(word) >= FEWEST_LETTERS or any(map(str.isdigit, word)):
+            words.add(word[:STEM])
+    return words
 
 
 def _same(sentence: str, said: Sequence[Claim]) -> list[Claim]:

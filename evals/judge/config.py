@@ -44,6 +44,7 @@ class JudgeConfig(Settings):
             longest do not agree, assuming that more chunks never lower it: an approximation.
         recall_audit: How many of the results that were not asked about for it are asked all the same, to check that.
         rejudge: How many queries are judged a second time, past the store, to measure the judge's noise.
+        strict: Count it as a failure where a judge's statements share nothing with the reference answer.
         prices: Model (as in `model`) to what its tokens cost.
     """
 
@@ -72,6 +73,7 @@ class JudgeConfig(Settings):
     recall: Literal["exact", "bisect"] = Field(
         "exact", description="context recall of a grid: exact, bisect (fewer calls)"
     )
+    strict: bool = Field(True, description="statements that share nothing with the reference answer are a failure")
     recall_audit: int = Field(
         100, ge=0, description="results skipped by bisect that are asked all the same, as a check"
     )

@@ -72,12 +72,12 @@ class Judge:
         Args:
             metrics: Names of metrics; those that need no judge are passed over.
             observations: The selections; several of one query are as many selections.
-            seed: Of the audit of recall that was not asked for (`judge.recall: bisect`).
+            seed: Of the order of the queries, and of the audit of what `judge.recall: bisect` did not ask.
 
         Raises:
             JudgeError: The very first call was refused for a reason that all others would share.
         """
-        return self._judging(*self._ask(waves(self.config, list(tasks(metrics, observations)), seed), self.store))
+        return self._judging(*self._ask(waves(self.config, list(tasks(metrics, observations, seed)), seed), self.store))
 
     def again(
         self, first: Judging, metrics: Collection[str], observations: Sequence[Observation], seed: int
@@ -93,7 +93,7 @@ class Judge:
         if not self.config.rejudge:
             return first
         chosen = repeated(observations, self.config.rejudge, seed)
-        second = self._judging(*self._ask(at_once(list(tasks(metrics, chosen))), None))
+        second = self._judging(*self._ask(at_once(list(tasks(metrics, chosen, seed))), None))
         return replace(first, again=second, usage=second.usage)
 
     def _judging(self, graded: Answers, bisected: Bisected | None) -> Judging:
@@ -161,7 +161,7 @@ class Judge:
             for task in waiting:
                 if engine.fatal:
                     return
-                result = await grade(task, engine)
+                result = await grade(task, engine, strict=self.config.strict)
                 if engine.fatal:  # which is raised, and not told twice
                     return
                 graded.append((task, result))

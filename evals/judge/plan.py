@@ -147,13 +147,13 @@ def plan(
     counter = _Counter(judge)
 
     async def count() -> None:
-        for task in tasks(metrics, observations):
+        for task in tasks(metrics, observations, seed):
             counter.share = task.metric
-            await grade(task, counter)
+            await grade(task, counter, strict=False)
         if judge.config.rejudge:
             counter.begin_again()
-            for task in tasks(metrics, repeated(again, judge.config.rejudge, seed)):
-                await grade(task, counter)
+            for task in tasks(metrics, repeated(again, judge.config.rejudge, seed), seed):
+                await grade(task, counter, strict=False)
 
     asyncio.run(count())
     fewest = asyncio.run(_fewest(judge, metrics, observations, seed))
@@ -181,10 +181,10 @@ async def _fewest(judge: Judge, metrics: Collection[str], observations: Sequence
         return None
     counter = _Counter(judge)
     counter.share = RECALL
-    questions = waves(judge.config, list(tasks([RECALL], observations)), seed)
+    questions = waves(judge.config, list(tasks([RECALL], observations, seed)), seed)
     wave = next(questions)
     while True:
-        answers = [(task, await grade(task, counter)) for task in wave]
+        answers = [(task, await grade(task, counter, strict=False)) for task in wave]
         try:
             wave = questions.send(answers)
         except StopIteration:

@@ -4,12 +4,13 @@ Context precision is asked chunk by chunk (ragas asks it one chunk at a time as 
 metrics are asked about a whole selection. Source: ragas 0.4.3, `ragas.metrics.collections`.
 """
 
+import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from evals.judge.claims import aligned
+from evals.judge.claims import aligned, foreign
 from evals.judge.engine import Asker, UnansweredError
 from evals.judge.records import ChunkVerdict, Claim, Selected
 from evals.records import Failure, Observation, Score, Unscored
@@ -86,15 +87,24 @@ class Graded:
     claims: tuple[Claim, ...] = ()
 
 
-def tasks(metrics: Collection[str], observations: Sequence[Observation]) -> Iterator[Task]:
-    """What has to be asked, each question once, query by query. Empty selections need no judge.
+def turn(case_id: str, seed: int) -> bytes:
+    """Return what sorts queries into a random order, the same whichever other queries there are."""
+    return hashlib.sha256(f"{seed}\0{case_id}".encode()).digest()
+
+
+def tasks(metrics: Collection[str], observations: Sequence[Observation], seed: int = 0) -> Iterator[Task]:
+    """Yield what has to be asked, each question once, query by query in random order. Empty selections need no judge.
+
+    All selections of a query are asked about before those of the next one, so that the queries which are judged when a
+    budget ends are a random sample, and the same for every cell of a grid.
 
     Args:
         metrics: Names out of JUDGED; others are passed over.
         observations: Of in-scope queries are asked; several of one query are as many selections.
+        seed: Of the order of the queries.
     """
     seen: set[tuple[str, str, Selected]] = set()
-    for observation in observations:
+    for observation in sorted(observations, key=lambda observation: turn(observation.case.id, seed)):
         for name in (name for name in JUDGED if name in metrics):
             if why_not(name, observation) is None:
                 for task in _of(name, observation):
@@ -130,12 +140,13 @@ def _of(metric: str, observation: Observation) -> Iterator[Task]:
         )
 
 
-async def grade(task: Task, asker: Asker) -> Graded:
+async def grade(task: Task, asker: Asker, *, strict: bool = True) -> Graded:
     """Let ragas' metric ask the judge.
 
     Args:
         task: What to ask.
         asker: The judge; asked for the same prompt again, it must answer the same.
+        strict: Fail where the judge's statements are not those of the reference answer (see `claims.foreign`).
     """
     from ragas.metrics import collections
 
@@ -156,21 +167,33 @@ async def grade(task: Task, asker: Asker) -> Graded:
         value = judge.unanswered.outcome
     elif isinstance(value, float) and not isfinite(value):
         value = Failure(type="NotFinite", message=f"ragas returned {value}")
-    return Graded(value=value) if isinstance(value, Failure | Unscored) else _graded(task, value, judge.answers)
+    if isinstance(value, Failure | Unscored):
+        return Graded(value=value)
+    return _graded(task, value, judge.answers, strict=strict)
 
 
-def _graded(task: Task, value: float, answers: Sequence[Any]) -> Graded:
+def _graded(task: Task, value: float, answers: Sequence[Any], *, strict: bool) -> Graded:
     if task.metric == PRECISION:
         said = answers[0]
         return Graded(value=value, verdict=ChunkVerdict(verdict=int(said.verdict), reason=said.reason))
     if task.metric == RECALL:
-        return Graded(value=value, claims=tuple(_claim(said) for said in answers[0].classifications))
+        claims = tuple(_claim(said) for said in answers[0].classifications)
+        strangers = foreign(task.inputs["reference"], claims) if strict else ()
+        return Graded(value=_malformed(strangers, claims, value) if strangers else value, claims=claims)
     if task.metric == CLAIM_RECALL:
-        claims = aligned(task.inputs["reference"], [_claim(said) for said in answers[0].classifications])
-        if isinstance(claims, Failure):
-            return Graded(value=claims)
-        return Graded(value=sum(claim.attributed for claim in claims) / len(claims), claims=claims)
+        sentences = aligned(task.inputs["reference"], [_claim(said) for said in answers[0].classifications])
+        if isinstance(sentences, Failure):
+            return Graded(value=sentences)
+        return Graded(value=sum(claim.attributed for claim in sentences) / len(sentences), claims=sentences)
     return Graded(value=value)
+
+
+def _malformed(strangers: Sequence[Claim], claims: Sequence[Claim], value: float) -> Failure:
+    return Failure(
+        type="Malformed",
+        message=f"{len(strangers)} of {len(claims)} statements share nothing with the reference answer, such as "
+        f"{strangers[0].statement[:80]!r}; ragas' own value is {value:g}, which judge.strict: false takes",
+    )
 
 
 def _claim(said: Any) -> Claim:

@@ -10,7 +10,7 @@ from evals.judge.budget import Usage
 from evals.judge.claim_recall import claim_recall
 from evals.judge.precision import NOT_JUDGED, context_precision
 from evals.judge.records import Judging
-from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, PRECISION, RECALL, RELEVANCE, selected, why_not
+from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, PRECISION, RECALL, RELEVANCE, selected, turn, why_not
 from evals.metrics.base import Context, Metric, QueryMetric, RunMetric
 from evals.records import Observation, Observed, Score, Summary, Unscored
 
@@ -36,18 +36,21 @@ def _scorer(
     def score_all(observations: Sequence[Observation], context: Context) -> list[Score]:
         scores = [of(observation, context) for observation in observations]
         incomplete = context.judging.incomplete if context.judging else ""
-        return _as_far_as_judged(scores, observations, incomplete) if incomplete else scores
+        return _as_far_as_judged(scores, observations, incomplete, context.seed) if incomplete else scores
 
     return score_all
 
 
-def _as_far_as_judged(scores: Sequence[Score], observations: Sequence[Observation], incomplete: str) -> list[Score]:
-    """Where judging ended early, empty results behind that place do not count: they alone would be there, all 0."""
+def _as_far_as_judged(
+    scores: Sequence[Score], observations: Sequence[Observation], incomplete: str, seed: int
+) -> list[Score]:
+    """Return the scores, but for empty results of queries whose turn had not come: they alone would be there, all 0."""
     unscored = Unscored(reason=incomplete, missing=True)
-    end = next((place for place, score in enumerate(scores) if score == unscored), len(scores))
+    turns = [turn(observation.case.id, seed) for observation in observations]
+    end = min((at for at, score in zip(turns, scores, strict=True) if score == unscored), default=None)
     return [
-        score if place < end or observation.selection else unscored
-        for place, (score, observation) in enumerate(zip(scores, observations, strict=True))
+        score if end is None or at < end or observation.selection else unscored
+        for at, score, observation in zip(turns, scores, observations, strict=True)
     ]
 
 

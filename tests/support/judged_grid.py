@@ -136,4 +136,5 @@ def cell_flags(report: Mapping[str, Any], place: int) -> list[str]:
     cells = report["grid"]["cells"]
     configuration = report["grid"]["configurations"][cells["configuration"][place]]
     values = {**configuration["parameters"], "top_k": cells["top_k"][place], "threshold": cells["threshold"][place]}
-    return [part for name, value in values.items() for part in (f"--retriever.{name.replace('_', '-')}", str(value))]
+    settings = {f"keyword.{name}" if name == "term_counts" else name: value for name, value in values.items()}
+    return [f"--retriever.{name.replace('_', '-')}={value}" for name, value in settings.items()]

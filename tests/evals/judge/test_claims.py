@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evals.judge.claim_recall import claim_recall
-from evals.judge.claims import aligned, sentences
+from evals.judge.claims import aligned, foreign, sentences
 from evals.judge.records import Claim
 from evals.judge.tasks import CLAIM_RECALL, RECALL, grade, tasks
 from evals.records import Failure, Unscored
@@ -84,3 +84,32 @@ def test_of_a_judge_that_knows_it_equals_context_recall_of_any_selection() -> No
     found = [claim_recall(one, judging(supports=supports)) for one in many]
     assert found == [by_ragas(RECALL, one, oracle()) for one in many] and len(set(found)) > 2
     assert len(known.prompts) == len({(o.case.id, c.chunk.chunk_id) for o in many for c in o.selection})
+
+
+EXAMPLE = [
+    Claim(statement="Albert Einstein was born in Ulm.", attributed=1, reason=""),
+    Claim(statement="He received the Nobel Prize in Physics.", attributed=1, reason=""),
+]
+
+
+def test_statements_copied_from_elsewhere_are_foreign() -> None:
+    own = Claim(statement="The encoder is calibrated at its mark.", attributed=0, reason="")
+    reference = "Calibrate each encoder at the mark on the joint."
+    assert foreign(reference, EXAMPLE) == tuple(EXAMPLE)
+    assert foreign(reference, [own, own]) == ()
+    assert foreign(reference, [*EXAMPLE, own]) == tuple(EXAMPLE)
+    assert foreign(reference, [EXAMPLE[0], own]) == ()
+    assert foreign(reference, []) == ()
+
+
+@pytest.mark.parametrize(
+    ("reference", "statement"),
+    [
+        ("Encoder werden kalibriert.", "Die Kalibrierung der Encoder."),
+        ("编码器需要校准", "校准编码器"),
+        ("It takes 5 V.", "5 V are needed."),
+        ("Yes.", "No, never."),
+    ],
+)
+def test_a_statement_in_other_words_is_not_foreign(reference: str, statement: str) -> None:
+    assert foreign(reference, [Claim(statement=statement, attributed=1, reason="")]) == ()

@@ -12,7 +12,7 @@ from evals.judge.budget import Usage
 from evals.judge.claim_recall import claim_recall
 from evals.judge.judge import Judge, repeated
 from evals.judge.records import ChunkVerdict, Judging
-from evals.judge.tasks import CLAIM_RECALL, PRECISION, RECALL, RELEVANCE
+from evals.judge.tasks import CLAIM_RECALL, PRECISION, RECALL, RELEVANCE, turn
 from evals.notes import notes
 from evals.records import Failure, Observation, Observed, Unscored
 from tests.support.chat_faults import When
@@ -108,8 +108,10 @@ def test_what_the_budget_does_not_hold_is_unscored_with_the_reason(server: ChatS
     assert len(server.chats) == 4
     spent = Unscored(reason="the budget of 4 calls is spent", missing=True)
     assert said.incomplete == spent.reason
-    assert said.verdicts["talk", "soup"] == spent
-    assert useful(said)["pose", "topic"] == 0
+    useless = {"pose": "topic", "talk": "soup"}
+    asked, other = sorted(useless, key=lambda case_id: turn(case_id, 0))
+    assert said.verdicts[other, useless[other]] == spent
+    assert useful(said)[asked, useless[asked]] == 0
 
 
 # The store

@@ -45,12 +45,21 @@ def test_precision_asks_about_each_chunk_the_others_about_the_whole() -> None:
 
 def test_questions_come_query_by_query_and_each_once() -> None:
     other = observe("pose", ["forward", "topic"])
-    assert described(POSE, observe("talk", ["topic"]), POSE, other, metrics=[PRECISION, RECALL]) == [
+    asked = described(POSE, observe("talk", ["topic"]), POSE, other, metrics=[PRECISION, RECALL])
+    assert [question for question in asked if question[1] == "pose"] == [
         (PRECISION, "pose", ("topic",)), (PRECISION, "pose", ("forward",)), (PRECISION, "pose", ("inverse",)),
         (RECALL, "pose", ("topic", "forward", "inverse")),
-        (PRECISION, "talk", ("topic",)), (RECALL, "talk", ("topic",)),
         (RECALL, "pose", ("forward", "topic")),
     ]  # fmt: skip
+    assert [case_id for _, case_id, _ in asked] in (["pose"] * 5 + ["talk"] * 2, ["talk"] * 2 + ["pose"] * 5)
+
+
+def test_queries_come_in_an_order_of_the_seed_whichever_others_there_are() -> None:
+    cases = [observe("pose", ["topic"], id=f"case {number}") for number in range(40)]
+    orders = [[task.case_id for task in tasks([PRECISION], cases, seed)] for seed in (0, 1)]
+    assert orders[0] != [observation.case.id for observation in cases] != orders[1] != orders[0]
+    half = [task.case_id for task in tasks([PRECISION], cases[::2], 0)]
+    assert half == [case_id for case_id in orders[0] if case_id in half]
 
 
 def test_a_chunk_that_is_returned_twice_is_asked_about_once() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from evals.judge.budget import Usage
 from evals.judge.records import ChunkVerdict, Judging
-from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
+from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, turn
 from evals.metrics import METRICS
 from evals.metrics.base import Context, QueryMetric, summarise
 from evals.metrics.llm_metrics import BY_NAME_ONLY, NAMES
@@ -151,23 +151,24 @@ def test_a_perfect_score_is_just_below_one() -> None:
 @pytest.mark.parametrize("metric", [PRECISION, RECALL])
 def test_when_judging_ends_early_no_empty_result_behind_counts(metric: str) -> None:
     """Else the mean would be of what was judged and of all that is empty, and sink with every query not judged."""
+    first, empty_before, second, empty_behind, judged_all_the_same, last = sorted("abcdef", key=lambda i: turn(i, 0))
     run = [
-        observe("pose", ["forward"], id="first"), observe("pose", [], id="empty before"),
-        observe("pose", ["topic"], id="second"), observe("pose", [], id="empty behind"),
-        observe("pose", ["soup"], id="judged all the same"), observe("pose", [], id="last"),
+        observe("pose", ["forward"], id=first), observe("pose", [], id=empty_before),
+        observe("pose", ["topic"], id=second), observe("pose", [], id=empty_behind),
+        observe("pose", ["soup"], id=judged_all_the_same), observe("pose", [], id=last),
     ]  # fmt: skip
     spent = Unscored(reason=SPENT, missing=True)
     yes = ChunkVerdict(verdict=1, reason="")
     ended = judging(
         verdicts={
-            ("first", "forward"): yes,
-            ("second", "topic"): spent,
-            ("judged all the same", "soup"): yes,
+            (first, "forward"): yes,
+            (second, "topic"): spent,
+            (judged_all_the_same, "soup"): yes,
         },
         scores={
-            (RECALL, "first", ("forward",)): 1.0,
-            (RECALL, "second", ("topic",)): spent,
-            (RECALL, "judged all the same", ("soup",)): 1.0,
+            (RECALL, first, ("forward",)): 1.0,
+            (RECALL, second, ("topic",)): spent,
+            (RECALL, judged_all_the_same, ("soup",)): 1.0,
         },
         usage=Usage(calls=2, stopped=SPENT),
     )
