@@ -1,7 +1,7 @@
 """The source pages, to check against: where a chunk's text stands in its page, and what the page says of itself."""
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -47,10 +47,10 @@ class SourcePage:
         """All headings of the page, and its title, which heads what precedes the first."""
         return frozenset([self.page.title, *(heading for section in self.page.sections for heading in section.path)])
 
-    def places(self, text: str) -> Iterator[Place]:
-        """Every place where a text stands, white space aside."""
+    def places(self, text: str, from_line: int = 1) -> Iterator[Place]:
+        """Every place from a line on where a text stands, white space aside."""
         wanted = " ".join(text.split())
-        start = self.text.find(wanted) if wanted else -1
+        start = self.text.find(wanted, self._offset_of(from_line)) if wanted else -1
         while start >= 0:
             first, last = self._line_at(start), self._line_at(start + len(wanted) - 1)
             yield Place(start_line=first, end_line=last, section=self._section_at(first))
@@ -73,9 +73,10 @@ class SourcePage:
             "module": module,
             "chapter": chapter,
         }
-        found = list(self.places(chunk.text))
-        if found:
-            place = next((p for p in found if p.start_line == chunk.start_line), found[0])
+        place = next(self.places(chunk.text, chunk.start_line or 1), None)
+        if place is None or place.start_line != chunk.start_line:
+            place = next(self.places(chunk.text), None)
+        if place:
             facts |= {"start_line": place.start_line, "end_line": place.end_line}
             facts["heading"] = place.section[-1] if place.section else page.title
             facts["section_path"] = SECTION_SEPARATOR.join(place.section) or page.title
@@ -93,6 +94,10 @@ class SourcePage:
             offsets.append(position)
             position += sum(map(len, words)) + len(words)
         return offsets
+
+    def _offset_of(self, line: int) -> int:
+        above = bisect_left(self._lines, line, key=lambda numbered: numbered[0])
+        return self._offsets[above] if above < len(self._lines) else len(self.text)
 
     def _line_at(self, offset: int) -> int:
         return self._lines[bisect_right(self._offsets, offset) - 1][0]

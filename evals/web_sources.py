@@ -12,7 +12,8 @@ from urllib.parse import urljoin, urlsplit
 from evals.config import SourcesConfig
 from evals.html_page import html_page, page_path
 from evals.sources import SourcePage, SourcePageError, SourcePages, Sources
-from retrievers.indexing.markdown import Page, PageError, parse_page
+from retrievers.indexing.front_matter import PageError
+from retrievers.indexing.markdown import Page, parse_page
 from retrievers.quoting import quoted
 from retrievers.records import Chunk
 from retrievers.secrets import redacted

@@ -6,6 +6,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from pathlib import PurePosixPath
 
@@ -18,7 +19,10 @@ CHUNKING_VERSION = 1
 """Rises when pages are parsed or cut otherwise than before, so that collections made earlier count as out of date."""
 WHITE_SPACE = re.compile(r"\s+")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+LONGEST_TOKEN = 64
+"""Characters: no tokenizer's vocabulary holds longer ones."""
 TokenCounter = Callable[[str], int]
+Fits = Callable[[str], bool]
 
 
 def chunk_page(page: Page, max_tokens: int, count_tokens: TokenCounter) -> tuple[Chunk, ...]:
@@ -32,12 +36,9 @@ def chunk_page(page: Page, max_tokens: int, count_tokens: TokenCounter) -> tuple
         max_tokens: Budget of one chunk.
         count_tokens: Counts the tokens of a text.
     """
-    pieces = [
-        (section, group)
-        for section in page.sections
-        for run in section.runs
-        for group in _pack(run, max_tokens, count_tokens)
-    ]
+    count_tokens = cache(count_tokens)
+    fits = _fits(max_tokens, count_tokens)
+    pieces = [(section, group) for section in page.sections for run in section.runs for group in _pack(run, fits)]
     seen: Counter[str] = Counter()
     chunks = []
     for index, (section, group) in enumerate(pieces):
@@ -108,45 +109,84 @@ def _chunk(page: Page, section: Section, group: Sequence[Block]) -> Chunk:
     )
 
 
-def _pack(run: Sequence[Block], max_tokens: int, count_tokens: TokenCounter) -> Iterator[list[Block]]:
-    group: list[Block] = []
-    for block in (piece for whole in run for piece in _split(whole, max_tokens, count_tokens)):
-        if group and count_tokens(join_blocks([*group, block])) > max_tokens:
-            yield group
-            group = []
-        group.append(block)
-    if group:
-        yield group
+def _pack(run: Sequence[Block], fits: Fits) -> Iterator[Sequence[Block]]:
+    """Pieces of blocks in groups, each as large as fits."""
+    pieces = [piece for block in run for piece in _split(block, fits)]
+    start = 0
+    while start < len(pieces):
+        end = _end_of_group(pieces, start, fits)
+        yield pieces[start:end]
+        start = end
 
 
-def _split(block: Block, max_tokens: int, count_tokens: TokenCounter) -> Iterator[Block]:
-    if count_tokens(block.text) <= max_tokens:
+def _end_of_group(pieces: Sequence[Block], start: int, fits: Fits) -> int:
+    """How far the pieces from `start` on fit together, by doubling steps and then halving them."""
+    fitting, step = start + 1, 1
+    while fitting < len(pieces) and fits(join_blocks(pieces[start : fitting + step])):
+        fitting, step = min(fitting + step, len(pieces)), 2 * step
+    beyond = min(fitting + step, len(pieces) + 1)
+    while beyond - fitting > 1:
+        middle = (fitting + beyond) // 2
+        fitting, beyond = (middle, beyond) if fits(join_blocks(pieces[start:middle])) else (fitting, middle)
+    return min(fitting, len(pieces))
+
+
+def _split(block: Block, fits: Fits) -> Iterator[Block]:
+    """A block, cut where it does not fit: between its lines, else its sentences, else words, else inside a word."""
+    if fits(block.text):
         yield block
         return
     lines = block.text.split("\n")
     if len(lines) > 1:
-        for offset, line in enumerate(lines):
+        for number, line in enumerate(lines, block.start_line):
             if line.strip():
-                number = block.start_line + offset
-                yield from _split(Block(text=line, start_line=number, end_line=number), max_tokens, count_tokens)
+                yield from _split(Block(text=line, start_line=number, end_line=number), fits)
         return
-    parts, inside_word = _split_line(block.text.strip())
-    for index, part in enumerate(parts):
-        piece = replace(block, text=part, continues_word=block.continues_word if index == 0 else inside_word)
-        yield from [piece] if part == block.text else _split(piece, max_tokens, count_tokens)
-
-
-def _split_line(text: str) -> tuple[list[str], bool]:
-    """A line's sentences, or else its two halves between words, or else inside the word; and whether inside."""
+    text = block.text.strip()
     sentences = SENTENCE_END.split(text)
-    if len(sentences) > 1:
-        return sentences, False
-    gaps = list(WHITE_SPACE.finditer(text))
-    if gaps:
-        gap = gaps[(len(gaps) - 1) // 2]
-        return [text[: gap.start()], text[gap.end() :]], False
-    middle = max(1, len(text) // 2)
-    return [part for part in (text[:middle], text[middle:]) if part], True
+    whole = len(sentences) == 1
+    for index, sentence in enumerate(sentences):
+        piece = replace(block, text=sentence, continues_word=block.continues_word and index == 0)
+        yield from _split_words(piece, fits) if whole else _split(piece, fits)
+
+
+def _split_words(block: Block, fits: Fits) -> Iterator[Block]:
+    """A line without sentences in halves by its words, and these in halves, as far as needed."""
+    text = block.text
+    gaps = [gap.span() for gap in WHITE_SPACE.finditer(text)]
+
+    def halves(first: int, last: int, start: int, end: int) -> Iterator[Block]:
+        piece = replace(block, text=text[start:end], continues_word=block.continues_word and start == 0)
+        if fits(piece.text):
+            yield piece
+        elif first == last:
+            yield from _split_word(piece, fits)
+        else:
+            middle = (first + last - 1) // 2
+            yield from halves(first, middle, start, gaps[middle][0])
+            yield from halves(middle + 1, last, gaps[middle][1], end)
+
+    yield from halves(0, len(gaps), 0, len(text))
+
+
+def _split_word(block: Block, fits: Fits) -> Iterator[Block]:
+    text = block.text
+    if len(text) < 2 or fits(text):
+        yield block
+        return
+    yield from _split_word(replace(block, text=text[: len(text) // 2]), fits)
+    yield from _split_word(replace(block, text=text[len(text) // 2 :], continues_word=True), fits)
+
+
+def _fits(max_tokens: int, count_tokens: TokenCounter) -> Fits:
+    """Whether a text is within the budget; one that surely is not need not be counted, which takes time."""
+
+    def fits(text: str) -> bool:
+        if len(text) > LONGEST_TOKEN * max_tokens or len(text.split()) > max_tokens:
+            return False
+        return count_tokens(text) <= max_tokens
+
+    return fits
 
 
 def _digest(text: str) -> str:

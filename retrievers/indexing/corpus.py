@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from retrievers.errors import IndexingError
-from retrievers.indexing.markdown import Page, PageError, parse_page
+from retrievers.indexing.front_matter import PageError
+from retrievers.indexing.markdown import Page, parse_page
 from retrievers.printable import printable
 from retrievers.quoting import quoted
 
 PAGE_SUFFIXES = (".md", ".mdx")
-MOST_BYTES = 16 * 2**20
+MOST_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)

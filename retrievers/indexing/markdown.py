@@ -4,34 +4,25 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import PurePosixPath
 from posixpath import normpath
 from typing import Any
 
-import yaml
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
 
+from retrievers.indexing.front_matter import PageError, read_front_matter
+from retrievers.indexing.mdx import MdxLines, is_tags
+
 NUMBER_PREFIX = re.compile(
     r"^(?!\d+[-_.]\d)\d+\s*[-_.]+\s*(?=[^-_.\s])"
 )  # Docusaurus drops `01-` from addresses, not a date or version
-MDX_IMPORT = r"""import\s+(?:[\w$*{][^'";]*?\bfrom\s*)?["'][^"'\n]+["'];?\s*"""
-MDX_EXPORT = r"export\s+(?:default|const|let|var|function|async|class|\{|\*).*"
-MDX_STATEMENTS = re.compile(f"(?:{MDX_IMPORT})+(?:{MDX_EXPORT})?|{MDX_EXPORT}", re.DOTALL)
-MDX_STRING = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`""")
-MDX_COMMENT = r"\{/\*(?:(?!\*/\}).)*\*/\}"
-MDX_COMMENT_LINES = re.compile(MDX_COMMENT + r"[ \t]*(?=\n|$)", re.DOTALL)
-MDX_TAG = r"</?[A-Za-z](?![^\s<>]*[:@])(?:=>|[^<>])*>"  # a tag, not an <https://...> or <me@...> link
-MDX_TAGS_ONLY = re.compile(rf"({MDX_TAG}|<!--(?:(?!-->).)*-->|{MDX_COMMENT}|\s)+", re.DOTALL)
-FRONT_MATTER_OPENING = re.compile(r"---[ \t]*\n")
-YAML_NULL = ("", "~", "null", "Null", "NULL")
-NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,2})?", re.ASCII)
+TEXT = frozenset({"text", "text_special", "code_inline", "softbreak", "hardbreak"})
+LONGEST_HEADING = 500
+"""Characters of a heading that are read; every chunk under it repeats them."""
 HEADING_ID = re.compile(r"\s*\{#[^}]*\}\s*$")
-
-
-class PageError(ValueError):
-    """A page cannot be read as Docusaurus Markdown; the text says where and why."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,18 +79,19 @@ def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
         PageError: The front matter is broken, or the page has no content.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    tokens = _parser().parse(text)
-    matter = _front_matter(tokens, text)
-    title = _title(matter, tokens, file_path)
+    _check_characters(text)
+    tokens = _tokens(text)
+    content = next((token.content for token in tokens if token.type == "front_matter"), None)
+    matter = read_front_matter(content, text)
     sections = tuple(_sections(tokens, text.split("\n")))  # splitlines() knows more line ends than Markdown does
     if not sections:
         raise PageError("the page has no content")
     return Page(
         file_path=file_path,
-        source_url=page_address(file_path, _string(matter, "slug"), base_url, _string(matter, "id")),
-        title=title,
-        tags=_tags(matter),
-        sidebar_position=_position(matter),
+        source_url=page_address(file_path, matter.slug, base_url, matter.page_id),
+        title=matter.title or _first_heading(tokens) or _file_title(file_path),
+        tags=matter.tags,
+        sidebar_position=matter.sidebar_position,
         text=text,
         sections=sections,
     )
@@ -121,77 +113,52 @@ def page_address(file_path: str, slug: str | None, base_url: str, page_id: str |
 def heading_text(inline: Token) -> str:
     """A heading as plain text: no code ticks, links or Docusaurus `{#id}`."""
     children = inline.children or []
-    text = "".join(c.content or " " for c in children if c.type in ("text", "code_inline", "softbreak", "hardbreak"))
+    text = "".join(c.content or " " for c in children if c.type in TEXT)
     return " ".join(HEADING_ID.sub("", text).split())
+
+
+def _check_characters(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise PageError(f"line {line}: holds half a character (a lone surrogate)") from None
 
 
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
     options = {"inline_definitions": True}  # link definitions are text of the page: without it they have no token
-    return MarkdownIt("commonmark", options).enable("table").use(front_matter_plugin)
+    parser = MarkdownIt("commonmark", options).enable("table").use(front_matter_plugin)
+    return parser.disable(["inline", "text_join"])  # of the text itself only headings are looked into
 
 
-def _front_matter(tokens: Sequence[Token], text: str) -> dict[str, Any]:
-    token = next((t for t in tokens if t.type == "front_matter"), None)
-    if token is None:
-        if FRONT_MATTER_OPENING.match(text):
-            raise PageError("line 1: the front matter is not closed by a line of three dashes")
-        return {}
-    try:
-        matter = yaml.load(token.content, Loader=yaml.BaseLoader)  # as written: 3.10, yes and 2024-01-02 stay text
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f"line {mark.line + 2}: " if mark else ""
-        raise PageError(f"{line}the front matter is not valid YAML: {getattr(error, 'problem', error)}") from error
-    if matter is not None and not isinstance(matter, dict):
-        raise PageError(f"line 2: the front matter must be a mapping, got {type(matter).__name__}")
-    return {key: value for key, value in (matter or {}).items() if value not in YAML_NULL}
+def _tokens(text: str) -> list[Token]:
+    """The blocks of a page, with the inside of headings."""
+    parser, references = _parser(), dict[str, Any]()
+    tokens = parser.parse(text, references)
+    for heading, inline in pairwise(tokens):
+        if heading.type == "heading_open":
+            inline.children = []
+            parser.inline.parse(inline.content[:LONGEST_HEADING], parser, references, inline.children)
+    return tokens
 
 
-def _string(matter: dict[str, Any], key: str) -> str | None:
-    value = matter.get(key)
-    if value is None or isinstance(value, str):
-        return value
-    raise PageError(f"front matter: {key} must be text, got {value!r}")
+def _first_heading(tokens: Sequence[Token]) -> str:
+    return next((heading_text(following) for token, following in _top_level(tokens) if token.tag == "h1"), "")
 
 
-def _title(matter: dict[str, Any], tokens: Sequence[Token], file_path: str) -> str:
-    given = _string(matter, "title")
-    first = next((following for token, following in _top_level(tokens) if token.tag == "h1"), None)
-    stem = NUMBER_PREFIX.sub("", PurePosixPath(file_path).stem)
-    return given or (heading_text(first) if first else "") or stem.replace("-", " ")
-
-
-def _tags(matter: dict[str, Any]) -> tuple[str, ...]:
-    value = matter.get("tags", [])
-    if not isinstance(value, list):
-        raise PageError(f"front matter: tags must be a list, got {value!r}")
-    labels = []
-    for number, tag in enumerate(value):
-        label = tag.get("label") if isinstance(tag, dict) else tag
-        if not isinstance(label, str) or not label.strip():
-            raise PageError(f"front matter: tags.{number} must be text or have a label, got {tag!r}")
-        labels.append(label)
-    return tuple(labels)
-
-
-def _position(matter: dict[str, Any]) -> float | None:
-    value = matter.get("sidebar_position")
-    if value is None:
-        return None
-    if not isinstance(value, str) or not NUMBER.fullmatch(value):
-        raise PageError(f"front matter: sidebar_position must be a number, got {value!r}")
-    return float(value) if "." in value or "e" in value.lower() else int(value)
+def _file_title(file_path: str) -> str:
+    return NUMBER_PREFIX.sub("", PurePosixPath(file_path).stem).replace("-", " ")
 
 
 def _sections(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[Section]:
     path: list[tuple[int, str]] = []
     runs: list[list[Block]] = [[]]
-    statement_end = 0
+    mdx, statement_end = MdxLines(lines), 0
     for token, following in _top_level(tokens):
         block = _block(token, lines)
         if token.type == "paragraph_open" and block.start_line > statement_end:
-            statement_end = _statement_end(block, lines)
+            statement_end = mdx.statement_end(block.start_line, block.end_line)
         no_text = block.start_line <= statement_end or token.type == "front_matter" or _is_tags(token, block.text)
         if token.type == "heading_open" and not no_text:
             yield from _section(path, runs)
@@ -227,21 +194,4 @@ def _block(token: Token, lines: Sequence[str]) -> Block:
 
 
 def _is_tags(token: Token, text: str) -> bool:
-    return token.type in ("paragraph_open", "html_block") and MDX_TAGS_ONLY.fullmatch(text) is not None
-
-
-def _statement_end(block: Block, lines: Sequence[str]) -> int:
-    """The last line of the MDX import, export or comment that begins with a block, over blank lines too; else 0."""
-    rest = lines[block.start_line - 1 :]
-    if block.text.startswith("{/*"):
-        comment = MDX_COMMENT_LINES.match("\n".join(rest))
-        return block.start_line + comment.group().count("\n") if comment else 0
-    if not MDX_STATEMENTS.fullmatch(block.text):
-        return 0
-    depth = 0
-    for number, line in enumerate(rest, block.start_line):
-        code = MDX_STRING.sub("", line)
-        depth += sum(code.count(c) for c in "([{") - sum(code.count(c) for c in ")]}")
-        if number >= block.end_line and depth <= 0:
-            return number
-    return block.end_line
+    return token.type in ("paragraph_open", "html_block") and is_tags(text)

@@ -1,7 +1,9 @@
 """Sections to chunks: nothing lost, nothing said twice, ids that stay, budgets that hold."""
 
 import hashlib
+import random
 import re
+import time
 import uuid
 from dataclasses import replace
 from itertools import pairwise
@@ -11,7 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page, join_blocks, placement, point_id
-from retrievers.indexing.markdown import Block, PageError, parse_page
+from retrievers.indexing.front_matter import PageError
+from retrievers.indexing.markdown import Block, parse_page
 from retrievers.records import Chunk
 from retrievers.tokens import count_tokens
 from tests.support.markdown_pages import GeneratedPage, Shape, pages, shapes, write_page
@@ -326,3 +329,32 @@ class TestAnyText:
     def test_without_headings_tags_and_braces_loses_nothing(self, source: str, budget: int) -> None:
         assume(source.strip())
         assert solid("".join(chunk.text for chunk in chunks_of(source, budget))) == solid(source)
+
+
+@pytest.mark.parametrize(
+    ("piece", "pages_of"),
+    [
+        ("word and more. ", 300_000), ("word and more ", 300_000), ("a", 300_000), ("[", 300_000),
+        ("*a **b ", 300_000), ("{/* a\n\n", 60_000),
+        ("a\n\n", 60_000), ("a b\n", 100_000), ("- a\n", 60_000), ("export const a = (\n\n", 60_000),
+        ("# a\n\nb\n\n", 60_000), ("|a|b|\n|-|-|\n", 60_000), ("[a]: /x\n", 60_000), ("# [a](", 60_000),
+    ],
+)  # fmt: skip
+def test_any_page_takes_time_in_proportion_to_its_length(piece: str, pages_of: int) -> None:
+    """Twice the page takes about twice as long; what is quadratic here takes minutes."""
+    page = "begin\n\n" + piece * (pages_of // len(piece))
+    start = time.process_time()
+    chunks_of(page)
+    assert time.process_time() - start < 8
+
+
+def test_pieces_are_grouped_as_adding_them_one_by_one_would() -> None:
+    words = random.Random(0)
+    source = "\n\n".join(" ".join("w" * words.randint(1, 9)) for _ in range(300))
+    groups: list[list[str]] = []
+    for paragraph in source.split("\n\n"):
+        if groups and len(" ".join([*groups[-1], paragraph]).split()) <= 16:
+            groups[-1].append(paragraph)
+        else:
+            groups.append([paragraph])
+    assert cut(source, 16) == ["\n\n".join(group) for group in groups]

@@ -171,5 +171,5 @@ class TestOddFiles:
     def test_a_file_too_large_to_be_a_page(self, docs: Path) -> None:
         with (docs / "large.md").open("wb") as file:
             file.truncate(10_000_000_000)
-        expected = "holds 10,000,000,000 bytes; expected at most 16,777,216 in a page"
+        expected = "holds 10,000,000,000 bytes; expected at most 4,194,304 in a page"
         assert self.fault(docs) == f"{docs / 'large.md'}: {expected}"

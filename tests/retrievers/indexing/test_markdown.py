@@ -6,7 +6,8 @@ from textwrap import dedent
 import pytest
 
 from retrievers.indexing.chunking import join_blocks
-from retrievers.indexing.markdown import Page, PageError, Section, page_address, parse_page
+from retrievers.indexing.front_matter import PageError
+from retrievers.indexing.markdown import Page, Section, page_address, parse_page
 
 
 def parse(source: str, file_path: str = "guide/page.md") -> Page:
@@ -542,3 +543,15 @@ class TestMdx:
     @pytest.mark.parametrize("comment", ["<!-- x -->", "{/* x */}", "<A b={() => 1}>"])
     def test_a_long_line_of_comments_does_not_take_exponential_time(self, comment: str) -> None:
         assert texts(parse(comment * 200 + " words\n")) == [comment * 200 + " words"]
+
+
+def test_a_page_with_half_a_character_is_refused_with_its_line() -> None:
+    with pytest.raises(PageError, match=r"^line 3: holds half a character \(a lone surrogate\)$"):
+        parse("a\n\nb \ud800\n", "a.md")
+
+
+def test_two_thousand_brackets_are_text() -> None:
+    brackets = "[" * 2_000 + "a" + "]" * 2_000
+    page = parse(f"# {brackets}\n\n{brackets}\n", "a.md")
+    assert page.sections[0].path == ("[" * 500,)
+    assert page.sections[0].runs[0][-1].text == brackets
