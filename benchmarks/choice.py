@@ -41,8 +41,8 @@ def measure(queries: int, cells: int, rounds: int) -> None:
     scores, grid = synthetic(queries, cells)
     rng = np.random.default_rng(0)
     drawn, resampling = timed(lambda: resample(scores.values, scores.strata, RESAMPLES, rng), rounds)
-    pairs, pairing = timed(lambda: pair_up(scores.values, scores.strata, scores.span), rounds)
-    _, comparing = timed(lambda: best_set(pairs, drawn.deviations, 1, rng), rounds)
+    pairs, pairing = timed(lambda: pair_up(scores, scores.values), rounds)
+    _, comparing = timed(lambda: best_set(pairs, drawn.deviations, rng), rounds)
     choice, whole = timed(lambda: choose(scores, grid), rounds)
     print(f"{RESAMPLES:,} resamples of {queries:,} queries in {cells:,} cells (medians of {rounds}; wall, CPU)")
     for label, (wall, cpu) in {"resample": resampling, "pairs": pairing, "set and bounds": comparing}.items():
@@ -75,7 +75,9 @@ def synthetic(queries: int, cells: int) -> tuple[ObjectiveScores, Cells]:
     scores = np.take_along_axis(np.hstack([np.zeros((queries, 1)), precision]), lengths, axis=1)
     values = np.clip(scores + rng.normal(0, 1e-4, scores.shape), 0, 1)
     labels = tuple(f"top_k {k}, threshold {t:.3f}" for k in range(1, 21) for t in np.linspace(0, 0.95, cells // 20))
-    grid = Cells(labels=labels, cost=150 * lengths.mean(axis=0), allowed=np.ones(len(labels), dtype=np.bool_))
+    every = np.ones(len(labels), dtype=np.bool_)
+    threshold = np.tile(np.linspace(0, 0.95, cells // 20), 20)
+    grid = Cells(labels=labels, cost=150 * lengths.mean(axis=0), threshold=threshold, allowed=every)
     return ObjectiveScores(objective="precision", values=values, strata=np.zeros(queries, dtype=np.int64)), grid
 
 

@@ -1,12 +1,15 @@
 """The confidence set of best cells, and how far every cell may be behind the best.
 
-Multiple comparisons with the best, Hsu (1984; 1996), paired by query. Let j be the truly best cell. With
-95% probability no cell i is ahead of j by c_j standard errors more than it truly is, all i at once; c_j is Dunnett's
-quantile for control j, that of the largest of the correlated deviations over all i, here by the bootstrap. The cells j
-of which no other is so far ahead are the set; the least over these of (i − j) − c_j · standard error is cell i's
-simultaneous bound. Both rest on that one event: with 95% probability the set holds the best cell and all bounds hold.
+Multiple comparisons with the best (Hsu, 1984; 1996), paired by query. Let j be the truly best cell. With 95%
+probability no cell i is ahead of j by more than c_j standard errors, all i at once; c_j is Dunnett's quantile for
+control j, that of the largest of the correlated deviations over all i, here by the bootstrap. So a cell leaves the set
+when another is ahead of it by more, and beyond doubt even if losses were not seen. Cells that have left are no rivals
+of those that stay, whose quantiles are then taken over fewer, until none leaves (step-down max-T, Romano & Wolf, 2005).
 
-Why this and not Hansen, Lunde & Nason's model confidence set (2011): see docs/choice.md.
+The least over the members j of (i − j) − c_j · standard error, with added losses and c_j over all cells, is cell i's
+simultaneous lower bound.
+
+Why this and not other methods: docs/choice.md.
 """
 
 from dataclasses import dataclass
@@ -14,18 +17,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.choice.pairs import Pairs
+from evals.choice.likelihood import beyond_doubt
+from evals.choice.pairs import Pairs, Places
 from evals.choice.records import Bools, Floats
 
 LEVEL = 0.95
 LEAST = 2.0
 """With no difference seen between two cells on n queries the bound is about −(1 + c)/n of the span: rule of three."""
-HOPELESS = 6.0
-"""A cell that another is ahead of by so many standard errors is not in the set, whatever its quantile."""
-WORK = 4_000_000_000
+WORK = 250_000_000
+"""Differences of resamples that a step takes at most, but for the fewest resamples."""
 FEWEST_RESAMPLES = 1_000
-CACHED = 100_000
-"""Single-precision numbers that stay in a processor's cache."""
+BLOCK = 256
+"""Cells and resamples at once: single-precision numbers that stay in a processor's cache."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,7 +38,7 @@ class BestSet:
     Attributes:
         members: [cells], whether a cell is in the confidence set.
         lower: [cells], bound on (cell − truly best one), at most 0.
-        quantiles: [cells], c_j of the cells that were candidates for the set, NaN of others.
+        quantiles: [cells], c_j of the members over all cells, at least `LEAST`, NaN of others.
     """
 
     members: Bools
@@ -43,25 +46,27 @@ class BestSet:
     quantiles: Floats
 
 
-def best_set(pairs: Pairs, deviations: NDArray[np.float32], strata: int, rng: np.random.Generator) -> BestSet:
+def best_set(pairs: Pairs, deviations: NDArray[np.float32], rng: np.random.Generator) -> BestSet:
     """The set and the bounds.
+
+    Deviations are divided by the square root of χ²/freedom, the same for all cells of a resample, as in the
+    multivariate t distribution: the standard errors are estimates too.
 
     Args:
         pairs: Of all cells.
         deviations: [resamples, cells].
-        strata: How many there are.
         rng: Where chance comes from.
     """
-    moved, error = pairs.with_losses(pairs.difference, pairs.variance)
-    np.fill_diagonal(moved, 0.0)
-    np.fill_diagonal(error, 0.0)
-    ahead = np.divide(moved, error, out=np.zeros_like(moved), where=error > 0).max(axis=0)
-    candidates = np.flatnonzero(ahead <= HOPELESS)
-    quantiles = np.full(len(moved), np.nan)
-    quantiles[candidates] = _quantiles(pairs, deviations, candidates, pairs.n - strata, rng)
-    members = np.zeros(len(moved), dtype=np.bool_)
-    members[candidates] = ahead[candidates] <= quantiles[candidates]
-    bounds = moved[:, members] - quantiles[members] * error[:, members]
+    freedom = pairs.n - pairs.strata
+    scaled = deviations * np.sqrt(freedom / rng.chisquare(freedom, size=(len(deviations), 1))).astype(np.float32)
+    left = _step_down(pairs, scaled)
+    quantiles = np.full(len(pairs.cells), np.nan)
+    difference, variance = pairs.between(pairs.cells, left)
+    quantiles[left] = np.maximum(_quantiles(pairs.n, variance, scaled, left, pairs.cells), LEAST)
+    moved, error = pairs.with_losses(difference, variance)
+    bounds = moved - quantiles[left] * error
+    bounds[left, np.arange(len(left))] = 0.0
+    members = np.isin(pairs.cells, left)
     return BestSet(members=members, lower=np.minimum(bounds.min(axis=1), 0.0), quantiles=quantiles)
 
 
@@ -71,34 +76,71 @@ def behind_its_like(pairs: Pairs, found: BestSet) -> Floats:
     return np.where(found.members, moved - np.nan_to_num(found.quantiles) * error, 0.0)
 
 
-def _quantiles(
-    pairs: Pairs, deviations: NDArray[np.float32], controls: NDArray[np.intp], freedom: int, rng: np.random.Generator
-) -> Floats:
-    """Dunnett's quantile for every control, at least `LEAST`.
+def _step_down(pairs: Pairs, scaled: NDArray[np.float32]) -> Places:
+    """The members of the set."""
+    from scipy.special import stdtrit
 
-    Deviations are divided by the square root of χ²/freedom, the same for all cells of a resample, as in the
-    multivariate t distribution: the standard errors are estimates too. In very large grids fewer resamples are used.
+    cells = pairs.cells
+    best = np.array([pairs.values.mean(axis=0).argmax()])
+    largest = stdtrit(pairs.n - pairs.strata, 1 - (1 - LEVEL) / len(cells))  # by Bonferroni no quantile is larger
+    left = cells[~_beaten(pairs, best, cells, _leads(pairs, best, cells), np.full(len(cells), largest))]
+    leads, variance = _leads(pairs, left, left), pairs.between(left, left)[1]
+    while True:
+        beaten = _beaten(pairs, left, left, leads, _quantiles(pairs.n, variance, scaled, left, left))
+        if not beaten.any():
+            return left
+        kept = np.ix_(~beaten, ~beaten)
+        left, leads, variance = left[~beaten], leads[kept], variance[kept]
+
+
+def _leads(pairs: Pairs, rows: Places, columns: Places) -> Floats:
+    """By how many standard errors a row is ahead of a column."""
+    difference, variance = pairs.between(rows, columns)
+    error = np.sqrt(variance / (pairs.n - pairs.strata))
+    return np.divide(difference, error, out=np.where(difference > 0, np.inf, 0.0), where=error > 0)
+
+
+def _beaten(pairs: Pairs, rows: Places, columns: Places, leads: Floats, quantiles: Floats) -> Bools:
+    """The columns that some row is ahead of by more than their quantile and beyond doubt."""
+    beaten = np.zeros(len(columns), dtype=np.bool_)
+    for place in np.flatnonzero(leads.max(axis=0) > quantiles).tolist():
+        ahead = rows[leads[:, place] > quantiles[place]]
+        differences = pairs.values[:, ahead] - pairs.values[:, [columns[place]]]
+        beaten[place] = beyond_doubt(differences, pairs.typical_loss).any()
+    return beaten
+
+
+def _quantiles(n: int, variance: Floats, scaled: NDArray[np.float32], controls: Places, rivals: Places) -> Floats:
+    """Dunnett's quantile for every control. In very large grids fewer resamples are used.
+
+    Args:
+        n: Queries.
+        variance: [rivals, controls], of a query's difference.
+        scaled: [resamples, cells], deviations.
+        controls: Some of the cells.
+        rivals: Those that they are compared with.
     """
-    cells = deviations.shape[1]
-    rows = int(np.clip(WORK // (cells * max(1, len(controls))), FEWEST_RESAMPLES, len(deviations)))
-    scale = np.sqrt(freedom / rng.chisquare(freedom, size=rows)).astype(np.float32)
-    scaled = deviations[:rows] * scale[:, None]
-    error = np.sqrt(pairs.variance / pairs.n)
+    rows = int(np.clip(WORK // (len(rivals) * len(controls)), FEWEST_RESAMPLES, len(scaled)))
+    error = np.sqrt(variance / n)
     weights = np.divide(1.0, error, out=np.zeros_like(error), where=error > 0).astype(np.float32)
-    return np.maximum(np.quantile(_largest(scaled, controls, weights.T[controls]), LEVEL, axis=1), LEAST)
+    largest = _largest(scaled[:rows, rivals], scaled[:rows, controls], weights.T)
+    return np.asarray(np.quantile(largest, LEVEL, axis=1))
 
 
 def _largest(
-    scaled: NDArray[np.float32], controls: NDArray[np.intp], weights: NDArray[np.float32]
+    rivals: NDArray[np.float32], controls: NDArray[np.float32], weights: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """By control and resample, how far the furthest cell moved ahead of the control, in standard errors."""
-    resamples, cells = scaled.shape
-    found = np.empty((len(controls), resamples), dtype=np.float32)
-    rows = max(1, CACHED // cells)
-    for begun in range(0, resamples, rows):
-        part = np.ascontiguousarray(scaled[begun : begun + rows].T)
-        for place, control in enumerate(controls.tolist()):
-            moved = part - part[control]
-            moved *= weights[place, :, None]
-            moved.max(axis=0, out=found[place, begun : begun + rows])
-    return found
+    """By control and resample, how far the furthest rival moved ahead of the control, in standard errors."""
+    resamples, cells = rivals.shape
+    largest = np.full((controls.shape[1], resamples), -np.inf, dtype=np.float32)
+    for begun in range(0, resamples, BLOCK):
+        drawn = slice(begun, begun + BLOCK)
+        for first in range(0, cells, BLOCK):
+            part = np.ascontiguousarray(rivals[drawn, first : first + BLOCK].T)
+            moved = np.empty_like(part)
+            weighted = weights[:, first : first + BLOCK, None]
+            for own, weight, furthest in zip(controls[drawn].T, weighted, largest, strict=True):
+                np.subtract(part, own, out=moved)
+                np.multiply(moved, weight, out=moved)
+                np.maximum(furthest[drawn], moved.max(axis=0), out=furthest[drawn])
+    return largest

@@ -47,8 +47,8 @@ def choose(
         ExperimentError: Scores or costs are not finite numbers or do not fit the cells, or no cell is allowed.
     """
     check(scores, cells, margin)
-    allowed = np.flatnonzero(cells.allowed)
-    groups = [tuple(int(allowed[i]) for i in g) for g in merge(scores.values[:, allowed], cells.cost[allowed])]
+    preference = cells.preference[cells.allowed[cells.preference]]
+    groups = merge(scores.values, preference)
     found = _compare(scores, groups, cells.cost, margin, seed, resamples)
     standings = _standings(scores, groups, cells, found)
     chosen, proved = recommend(standings, margin)
@@ -59,7 +59,7 @@ def choose(
         n=n,
         dropped=scores.dropped,
         n_cells=len(cells.labels),
-        n_allowed=len(allowed),
+        n_allowed=len(preference),
         standings=standings,
         best=standings[0],
         recommended=chosen,
@@ -77,10 +77,11 @@ def check(scores: ObjectiveScores, cells: Cells, margin: float) -> None:
         ExperimentError: They are not, or no cell is allowed, or there is no query.
     """
     shape, wanted = scores.values.shape, (len(scores.strata), len(cells.labels))
-    if shape != wanted or cells.cost.shape != wanted[1:] or cells.allowed.shape != wanted[1:]:
+    shapes = cells.cost.shape, cells.threshold.shape, cells.allowed.shape
+    if shape != wanted or set(shapes) != {wanted[1:]}:
         raise ExperimentError(
-            f"choice: expected scores of {wanted[0]} queries in {wanted[1]} cells with a cost and a permission each, "
-            f"got {shape}, {cells.cost.shape} and {cells.allowed.shape}"
+            f"choice: expected scores of {wanted[0]} queries in {wanted[1]} cells with a cost, a threshold and a "
+            f"permission each, got {shape}, {', '.join(map(str, shapes))}"
         )
     if not wanted[0] or not cells.allowed.any():
         raise ExperimentError("choice: expected at least one query and one allowed cell, got none")
@@ -106,8 +107,8 @@ def _compare(
     values, cost = np.ascontiguousarray(scores.values[:, first]), costs[first]
     rng = np.random.default_rng(seed)
     drawn = resample(values, scores.strata, resamples, rng)
-    pairs = pair_up(values, scores.strata, scores.span)
-    found = best_set(pairs, drawn.deviations, len(np.unique(scores.strata)), rng)
+    pairs = pair_up(scores, values)
+    found = best_set(pairs, drawn.deviations, rng)
     several = np.array([len(group) > 1 for group in groups])
     lower = np.where(several, np.minimum(found.lower, behind_its_like(pairs, found)), found.lower)
     cheaper = cost < cost[_best(values)]
@@ -121,7 +122,7 @@ def _compare(
 
 
 def _best(values: Floats) -> int:
-    """The column with the highest mean, the first among equals, which is the cheapest."""
+    """The column with the highest mean, the first among equals, which is the preferred."""
     mean = values.mean(axis=0)
     return int((mean >= mean.max() - SAME).argmax())
 
@@ -145,4 +146,4 @@ def _standings(scores: ObjectiveScores, groups: Groups, cells: Cells, found: _Co
         )
         for place, group in enumerate(groups)
     ]
-    return (made[best], *sorted(made[:best] + made[best + 1 :], key=lambda s: (-s.value, s.cost, s.cell)))
+    return (made[best], *sorted(made[:best] + made[best + 1 :], key=lambda s: -s.value))

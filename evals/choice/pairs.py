@@ -2,7 +2,7 @@
 
 A difference of two neighbouring cells is 0 on most queries, so its few other values decide, and the rare query on which
 a cell loses everything may just not be among those asked. Then the standard error is far too small, and what bootstrap
-or t-test make of it is wrong much too often (figures in docs/choice.md). Therefore one query is added to those asked,
+or t-test make of it is wrong much too often (figures in docs/choice.md). Therefore bounds add one query to those asked,
 on which the cell in question loses as much as scores can differ. Where scores are all or nothing, as hits are, every
 loss is of that size, and two are added, or a part of the second according to the share of such differences.
 """
@@ -10,38 +10,63 @@ loss is of that size, and two are added, or a part of the second according to th
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from evals.choice.records import Floats, Integers
+from evals.choice.records import Floats, ObjectiveScores
 from evals.stats import SAME
 
 NOTHING = 1e-14
 """A variance of a difference below this is rounding."""
+Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairs:
-    """Differences row − column of every two cells.
+    """Cells to be compared.
 
     Attributes:
-        n: Queries.
+        values: [queries, cells]; every stratum is shifted to a cell's mean over all, since how strata differ is no
+            chance.
+        strata: How many there are.
         span: The largest difference possible on one query.
-        losses: How many queries are added on which the row loses `span`, 1 to 2.
-        difference: [cells, cells], of the means.
-        variance: [cells, cells], of a query's difference, within strata, dividing by n.
+        losses: How many queries bounds add on which a cell loses `span`, 1 to 2.
+        typical_loss: What the best cell scores on a query on which it scores at all.
     """
 
-    n: int
+    values: Floats
+    strata: int
     span: float
     losses: float
-    difference: Floats
-    variance: Floats
+    typical_loss: float
+
+    @property
+    def n(self) -> int:
+        """Queries."""
+        return len(self.values)
+
+    @property
+    def cells(self) -> Places:
+        """The places of all cells."""
+        return np.arange(self.values.shape[1])
+
+    def between(self, rows: Places, columns: Places) -> tuple[Floats, Floats]:
+        """The mean differences row − column and the variances of a query's difference, dividing by n."""
+        mean = self.values.mean(axis=0)
+        centred = self.values - mean
+        own = (centred**2).mean(axis=0)
+        variance = centred[:, rows].T @ centred[:, columns]
+        variance *= -2 / self.n
+        variance += own[rows, None]
+        variance += own[columns]
+        variance[variance < NOTHING] = 0.0
+        return mean[rows, None] - mean[columns], variance
 
     def with_losses(self, difference: Floats, variance: Floats, n: int | None = None) -> tuple[Floats, Floats]:
         """Mean differences and their standard errors with the added queries.
 
         Args:
-            difference: Some of `difference`.
-            variance: The same of `variance`.
+            difference: Some of the mean differences.
+            variance: Their variances.
             n: How many queries there would be; as many as there are when left out.
         """
         n = n or self.n
@@ -51,35 +76,31 @@ class Pairs:
         return moved, np.sqrt((squares - moved**2) / (whole - 1))
 
 
-def pair_up(values: Floats, strata: Integers, span: float | None) -> Pairs:
-    """Compare every two columns.
+def pair_up(scores: ObjectiveScores, values: Floats) -> Pairs:
+    """Make cells ready to be compared.
 
     Args:
-        values: [queries, cells].
-        strata: [queries].
-        span: The largest difference possible on one query; the largest seen where there is no bound.
+        scores: Of all cells.
+        values: [queries, cells], columns of `scores` of which no two are the same.
     """
-    mean = values.mean(axis=0)
-    centred = np.empty_like(values)
-    for stratum in np.unique(strata):
-        rows = strata == stratum
+    strata, centred = np.unique(scores.strata), np.empty_like(values)
+    for stratum in strata:
+        rows = scores.strata == stratum
         centred[rows] = values[rows] - values[rows].mean(axis=0)
-    products = centred.T @ centred / len(values)
-    own = np.diag(products)
-    variance = own[:, None] + own[None, :] - 2 * products
-    variance[variance < NOTHING] = 0.0
-    reach = float(np.ptp(values, axis=1).max()) if span is None else span
+    span = float(np.ptp(values, axis=1).max()) if scores.span is None else scores.span
+    best = values[:, int(values.mean(axis=0).argmax())]
+    gained = best[best > scores.floor + SAME] - scores.floor
     return Pairs(
-        n=len(values),
-        span=reach,
-        losses=1 + _all_or_nothing(values, reach),
-        difference=mean[:, None] - mean[None, :],
-        variance=variance,
+        values=centred + values.mean(axis=0),
+        strata=len(strata),
+        span=span,
+        losses=1 + _all_or_nothing(values, best, span),
+        typical_loss=span if scores.span is None or not gained.size else min(span, float(gained.mean())),
     )
 
 
-def _all_or_nothing(values: Floats, span: float) -> float:
+def _all_or_nothing(values: Floats, best: Floats, span: float) -> float:
     """Of the differences to the best cell that are not 0, the share that is as large as can be."""
-    differences = np.abs(values - values[:, [int(values.mean(axis=0).argmax())]])
+    differences = np.abs(values - best[:, None])
     some = int((differences > SAME).sum())
     return int((differences >= span - SAME).sum()) / some if some else 0.0

@@ -1,7 +1,6 @@
 """How many queries it would take to prefer a cheaper cell."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evals.choice.bestset import BestSet
 from evals.choice.pairs import Pairs
@@ -10,7 +9,6 @@ from evals.choice.records import Bools, Floats
 POWER_QUANTILE = 0.8416212335729143
 """80% of a normal distribution lie below."""
 MOST = 1_000_000
-Places = NDArray[np.intp]
 
 
 def queries_needed(pairs: Pairs, found: BestSet, cheaper: Bools, several: Bools, margin: float) -> int | None:
@@ -29,9 +27,10 @@ def queries_needed(pairs: Pairs, found: BestSet, cheaper: Bools, several: Bools,
     """
     columns = np.flatnonzero(found.members)
     quantiles = found.quantiles[columns]
-    rows = np.flatnonzero(cheaper & (pairs.difference[:, columns].min(axis=1) > -margin))
+    mean = pairs.values.mean(axis=0)
+    rows = np.flatnonzero(cheaper & (mean > mean.max() - margin))
 
-    among, cheap = _between(pairs, columns, columns), _between(pairs, rows, columns)
+    among, cheap = pairs.between(columns, columns), pairs.between(rows, columns)
     itself = (rows[:, None] == columns) & ~several[columns]
 
     def enough(n: int) -> bool:
@@ -47,12 +46,6 @@ def queries_needed(pairs: Pairs, found: BestSet, cheaper: Bools, several: Bools,
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
-
-
-def _between(pairs: Pairs, rows: Places, columns: Places) -> tuple[Floats, Floats]:
-    """The differences rows − columns and their variances."""
-    chosen = np.ix_(rows, columns)
-    return pairs.difference[chosen], pairs.variance[chosen]
 
 
 def _bounds(pairs: Pairs, measured: tuple[Floats, Floats], n: int, quantiles: Floats) -> Floats:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from evals.choice.records import Standing
 
+PREFERRED = "of these it has the lowest threshold, then the lowest cost"
+
 
 def recommend(standings: Sequence[Standing], margin: float) -> tuple[Standing, bool]:
     """The cheapest standing that is cheaper than the best and proved within the margin, or else the best.
@@ -38,7 +40,7 @@ def reason(
     if len(standings) == 1:
         several = len(best.members)
         return (
-            f"all {several} cells scored the same on every query, and none of them is cheaper"
+            f"all {several} cells scored the same on every query, and {PREFERRED}"
             if several > 1
             else "it is the only cell"
         )
@@ -66,7 +68,7 @@ def _likes(chosen: Standing, margin: float) -> str:
     """What must not be concluded from equal scores."""
     if len(chosen.members) == 1 or _within(chosen, margin):
         return ""
-    return "; of the cells with the same scores so far it is the cheapest, which more queries may tell apart"
+    return f"; {len(chosen.members)} cells scored the same so far, which more queries may tell apart; {PREFERRED}"
 
 
 def _within(standing: Standing, margin: float) -> bool:

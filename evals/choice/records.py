@@ -59,21 +59,31 @@ class Cells:
     Attributes:
         labels: What each is called, such as `top_k 5, threshold 0.3`.
         cost: [cells], mean context tokens.
+        threshold: [cells], below which a chunk is left out; 0 where none is in force.
         allowed: [cells], whether it meets the constraints.
     """
 
     labels: tuple[str, ...]
     cost: Floats
+    threshold: Floats
     allowed: Bools
+
+    @property
+    def preference(self) -> NDArray[np.intp]:
+        """The cells in the order in which equal ones are preferred: the lowest threshold first, then the cheapest.
+
+        A threshold that cost nothing so far saves little and leaves out more among other queries.
+        """
+        return np.lexsort((self.cost, self.threshold))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """How a cell stands. Cells that scored the same on every query are one, called by the cheapest of them.
+    """How a cell stands. Cells that scored the same on every query are one, called by the preferred of them.
 
     Attributes:
         cell: Its place in the grid.
-        members: The places of all cells that scored the same on every query, cheapest first; the first is `cell`.
+        members: The places of all cells that scored the same on every query, the preferred first, which is `cell`.
         label: What `cell` is called.
         cost: Mean context tokens of `cell`.
         value: Mean of the objective.
@@ -105,7 +115,7 @@ class Choice:
         margin: How much worse than the best cell the recommended one may be, in units of the objective.
         n: Queries it is over; `dropped`, how many were left out because some cells score them and others do not.
         n_cells: Cells of the grid; `n_allowed`, how many of them meet the constraints.
-        standings: The highest value first, the cheapest first among equals.
+        standings: The highest value first, the preferred first among equals.
         best: The first of them.
         recommended: The cheapest standing proved not worse than the truly best by more than the margin, where it is
             cheaper than `best`; or else `best`.

@@ -4,7 +4,7 @@ import numpy as np
 
 from evals.choice import Cells, Choice, ObjectiveScores, QueryScores, choose, combine
 from evals.grid.config import ObjectiveConfig
-from evals.grid.objective import TOKENS, Ranking, describe
+from evals.grid.objective import TOKENS, Ranking, describe, thresholds
 from evals.grid.records import Grid
 
 
@@ -27,6 +27,7 @@ def decide(grid: Grid, ranking: Ranking, objective: ObjectiveConfig, seed: int) 
     cells = Cells(
         labels=tuple(describe(grid, index) for index in range(len(grid))),
         cost=grid.metrics[TOKENS].summaries.mean,
+        threshold=thresholds(grid),
         allowed=allowed,
     )
     return choose(objective_scores(grid, objective), cells, margin=objective.margin, seed=seed)

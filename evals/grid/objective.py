@@ -28,8 +28,8 @@ class Ranking:
     Attributes:
         weights: The metrics that are optimised, each with its weight.
         values: The weighted sum of their means in every cell, over the queries scored in all cells; NaN without one.
-        order: The cells that meet the constraints, the best first; equal ones by context tokens, then by number.
-            Empty where cells cannot be ranked.
+        order: The cells that meet the constraints, the best first; equal ones by threshold, the lowest first,
+            then by context tokens, then by number. Empty where cells cannot be ranked.
         n: On how many queries each of the metrics compares cells; `dropped`, how many it leaves out.
         constraints: What cells had to meet; `excluded` is how many did not.
         reason: Why cells are not ranked; empty where they are.
@@ -73,7 +73,7 @@ def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str = "") -> Rankin
         reasons.append("no cell meets the constraints by what was judged")
     reason = "; ".join(filter(None, reasons))
     tokens = grid.metrics[TOKENS].summaries.mean if TOKENS in grid.metrics else np.zeros(len(grid))
-    order = np.lexsort((tokens, -values))
+    order = np.lexsort((tokens, thresholds(grid), -values))
     return Ranking(
         weights=dict(objective.metrics),
         values=values,
@@ -84,6 +84,12 @@ def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str = "") -> Rankin
         excluded=int((~allowed).sum()),
         reason=reason,
     )
+
+
+def thresholds(grid: Grid) -> NDArray[np.float64]:
+    """The threshold of every cell, 0 where none is in force."""
+    cuts = len(grid.top_ks)
+    return np.concatenate([np.empty(0), *(np.repeat(c.thresholds, cuts) for c in grid.configurations)])
 
 
 def figures(grid: Grid, metric: str, *, symbol: str) -> NDArray[np.float64]:

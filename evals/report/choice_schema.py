@@ -8,8 +8,8 @@ from evals.report.sections import IntervalEntry, Section
 class StandingEntry(Section):
     """How a cell stands. Cells that scored the same on every query are one."""
 
-    cell: int = Field(ge=0, description="number of the cell, the cheapest of its members")
-    members: list[int] = Field(description="numbers of all cells that scored the same on every query, cheapest first")
+    cell: int = Field(ge=0, description="number of the cell, of its members that with the lowest threshold, then cost")
+    members: list[int] = Field(description="numbers of all cells that scored the same on every query, `cell` first")
     label: str = Field(description="the cell in words")
     cost: float = Field(description="its mean context tokens")
     value: float = Field(description="mean of the objective")

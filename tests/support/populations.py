@@ -7,6 +7,8 @@ from functools import cache, cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from evals.choice import Cells
+
 Floats = NDArray[np.float64]
 DEPTH = 20
 QUERIES = 20_000
@@ -15,10 +17,17 @@ THRESHOLDS = (0.0, 0.4, 0.5, 0.6)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Population:
-    """Scores [queries, cells] within [0, 1], and the mean context tokens of every cell."""
+    """Scores [queries, cells] within [0, 1], and the mean context tokens and the threshold of every cell."""
 
     values: Floats
     cost: Floats
+    threshold: Floats
+
+    @property
+    def cells(self) -> Cells:
+        """The cells, all of them allowed."""
+        allowed = np.ones(len(self.cost), dtype=np.bool_)
+        return Cells(labels=("",) * len(allowed), cost=self.cost, threshold=self.threshold, allowed=allowed)
 
     @cached_property
     def truth(self) -> Floats:
@@ -55,7 +64,8 @@ def nested(metric: Callable[[Mapping[str, Floats]], Floats], *, decay: float, hi
     above = (cosines[:, :, None] >= np.array(THRESHOLDS)).sum(axis=1)
     lengths = np.minimum(np.arange(1, DEPTH + 1)[None, :, None], above[:, None, :]).reshape(QUERIES, -1)
     scores = metric(_by_prefix(relevant, total))
-    return Population(values=np.take_along_axis(scores, lengths, axis=1), cost=150 * lengths.mean(axis=0))
+    values, threshold = np.take_along_axis(scores, lengths, axis=1), np.tile(THRESHOLDS, DEPTH)
+    return Population(values=values, cost=150 * lengths.mean(axis=0), threshold=threshold)
 
 
 def _by_prefix(relevant: NDArray[np.bool_], total: NDArray[np.int64]) -> dict[str, Floats]:
@@ -92,7 +102,7 @@ def tied(cells: int, best: int, *, likeness: float, gap: float, binary: bool = F
     latent = np.sqrt(likeness) * shared + np.sqrt(1 - likeness) * own - behind
     scores = (latent > 0.3).astype(float) if binary else np.clip(0.6 * latent, 0, 1)
     turns = [np.hstack([np.roll(scores[:, :best], turn, axis=1), scores[:, best:]]) for turn in range(best)]
-    return Population(values=np.vstack(turns), cost=np.linspace(6_000, 100, cells))
+    return Population(values=np.vstack(turns), cost=np.linspace(6_000, 100, cells), threshold=np.zeros(cells))
 
 
 def rare_losses(cells: int, *, gain: float, loss: float, seed: int = 0) -> Population:
@@ -109,14 +119,15 @@ def rare_losses(cells: int, *, gain: float, loss: float, seed: int = 0) -> Popul
     part = np.linspace(0, 1, cells)
     lost = rng.permutation(QUERIES)[:, None] < loss * part * QUERIES
     gained = gain * part * rng.uniform(0.5, 1.5, (QUERIES, 1))
-    return Population(values=np.where(lost, 0.0, base + gained), cost=np.linspace(6_000, 100, cells))
+    values = np.where(lost, 0.0, base + gained)
+    return Population(values=values, cost=np.linspace(6_000, 100, cells), threshold=np.zeros(cells))
 
 
 def lopsided(*, loss: float, share: float) -> Population:
     """Two cells, of which the cheaper one scores `loss` less on this share of the queries."""
     lost = np.arange(QUERIES) < share * QUERIES
     values = np.stack([np.full(QUERIES, 1.0), np.where(lost, 1.0 - loss, 1.0)], axis=1)
-    return Population(values=values, cost=np.array([1_000.0, 500.0]))
+    return Population(values=values, cost=np.array([1_000.0, 500.0]), threshold=np.zeros(2))
 
 
 POPULATIONS: Mapping[str, Callable[[], Population]] = {

@@ -21,14 +21,18 @@ def scores_of(values: object, objective: str = "ranking/ndcg_at_10") -> Objectiv
     return ObjectiveScores(objective=objective, values=array, strata=np.zeros(len(array), dtype=np.int64))
 
 
-def cells_of(cost: object, allowed: object = None) -> Cells:
+def cells_of(cost: object, allowed: object = None, threshold: object = None) -> Cells:
     costs = np.asarray(cost, dtype=float)
     permitted = np.ones(len(costs), dtype=np.bool_) if allowed is None else np.asarray(allowed, dtype=np.bool_)
-    return Cells(labels=tuple(f"top_k {number + 1}" for number in range(len(costs))), cost=costs, allowed=permitted)
+    thresholds = np.zeros(len(costs)) if threshold is None else np.asarray(threshold, dtype=float)
+    labels = tuple(f"top_k {number + 1}" for number in range(len(costs)))
+    return Cells(labels=labels, cost=costs, threshold=thresholds, allowed=permitted)
 
 
-def chosen(values: object, cost: object, *, allowed: object = None, margin: float = 0.02) -> Choice:
-    return choose(scores_of(values), cells_of(cost, allowed), margin=margin, seed=1, resamples=500)
+def chosen(
+    values: object, cost: object, *, allowed: object = None, threshold: object = None, margin: float = 0.02
+) -> Choice:
+    return choose(scores_of(values), cells_of(cost, allowed, threshold), margin=margin, seed=1, resamples=500)
 
 
 def graded(queries: int, cells: int, seed: int = 0) -> Floats:
@@ -132,13 +136,24 @@ class TestReasons:
         found = chosen(few, [1, 2, 3])
         assert (found.best.members, found.proved) == ((1, 2), False)
         assert found.reason.endswith(
-            "; of the cells with the same scores so far it is the cheapest, which more queries may tell apart"
+            "; 2 cells scored the same so far, which more queries may tell apart; "
+            "of these it has the lowest threshold, then the lowest cost"
         )
         assert chosen(np.column_stack([BASE - 0.4, BASE, BASE]), [1, 2, 3]).proved
 
     def test_of_cells_with_equal_means_the_cheapest_is_the_best(self) -> None:
         turned = np.concatenate([BASE[500:], BASE[:500]])
         assert chosen(np.column_stack([BASE, turned]), [2, 1]).best.cell == 1
+
+    def test_a_threshold_that_changed_no_score_is_not_preferred_for_the_little_it_saves(self) -> None:
+        found = chosen(np.column_stack([BASE, BASE, BASE]), [98, 100, 300], threshold=[0.5, 0.3, 0.3])
+        assert found.recommended.members == (1, 2, 0)
+        assert found.recommended.cost == 100
+
+    def test_nor_is_one_that_only_turned_scores_about(self) -> None:
+        turned = np.concatenate([BASE[500:], BASE[:500]])
+        found = chosen(np.column_stack([BASE, turned]), [2, 1], threshold=[0.0, 0.4])
+        assert [standing.cell for standing in found.standings] == [0, 1]
 
 
 class TestEdges:
@@ -164,7 +179,9 @@ class TestEdges:
     def test_all_scores_equal(self, value: float) -> None:
         found = chosen(np.full((40, 3), value), [3, 1, 2])
         assert (found.best.members, found.best.win_share, found.best.in_set) == ((1, 2, 0), 1.0, True)
-        assert found.reason == "all 3 cells scored the same on every query, and none of them is cheaper"
+        assert found.reason == (
+            "all 3 cells scored the same on every query, and of these it has the lowest threshold, then the lowest cost"
+        )
         assert (found.queries_needed, found.recommended.cell) == (None, 1)
 
     def test_all_cells_identical(self) -> None:

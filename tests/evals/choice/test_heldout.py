@@ -1,15 +1,17 @@
 """The chosen cell on queries that had no part in the choice."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from evals import stats
-from evals.choice import Cells, ObjectiveScores, choose, held_out
+from evals.choice import ObjectiveScores, choose, held_out
 from evals.errors import ExperimentError
 from tests.support.populations import population
 
 KNOWN = population("60 near ties")
-CELLS = Cells(labels=tuple(f"c{n}" for n in range(60)), cost=KNOWN.cost, allowed=np.ones(60, dtype=np.bool_))
+CELLS = replace(KNOWN.cells, labels=tuple(f"c{n}" for n in range(60)))
 
 
 def drawn(n: int, rng: np.random.Generator, objective: str = "m") -> ObjectiveScores:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from evals.choice import Cells, Choice, ObjectiveScores, choose
+from evals.choice import Choice, ObjectiveScores, choose
 from evals.choice.bestset import BestSet, best_set
 from evals.choice.pairs import Pairs, pair_up
 from evals.choice.power import queries_needed
@@ -17,8 +17,8 @@ Floats = NDArray[np.float64]
 def compared(values: Floats, resamples: int = 1_000) -> tuple[Pairs, BestSet]:
     strata, rng = np.zeros(len(values), dtype=np.int64), np.random.default_rng(0)
     drawn = resample(values, strata, resamples, rng)
-    pairs = pair_up(values, strata, 1.0)
-    return pairs, best_set(pairs, drawn.deviations, 1, rng)
+    pairs = pair_up(ObjectiveScores(objective="", values=values, strata=strata), values)
+    return pairs, best_set(pairs, drawn.deviations, rng)
 
 
 def needed(values: Floats, cheaper: list[bool], margin: float = 0.02, several: list[bool] | None = None) -> int | None:
@@ -75,11 +75,10 @@ def test_a_cell_that_stands_for_others_is_behind_its_likes_too() -> None:
 def test_at_that_number_a_cheaper_cell_is_preferred_in_about_four_of_five_draws(name: str) -> None:
     """Were the truth as measured: 80 queries are drawn, and from these as many as are said to be needed."""
     known, rng = population(name), np.random.default_rng(80)
-    cells = Cells(labels=("",) * len(known.cost), cost=known.cost, allowed=np.ones(len(known.cost), dtype=np.bool_))
 
     def chosen(values: Floats, resamples: int) -> Choice:
         scores = ObjectiveScores(objective=name, values=values, strata=np.zeros(len(values), dtype=np.int64))
-        return choose(scores, cells, resamples=resamples)
+        return choose(scores, known.cells, resamples=resamples)
 
     pilot = known.draw(80, rng)
     number = chosen(pilot, 2_000).queries_needed

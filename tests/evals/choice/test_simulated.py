@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from evals.choice import Cells, Choice, ObjectiveScores, choose
+from evals.choice import Choice, ObjectiveScores, choose
 from tests.support.populations import POPULATIONS, Population, population
 
 DRAWS = 300
@@ -38,11 +38,9 @@ class Draw:
 
 def draw(known: Population, n: int, seed: int) -> Draw:
     """Choose by n queries."""
-    truth = known.truth
-    cells = Cells(labels=("",) * len(truth), cost=known.cost, allowed=np.ones(len(truth), dtype=np.bool_))
     values = known.draw(n, np.random.default_rng([n, seed]))
     scores = ObjectiveScores(objective="", values=values, strata=np.zeros(n, dtype=np.int64))
-    return judged(choose(scores, cells, margin=MARGIN, seed=seed, resamples=RESAMPLES), known)
+    return judged(choose(scores, known.cells, margin=MARGIN, seed=seed, resamples=RESAMPLES), known)
 
 
 def judged(choice: Choice, known: Population) -> Draw:
@@ -89,10 +87,9 @@ def test_225_queries_are_often_enough_to_prefer_a_cheaper_cell(name: str) -> Non
 def test_the_set_is_small_where_cells_differ(name: str, most: float) -> None:
     """At 225 queries, as a share of the 80 cells."""
     known, sizes = population(name), []
-    cells = Cells(labels=("",) * 80, cost=known.cost, allowed=np.ones(80, dtype=np.bool_))
     for seed in range(50):
         values = known.draw(225, np.random.default_rng(seed))
         scores = ObjectiveScores(objective="", values=values, strata=np.zeros(225, dtype=np.int64))
-        chosen = choose(scores, cells, seed=seed, resamples=RESAMPLES)
+        chosen = choose(scores, known.cells, seed=seed, resamples=RESAMPLES)
         sizes.append(sum(len(standing.members) for standing in chosen.best_set))
     assert np.mean(sizes) <= most * 80

@@ -121,10 +121,12 @@ def ranked(found: GridResult, **objective: Any) -> Ranking:
     return rank(found.grid, ObjectiveConfig.model_validate(objective))
 
 
-def test_cells_are_ranked_by_the_objective_then_by_what_they_cost(found: GridResult) -> None:
+def test_cells_are_ranked_by_the_objective_then_by_threshold_then_by_what_they_cost(found: GridResult) -> None:
     known = found.grid.metrics["ranking/ndcg_at_10"].summaries.mean
     tokens = found.grid.metrics["cost/context_tokens"].summaries.mean
-    assert list(found.ranking.order) == sorted(range(100), key=lambda cell: (-known[cell], tokens[cell], cell))
+    assert list(found.ranking.order) == sorted(
+        range(100), key=lambda cell: (-known[cell], found.grid.cell(cell).threshold, tokens[cell], cell)
+    )
     assert found.chosen == found.ranking.order[0]
     assert (found.ranking.n, found.ranking.dropped, found.ranking.excluded) == (
         {"ranking/ndcg_at_10": 8}, {"ranking/ndcg_at_10": 0}, 0,
