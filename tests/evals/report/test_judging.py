@@ -58,6 +58,7 @@ def test_the_judge_of_a_run_is_in_its_report() -> None:
     assert made["judge"]["model"] == "cohere:command" and made["judge"]["incomplete"] == "over"
     assert made["judge"]["usage"] == {
         "calls": 4, "hits": 1200, "failed": 1, "tokens_in": 9000, "tokens_out": 34, "usd": 0.0229, "stopped": "over",
+        "unanswered": 0,
     }  # fmt: skip
     right, wrong, _ = made["queries"]
     assert [hit["judge"] for hit in right["retrieved"]] == [
