@@ -1,12 +1,10 @@
 """The verdict store: one SQLite file of JSON texts, so that no verdict is bought twice. Loading it executes nothing."""
 
-import hashlib
-import json
 import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,23 +35,6 @@ class Stored:
     answer: str
     tokens_in: int
     tokens_out: int
-
-
-def verdict_key(
-    *, provider: str, model: str, parameters: Mapping[str, Any], prompt: str, schema: str, ragas: str
-) -> bytes:
-    """The key of a verdict, 32 bytes: a hash of all that the answer depends on.
-
-    Args:
-        provider: Such as `cohere`.
-        model: Name of the model.
-        parameters: Of sampling, and the address if it is not the provider's own.
-        prompt: The whole prompt.
-        schema: The response schema as JSON.
-        ragas: Version of ragas, whose prompt it is.
-    """
-    whole = json.dumps([provider, model, dict(parameters), prompt, schema, ragas], sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()
 
 
 class VerdictStore:
