@@ -60,13 +60,12 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, empty_home: Path) -> Iter
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attempts follow one another at once; the waits between them pass on the clock alone."""
+    """Attempts follow one another at once; short waits between them pass on the clock alone."""
     waited = [0.0]
-    monkeypatch.setattr(
-        deadline,
-        "WAITING",
-        deadline.Waiting(now=lambda: time.monotonic() + sum(waited), sleep=waited.append),
+    waiting = deadline.Waiting(
+        now=lambda: time.monotonic() + sum(waited), sleep=waited.append, jitter=lambda low, high: high / 40
     )
+    monkeypatch.setattr(deadline, "WAITING", waiting)
 
 
 @pytest.fixture(autouse=True)

@@ -388,7 +388,8 @@ def test_a_fault_of_the_user_is_named_and_nothing_written(run: Run, folder: Path
 
 
 def test_a_qdrant_that_is_not_there(run: Run, folder: Path) -> None:
-    done = run("--retriever.store.url", f"http://127.0.0.1:{free_port()}", "--tracking.enabled", "true")
+    url = f"http://127.0.0.1:{free_port()}"
+    done = run("--retriever.store.url", url, "--retriever.store.wait-s", "1", "--tracking.enabled", "true")
     assert (done.code, done.out) == (2, "")
     assert "cannot be reached" in done.err
     assert everything(folder) == set()
