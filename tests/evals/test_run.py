@@ -366,6 +366,18 @@ FAULTS: dict[str, tuple[Sequence[str] | Callable[[Path], list[str]], list[str]]]
         ["--retriever.store.url", "http://me:s3cret@127.0.0.1:6333"],
         ["retriever.store.url: must not carry credentials", "QDRANT_API_KEY"],
     ),
+    "credentials in the address of pages": (
+        ["--sources.base-url", "https://me:s3cret@docs.example.com"],
+        ["sources.base_url: expected a path such as /docs", "they would stand in the address of every page"],
+    ),
+    "a token in the address of pages": (
+        ["--sources.base-url", "https://docs.example.com?token=s3cret"],
+        ["sources.base_url: expected a path such as /docs"],
+    ),
+    "a key in place of its variable": (
+        ["--judge.api-key-env", "sk-s3cret"],
+        ["judge.api_key_env: expected the name of an environment variable", "and not the key itself"],
+    ),
     "a model address with credentials": (
         ["--retriever.embedding.base-url", "https://x/?token=s3cret"],
         ["retriever.embedding.base_url: must not carry credentials"],
