@@ -2,8 +2,8 @@
 
 Requests are cut to what is left of `RetrieverConfig.timeout_s`, no wait goes past it, and once it has passed no stage
 is begun. In a patient run (see `retrievers.patience`) it is later by what the store is waited for. A computation in
-this process is not interrupted. An answer of Qdrant has one deadline from connecting to its last byte (over REST see
-`retrievers.net`); one of a model that comes byte by byte is bounded only between two bytes.
+this process is not interrupted. An answer of Qdrant or Cohere has one deadline from connecting to its last byte (over
+HTTP see `retrievers.net`).
 """
 
 import functools

@@ -15,7 +15,7 @@ from langchain_core.embeddings import Embeddings
 from pydantic.warnings import PydanticDeprecationWarning
 
 from retrievers import deadline, faults, retry
-from retrievers.config import EmbeddingConfig
+from retrievers.config import EmbeddingConfig, ModelConfig
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, RetrievalError
 from retrievers.factory import build
 from retrievers.faults import cause
@@ -172,17 +172,32 @@ def marked(typed: Typed, error: Exception) -> Typed:
 
 
 def once(call: Callable[..., Any], timeout_s: float) -> Callable[..., Any]:
-    """A call of the Cohere SDK without the SDK's own retries, in what the deadline leaves of its timeout."""
+    """A call of a `cohere_client` without the SDK's own retries, in what the deadline leaves of its timeout."""
+    from retrievers.net import within
 
     def request(**kwargs: Any) -> Any:
-        options = {"max_retries": 0, "timeout_in_seconds": deadline.time_left(timeout_s)}
-        return call(**kwargs, request_options=options)
+        left = deadline.time_left(timeout_s)
+        with within(left):
+            return call(**kwargs, request_options={"max_retries": 0, "timeout_in_seconds": left})
 
     return request
 
 
+def cohere_client(made: Callable[..., Any], key: str, config: ModelConfig) -> Any:
+    """A client of the Cohere SDK, of the class that is given, whose requests can be bounded as a whole."""
+    import httpx
+
+    from retrievers.net import bounded
+
+    http = bounded(httpx.Client(timeout=config.timeout_s, follow_redirects=True))  # as the SDK's own does
+    return made(
+        key, base_url=config.base_url, timeout=config.timeout_s, client_name="langchain:partner", httpx_client=http
+    )
+
+
 def _cohere(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
     key = required_key(env, config.api_key_env, "Cohere", "use the packaged model (--embedding.provider wordllama)")
+    import cohere
     from langchain_cohere import CohereEmbeddings
 
     # both libraries call what Pydantic deprecates, at every request; catch_warnings would not be safe among threads
@@ -197,7 +212,9 @@ def _cohere(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
     made = BatchingCohereEmbeddings(
         model=config.resolved_model, cohere_api_key=key, base_url=config.base_url, **options
     )
-    made.client.embed = once(made.client.embed, config.timeout_s)
+    made.client = cohere_client(cohere.Client, key, config)
+    embed = functools.partial(made.client.embed, batching=False)  # in threads of its own no deadline would hold
+    made.client.embed = once(embed, config.timeout_s)
     return made
 
 

@@ -10,7 +10,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 
 from retrievers import retry
 from retrievers.config import CrossEncoderConfig
-from retrievers.embeddings import marked, once, required_key
+from retrievers.embeddings import cohere_client, marked, once, required_key
 from retrievers.errors import ConfigError, RerankError
 from retrievers.factory import build
 from retrievers.faults import cause
@@ -149,7 +149,7 @@ def _cohere(config: CrossEncoderConfig, env: Mapping[str, str]) -> BaseDocumentC
     import cohere
     from langchain_cohere import CohereRerank
 
-    client = cohere.ClientV2(key, base_url=config.base_url, timeout=config.timeout_s, client_name="langchain:partner")
+    client = cohere_client(cohere.ClientV2, key, config)
     setattr(client, "rerank", once(client.rerank, config.timeout_s))  # noqa: B010 - a method, to the type checker
     return CohereRerank(client=client, model=config.resolved_model, top_n=None, cohere_api_key=key)
 

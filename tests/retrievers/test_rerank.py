@@ -1,6 +1,7 @@
 """Rerankers: the real Cohere class against a loopback server, and a user's own of every kind."""
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from retrievers.rerank import Reranker, make_reranker, rerank
 from retrievers.retry import ATTEMPTS
 from tests.support.cohere_server import KEY
 from tests.support.loopback import free_port
+from tests.support.raw_server import HEAD, drip, raw_server
 from tests.support.rerank_server import FAULTS, RerankServer, relevance
 
 QUERY = "red robot arm"
@@ -288,3 +290,12 @@ def test_reranking_is_a_permutation_in_the_total_order(texts: list[str]) -> None
 
 def test_the_doubles_relevance_is_by_hand() -> None:
     assert [relevance(QUERY, text) for text in TEXTS] == [0.0, 0.5, 1.0, 0.333333]
+
+
+def test_an_answer_of_the_provider_that_drips_does_not_outlive_the_timeout() -> None:
+    start = time.monotonic()
+    with raw_server(lambda _: drip(HEAD + b"\r\n")) as host:
+        settings = config(base_url=f"http://{host}", timeout_s=0.3)
+        with pytest.raises(RerankError, match=r"no answer in time; cross_encoder\.timeout_s sets how long to wait"):
+            make_reranker(settings, {"COHERE_API_KEY": KEY})("who listens", ["a", "b"])
+    assert time.monotonic() - start < 10
