@@ -42,7 +42,9 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
     if not isinstance(text, str):
         problems.append(f"text: expected text under payload key {config.text_key!r}, got {text!r}")
     values.setdefault("chunk_id", str(point_id))
-    return Chunk(point_id=str(point_id), text=text if isinstance(text, str) else "", problems=tuple(problems), **values)
+    return Chunk(
+        point_id=str(point_id), text=_whole(text) if isinstance(text, str) else "", problems=tuple(problems), **values
+    )
 
 
 def chunk_id(point_id: str, payload: Mapping[str, Any] | None, config: MetadataConfig) -> str:
@@ -72,7 +74,16 @@ class _Kind:
 
 
 def _text(raw: Any) -> str | None:
-    return raw if isinstance(raw, str) and raw.strip() else None
+    return _whole(raw) if isinstance(raw, str) and raw.strip() else None
+
+
+def _whole(text: str) -> str:
+    """A text in which U+FFFD stands for halves of surrogate pairs, which nothing can embed, hash, send or store."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def _identifier(raw: Any) -> str | None:
@@ -88,7 +99,8 @@ def _number(raw: Any) -> float | None:
 
 
 def _texts(raw: Any) -> tuple[str, ...] | None:
-    return tuple(raw) if isinstance(raw, list | tuple) and all(isinstance(item, str) for item in raw) else None
+    texts = isinstance(raw, list | tuple) and all(isinstance(item, str) for item in raw)
+    return tuple(_whole(text) for text in raw) if texts else None
 
 
 def _metadata(payload: Mapping[str, Any], config: MetadataConfig) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from evals.records import Gate, Observation, QueryVerdict
 from evals.results import RunResult
+from retrievers.present import score_text
 from retrievers.printable import printable
 
 FIRST = 5
@@ -65,8 +66,8 @@ def _queries(suites: Element, result: RunResult) -> None:
 
 def _details(observation: Observation, verdict: QueryVerdict) -> Sequence[str]:
     returned = [
-        f"{found.rank}. {found.score:.3f} {'relevant' if _relevant(observation, found.chunk.chunk_id) else 'other'} "
-        f"{found.source}"
+        f"{found.rank}. {score_text(found.score).strip()} "
+        f"{'relevant' if _relevant(observation, found.chunk.chunk_id) else 'other'} {found.source}"
         for found in observation.selection[:FIRST]
     ]
     return [f"query: {observation.case.query}", *verdict.reasons, *(returned or ["nothing was returned"])]

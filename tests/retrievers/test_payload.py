@@ -133,3 +133,12 @@ def test_empty_text_is_text() -> None:
 )
 def test_a_filter_names_every_key_that_is_read(name: str, setting: dict[str, Any], keys: tuple[str, ...]) -> None:
     assert payload_keys(name, config(**setting)) == keys
+
+
+def test_half_a_character_is_replaced_in_every_text() -> None:
+    payload = {
+        "page_content": "a \ud800 b",
+        "metadata": {"title": "\udfff", "tags": ["\ud83e\udd16"], "chunk_id": "c\ud800"},
+    }
+    chunk = to_chunk("p", payload, MetadataConfig.model_validate({}))
+    assert (chunk.text, chunk.title, chunk.tags, chunk.chunk_id) == ("a \ufffd b", "\ufffd", ("🤖",), "c\ufffd")

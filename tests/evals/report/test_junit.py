@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evals.records import Gate
 from evals.report.junit import junit
 from evals.results import RunResult
-from tests.support.results import observation, report_of, result, verdict
+from tests.support.results import hit, observation, report_of, result, verdict
 
 SCHEMA = xmlschema.XMLSchema(Path(__file__).parents[2] / "support" / "junit.xsd")
 
@@ -128,3 +128,11 @@ def test_whatever_a_reason_holds_the_file_is_valid_utf_8_xml(reason: str) -> Non
     made = asked("q", "why?", reason)
     assert fromstring(junit(made).encode("utf-8")).tag == "testsuites"
     SCHEMA.validate(junit(made))
+
+
+def test_a_chunk_without_a_score_is_shown_with_a_dash() -> None:
+    made = asked("q", "why?", "no relevant chunk")
+    [one] = made.observed.observations
+    chunk = replace(hit(1, 0.5, "a"), score=None)
+    shown = junit(replace(made, observed=replace(made.observed, observations=(replace(one, selection=(chunk,)),))))
+    assert f"1. – other {chunk.source}" in shown
