@@ -135,4 +135,4 @@ def test_a_chunk_without_a_score_is_shown_with_a_dash() -> None:
     [one] = made.observed.observations
     chunk = replace(hit(1, 0.5, "a"), score=None)
     shown = junit(replace(made, observed=replace(made.observed, observations=(replace(one, selection=(chunk,)),))))
-    assert f"1. – other {chunk.source}" in shown
+    assert f"1. – relevant {chunk.source}" in shown
