@@ -27,6 +27,7 @@ LEAST = 2.0
 WORK = 250_000_000
 """Differences of resamples that a step takes at most, but for the fewest resamples."""
 FEWEST_RESAMPLES = 1_000
+ASKED = 32
 BLOCK = 256
 """Cells and resamples at once: single-precision numbers that stay in a processor's cache."""
 
@@ -80,8 +81,8 @@ def _step_down(pairs: Pairs, scaled: NDArray[np.float32]) -> Places:
     """The members of the set."""
     from scipy.special import stdtrit
 
-    cells = pairs.cells
-    best = np.array([pairs.values.mean(axis=0).argmax()])
+    cells = np.argsort(-pairs.values.mean(axis=0), kind="stable")
+    best = cells[:1]
     largest = stdtrit(pairs.n - pairs.strata, 1 - (1 - LEVEL) / len(cells))  # by Bonferroni no quantile is larger
     left = cells[~_beaten(pairs, best, cells, _leads(pairs, best, cells), np.full(len(cells), largest))]
     leads, variance = _leads(pairs, left, left), pairs.between(left, left)[1]
@@ -101,10 +102,13 @@ def _leads(pairs: Pairs, rows: Places, columns: Places) -> Floats:
 
 
 def _beaten(pairs: Pairs, rows: Places, columns: Places, leads: Floats, quantiles: Floats) -> Bools:
-    """The columns that some row is ahead of by more than their quantile and beyond doubt."""
+    """The columns that some row is ahead of by more than their quantile and beyond doubt.
+
+    Of the rows, the best first, no more than `ASKED` are looked at: with fewer, more columns stay.
+    """
     beaten = np.zeros(len(columns), dtype=np.bool_)
     for place in np.flatnonzero(leads.max(axis=0) > quantiles).tolist():
-        ahead = rows[leads[:, place] > quantiles[place]]
+        ahead = rows[leads[:, place] > quantiles[place]][:ASKED]
         differences = pairs.values[:, ahead] - pairs.values[:, [columns[place]]]
         beaten[place] = beyond_doubt(differences, pairs.typical_loss).any()
     return beaten

@@ -7,9 +7,9 @@ weighted such that the mean difference is 0. It is exp(−E), with the evidence
 
     E = max over λ > 0 of Σ log(1 + λ D), D the differences query by query.
 
-One query is added to those asked, on which the cell ahead loses what the best cell scores on average where it scores at
-all. Where many queries differ in both directions, the added one hardly counts, and E is about t² / 2. Where few do, E
-reaches `TIE` only if so few losses as were seen would have a probability below 4% (Poisson) were there a tie.
+One query is added to those asked, on which the cell ahead loses everything (`Pairs.typical_loss`). Where many queries
+differ in both directions, it hardly counts, and E is about t² / 2. Where few do, E reaches `TIE` only if so few losses
+as were seen would have a probability below 4% (Poisson) were there a tie.
 """
 
 import numpy as np

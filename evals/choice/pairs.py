@@ -30,7 +30,7 @@ class Pairs:
         strata: How many there are.
         span: The largest difference possible on one query.
         losses: How many queries bounds add on which a cell loses `span`, 1 to 2.
-        typical_loss: What the best cell scores on a query on which it scores at all.
+        typical_loss: What a cell loses on a query on which it loses everything.
     """
 
     values: Floats
@@ -89,14 +89,22 @@ def pair_up(scores: ObjectiveScores, values: Floats) -> Pairs:
         centred[rows] = values[rows] - values[rows].mean(axis=0)
     span = float(np.ptp(values, axis=1).max()) if scores.span is None else scores.span
     best = values[:, int(values.mean(axis=0).argmax())]
-    gained = best[best > scores.floor + SAME] - scores.floor
     return Pairs(
         values=centred + values.mean(axis=0),
         strata=len(strata),
         span=span,
         losses=1 + _all_or_nothing(values, best, span),
-        typical_loss=span if scores.span is None or not gained.size else min(span, float(gained.mean())),
+        typical_loss=span
+        if scores.span is None
+        else min(span, _typical_loss(values - scores.floor, best - scores.floor)),
     )
+
+
+def _typical_loss(gained: Floats, best: Floats) -> float:
+    """The mean score of the best cell on queries on which it scores; if more, on those on which some cell does not."""
+    scored = best > SAME
+    lost = scored & (gained <= SAME).any(axis=1)
+    return max((float(best[rows].mean()) for rows in (scored, lost) if rows.any()), default=np.inf)
 
 
 def _all_or_nothing(values: Floats, best: Floats, span: float) -> float:

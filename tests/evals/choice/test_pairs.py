@@ -69,6 +69,8 @@ def test_a_typical_loss_is_what_the_best_cell_scores_where_it_scores_at_all() ->
     assert paired(values, np.zeros(4, dtype=np.int64)).typical_loss == pytest.approx(0.6)
     below = paired(values - 1, np.zeros(4, dtype=np.int64), floor=-1)
     assert below.typical_loss == pytest.approx(0.6)
+    lost = np.array([[0.9, 0.0], [0.3, 0.3], [0.3, 0.2], [0.3, 0.1]])
+    assert paired(lost, np.zeros(4, dtype=np.int64)).typical_loss == pytest.approx(0.9), "seen by the first query"
     assert paired(np.zeros((4, 2)), np.zeros(4, dtype=np.int64)).typical_loss == 1.0
 
 
