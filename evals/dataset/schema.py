@@ -1,10 +1,10 @@
 """A golden query, as a line of a JSON Lines file holds it."""
 
-import re
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from evals.patterns import compiled
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS
 
 MAX_GRADE = 10
@@ -66,7 +66,7 @@ class Case(_Record):
             the reference answer?", 1 or 0; for every chunk that may be returned. In-scope cases only.
         in_scope: Whether the documents answer the query at all.
         expected_topics: Terms of which each occurs in a right result.
-        source_url_pattern: A regular expression that the address of at least one right chunk matches.
+        source_url_pattern: A regular expression (RE2) that the address of at least one right chunk matches.
         min_results: How many chunks a right result has at least.
         split: Such as `dev` or `test`.
     """
@@ -107,10 +107,8 @@ class Case(_Record):
     @field_validator("source_url_pattern")
     @classmethod
     def _compiles(cls, pattern: str | None) -> str | None:
-        try:
-            re.compile(pattern or "")
-        except re.error as error:
-            raise ValueError(f"is not a regular expression: {error}") from error
+        if pattern is not None:
+            compiled(pattern)
         return pattern
 
     @property

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import combinations
 
+from evals import patterns
 from evals.dataset.relevance import normalise
 from evals.metrics.base import Context, QueryMetric, Scorer, each
 from evals.metrics.metadata import NO_CHUNKS, NO_SOURCES
@@ -98,7 +99,7 @@ def source_match(observation: Observation, _: Context) -> Score:
     pattern = observation.case.source_url_pattern
     if not pattern:
         return Unscored(reason="the case names no source pattern")
-    return float(any(re.search(pattern, found.chunk.source_url or "") for found in observation.selection))
+    return float(any(patterns.found(pattern, hit.chunk.source_url or "") for hit in observation.selection))
 
 
 def where_named(score: Callable[[Observation, Context], Score], *fields: str) -> Scorer:

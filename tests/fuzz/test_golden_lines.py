@@ -7,6 +7,7 @@ import pytest
 from evals.config import DatasetConfig
 from evals.dataset.importers import import_beir, import_trec
 from evals.dataset.load import load_golden
+from evals.patterns import found
 from tests.support.fuzz import fuzz, mutated
 
 SEEDS = (
@@ -31,7 +32,9 @@ def test_any_file_is_golden_data_or_refused(tmp_path: Path) -> None:
 
     def read(data: bytes) -> None:
         file.write_bytes(data)
-        load_golden(config)
+        for case in load_golden(config).cases:
+            if case.source_url_pattern:
+                found(case.source_url_pattern, "/docs/" + "a-" * 200)
 
     fuzzed = fuzz(read, lambda random: encoded(mutated(random, SEEDS, TOKENS)))
     assert fuzzed.read > 1_000 and fuzzed.refused > 1_000

@@ -63,7 +63,12 @@ def test_accepted(row: dict[str, Any]) -> None:
         ({**IN_SCOPE, "evidence": [{**EVIDENCE, "page": 3}]}, "Extra inputs are not permitted"),
         ({**IN_SCOPE, "querry": "q"}, "Extra inputs are not permitted"),
         ({**IN_SCOPE, "relevant_ids": {"x": True}}, "valid integer"),
-        ({**IN_SCOPE, "source_url_pattern": "("}, "is not a regular expression"),
+        ({**IN_SCOPE, "source_url_pattern": "("}, "is not a regular expression of RE2's syntax"),
+        (
+            {**IN_SCOPE, "source_url_pattern": "(" * 5_000},
+            "a regular expression of 5,000 characters",
+        ),
+        ({**IN_SCOPE, "source_url_pattern": "a{99999999999}"}, "repeats more than 1,000 times"),
         ({**ANSWERED, "human_verdicts": {"x": 2, "y": 1}}, "verdicts must be 1 (useful) or 0, got {'x': 2}"),
         ({**ANSWERED, "human_verdicts": {"x": -1}}, "verdicts must be 1 (useful) or 0"),
         ({**ANSWERED, "human_verdicts": {"x": True}}, "valid integer"),
