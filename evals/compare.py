@@ -15,6 +15,7 @@ from retrievers.command import (
     run,
     set_up_logging,
     terminal_width,
+    whole_number,
 )
 from retrievers.printable import json_text
 
@@ -50,7 +51,9 @@ def parser() -> argparse.ArgumentParser:
         help="exit with 1 if the metric is worse by more than this; repeatable",
     )  # fmt: skip
     made.add_argument("--by", default="", metavar="A,B", help="order the queries that moved by these metrics")
-    made.add_argument("--queries", type=int, default=QUERIES, metavar="N", help=f"of them show N (default: {QUERIES})")
+    made.add_argument(
+        "--queries", type=whole_number(0), default=QUERIES, metavar="N", help=f"of them show N (default: {QUERIES})"
+    )
     made.add_argument("--json", action="store_true", help="print the comparison as JSON")
     made.add_argument("--output", type=path_argument, metavar="FILE", help="write the comparison as JSON")
     made.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
@@ -101,8 +104,7 @@ def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) ->
     if namespace.json:
         print_rendered(text)
         return
-    shown = max(0, namespace.queries)
-    print_rendered(render(comparisons, width=terminal_width(), color=in_color(), queries=shown).rstrip())
+    print_rendered(render(comparisons, width=terminal_width(), color=in_color(), queries=namespace.queries).rstrip())
 
 
 if __name__ == "__main__":

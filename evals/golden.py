@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evals.files import check_writable, write
-from retrievers.command import Parser, add_logging_flags, path_argument, print_out, run, set_up_logging
+from retrievers.command import Parser, add_logging_flags, path_argument, print_out, run, set_up_logging, whole_number
 from retrievers.config import RetrieverConfig
 from retrievers.printable import json_text
 from retrievers.settings import add_flags, build, environment, environment_layer, flag_layer
@@ -68,9 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     init.add_argument(
         "--out", type=path_argument, default=Path("golden.jsonl"), metavar="FILE", help="default: golden.jsonl"
     )
-    init.add_argument("--count", type=int, default=40, metavar="N", help="in-scope cases (default: 40)")
-    init.add_argument("--out-of-scope", type=int, default=10, metavar="N", help="cases out of scope (default: 10)")
-    init.add_argument("--seed", type=int, default=0, help="of the choice (default: 0)")
+    init.add_argument("--count", type=whole_number(1), default=40, metavar="N", help="in-scope cases (default: 40)")
+    init.add_argument(
+        "--out-of-scope", type=whole_number(0), default=10, metavar="N", help="cases out of scope (default: 10)"
+    )
+    init.add_argument("--seed", type=whole_number(0), default=0, help="of the choice (default: 0)")
     init.add_argument("--force", action="store_true", help="replace the file if it exists")
     init.add_argument("--config", type=path_argument, metavar="FILE", help="retriever settings as YAML")
     add_flags(init, RetrieverConfig)

@@ -19,11 +19,13 @@ from retrievers.errors import ConfigError, RetrievalError, nearest
 from retrievers.paths import user_path
 from retrievers.printable import json_text, printable
 from retrievers.private import make_private
+from retrievers.quoting import quoted, shortened
 from retrievers.secrets import redacted, without_secrets
 
 EXIT_USER_ERROR = 2
 EXIT_INCOMPLETE = 3
 EXIT_INTERRUPTED = 130
+MOST_DIGITS = 10
 LOG_FIELDS = ("query", "query_id", "stage", "collection", "attempt")
 TOLD = ("retrievers.retriever", "retrievers.foreign.adapter")
 """Loggers whose errors reach the user as the message that their command ends with."""
@@ -50,7 +52,7 @@ class Parser(argparse.ArgumentParser):
         flag = unknown.split()[0].partition("=")[0] if mark else ""
         message = f"{said}{mark}{flag}" if flag.startswith("-") else message  # what follows may be a key
         known = [option for option in _options(self) if option.startswith("--")]
-        said = f"{self.prog}: {redacted(message)}{nearest(flag, known) if flag else ''} (see --help)"
+        said = f"{self.prog}: {shortened(redacted(message))}{nearest(flag, known) if flag else ''} (see --help)"
         self.exit(EXIT_USER_ERROR, f"{printable(said)}\n")
 
 
@@ -164,6 +166,17 @@ def path_argument(text: str) -> Path:
         return user_path(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """A reader of a whole number given as an argument, of `least` or more."""
+
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < MOST_DIGITS and int(text) >= least):
+            raise argparse.ArgumentTypeError(f"expected a whole number of {least} or more, got {quoted(text)}")
+        return int(text)
+
+    return read
 
 
 def add_logging_flags(parser: argparse.ArgumentParser, *, quiet: str = "print nothing but errors") -> None:

@@ -26,7 +26,11 @@ _short = _Short()
 
 def quoted(value: object) -> str:
     """A value as a message shows it: its `repr`, of which the middle or the end is left out where it is long."""
-    text = _short.repr(value)
+    return clipped(_short.repr(value))
+
+
+def clipped(text: str) -> str:
+    """The beginning of a text that is too long to be read, such as the name of a field."""
     return text if len(text) <= 2 * LONGEST else f"{text[: 2 * LONGEST]}…"
 
 

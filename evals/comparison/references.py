@@ -9,12 +9,9 @@ from typing import Any
 
 from evals.comparison.records import Run
 from evals.errors import ReportError
-from evals.report.reading import parse
+from evals.report.reading import MOST_BYTES, parse
 from retrievers.errors import nearest
 from retrievers.textfile import read_text
-
-MOST_BYTES = 500_000_000
-"""Largest report: tens of thousands of queries."""
 
 
 def open_run(reference: str, uri: str | None, experiment: str) -> Run:
@@ -31,7 +28,7 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
         TrackingError: MLflow has no such run, or several, or it has no report.
     """
     file = Path(reference)
-    if file.suffix == ".json" or _is_file(file):
+    if file.suffix == ".json" or _is_there(file):
         return _from_file(file)
     from evals.tracking.runs import read_run  # MLflow costs seconds to import
 
@@ -61,9 +58,9 @@ def refuse_repeated(runs: Sequence[Run]) -> None:
         seen[run.digest] = run
 
 
-def _is_file(file: Path) -> bool:
+def _is_there(file: Path) -> bool:
     with suppress(OSError, ValueError):  # the name of a run may be too long for a file's
-        return file.is_file()
+        return file.exists() and not file.is_dir()
     return False
 
 

@@ -17,6 +17,7 @@ from evals.comparison.records import Difference, Regression
 from evals.errors import ExperimentError
 from evals.gates import TOLERANCE as ROUNDING
 from retrievers.errors import nearest
+from retrievers.quoting import quoted
 
 MAX_DROPPED_SHARE = 0.05
 
@@ -44,7 +45,7 @@ def parse(texts: Sequence[str]) -> dict[str, float]:
             tolerance = -1.0
         if not metric or not _is_drop(tolerance):
             raise ExperimentError(
-                f"--fail-on-regression: expected METRIC:TOLERANCE such as ranking/ndcg_at_10:0.02, got {text!r}"
+                f"--fail-on-regression: expected METRIC:TOLERANCE such as ranking/ndcg_at_10:0.02, got {quoted(text)}"
             )
         if metric in drops:
             raise ExperimentError(f"--fail-on-regression: {metric} is named twice")

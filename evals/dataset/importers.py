@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from evals.dataset.load import explain
+from evals.dataset.load import explain, refusal
 from evals.dataset.schema import Case
 from evals.dataset.topics import Query, read, topics_of
 from evals.errors import DatasetError
@@ -191,5 +191,4 @@ def _lines(file: Path) -> Iterable[tuple[int, str]]:
 
 def _refuse(faults: Sequence[str]) -> None:
     if faults:
-        shown = [*faults[:50], *([f"… and {len(faults) - 50} more"] if len(faults) > 50 else [])]
-        raise DatasetError(f"{len(faults)} faults:", shown)
+        raise refusal(faults)

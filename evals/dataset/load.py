@@ -14,7 +14,7 @@ from evals.dataset.schema import Case, Evidence
 from evals.errors import DatasetError
 from retrievers.errors import nearest
 from retrievers.plain_json import load
-from retrievers.quoting import quoted
+from retrievers.quoting import clipped, quoted
 from retrievers.textfile import read_text
 
 if TYPE_CHECKING:
@@ -98,12 +98,17 @@ def validate_rows(rows: Iterable[tuple[str, Any]]) -> tuple[tuple[Case, ...], di
         places[case.id] = place
         cases.append(case)
     if faults:
-        more = [f"… and {len(faults) - MAX_FAULTS_SHOWN} more"] if len(faults) > MAX_FAULTS_SHOWN else []
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        raise DatasetError(f"{count} in the golden data:", [*faults[:MAX_FAULTS_SHOWN], *more])
+        raise refusal(faults)
     if not cases:
         raise DatasetError("the golden data holds no case")
     return tuple(cases), places
+
+
+def refusal(faults: Sequence[str]) -> DatasetError:
+    """The error that counts faults and lists the first of them."""
+    more = [f"… and {len(faults) - MAX_FAULTS_SHOWN:,} more"] if len(faults) > MAX_FAULTS_SHOWN else []
+    count = "1 fault" if len(faults) == 1 else f"{len(faults):,} faults"
+    return DatasetError(f"{count} in the golden data:", [*faults[:MAX_FAULTS_SHOWN], *more])
 
 
 def choose(cases: Sequence[Case], config: DatasetConfig) -> tuple[Case, ...]:
@@ -201,7 +206,7 @@ def _present(value: Any) -> Any:
 
 def explain(item: dict[str, Any]) -> str:
     """Put one fault that pydantic found in a case into words."""
-    name = ".".join(str(part) for part in item["loc"])
+    name = clipped(".".join(str(part) for part in item["loc"]))
     if item["type"] == "extra_forbidden":
         known = (Evidence if item["loc"][0] == "evidence" else Case).model_fields
         return f"{name}: unknown field{nearest(str(item['loc'][-1]), known)}"

@@ -1,6 +1,5 @@
 """Golden queries that a program holds: dictionaries, a DataFrame or a Hugging Face dataset."""
 
-import json
 from collections.abc import Iterable, Mapping
 from math import isnan
 from pathlib import Path
@@ -10,6 +9,7 @@ from evals.config import DatasetConfig
 from evals.dataset.load import BY_CHUNK, GoldenSet, choose, fingerprint, load_golden, validate_rows
 from evals.dataset.schema import Case
 from evals.errors import DatasetError
+from retrievers.plain_json import load
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -54,7 +54,11 @@ def _rows(data: Any) -> Iterable[tuple[str, Any]]:
             yield place, row
         elif isinstance(row, Mapping):
             values = {name: _plain(value) for name, value in row.items() if not _missing(value)}
-            values |= {name: json.loads(values[name]) for name in BY_CHUNK if isinstance(values.get(name), str)}
+            try:
+                values |= {name: load(values[name]) for name in BY_CHUNK if isinstance(values.get(name), str)}
+            except ValueError as error:
+                yield place, error
+                continue
             yield place, {"id": f"q{number + 1:03d}", **values}
         else:
             yield place, ValueError(f"expected a dictionary, got {type(row).__name__}")

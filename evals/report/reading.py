@@ -11,6 +11,8 @@ from retrievers.plain_json import load
 from retrievers.quoting import quoted
 
 MAX_FAULTS_SHOWN = 5
+MOST_BYTES = 500_000_000
+"""Largest report: tens of thousands of queries."""
 
 
 def parse(text: str, place: str) -> Report:

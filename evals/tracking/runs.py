@@ -9,10 +9,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from evals.errors import TrackingError
+from evals.report.reading import MOST_BYTES
 from evals.tracking.client import connection
 from evals.tracking.store import FOLDER, check_database, database_file
 from retrievers.errors import nearest
+from retrievers.quoting import quoted
 from retrievers.secrets import redacted
+from retrievers.textfile import read_text
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -63,8 +66,8 @@ def _check_there(uri: str, reference: str) -> None:
     file = database_file(uri)
     if file is not None and not file.is_file():
         raise TrackingError(
-            f"{reference!r}: no such file, and no MLflow runs either ({file} does not exist); give a report's file, "
-            "go where evals.run was started, or name another store with --tracking.uri"
+            f"{quoted(reference)}: no such file, and no MLflow runs either ({file} does not exist); give a "
+            "report's file, go where evals.run was started, or name another store with --tracking.uri"
         )
 
 
@@ -82,11 +85,13 @@ def _find(client: "MlflowClient", reference: str, experiment: str, place: str) -
     if len(found) > 1:
         listed = [_described(run) for run in found[:LISTED]]
         more = [f"… and {len(found) - LISTED} more"] if len(found) > LISTED else []
-        raise TrackingError("\n  ".join([f"{len(found)} runs are called {reference!r}; give an id:", *listed, *more]))
+        raise TrackingError(
+            "\n  ".join([f"{len(found)} runs are called {quoted(reference)}; give an id:", *listed, *more])
+        )
     if not found:
         raise TrackingError(
-            f"no run with the id or name {reference!r} in experiment {experiment!r} at {place}, and no file of that "
-            f"name{_near(reference, _search(client, within))}"
+            f"no run with the id or name {quoted(reference)} in experiment {experiment!r} at {place}, and no file "
+            f"of that name{_near(reference, _search(client, within))}"
         )
     return found[0]
 
@@ -103,7 +108,7 @@ def _experiment_id(client: "MlflowClient", name: str, place: str) -> str:
     found = client.get_experiment_by_name(name)
     if found is None:
         known = [one.name for one in client.search_experiments()]
-        raise TrackingError(f"MLflow at {place} has no experiment {name!r}{nearest(name, known)}")
+        raise TrackingError(f"MLflow at {place} has no experiment {quoted(name)}{nearest(name, known)}")
     return str(found.experiment_id)
 
 
@@ -115,7 +120,7 @@ def _tagged(client: "MlflowClient", within: Sequence[str], key: str, value: str 
     known = [name for run in _search(client, within) for name in run.data.tags if not name.startswith("mlflow.")]
     wanted = key if value is None else f"{key}={value}"
     raise TrackingError(
-        f"no run {place} is tagged {wanted!r}{'' if found else nearest(key, known)}; set it on a run's page in "
+        f"no run {place} is tagged {quoted(wanted)}{'' if found else nearest(key, known)}; set it on a run's page in "
         f"the MLflow UI, or by MlflowClient(...).set_tag(run_id, {key!r}, {value or 'true'!r})"
     )
 
@@ -138,7 +143,8 @@ def _report(client: "MlflowClient", run: "MlflowRun") -> str:
         why = f"it is a part of run {parent}, and has values only" if parent else f"its status is {run.info.status}"
         raise TrackingError(f"run {run_id} ({run.info.run_name}) has no artifact {REPORT}, so no scores: {why}")
     with TemporaryDirectory() as folder:
-        return Path(client.download_artifacts(run_id, REPORT, folder)).read_text(encoding="utf-8")
+        file = Path(client.download_artifacts(run_id, REPORT, folder))
+        return read_text(file, "a report of evals.run", MOST_BYTES, TrackingError)
 
 
 def _described(run: "MlflowRun") -> str:

@@ -11,6 +11,7 @@ from retrievers.connection.errors import asked_collection, store_errors
 from retrievers.connection.pace import Pace
 from retrievers.connection.place import MOST_BYTES
 from retrievers.errors import ConfigError
+from retrievers.textfile import read_bytes
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -37,7 +38,7 @@ def grpc_options(store: StoreConfig) -> dict[str, Any] | None:
     if not file:
         return dict(CHANNEL)
     try:
-        return {**CHANNEL, "root_certificates": Path(file).read_bytes()}
+        return {**CHANNEL, "root_certificates": read_bytes(Path(file), "a PEM file of certificates", MOST_BYTES)}
     except OSError as error:
         raise ConfigError(f"store.ca_file {file!r}: cannot be read ({error.strerror})") from error
 

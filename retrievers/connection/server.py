@@ -21,6 +21,7 @@ from retrievers.connection.pace import Pace
 from retrievers.connection.place import MOST_BYTES
 from retrievers.errors import ConfigError
 from retrievers.net import bounded, exchange
+from retrievers.textfile import read_bytes
 
 if TYPE_CHECKING:
     from httpx import Client, Request, Response
@@ -91,6 +92,7 @@ def _queries(request: "Request") -> int:
 
 def _authority(file: Path) -> ssl.SSLContext:
     try:
+        read_bytes(file, "a PEM file of certificates", MOST_BYTES)  # OpenSSL would wait for a pipe
         return ssl.create_default_context(cafile=str(file))
     except (OSError, ssl.SSLError) as error:  # a missing file, or one that holds no certificate
         raise ConfigError(

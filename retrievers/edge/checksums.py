@@ -17,10 +17,13 @@ import xxhash
 
 from retrievers.edge import files
 from retrievers.errors import CollectionDamagedError
+from retrievers.plain_json import load
+from retrievers.textfile import read_bytes
 
 NAME = "checksums.json"
 UNCHECKED = frozenset({NAME, "lock"})
 SHOWN = 3
+MOST_BYTES = 100_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +93,8 @@ def damaged(generation: Path, what: str) -> CollectionDamagedError:
 
 def _load(generation: Path) -> Checksums | None:
     try:
-        found = json.loads((generation / NAME).read_text(encoding="utf-8"))
+        text = read_bytes(generation / NAME, "checksums", MOST_BYTES, lambda message: damaged(generation, message))
+        found = load(text.decode())
         entries = {name: (int(size), int(time), str(sum_)) for name, (size, time, sum_) in found["files"].items()}
         return Checksums(engine=str(found["engine"]), points=int(found["points"]), files=entries)
     except FileNotFoundError:

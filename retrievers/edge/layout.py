@@ -22,6 +22,8 @@ from urllib.parse import quote, unquote
 from retrievers.edge import files
 from retrievers.edge.locks import FileLock, LockBusyError
 from retrievers.errors import StoreError, StoreUnreachableError
+from retrievers.plain_json import load
+from retrievers.textfile import read_bytes, read_text
 
 MARKER = "edge.json"
 FORMAT = "retrievers.edge"
@@ -29,6 +31,7 @@ VERSION = 1
 LOCAL_MODE = "meta.json"
 GENERATION = re.compile(r"[0-9a-f]{32}")
 LONGEST_NAME = 200
+MOST_BYTES = 10_000_000
 
 
 def open_store(path: Path, *, create: bool) -> None:
@@ -84,16 +87,17 @@ class Folder:
         if len(self.path.name) > LONGEST_NAME:
             return None
         try:
-            with self._current.open("rb", buffering=0) as file:
-                text = file.read().decode("ascii", "replace")
+            text = read_bytes(self._current, "a generation's name", MOST_BYTES, self._damaged).decode(
+                "ascii", "replace"
+            )
         except (FileNotFoundError, NotADirectoryError):
             return None
         if not GENERATION.fullmatch(text):
-            raise StoreError(
-                f"{self._current} is damaged: expected the name of a generation, found {text[:40]!r}; "
-                f"remove {self.path} and index again"
-            )
+            raise self._damaged(f"{self._current} is damaged: expected the name of a generation, found {text[:40]!r}")
         return text
+
+    def _damaged(self, message: str) -> StoreError:
+        return StoreError(f"{message}; remove {self.path} and index again")
 
     @cached_property
     def _current(self) -> Path:
@@ -151,7 +155,7 @@ def _remove_unread(generation: Path) -> None:
 
 def _check_marker(path: Path) -> None:
     try:
-        found = json.loads((path / MARKER).read_text(encoding="utf-8"))
+        found = load(read_text(path / MARKER, f"format {FORMAT!r}", MOST_BYTES, StoreError))
     except ValueError:
         found = None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
@@ -165,8 +169,8 @@ def _check_marker(path: Path) -> None:
 
 def _refuse_local_mode(path: Path) -> None:
     try:
-        found = json.loads((path / LOCAL_MODE).read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+        found = load(read_text(path / LOCAL_MODE, "the format of local mode", MOST_BYTES, StoreError))
+    except (StoreError, ValueError):  # there is none, or something else of that name
         return
     if isinstance(found, dict) and "collections" in found:
         raise StoreError(

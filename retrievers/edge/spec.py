@@ -11,6 +11,7 @@ from pydantic_core import to_jsonable_python
 from qdrant_client import models
 
 from retrievers.errors import StoreError, StoreUnsupportedError, nearest
+from retrievers.plain_json import load
 
 DENSE = ("size", "distance")
 SPARSE = ("modifier",)
@@ -64,8 +65,12 @@ class Spec:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read `collection.json`."""
-        found = json.loads(text)
+        """Read `collection.json`.
+
+        Raises:
+            ValueError: It is not JSON.
+        """
+        found = load(text)
         return cls(
             dense={name: models.VectorParams(**params) for name, params in found["dense"].items()},
             sparse={name: models.SparseVectorParams(**params) for name, params in found["sparse"].items()},

@@ -156,6 +156,7 @@ class TestEvaluate:
             ([{"query": "x"}], "row 0: an in-scope case needs evidence"),
             (["x"], "row 0: expected a dictionary, got str"),
             ([{"query": "x", "in_scop": False}], "in_scop: unknown field.*in_scope"),
+            ([{"query": "x", "relevant_ids": "{"}], "row 0: not valid JSON"),
             ([], "holds no case"),
             (7, "expected golden queries as a path.*got int"),
             ({"query": "x"}, "expected golden queries as a path.*got dict"),

@@ -147,3 +147,16 @@ def test_skeletons_are_begun_from_a_collection_and_not_from_a_retriever(
     assert main(["init", "--python", "mine:make", "--out", str(out)]) == 2
     assert "python: init reads chunks from a collection, not from 'mine:make'" in capsys.readouterr().err
     assert not out.exists()
+
+
+@pytest.mark.parametrize(("flag", "least"), [("--count", 1), ("--out-of-scope", 0), ("--seed", 0)])
+@pytest.mark.parametrize("number", ["-5", "two", "1.5", "9" * 5_000, ""])
+def test_a_number_that_is_none_is_refused(
+    flag: str, least: int, number: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["init", flag, number])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert f"argument {flag}: expected a whole number of {least} or more, got '" in said
+    assert len(said) < 400

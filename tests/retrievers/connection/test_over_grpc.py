@@ -1,5 +1,6 @@
 """The same over gRPC as over HTTP: results, what is tried again, what each fault says, TLS."""
 
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -220,6 +221,14 @@ def test_a_port_without_tls_says_so(config: RetrieverConfig, clock: Clock) -> No
 def test_a_file_that_is_missing_is_a_wrong_setting(tmp_path: Path) -> None:
     store = over_grpc("https://127.0.0.1:1", 1, ca_file=str(tmp_path / "ca.pem"))
     with pytest.raises(ConfigError, match=r"store\.ca_file '.*ca\.pem'"):
+        points(settings(store=store, collection="pages"))
+
+
+@pytest.mark.parametrize("grpc", [True, False])
+def test_a_pipe_of_certificates_is_not_waited_for(grpc: bool, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "ca.pem")
+    store = {"url": "https://127.0.0.1:1", "ca_file": str(tmp_path / "ca.pem"), "prefer_grpc": grpc}
+    with pytest.raises(ConfigError, match=r"ca\.pem: expected a PEM file of certificates, found a pipe"):
         points(settings(store=store, collection="pages"))
 
 

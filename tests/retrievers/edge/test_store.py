@@ -131,3 +131,20 @@ def test_copies_keep_holes(tmp_path: Path) -> None:
     assert sorted(entry.name for entry in target.iterdir()) == ["below", "empty"]
     if hasattr(os.stat_result, "st_blocks"):
         assert (target / "below" / "page").stat().st_blocks * 512 < 1_000_000
+
+
+@pytest.mark.parametrize("name", ["edge.json", f"collections/{NAME}/CURRENT"])
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(place: Path, name: str) -> None:
+    with EdgeClient(place, create=True) as client:
+        client.create_collection(NAME, vectors_config=PAIR)
+    (place / name).unlink()
+    os.mkfifo(place / name)
+    with pytest.raises(StoreError, match=r"found a pipe, which might never end"), EdgeClient(place) as reader:
+        reader.count(NAME)
+
+
+def test_a_store_that_nests_without_end_is_damaged(place: Path) -> None:
+    EdgeClient(place, create=True).close()
+    (place / "edge.json").write_text("[" * 100_000)
+    with pytest.raises(StoreError, match=r"edge\.json is damaged"):
+        EdgeClient(place)
