@@ -87,7 +87,11 @@ def test_the_claim_of_a_process_that_was_killed_is_free_at_once(world: World) ->
     assert store.claim(KEY)
 
 
-@pytest.mark.parametrize("owner", [f"elsewhere:{2**22 + 1}:x", f"{socket.gethostname()}:{os.getpid()}:x"])
+@pytest.mark.parametrize(
+    "owner",
+    [f"elsewhere:{2**22 + 1}:x", f"{socket.gethostname()}:{os.getpid()}:x"],
+    ids=["another machine", "a process that runs"],  # workers have to collect the same names
+)
 def test_the_claim_of_another_machine_or_of_a_process_that_runs_is_not_taken(world: World, owner: str) -> None:
     store = world.open()
     store._db.execute("INSERT INTO claims VALUES (?, ?, ?)", (KEY, owner, world.now + 10))
