@@ -6,22 +6,33 @@ exchangeable on each query, the sign of each query's difference is a coin. Smuck
 it, the bootstrap and the t-test to agree on TREC runs, and advise against Wilcoxon's test, which answers another
 question (it drops ties and sees ranks only) and disagrees. For scores of 0 or 1 it is McNemar's exact test.
 
-Sources: McNemar (1947); Holm (1979); Tango (1998), score interval of a difference of paired proportions (other
-differences as `stats.mean_interval` says); Phipson & Smyth (2010), why a sampled p value is (hits + 1) / (draws + 1).
+Which interval. With t the share of ties: (1 − t) · Student's + t · the interval that the bounds of a difference give
+(`bounded_intervals`). Where few queries differ, Student's is far too narrow; where all do, the bounds say nothing that
+the differences do not. For scores of 0 or 1, whose differences are as large as can be, it is the latter alone, Tango's.
+
+Test and interval agree. The interval excludes 0 only where the test rejects it, and p is the larger one of the test's
+and the interval's own (the least level at which it excludes 0): p is below 0.05 just where the interval excludes 0.
+
+Sources: McNemar (1947); Holm (1979); Tango (1998), score interval of a difference of paired proportions; Phipson &
+Smyth (2010), why a sampled p value is (hits + 1) / (draws + 1).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evals.stats import RESAMPLES, SAME, Interval, Z, mean_interval
+from evals.bounded_intervals import bounded_intervals
+from evals.score_intervals import Floats, Pair, student
+from evals.stats import FEWEST, RESAMPLES, SAME, Interval
 
-EXACT = 13
-"""Up to this many queries that differ, all 2^n signs are looked at (fewer than the draws there would be)."""
+EXACT = 30
+"""Up to this many queries that differ, all 2^n signs are counted, as pairs of 2^(n/2) for either half."""
 BATCH = 1_000
+ALPHA = 0.05
+NEVER = 1 - 1e-6
+"""An alpha at which an interval is next to nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,8 +43,9 @@ class Paired:
         baseline: Mean of the first, `other` of the second.
         difference: `other` − `baseline`.
         interval: 95% interval of the difference.
-        p: Two-sided p value of no difference.
-        test: How p was found.
+        p: Two-sided p value of no difference, below 0.05 just where `interval` excludes 0.
+        p_test: The test's own, at most `p`.
+        test: How it was found.
         rises: Queries on which the second is higher; `ties`, the same; `falls`, lower.
     """
 
@@ -43,6 +55,7 @@ class Paired:
     difference: float
     interval: Interval
     p: float
+    p_test: float
     test: str
     rises: int
     ties: int
@@ -61,15 +74,13 @@ def compare(baseline: Sequence[float], other: Sequence[float], seed: int) -> Pai
     differences = second - first
     rises, falls = int((differences > SAME).sum()), int((differences < -SAME).sum())
     n = len(differences)
-    if _binary(first) and _binary(second):
-        interval, p, test = paired_proportions_interval(rises, falls, n), mcnemar(rises, falls), "McNemar, exact"
-    else:
-        interval = mean_interval(differences.tolist(), shares=False)
-        p, test = sign_flip(differences, seed)
-    if n < 2:
-        interval = Interval(note="not computable: fewer than two queries")
-    elif not rises + falls and interval.low is None:
-        interval = Interval(note="not computable: no query differs")
+    binary = _binary(first) and _binary(second)
+    p_test, test = (mcnemar(rises, falls), "McNemar, exact") if binary else sign_flip(differences, seed)
+    tied = 1.0 if binary else 1 - (rises + falls) / n
+    interval, p = Interval(note=_obstacle(differences, tied)), p_test
+    if not interval.note:
+        span = max(1.0, first.max(), second.max()) - min(0.0, first.min(), second.min())
+        interval, p = _agreeing(differences, tied, span, p_test)
     return Paired(
         n=n,
         baseline=float(first.mean()),
@@ -77,11 +88,29 @@ def compare(baseline: Sequence[float], other: Sequence[float], seed: int) -> Pai
         difference=float(differences.mean()),
         interval=interval,
         p=p,
+        p_test=p_test,
         test=test,
         rises=rises,
         ties=n - rises - falls,
         falls=falls,
     )
+
+
+def difference_intervals(differences: Floats, tied: Floats, span: float, alpha: float = ALPHA) -> Pair:
+    """Intervals of mean differences, before they are made to agree with the test: lower and upper ends.
+
+    (1 − t) · Student's + t · the interval by the bounds ±span.
+
+    Args:
+        differences: [n, columns], n at least 2.
+        tied: [columns], t: the share of ties, or 1 for the bounds alone.
+        span: The largest difference possible.
+        alpha: How often an interval may miss the mean, between 0 and 1.
+    """
+    n, mean = len(differences), differences.mean(axis=0)
+    half = student(np.asarray(float(n)), alpha) * differences.std(axis=0, ddof=1) / sqrt(n)
+    low, high = bounded_intervals(differences, -span, span, alpha)
+    return (1 - tied) * (mean - half) + tied * low, (1 - tied) * (mean + half) + tied * high
 
 
 def mcnemar(rises: int, falls: int) -> float:
@@ -91,17 +120,18 @@ def mcnemar(rises: int, falls: int) -> float:
     return float(binomtest(rises, rises + falls).pvalue) if rises + falls else 1.0
 
 
-def sign_flip(differences: NDArray[np.float64], seed: int) -> tuple[float, str]:
+def sign_flip(differences: Floats, seed: int) -> tuple[float, str]:
     """Two-sided p value of Fisher's randomisation test of a mean difference, and how it was found.
 
-    The share of sign changes under which the sum is at least as far from 0 as observed: of all of them where at most 13
+    The share of sign changes under which the sum is at least as far from 0 as observed: of all of them where at most 30
     queries differ, else of 9,999 drawn ones and the observed.
     """
     moved = np.abs(differences[np.abs(differences) > SAME])
     observed = abs(float(differences.sum())) - SAME * float(moved.sum())  # in another order the last bits differ
     if moved.size <= EXACT:
-        signs = 1 - 2 * (np.arange(2**moved.size)[:, None] >> np.arange(moved.size) & 1)
-        return float((np.abs(signs @ moved) >= observed).mean()), "randomisation, exact"
+        halves = _signed_sums(moved[::2]), np.sort(_signed_sums(moved[1::2]))
+        beyond = halves[1].size - np.searchsorted(halves[1], observed - halves[0])
+        return min(1.0, 2 * float(beyond.sum()) / 2**moved.size), "randomisation, exact"
     rng = np.random.default_rng(seed)
     hits = 0
     for begun in range(0, RESAMPLES, BATCH):
@@ -109,33 +139,6 @@ def sign_flip(differences: NDArray[np.float64], seed: int) -> tuple[float, str]:
         signs = 1 - 2 * rng.integers(0, 2, size=(draws, moved.size), dtype=np.int8)
         hits += int((np.abs(signs @ moved) >= observed).sum())
     return (hits + 1) / (RESAMPLES + 1), f"randomisation, {RESAMPLES:,} draws"
-
-
-def paired_proportions_interval(rises: int, falls: int, n: int) -> Interval:
-    """Tango's score interval of a difference of two proportions of the same n queries, within [-1, 1].
-
-    Those Δ whose score statistic (rises − falls − nΔ) / √(n (2q + Δ(1 − Δ))) lies within ±1.96, where q is the maximum
-    likelihood estimate of the share that falls, given Δ. It holds its level for few and for no differing pairs.
-
-    Args:
-        rises: Queries that went from 0 to 1.
-        falls: Queries that went from 1 to 0.
-        n: All queries; fewer than two have no interval.
-    """
-    if n < 2:
-        return Interval(note="not computable: fewer than two queries")
-    estimate = (rises - falls) / n
-
-    def deviation(delta: float) -> float:
-        b = (2 * n - rises + falls) * delta - rises - falls
-        root = sqrt(max(b * b + 8 * n * falls * delta * (1 - delta), 0.0))
-        share = (root - b) / (4 * n)
-        return Z * sqrt(max(n * (2 * share + delta * (1 - delta)), 0.0))
-
-    inside = 1e-9  # the estimate itself may solve the equations, when no pair differs
-    low = _root(lambda delta: rises - falls - n * delta - deviation(delta), -1.0, estimate - inside)
-    high = _root(lambda delta: rises - falls - n * delta + deviation(delta), estimate + inside, 1.0)
-    return Interval(low=low, high=high)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -151,13 +154,51 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _binary(values: NDArray[np.float64]) -> bool:
+def _binary(values: Floats) -> bool:
     return bool(((np.abs(values) <= SAME) | (np.abs(values - 1) <= SAME)).all())
 
 
-def _root(function: Callable[[float], float], low: float, high: float) -> float:
+def _signed_sums(sizes: Floats) -> Floats:
+    """The sums of all choices of signs."""
+    sums = np.zeros(1)
+    for size in sizes:
+        sums = np.concatenate([sums - size, sums + size])
+    return sums
+
+
+def _obstacle(differences: Floats, tied: float) -> str:
+    """Why there is no interval; empty where there is one."""
+    n = len(differences)
+    if n < 2:
+        return "not computable: fewer than two queries"
+    if tied < 1 and n < FEWEST:
+        return f"not computable: {n} values are too few, {FEWEST} are needed"
+    return "not computable: all values are equal" if tied == 0 and np.ptp(differences) <= SAME else ""
+
+
+def _agreeing(differences: Floats, tied: float, span: float, p: float) -> tuple[Interval, float]:
+    """The 95% interval, widened to 0 where the test does not reject it, and the larger one of both p values.
+
+    Args:
+        differences: One a query.
+        tied: As in `difference_intervals`, and `span`.
+        span: The largest difference possible.
+        p: Of the test.
+    """
     from scipy.optimize import brentq
 
-    if low >= high or function(low) * function(high) >= 0:  # the estimate is ±1, and so is this end
-        return max(-1.0, min(1.0, low if abs(low) > abs(high) else high))
-    return float(brentq(function, low, high, xtol=1e-12))
+    def ends(alpha: float) -> tuple[float, float]:
+        (low,), (high,) = difference_intervals(differences[:, None], np.array([tied]), span, alpha)
+        return float(low), float(high)
+
+    def distance(alpha: float) -> float:
+        """The distance from 0 to the interval at level 1 − alpha, negative where it holds 0."""
+        low, high = ends(alpha)
+        return max(low, -high)
+
+    low, high = ends(ALPHA)
+    if p >= ALPHA:
+        low, high = min(low, 0.0), max(high, 0.0)
+    if p < NEVER and distance(p) < 0:
+        p = float(brentq(distance, p, NEVER)) if distance(NEVER) > 0 else 1.0
+    return Interval(low=low, high=high), p

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals import score_intervals
+from evals.bounded_intervals import bounded_intervals, tied_share
 
 LEVEL = 0.95
 Z = score_intervals.Z
@@ -52,12 +53,14 @@ def wilson(successes: float, n: float) -> Interval:
 
 
 def mean_interval(values: Sequence[float], *, shares: bool = True) -> Interval:
-    """Score interval of a mean of at least ten values, by `score_intervals`.
+    """Score interval of a mean of at least ten values, by `score_intervals` and `bounded_intervals`.
 
-    In simulations of 40, 80 and 225 values it holds the true mean in 93% to 97% of samples, the BCa bootstrap in 86% to
-    95%; where only two to four of 40 values differ from all others, it does in 90% to 92%.
-    When all values are the same there is no spread to go by. If they are shares and that value is 0 or 1, Wilson's
-    interval is given (values within [0, 1] vary no more than a proportion does); otherwise none.
+    Shares: (1 − t) · the score interval + t · that which the bounds 0 and 1 give, where t is the share of values that
+    repeat the most frequent one. All different they speak for themselves; all equal only the bounds say how far another
+    may be.
+
+    In simulations of 20, 40, 80 and 225 values, up to 97% of them zeros or ones, the interval of shares holds the true
+    mean in 93% of samples and more; that of amounts in 93% to 97% of samples of 40, 80 and 225. See docs/choice.md.
 
     Args:
         values: One finite number per query.
@@ -65,17 +68,14 @@ def mean_interval(values: Sequence[float], *, shares: bool = True) -> Interval:
             are of both signs they are treated as differences.
     """
     array = np.asarray(values, dtype=float)
-    n = array.size
-    if n == 0:
+    if array.size == 0:
         return Interval(note="not computable: nothing was scored")
-    if np.ptp(array) <= SAME:
-        if shares and min(abs(array[0]), abs(array[0] - 1)) <= SAME:
-            return wilson(round(array[0]) * n, n)
-        return Interval(note="not computable: all values are equal")
-    if n < FEWEST:
-        return Interval(note=f"not computable: {n} values are too few, {FEWEST} are needed")
     low, high = mean_intervals(array[:, None], shares=shares)
-    return Interval(low=float(low[0]), high=float(high[0]))
+    if np.isfinite(low[0]):
+        return Interval(low=float(low[0]), high=float(high[0]))
+    if np.ptp(array) <= SAME:
+        return Interval(note="not computable: all values are equal")
+    return Interval(note=f"not computable: {array.size} values are too few, {FEWEST} are needed")
 
 
 def mean_intervals(values: NDArray[np.float64], *, shares: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -85,25 +85,30 @@ def mean_intervals(values: NDArray[np.float64], *, shares: bool) -> tuple[NDArra
         values: Finite.
         shares: Whether they lie within [0, 1].
     """
+    own = _own_intervals(values, shares=shares)
+    if not shares or not values.size:
+        return own
+    tied, same = tied_share(values), np.ptp(values, axis=0) <= SAME
+    bounded = bounded_intervals(values, 0.0, 1.0)
+    low, high = (np.where(same, b, (1 - tied) * a + tied * b) for a, b in zip(own, bounded, strict=True))
+    return low, high
+
+
+def _own_intervals(values: NDArray[np.float64], *, shares: bool) -> score_intervals.Pair:
+    """Score intervals by the values' own variance; NaN where it is 0 or the values are too few."""
     n = len(values)
     ends = np.full(values.shape[1], np.nan), np.full(values.shape[1], np.nan)
-    if n == 0 or values.shape[1] == 0:
-        return ends
-    mean = values.mean(axis=0)
-    same = np.ptp(values, axis=0) <= SAME
-    edge = same & ((np.abs(mean) <= SAME) | (np.abs(mean - 1) <= SAME)) & shares
-    of = score_intervals.proportion_intervals(np.round(mean[edge]), np.asarray(float(n)))
-    ends[0][edge], ends[1][edge] = of
-    vary = ~same & (n >= FEWEST)
+    vary = np.ptp(values, axis=0) > SAME if n >= FEWEST else np.zeros(values.shape[1], dtype=np.bool_)
     if vary.any():
         varying, count = values[:, vary], np.asarray(float(n))
-        centred = varying - mean[vary]
+        mean = varying.mean(axis=0)
+        centred = varying - mean
         variance = (centred**2).sum(axis=0) / (n - 1)
         one_sign = (varying >= 0).all(axis=0) | (varying <= 0).all(axis=0)
         ends[0][vary], ends[1][vary] = (
-            score_intervals.share_intervals(mean[vary], variance, count)
+            score_intervals.share_intervals(mean, variance, count)
             if shares
-            else score_intervals.amount_intervals(mean[vary], variance, one_sign * (centred**3).mean(axis=0), count)
+            else score_intervals.amount_intervals(mean, variance, one_sign * (centred**3).mean(axis=0), count)
         )
     return ends
 

@@ -65,6 +65,7 @@ def _metric(found: Difference) -> dict[str, Any]:
         "ci_high": paired.interval.high if paired else None,
         "p": paired.p if paired else None,
         "p_adjusted": found.p_adjusted,
+        "p_test": paired.p_test if paired else None,
         "test": paired.test if paired else None,
         "n": paired.n if paired else 0,
         "wins": found.wins,

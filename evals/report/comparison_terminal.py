@@ -80,7 +80,7 @@ def _print_known(console: Console, comparison: Comparison) -> None:
 def _metrics(differences: Sequence[Difference]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", title="", title_justify="left")
     table.add_column("metric", no_wrap=True)
-    for name in ("baseline", "other", "difference", "95% interval", "p", "win/tie/loss", "n"):
+    for name in ("baseline", "other", "difference", "95% interval", "p", "Holm", "win/tie/loss", "n"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("", style="dim", overflow="fold")
@@ -99,12 +99,17 @@ def _cells(one: Difference) -> list[str]:
         figure(one.metric, one.other),
         _signed(one.metric, one.difference),
         f"{_signed(one.metric, interval.low)} … {_signed(one.metric, interval.high)}" if interval and known else "–",
-        "–" if one.p_adjusted is None else f"{one.p_adjusted:.4f}",
+        _p_value(paired.p if paired else None),
+        _p_value(one.p_adjusted),
         f"{one.wins}/{paired.ties}/{one.losses}" if paired else "–",
         str(paired.n) if paired else "–",
         _verdict(one),
         escape(_remark(one)),
     ]
+
+
+def _p_value(value: float | None) -> str:
+    return "–" if value is None else "<0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
 def _verdict(one: Difference) -> str:
@@ -127,7 +132,11 @@ def _print_legend(console: Console, comparison: Comparison, family: int) -> None
     tests = list(dict.fromkeys(one.paired.test for one in comparison.differences if one.paired))
     said = ["Difference: other − baseline, over the queries scored in both. Win: the other is better."]
     if tests:
-        said.append(f"Intervals: each at 95%. p: {'; '.join(tests)}; adjusted by Holm over {family} tests.")
+        said.append(
+            f"Intervals: each at 95%. p: below 0.05 just where the interval excludes 0; the larger one of the test's "
+            f"({'; '.join(tests)}) and the interval's own. Holm: p adjusted over all {family} tests, by which better "
+            "and worse are told."
+        )
     if any(one.note == WHOLE_RUN for one in comparison.differences):
         said.append("Without n: statistics of the whole run, which are not paired by query and have no p.")
     console.print(escape(" ".join(said)), style="dim")

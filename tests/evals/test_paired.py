@@ -4,12 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import multinomial, permutation_test, wilcoxon
+from scipy.stats import permutation_test, wilcoxon
+from scipy.stats import t as student_t
 
-from evals.paired import Paired, compare, holm, mcnemar, paired_proportions_interval, sign_flip
-from evals.stats import Z
+from evals.bounded_intervals import bounded_intervals
+from evals.paired import Paired, compare, holm, mcnemar, sign_flip
+from evals.score_intervals import Z
+from evals.stats import Interval
 
 shares = st.floats(0, 1).map(lambda x: round(x, 3))
 pairs = st.lists(st.tuples(shares, shares), min_size=1, max_size=9)
@@ -23,6 +26,12 @@ def brute_force(differences: Sequence[float]) -> float:
         for signs in itertools.product((1, -1), repeat=len(differences))
     ]
     return sum(one >= observed - 1e-12 for one in sums) / len(sums)
+
+
+def binary(rises: int, falls: int, n: int) -> Interval:
+    """The interval of runs that score 0 or 1."""
+    same = n - rises - falls
+    return compare([0.0] * rises + [1.0] * falls + [0.0] * same, [1.0] * rises + [0.0] * (falls + same), 0).interval
 
 
 # The whole comparison
@@ -40,7 +49,7 @@ def test_scores_of_0_and_1_have_mcnemars_test_and_tangos_interval() -> None:
     found = compare([0, 0, 0, 1, 1, 0, 1, 0], [1, 1, 1, 1, 0, 0, 1, 0], seed=0)
     assert (found.rises, found.ties, found.falls, found.difference) == (3, 4, 1, 0.25)
     assert (found.p, found.test) == (0.625, "McNemar, exact")
-    assert found.interval == paired_proportions_interval(3, 1, 8)
+    assert found.interval == binary(3, 1, 8)
 
 
 def test_a_perfect_precision_of_ragas_counts_as_1() -> None:
@@ -55,12 +64,71 @@ def test_one_query_has_no_interval() -> None:
         assert found.interval.note.startswith("not computable")
 
 
-def test_runs_that_score_the_same_differ_by_nothing() -> None:
-    found = compare([0.25] * 20, [0.25] * 20, seed=0)
+@pytest.mark.parametrize("score", [0.25, 1.0])
+def test_runs_that_score_the_same_on_every_query_leave_room_for_others(score: float) -> None:
+    """As if on z² of n + z² queries the difference were as large as can be: the rule of three, roughly."""
+    found = compare([score] * 20, [score] * 20, seed=0)
     assert (found.difference, found.p, found.ties) == (0.0, 1.0, 20)
-    assert found.interval.note == "not computable: no query differs"
-    binary = compare([1.0] * 20, [1.0] * 20, seed=0).interval
-    assert binary.low == pytest.approx(-Z * Z / (20 + Z * Z))
+    end = Z * Z / (20 + Z * Z)
+    assert (found.interval.low, found.interval.high) == pytest.approx((-end, end))
+
+
+def test_one_query_of_forty_is_no_certain_difference() -> None:
+    found = compare([0.0] * 40, [0.5] + [0.0] * 39, seed=0)
+    assert found.p == 1.0
+    assert found.interval.low is not None and found.interval.high is not None
+    assert found.interval.low < 0 < found.interval.high
+
+
+def test_where_no_query_is_tied_the_interval_is_students() -> None:
+    first, second = np.random.default_rng(5).beta(2, 1, (2, 60))
+    found = compare(first.tolist(), second.tolist(), seed=0)
+    differences = second - first
+    expected = student_t.interval(0.95, 59, differences.mean(), differences.std(ddof=1) / math.sqrt(60))
+    assert (found.interval.low, found.interval.high) == pytest.approx(expected)
+    assert found.p >= found.p_test == sign_flip(differences, seed=0)[0]
+
+
+def test_the_bound_of_amounts_is_the_largest_seen() -> None:
+    """No query differs: as if on z² of n + z² queries all of the 900 tokens came or went."""
+    found = compare([300.0] * 20 + [900.0] * 20, [300.0] * 20 + [900.0] * 20, seed=0)
+    end = 900 * Z * Z / (40 + Z * Z)
+    assert (found.interval.low, found.interval.high) == pytest.approx((-end, end))
+
+
+def test_the_same_change_of_every_query_has_no_interval() -> None:
+    found = compare([100.0] * 20, [200.0] * 20, seed=0)
+    assert found.interval.note == "not computable: all values are equal"
+    assert found.p == 2**-19
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 0.0, 0.0, 0.5, 1.0]), st.sampled_from([0.0, 0.0, 0.25, 1.0])), min_size=10)
+)
+def test_p_is_below_5_percent_just_where_the_interval_excludes_0(scores: list[tuple[float, float]]) -> None:
+    first, second = np.array(scores).T
+    found = compare(first.tolist(), second.tolist(), seed=0)
+    differences = second - first
+    assert (
+        found.p
+        >= found.p_test
+        == pytest.approx(
+            mcnemar(found.rises, found.falls) if found.test.startswith("McNemar") else sign_flip(differences, seed=0)[0]
+        )
+    )
+    if found.interval.low is not None and found.interval.high is not None:
+        assert found.interval.low - 1e-9 <= found.difference <= found.interval.high + 1e-9
+        assert (found.p < 0.05) == (found.interval.low > 0 or found.interval.high < 0)
+
+
+def test_a_small_gain_on_ten_of_forty_queries_may_be_lost_on_one_not_seen() -> None:
+    """The signs alone say p = 0.002; but a loss of 1 on one query in 40 would outweigh ten gains of 0.1."""
+    differences = np.array([0.1] * 10 + [0.0] * 30)
+    found = compare([0.0] * 40, differences.tolist(), seed=0)
+    assert found.p_test == pytest.approx(2 / 1024)
+    assert found.p > 0.05
+    assert found.interval.low is not None and found.interval.low < 0
 
 
 def test_the_same_seed_gives_the_same_figures() -> None:
@@ -100,11 +168,22 @@ def test_it_is_scipys_permutation_test() -> None:
     assert sign_flip(differences, seed=0)[0] == pytest.approx(expected.pvalue)
 
 
-def test_many_differences_are_drawn_and_come_near_the_exact_value() -> None:
-    differences = np.random.default_rng(2).normal(0.5, 1, size=16)
+def test_up_to_thirty_differences_are_counted_in_halves() -> None:
+    """The sign changes of 20 differences, all 1,048,576 of them."""
+    differences = np.random.default_rng(2).normal(0.45, 1, size=20)
+    signs = 1 - 2 * (np.arange(2**20)[:, None] >> np.arange(20) & 1)
+    expected = (np.abs(signs @ np.abs(differences)) >= abs(differences.sum()) - 1e-9).mean()
+    p, test = sign_flip(differences, seed=0)
+    assert p == pytest.approx(float(expected))
+    assert test == "randomisation, exact"
+
+
+def test_more_differences_are_drawn_and_come_near_the_exact_value() -> None:
+    """Of 40 differences of one size it is the binomial's."""
+    differences = np.array([0.3] * 27 + [-0.3] * 13)
     p, test = sign_flip(differences, seed=0)
     assert test == "randomisation, 9,999 draws"
-    assert p == pytest.approx(brute_force(differences.tolist()), abs=0.006)  # 3 standard errors at p = 0.04
+    assert p == pytest.approx(mcnemar(27, 13), abs=0.006)  # 3 standard errors at p = 0.04
 
 
 def test_a_drawn_p_value_is_never_0() -> None:
@@ -144,55 +223,17 @@ def test_published_values() -> None:
     Fagerland, Lydersen & Laake, Statistical Analysis of Contingency Tables (2017), chapter 8.
     """
     assert mcnemar(6, 16) == pytest.approx(0.052479, abs=1e-6)
-    found = paired_proportions_interval(6, 16, 161)
+    low, high = bounded_intervals(np.array([[1.0]] * 6 + [[-1.0]] * 16 + [[0.0]] * 139), -1.0, 1.0)
+    assert low[0] == pytest.approx(-0.1240, abs=5e-5)
+    assert high[0] == pytest.approx(-0.0054, abs=5e-5)
+    found = binary(6, 16, 161)
     assert found.low == pytest.approx(-0.1240, abs=5e-5)
-    assert found.high == pytest.approx(-0.0054, abs=5e-5)
+    assert found.high == 0.0  # as p is above 0.05
 
 
 @pytest.mark.parametrize(("rises", "falls", "p"), [(0, 0, 1.0), (1, 0, 1.0), (0, 5, 0.0625), (1, 5, 14 / 64)])
 def test_mcnemar_by_hand(rises: int, falls: int, p: float) -> None:
     assert mcnemar(rises, falls) == mcnemar(falls, rises) == pytest.approx(p)
-
-
-@given(st.integers(2, 300), st.data())
-def test_the_interval_holds_the_estimate_and_stays_within_its_range(n: int, data: st.DataObject) -> None:
-    rises = data.draw(st.integers(0, n))
-    falls = data.draw(st.integers(0, n - rises))
-    found = paired_proportions_interval(rises, falls, n)
-    assert found.low is not None and found.high is not None
-    assert -1 <= found.low <= (rises - falls) / n + 1e-9
-    assert (rises - falls) / n - 1e-9 <= found.high <= 1
-    assert found.high - found.low > 0
-    mirrored = paired_proportions_interval(falls, rises, n)
-    assert mirrored.low == pytest.approx(-found.high, abs=1e-7)
-
-
-@pytest.mark.parametrize(("rises", "falls", "n"), [(3, 1, 20), (0, 4, 40), (10, 10, 66), (65, 0, 66)])
-def test_its_ends_are_where_the_score_statistic_is_1_96(rises: int, falls: int, n: int) -> None:
-    found = paired_proportions_interval(rises, falls, n)
-    assert found.low is not None and found.high is not None
-    assert statistic(rises, falls, n, found.low) == pytest.approx(Z, abs=1e-4)
-    assert statistic(rises, falls, n, found.high) == pytest.approx(-Z, abs=1e-4)
-
-
-def statistic(rises: int, falls: int, n: int, delta: float) -> float:
-    """The score statistic with the likelihood maximised over a grid, not by Tango's formula."""
-    falling = np.linspace(max(0.0, -delta), (1 - delta) / 2, 400_001)[1:-1]
-    rising, same = falling + delta, 1 - 2 * falling - delta
-    likelihood = rises * np.log(rising) + falls * np.log(falling) + (n - rises - falls) * np.log(same)
-    q = falling[likelihood.argmax()]
-    return float((rises - falls - n * delta) / math.sqrt(n * (2 * q + delta * (1 - delta))))
-
-
-@pytest.mark.parametrize("n", [20, 40, 80])
-def test_it_covers_the_truth_in_95_percent_of_draws(n: int) -> None:
-    """Coverage by summing over every possible outcome; 0.945 is reached where few pairs differ."""
-    found = {(b, c): paired_proportions_interval(b, c, n) for b in range(n + 1) for c in range(n + 1 - b)}
-    for up, down in ((0.1, 0.1), (0.05, 0.0), (0.2, 0.05), (0.3, 0.3), (0.02, 0.02), (0.5, 0.1)):
-        covered = [key for key, one in found.items() if one.low <= up - down <= one.high]  # type: ignore[operator]
-        counts = [(b, c, n - b - c) for b, c in covered]
-        coverage = multinomial.pmf(counts, n, (up, down, 1 - up - down)).sum()
-        assert 0.945 <= coverage <= 1
 
 
 # Holm

@@ -121,18 +121,38 @@ class TestMeanInterval:
 
     @pytest.mark.parametrize(("value", "successes"), [(0.0, 0), (1.0, 40)])
     def test_constant_0_or_1_is_given_wilsons(self, value: float, successes: int) -> None:
-        assert stats.mean_interval([value] * 40) == stats.wilson(successes, 40)
+        found, expected = stats.mean_interval([value] * 40), stats.wilson(successes, 40)
+        assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
     def test_rounding_noise_of_perfect_scores_is_no_spread(self) -> None:
         """ragas' average precision of a perfect ranking with k relevant is k / (k + 1e-10)."""
-        perfect = [k / (k + 1e-10) for k in (1, 2, 3, 5)] * 10
-        assert stats.mean_interval(perfect) == stats.wilson(40, 40)
+        found = stats.mean_interval([k / (k + 1e-10) for k in (1, 2, 3, 5)] * 10)
+        assert (found.low, found.high) == pytest.approx((stats.wilson(40, 40).low, 1.0), abs=1e-9)
 
-    @pytest.mark.parametrize("value", [0.5, 1 / 3, -1.0, 7.0])
-    def test_other_constants_have_none(self, value: float) -> None:
-        found = stats.mean_interval([value] * 40)
-        assert (found.low, found.high) == (None, None)
-        assert "all values are equal" in found.note
+    def test_other_constants_have_what_the_bounds_allow(self) -> None:
+        """As if z² of 40 + z² values were 0, or 1."""
+        found = stats.mean_interval([0.25] * 40)
+        share = 3.8414588206941254 / (40 + 3.8414588206941254)
+        assert (found.low, found.high) == pytest.approx((0.25 * (1 - share), 0.25 + 0.75 * share), abs=1e-12)
+
+    @pytest.mark.parametrize("values", [[0.0] * 39 + [0.3], [0.0] * 80 + [0.3], [1.0] * 39 + [0.7], [0.5] * 39 + [0.4]])
+    def test_one_value_more_or_less_does_not_move_it_far(self, values: list[float]) -> None:
+        """From 40 equal values to 39 the ends move by less than the one value may move the mean."""
+        alone, joined = stats.mean_interval(values[:-1]), stats.mean_interval(values)
+        assert joined.low == pytest.approx(alone.low, abs=1 / 40)
+        assert joined.high == pytest.approx(alone.high, abs=1 / 40)
+
+    def test_one_value_apart_leaves_room_for_larger_ones(self) -> None:
+        """Of 40 values one is 0.05: the variance alone would have the mean below 0.006."""
+        found = stats.mean_interval([0.0] * 39 + [0.05])
+        assert found.high is not None and 0.08 < found.high < 0.1
+
+    def test_where_no_two_values_are_equal_it_is_the_score_interval_alone(self) -> None:
+        values = np.linspace(0.01, 0.09, 40)
+        found = stats.mean_interval(values.tolist())
+        dispersion = values.var(ddof=1) / (0.05 * 0.95)
+        expected = _score_ends(values, lambda delta: dispersion * delta * (1 - delta), student_t.ppf(0.975, 39))
+        assert (found.low, found.high) == pytest.approx(expected, abs=1e-10)
 
     @pytest.mark.parametrize("value", [0.0, 1.0])
     def test_constant_amounts_have_none_even_at_0_and_1(self, value: float) -> None:
@@ -142,9 +162,10 @@ class TestMeanInterval:
     def test_of_nothing_is_not_computable(self) -> None:
         assert stats.mean_interval([]) == stats.Interval(note="not computable: nothing was scored")
 
-    def test_of_one_value_has_none_unless_it_is_0_or_1(self) -> None:
-        assert stats.mean_interval([0.5]).low is None
-        assert stats.mean_interval([1.0]) == stats.wilson(1, 1)
+    def test_of_one_share_has_what_the_bounds_allow_and_of_one_amount_none(self) -> None:
+        found = stats.mean_interval([1.0])
+        assert (found.low, found.high) == pytest.approx((stats.wilson(1, 1).low, 1.0), abs=1e-12)
+        assert stats.mean_interval([0.5], shares=False).low is None
 
     @pytest.mark.parametrize("n", [2, 5, 9])
     def test_too_few_values_say_how_many_are_needed(self, n: int) -> None:
@@ -174,9 +195,10 @@ class TestMeanInterval:
             expected = [np.nan if end is None else end for end in (alone.low, alone.high)]
             assert [low[place], high[place]] == pytest.approx(expected, nan_ok=True)
 
-    @pytest.mark.parametrize("shape", [(0, 3), (5, 0), (1, 2)])
-    def test_columns_of_nothing_have_none(self, shape: tuple[int, int]) -> None:
-        low, high = stats.mean_intervals(np.full(shape, 0.5), shares=True)
+    @pytest.mark.parametrize("shape", [(0, 3), (5, 0)])
+    @pytest.mark.parametrize("shares", [True, False])
+    def test_columns_of_nothing_have_none(self, shape: tuple[int, int], shares: bool) -> None:
+        low, high = stats.mean_intervals(np.full(shape, 0.5), shares=shares)
         assert low.shape == high.shape == (shape[1],)
         assert np.isnan(low).all() and np.isnan(high).all()
 
@@ -331,4 +353,4 @@ def test_nothing_warns_on_awkward_values() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         intervals = [stats.mean_interval(values) for values in awkward]
-    assert [interval.low is None for interval in intervals] == [False, False, True, False]
+    assert all(interval.low is not None for interval in intervals)

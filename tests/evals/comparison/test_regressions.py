@@ -57,7 +57,7 @@ def test_failed_scores_count_as_badly_as_they_can() -> None:
     one = judged(NDCG, 0.02, baseline, other)
     assert one.passed is False
     assert one.drop == pytest.approx(0.025)
-    assert one.reason == "there is no interval, if all 1 failed scores had come out badly"
+    assert one.reason == "the 95% interval includes 0, if all 1 failed scores had come out badly"
     assert judged(NDCG, 0.03, baseline, other).passed is True
 
 
