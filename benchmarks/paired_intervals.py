@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from evals.bounded_intervals import bounded_intervals
 from evals.paired import ALPHA, EXACT, difference_intervals, sign_flip
+from evals.score_intervals import student
 from tests.support.differences import POPULATIONS, tied
 
 Floats = NDArray[np.float64]
@@ -74,12 +75,13 @@ def intervals(differences: Floats, accepted: NDArray[np.bool_], *, whole: bool) 
         accepted: Samples of which the test does not reject 0.
         whole: Whether the scores are 0 or 1, so that each difference is as large as can be.
     """
-    ties = np.maximum(np.mean(differences == 0, axis=0), whole)
-    low, high = difference_intervals(differences, ties, 1.0)
+    low, high = difference_intervals(differences, 1.0, binary=whole)
+    mean, n = differences.mean(axis=0), len(differences)
+    half = student(np.asarray(float(n))) * differences.std(axis=0, ddof=1) / np.sqrt(n)
     return {
         "ours": (np.where(accepted, np.minimum(low, 0), low), np.where(accepted, np.maximum(high, 0), high)),
         "bounds": bounded_intervals(differences, -1.0, 1.0),
-        "Student": difference_intervals(differences, np.zeros(differences.shape[1]), 1.0),
+        "Student": (mean - half, mean + half),
     }
 
 

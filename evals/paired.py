@@ -6,7 +6,7 @@ exchangeable on each query, the sign of each query's difference is a coin. Smuck
 it, the bootstrap and the t-test to agree on TREC runs, and advise against Wilcoxon's test, which answers another
 question (it drops ties and sees ranks only) and disagrees. For scores of 0 or 1 it is McNemar's exact test.
 
-Which interval. With t the share of ties: (1 − t) · Student's + t · the interval that the bounds of a difference give
+Which interval. With t the share of ties: (1 − t²) · Student's + t² · the interval that the bounds of a difference give
 (`bounded_intervals`). Where few queries differ, Student's is far too narrow; where all do, the bounds say nothing that
 the differences do not. For scores of 0 or 1, whose differences are as large as can be, it is the latter alone, Tango's.
 
@@ -17,7 +17,7 @@ Sources: McNemar (1947); Holm (1979); Tango (1998), score interval of a differen
 Smyth (2010), why a sampled p value is (hits + 1) / (draws + 1).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -76,11 +76,10 @@ def compare(baseline: Sequence[float], other: Sequence[float], seed: int) -> Pai
     n = len(differences)
     binary = _binary(first) and _binary(second)
     p_test, test = (mcnemar(rises, falls), "McNemar, exact") if binary else sign_flip(differences, seed)
-    tied = 1.0 if binary else 1 - (rises + falls) / n
-    interval, p = Interval(note=_obstacle(differences, tied)), p_test
+    interval, p = Interval(note=_obstacle(differences, binary=binary)), p_test
     if not interval.note:
         span = max(1.0, first.max(), second.max()) - min(0.0, first.min(), second.min())
-        interval, p = _agreeing(differences, tied, span, p_test)
+        interval, p = _agreeing(lambda alpha: _ends(differences, span, alpha, binary=binary), p_test)
     return Paired(
         n=n,
         baseline=float(first.mean()),
@@ -96,21 +95,22 @@ def compare(baseline: Sequence[float], other: Sequence[float], seed: int) -> Pai
     )
 
 
-def difference_intervals(differences: Floats, tied: Floats, span: float, alpha: float = ALPHA) -> Pair:
+def difference_intervals(differences: Floats, span: float, alpha: float = ALPHA, *, binary: bool = False) -> Pair:
     """Intervals of mean differences, before they are made to agree with the test: lower and upper ends.
 
-    (1 − t) · Student's + t · the interval by the bounds ±span.
+    (1 − t²) · Student's + t² · the interval by the bounds ±span, where t is the share of ties.
 
     Args:
         differences: [n, columns], n at least 2.
-        tied: [columns], t: the share of ties, or 1 for the bounds alone.
         span: The largest difference possible.
         alpha: How often an interval may miss the mean, between 0 and 1.
+        binary: Whether each difference is 0 or ±span, for which the interval by the bounds is given alone.
     """
     n, mean = len(differences), differences.mean(axis=0)
     half = student(np.asarray(float(n)), alpha) * differences.std(axis=0, ddof=1) / sqrt(n)
     low, high = bounded_intervals(differences, -span, span, alpha)
-    return (1 - tied) * (mean - half) + tied * low, (1 - tied) * (mean + half) + tied * high
+    weight = 1.0 if binary else (np.abs(differences) <= SAME).mean(axis=0) ** 2
+    return (1 - weight) * (mean - half) + weight * low, (1 - weight) * (mean + half) + weight * high
 
 
 def mcnemar(rises: int, falls: int) -> float:
@@ -166,30 +166,31 @@ def _signed_sums(sizes: Floats) -> Floats:
     return sums
 
 
-def _obstacle(differences: Floats, tied: float) -> str:
+def _obstacle(differences: Floats, *, binary: bool) -> str:
     """Why there is no interval; empty where there is one."""
-    n = len(differences)
+    n, ties = len(differences), bool((np.abs(differences) <= SAME).all())
     if n < 2:
         return "not computable: fewer than two queries"
-    if tied < 1 and n < FEWEST:
+    if binary or ties:
+        return ""
+    if n < FEWEST:
         return f"not computable: {n} values are too few, {FEWEST} are needed"
-    return "not computable: all values are equal" if tied == 0 and np.ptp(differences) <= SAME else ""
+    return "not computable: all values are equal" if np.ptp(differences) <= SAME else ""
 
 
-def _agreeing(differences: Floats, tied: float, span: float, p: float) -> tuple[Interval, float]:
+def _ends(differences: Floats, span: float, alpha: float, *, binary: bool) -> tuple[float, float]:
+    (low,), (high,) = difference_intervals(differences[:, None], span, alpha, binary=binary)
+    return float(low), float(high)
+
+
+def _agreeing(ends: Callable[[float], tuple[float, float]], p: float) -> tuple[Interval, float]:
     """The 95% interval, widened to 0 where the test does not reject it, and the larger one of both p values.
 
     Args:
-        differences: One a query.
-        tied: As in `difference_intervals`, and `span`.
-        span: The largest difference possible.
+        ends: The interval's, by alpha.
         p: Of the test.
     """
     from scipy.optimize import brentq
-
-    def ends(alpha: float) -> tuple[float, float]:
-        (low,), (high,) = difference_intervals(differences[:, None], np.array([tied]), span, alpha)
-        return float(low), float(high)
 
     def distance(alpha: float) -> float:
         """The distance from 0 to the interval at level 1 − alpha, negative where it holds 0."""

@@ -55,7 +55,8 @@ def test_a_metric_keeps_all_digits_and_all_counts(made: dict[str, Any]) -> None:
     assert one["metrics"][NDCG] == {
         "better": "higher", "baseline": (0.5 + 0.25 + 1) / 3, "other": (0.5 + 0.75 + 0.5) / 3, "difference": 0.0,
         "ci_low": None, "ci_high": None, "p": 1.0, "p_adjusted": 1.0, "p_test": 1.0,
-        "test": "randomisation, exact", "n": 3, "wins": 1, "ties": 1, "losses": 1, "only_baseline": [], "only_other": ["q3", "q4"], "failed": ["q3"], "worst": -0.1875,
+        "test": "randomisation, exact", "n": 3, "wins": 1, "ties": 1, "losses": 1,
+        "only_baseline": [], "only_other": ["q3", "q4"], "failed": ["q3"], "worst": -0.1875,
         "note": "not computable: 3 values are too few, 10 are needed",
     }  # fmt: skip
     whole = one["metrics"][P95]
