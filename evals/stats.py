@@ -57,7 +57,7 @@ def mean_interval(values: Sequence[float], *, shares: bool = True) -> Interval:
 
     Shares: (1 − t) · the score interval + t · that which the bounds 0 and 1 give, where t is the share of values that
     repeat the most frequent one. All different they speak for themselves; all equal only the bounds say how far another
-    may be.
+    may be. Fewer than ten have an interval, Wilson's, where all are 0 or all 1.
 
     In simulations of 20, 40, 80 and 225 values, up to 97% of them zeros or ones, the interval of shares holds the true
     mean in 93% of samples and more; that of amounts in 93% to 97% of samples of 40, 80 and 225. See docs/choice.md.
@@ -88,8 +88,10 @@ def mean_intervals(values: NDArray[np.float64], *, shares: bool) -> tuple[NDArra
     own = _own_intervals(values, shares=shares)
     if not shares or not values.size:
         return own
-    tied, same = tied_share(values), np.ptp(values, axis=0) <= SAME
-    bounded = bounded_intervals(values, 0.0, 1.0)
+    tied, bounded = tied_share(values), bounded_intervals(values, 0.0, 1.0)
+    same = np.ptp(values, axis=0) <= SAME
+    if len(values) < FEWEST:
+        same &= np.abs(values[0] - 0.5) >= 0.5 - SAME  # zeros or ones have Wilson's, however few
     low, high = (np.where(same, b, (1 - tied) * a + tied * b) for a, b in zip(own, bounded, strict=True))
     return low, high
 

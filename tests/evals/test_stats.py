@@ -162,10 +162,10 @@ class TestMeanInterval:
     def test_of_nothing_is_not_computable(self) -> None:
         assert stats.mean_interval([]) == stats.Interval(note="not computable: nothing was scored")
 
-    def test_of_one_share_has_what_the_bounds_allow_and_of_one_amount_none(self) -> None:
+    def test_of_one_value_has_none_unless_it_is_0_or_1(self) -> None:
+        assert stats.mean_interval([0.5]).low is None
         found = stats.mean_interval([1.0])
         assert (found.low, found.high) == pytest.approx((stats.wilson(1, 1).low, 1.0), abs=1e-12)
-        assert stats.mean_interval([0.5], shares=False).low is None
 
     @pytest.mark.parametrize("n", [2, 5, 9])
     def test_too_few_values_say_how_many_are_needed(self, n: int) -> None:
@@ -195,7 +195,7 @@ class TestMeanInterval:
             expected = [np.nan if end is None else end for end in (alone.low, alone.high)]
             assert [low[place], high[place]] == pytest.approx(expected, nan_ok=True)
 
-    @pytest.mark.parametrize("shape", [(0, 3), (5, 0)])
+    @pytest.mark.parametrize("shape", [(0, 3), (5, 0), (1, 2)])
     @pytest.mark.parametrize("shares", [True, False])
     def test_columns_of_nothing_have_none(self, shape: tuple[int, int], shares: bool) -> None:
         low, high = stats.mean_intervals(np.full(shape, 0.5), shares=shares)

@@ -91,11 +91,12 @@ def test_over_strata_the_variances_of_their_means_add_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
-    [(np.full((1, 7), 0.5), "1 value is too few, 10 are needed"), (np.full((30, 7), 0.5), "all values are equal")],
+    ("n", "kind", "said"),
+    [(1, "mean", "1 value is too few, 10 are needed"), (30, "amount", "all values are equal")],
 )
-def test_says_why_there_is_none(values: np.ndarray, said: str) -> None:
-    found = objective_intervals(objective(values, "mean", 1.0), values)
+def test_says_why_there_is_none(n: int, kind: Kind, said: str) -> None:
+    values = np.full((n, 7), 0.5)
+    found = objective_intervals(objective(values, kind, 1.0), values)
     assert [(i.low, i.high) for i in found] == [(None, None)] * 7
     assert all(said in i.note for i in found)
 
