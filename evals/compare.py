@@ -18,6 +18,7 @@ from retrievers.command import (
     whole_number,
 )
 from retrievers.printable import json_text
+from retrievers.quoting import quoted
 
 if TYPE_CHECKING:
     from evals.comparison.records import Comparison
@@ -76,8 +77,8 @@ def _main(namespace: argparse.Namespace) -> int:
     flags = vars(namespace)
     comparisons = compare_runs(
         *references,
-        metrics=_names(namespace.metrics) or (("*",) if namespace.verbose else ()),
-        by=_names(namespace.by),
+        metrics=_names("--metrics", namespace.metrics) or (("*",) if namespace.verbose else ()),
+        by=_names("--by", namespace.by),
         tolerances=tolerances,
         common=namespace.common,
         tracking_uri=flags["tracking.uri"],
@@ -87,8 +88,13 @@ def _main(namespace: argparse.Namespace) -> int:
     return EXIT_FAILED if any(not one.passed for c in comparisons for one in c.regressions) else 0
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+def _names(flag: str, text: str) -> tuple[str, ...]:
+    from evals.errors import ReportError
+
+    names = tuple(name.strip() for name in text.split(",")) if text else ()
+    if not all(names):
+        raise ReportError(f"{flag}: expected names separated by commas, and one of them is empty, got {quoted(text)}")
+    return names
 
 
 def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) -> None:

@@ -1,6 +1,7 @@
 """A `.env` file: variables for where the environment has none."""
 
 import io
+import logging
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +19,7 @@ MOST_CHARACTERS = 100_000
 MOST_REFERENCES = 100
 """References in a value: dotenv takes long over thousands that do not end."""
 REFERENCE = re.compile(r"\$\{([^}:]*)")
+log = logging.getLogger(__name__)
 
 
 def read_dotenv(file: Path) -> dict[str, str]:
@@ -29,10 +31,14 @@ def read_dotenv(file: Path) -> dict[str, str]:
     if not file.is_file():
         return {}
     text = read_text(file, "a .env file of NAME=value lines", MOST_BYTES)
-    bindings = [binding for binding in parse_stream(io.StringIO(text)) if binding.key is not None]
+    statements = list(parse_stream(io.StringIO(text)))
+    for broken in (statement for statement in statements if statement.error):
+        log.warning("%s:%s: expected NAME=value; the line is left out", file, _line(broken))
+    bindings = [statement for statement in statements if statement.key is not None]
     _check_unambiguous(bindings, file)
     _check_bounded(bindings, file)
-    return {name: value for name, value in dotenv_values(stream=io.StringIO(text)).items() if value is not None}
+    read = io.StringIO("".join(binding.original.string for binding in bindings))
+    return {name: value for name, value in dotenv_values(stream=read).items() if value is not None}
 
 
 def _check_unambiguous(bindings: Iterable[Binding], file: Path) -> None:

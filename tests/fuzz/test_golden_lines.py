@@ -61,7 +61,7 @@ def test_any_test_collection_is_imported_or_refused(form: str, tmp_path: Path) -
         importing()
 
     fuzzed = fuzz(read, make)
-    assert fuzzed.read > 1_000 and fuzzed.refused > 1_000
+    assert fuzzed.read > 500 and fuzzed.refused > 1_000
 
 
 def encoded(text: str) -> bytes:

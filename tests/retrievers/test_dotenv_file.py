@@ -1,3 +1,4 @@
+import logging
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,14 @@ def test_what_is_ambiguous_or_without_bounds_is_refused_and_no_value_shown(
         read_dotenv(file)
     assert str(caught.value).startswith(f"{file}{message}")
     assert "sesame" not in str(caught.value)
+
+
+def test_a_line_that_is_no_variable_is_left_out_with_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("retrievers"), "propagate", True)  # a command before may have set it up
+    file = written(tmp_path, "A=1\n\n=what\nB='open\nC=3\n")
+    assert read_dotenv(file) == {"A": "1", "C": "3"}
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{file}:{line}: expected NAME=value; the line is left out" for line in (3, 4)
+    ]
