@@ -187,7 +187,7 @@ def test_every_fault_is_told_at_once_with_its_origin(tmp_path: Path) -> None:
     assert sorted(faults(*layers)) == [
         "candidates: Input should be greater than or equal to 1, got '0' (set by the command line)",
         f"colection: unknown setting (set by {file}:3); did you mean 'collection' or 'vector_name'?",
-        f"store.pth: unknown setting (set by {file}:2); did you mean 'store.path' or 'store.url' or 'store.timeout_s'?",
+        f"store.pth: unknown setting (set by {file}:2); did you mean 'store.path' or 'store.wait_s' or 'store.url'?",
         f"threshold: Input should be less than or equal to 1, got 1.5 (set by {file}:1)",
         "top_k: Input should be a valid integer, unable to parse string as an integer, got 'many' "
         "(set by the environment)",
