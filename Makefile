@@ -25,10 +25,11 @@ test: $(VENV)/.installed-dev  ## set up, then run all tests
 quick: $(VENV)/.installed-dev  ## run the tests that take seconds
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not integration"
 
-check: $(VENV)/.installed-dev  ## lint, formatting, types
+check: $(VENV)/.installed-dev  ## lint, formatting, types, direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(VENV)/.installed-dev  ## put the code into shape
 	$(BIN)/ruff format .

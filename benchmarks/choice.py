@@ -17,11 +17,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from evals.choice import Cells, ObjectiveScores, choose, explain
-from evals.choice.bestset import best_set
-from evals.choice.choose import RESAMPLES
-from evals.choice.pairs import pair_up
-from evals.choice.resample import resample
+from evals.grid.choice import Cells, ObjectiveScores, choose, explain
+from evals.grid.choice.bestset import best_set
+from evals.grid.choice.choose import RESAMPLES
+from evals.grid.choice.pairs import pair_up
+from evals.grid.choice.resample import resample
 
 LIMIT = 5.0
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import cranfield
-from evals.choice import Cells, Choice, ObjectiveScores, choose
+from evals.grid.choice import Cells, Choice, ObjectiveScores, choose
 from tests.support.step_down import step_down
 
 Floats = NDArray[np.float64]
@@ -64,15 +64,15 @@ def main() -> None:
 
 def real_grid(data: Path, folder: Path) -> Any:
     """Cranfield retrieved in every way of the sweep and scored in every cell."""
-    from evals.dataset.importers import import_trec
-    from evals.dataset.relevance import Relevance
+    from evals.collect.observations import Observation, Observed
+    from evals.config.sweep import SweepConfig
+    from evals.golden.evidence import Relevance
+    from evals.golden.importers import import_trec
     from evals.grid.axes import plan
-    from evals.grid.build import Retrieved, build, configure
-    from evals.grid.config import SweepConfig
+    from evals.grid.building import Retrieved, build, configure
     from evals.metrics import choose as metrics_named
     from evals.metrics.base import Context
-    from evals.records import Observation, Observed
-    from retrievers.retriever import QdrantRetriever
+    from retrievers.retriever.qdrant import QdrantRetriever
 
     cases = import_trec(data / "cran.qry.xml", data / "cranqrel.trec.txt").cases
     config = cranfield.index(folder / "store", cranfield.read_chunks(data / "cran.all.1400.xml"))

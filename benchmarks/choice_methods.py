@@ -5,7 +5,7 @@ python benchmarks/choice_methods.py [--draws 100] [--queries 40,225] [--only NAM
 Shown of every method: how often the set keeps a truly best cell, its size as a share of all cells, how often the lower
 bound of any cell fails, how often a cheaper cell is preferred, and how often it is worse by more than the margin.
 
-- ours: step-down comparisons with the best that reckon with losses not seen (`evals.choice`).
+- ours: step-down comparisons with the best that reckon with losses not seen (`evals.grid.choice`).
 - plain: Hsu's multiple comparisons with the best, as in the textbook.
 - step-down: max-T of Romano & Wolf (2005) against the best as measured, as in the textbook. It has no bounds.
 - MCS max, MCS range: the model confidence set of Hansen, Lunde & Nason (2011, Econometrica 79) with their statistics
@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from evals.choice import ObjectiveScores, choose
-from evals.choice.merge import merge
-from evals.choice.resample import resample
+from evals.grid.choice import ObjectiveScores, choose
+from evals.grid.choice.merge import merge
+from evals.grid.choice.resample import resample
 from tests.support.populations import POPULATIONS, Population, population
 from tests.support.step_down import step_down
 
@@ -77,7 +77,7 @@ def report(name: str, n: int, label: str, method: "Method", draws: int) -> None:
 
 
 def ours(values: Floats, known: Population) -> Outcome:
-    """`evals.choice`."""
+    """`evals.grid.choice`."""
     scores = ObjectiveScores(objective="", values=values, strata=np.zeros(len(values), dtype=np.int64))
     choice = choose(scores, known.cells, margin=MARGIN, resamples=RESAMPLES)
     members, lower = np.zeros(len(known.cost), dtype=np.bool_), np.zeros(len(known.cost))

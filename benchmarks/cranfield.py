@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
-    from evals.dataset.importers import import_trec
+    from evals.golden.importers import import_trec
 
     cases = import_trec(options.data / "cran.qry.xml", options.data / "cranqrel.trec.txt").cases
     queries = [case.query for case in cases]
@@ -83,10 +83,10 @@ def field(block: str, name: str) -> str:
 def index(path: Path, chunks: Sequence[Any]) -> Any:
     """Write the chunks into an embedded store, as indexing does; the settings to open it with."""
     from retrievers.config import CacheConfig, RetrieverConfig, StoreConfig
-    from retrievers.connection import open_client
-    from retrievers.embeddings import make_embeddings
+    from retrievers.embedding.bm25 import Bm25Encoder
+    from retrievers.embedding.models import make_embeddings
     from retrievers.indexing.writing import Changes, Order, write
-    from retrievers.keyword import Bm25Encoder
+    from retrievers.store import open_client
 
     cache = CacheConfig.model_validate({"results": 0, "embeddings": "off"})
     store = StoreConfig.model_validate({"path": path})
@@ -125,7 +125,7 @@ def by_bm25s(chunks: Sequence[Any], queries: Sequence[str]) -> list[list[str]]:
     """The ids that bm25s finds for each query, ties by id."""
     from bm25s import BM25
 
-    from retrievers.keyword import B, Bm25Encoder, K
+    from retrievers.embedding.bm25 import B, Bm25Encoder, K
 
     encoder = Bm25Encoder()
 
@@ -179,7 +179,7 @@ def cost(config: Any, queries: Sequence[str], rounds: int) -> None:
 def opened(config: Any, settings: Mapping[str, Any]) -> Any:
     """The retriever with these settings."""
     from retrievers.config import RetrieverConfig
-    from retrievers.retriever import QdrantRetriever
+    from retrievers.retriever.qdrant import QdrantRetriever
 
     return QdrantRetriever.open(RetrieverConfig.model_validate({**config.model_dump(), **settings}), env={})
 

@@ -46,11 +46,14 @@ def main() -> None:
 
 def taken_apart(arguments: list[str]) -> dict[str, float]:
     """One run in this process: seconds of imports, retrieval (opening and passes), MLflow, and the rest."""
-    from evals.quiet import silence
+    from evals.config.telemetry import silence
 
     silence(hub=False)
     imports = timed(lambda: [importlib.import_module(name) for name in LIBRARIES])
-    from evals import candidates, opening, run, tracking
+    from evals import tracking
+    from evals.collect import passes as candidates
+    from evals.experiment import collaborators as opening
+    from evals.run import command as run
 
     spent: dict[str, float] = {"retrieval": 0.0, "mlflow": 0.0}
     for module, name, kind in (

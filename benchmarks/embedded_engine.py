@@ -40,7 +40,7 @@ def main() -> None:
 
 def measure(path: Path, size: int, depth: int, optimize: bool) -> None:
     """One size: index, reopen, search, optimise, compare."""
-    from retrievers.edge import EdgeClient
+    from retrievers.store.edge import EdgeClient
 
     rng = np.random.default_rng(size)
     points, queries = chunks(rng, size), asked(rng)
@@ -118,7 +118,7 @@ def fill(client: Any, points: list[Any]) -> None:
 
 def reopen(path: Path) -> float:
     """Seconds from nothing to the first answer."""
-    from retrievers.edge import EdgeClient
+    from retrievers.store.edge import EdgeClient
 
     start = time.perf_counter()
     with EdgeClient(path) as client:

@@ -79,8 +79,8 @@ class World:
 
     def __init__(self, data: Path, folder: Path) -> None:
         from benchmarks import cranfield
-        from evals.dataset.importers import import_trec
-        from retrievers.embeddings import make_embeddings
+        from evals.golden.importers import import_trec
+        from retrievers.embedding.models import make_embeddings
         from retrievers.indexing.chunking import point_id
         from retrievers.records import Chunk
 
@@ -110,13 +110,13 @@ class World:
 
 def grid_of(world: World, retriever: Any, metrics: Sequence[str], top_ks: Sequence[int], thresholds: Any) -> Any:
     """Retrieve once and score the cells: what `python -m evals.run` does with a sweep, without intervals."""
-    from evals.dataset.relevance import Relevance
+    from evals.collect.observations import Observation, Observed
+    from evals.config.sweep import SweepConfig
+    from evals.golden.evidence import Relevance
     from evals.grid.axes import plan
-    from evals.grid.build import Retrieved, build, configure
-    from evals.grid.config import SweepConfig
+    from evals.grid.building import Retrieved, build, configure
     from evals.metrics import choose
     from evals.metrics.base import Context
-    from evals.records import Observation, Observed
 
     sweep = SweepConfig.model_validate({"top_k": list(top_ks), "threshold": list(thresholds)})
     planned = plan(retriever.settings, sweep)

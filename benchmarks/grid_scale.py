@@ -52,10 +52,10 @@ def in_fresh_process(queries: int) -> Measured:
 def work(queries: int) -> Measured:
     """One size."""
     sys.path.insert(0, str(ROOT))
-    from evals.grid.judgements import Judged
+    from evals.grid.cells import SelectionScores
     from evals.grid.means import Scored, summarise_cells
     from evals.grid.prefixes import PREFIXES
-    from evals.grid.records import SelectionScores
+    from evals.grid.relevance_arrays import Judged
     from evals.grid.selections import Found, select_all
 
     rng = np.random.default_rng(0)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-EXPERIMENT = ROOT / "evals" / "experiments" / "default.yaml"
+EXPERIMENT = ROOT / "evals" / "config" / "presets" / "default.yaml"
 SIDES: Sequence[Mapping[str, str]] = (
     {"mode": "semantic"},
     {"mode": "keyword"},
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="only so many queries, to try this out")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
-    from evals.quiet import silence
+    from evals.config.telemetry import silence
 
     silence(hub=False)
     with tempfile.TemporaryDirectory() as folder:
@@ -69,9 +69,9 @@ def main() -> None:
 
 def experiment(always: Mapping[str, Any], contender: Mapping[str, str], metrics: Mapping[str, str]) -> Any:
     """The default experiment with these settings."""
-    from evals.config import ExperimentConfig
-    from retrievers.settings import Layer, build, nest
-    from retrievers.settings_file import file_layer
+    from evals.config.experiment import ExperimentConfig
+    from retrievers.config.layers import Layer, build, nest
+    from retrievers.config.settings_file import file_layer
 
     own = {f"retriever.{name}": value for name, value in contender.items()}
     layer = Layer(label="this benchmark", values=nest({**always, **own, "metrics": list(metrics)}))
@@ -80,12 +80,12 @@ def experiment(always: Mapping[str, Any], contender: Mapping[str, str], metrics:
 
 def measured(config: Any) -> Any:
     """The result of an experiment."""
-    from evals.collaborators import Collaborators
-    from evals.dataset.load import load_golden
-    from evals.facts import gather
-    from evals.pipeline import evaluate, ground
-    from evals.prepare import index_if_stale
-    from retrievers.retriever import QdrantRetriever
+    from evals.experiment.embedded_index import index_if_stale
+    from evals.experiment.provenance import gather
+    from evals.golden.loading import load_golden
+    from evals.metrics.collaborators import Collaborators
+    from evals.metrics.evaluation import evaluate, ground
+    from retrievers.retriever.qdrant import QdrantRetriever
 
     golden = load_golden(config.dataset)
     index_if_stale(config, {}, silent)
@@ -97,10 +97,10 @@ def measured(config: Any) -> Any:
 
 def timed(configs: Sequence[Any], repeats: int) -> list[Any]:
     """The median of single searches by every experiment's retriever, in ms; a first round warms up."""
-    from evals import stats
-    from evals.dataset.load import load_golden
-    from evals.records import Summary
-    from retrievers.retriever import QdrantRetriever
+    from evals.collect.observations import Summary
+    from evals.golden.loading import load_golden
+    from evals.stats import intervals as stats
+    from retrievers.retriever.qdrant import QdrantRetriever
 
     times: list[list[float]] = [[] for _ in configs]
     with ExitStack() as opened:

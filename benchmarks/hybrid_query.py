@@ -42,7 +42,7 @@ def main() -> None:
 
 def measure(path: Path, size: int, rounds: int, optimize: bool) -> None:
     """One size: exact, optimised, beside local mode."""
-    from retrievers.edge import EdgeClient
+    from retrievers.store.edge import EdgeClient
 
     rng = np.random.default_rng(size)
     points, queries = chunks(rng, size), [" ".join(words(rng, 6)) for _ in range(QUERIES)]
@@ -66,8 +66,8 @@ def chunks(rng: np.random.Generator, size: int) -> list[Any]:
     """Clustered unit vectors of 256 dimensions, texts of 40 to 120 words by Zipf's law with their BM25 terms."""
     from qdrant_client import models
 
+    from retrievers.embedding.bm25 import Bm25Encoder
     from retrievers.indexing.chunking import point_id
-    from retrievers.keyword import Bm25Encoder
 
     encoder = Bm25Encoder(average_length=80)
     centres = rng.normal(size=(50, 256))
@@ -106,7 +106,7 @@ def fill(client: Any, points: Sequence[Any]) -> None:
 def through_retriever(path: Path, queries: Sequence[str], rounds: int, size: int, what: str) -> float:
     """Print what a search costs; the median in milliseconds, of each query's least."""
     from retrievers.config import RetrieverConfig
-    from retrievers.retriever import QdrantRetriever
+    from retrievers.retriever.qdrant import QdrantRetriever
 
     config = RetrieverConfig.model_validate(
         {
@@ -135,9 +135,9 @@ def local_mode(points: Sequence[Any], queries: Sequence[str]) -> float:
     """The same query as qdrant-client's local mode answers it in memory, fused by its own RRF; milliseconds."""
     from qdrant_client import QdrantClient, models
 
-    from retrievers.embeddings import StaticEmbeddings
-    from retrievers.keyword import Bm25Encoder
-    from retrievers.probes import sparse
+    from retrievers.embedding.bm25 import Bm25Encoder
+    from retrievers.embedding.models import StaticEmbeddings
+    from retrievers.embedding.sparse import sparse
 
     embeddings, encoder, client = StaticEmbeddings(), Bm25Encoder(), QdrantClient(":memory:")
 

@@ -34,7 +34,7 @@ def main() -> None:
     options = parser.parse_args()
     wanted = options.only.split(",")
     sys.path.insert(0, str(ROOT))
-    from evals.quiet import silence
+    from evals.config.telemetry import silence
 
     silence(hub=False)
     warm_up()
@@ -63,7 +63,7 @@ def warm_up() -> None:
     from ragas.metrics import collections  # noqa: F401
 
     from evals.judge.judge import Judge  # noqa: F401
-    from retrievers.tokens import count_tokens
+    from retrievers.embedding.tokens import count_tokens
 
     count_tokens("warm")
 
@@ -71,10 +71,10 @@ def warm_up() -> None:
 def cranfield(data: Path, folder: Path, depth: int = DEPTH) -> tuple[list[Any], Mapping[str, Any]]:
     """What each query returned, and to each query the texts that are useful and the statements they support."""
     import benchmarks.cranfield as collection
-    from evals.candidates import collect
-    from evals.dataset.importers import import_trec
-    from evals.dataset.relevance import Relevance
-    from evals.records import Observation
+    from evals.collect.observations import Observation
+    from evals.collect.passes import collect
+    from evals.golden.evidence import Relevance
+    from evals.golden.importers import import_trec
     from tests.support.judging import Labels
 
     chunks = {c.chunk_id: c for c in collection.read_chunks(data / "cran.all.1400.xml")}
@@ -104,7 +104,7 @@ def in_process(labels: Mapping[str, Any], latency: float) -> Any:
     from langchain_core.messages import AIMessage
     from langchain_core.outputs import ChatGeneration, ChatResult
 
-    from evals.judge.chat import Chat
+    from evals.judge.ask.chat import Chat
     from tests.support.judging import Oracle
 
     oracle = Oracle(labels)
@@ -134,8 +134,8 @@ def ours(label: str, observations: Sequence[Any], chat: Any, store: Path | None,
 
 def judged(observations: Sequence[Any], chat: Any, store: Path | None) -> tuple[float, Any]:
     """Seconds of judging, and what was said."""
-    from evals.judge.cache import VerdictStore
-    from evals.judge.config import JudgeConfig
+    from evals.config.judge import JudgeConfig
+    from evals.judge.ask.cache import VerdictStore
     from evals.judge.judge import Judge
 
     config = JudgeConfig.model_validate({"model": f"{chat.provider}:{chat.name}", "max_concurrency": AT_ONCE})
@@ -157,8 +157,8 @@ def cached(observations: Sequence[Any], chat: Any, store: Path, verdicts: int) -
 
 def over_http(observations: Sequence[Any], labels: Mapping[str, Any], store: Path, bound: float) -> None:
     """Through langchain-cohere and HTTP, to a server in another process."""
-    from evals.judge.chat import make_chat
-    from evals.judge.config import JudgeConfig
+    from evals.config.judge import JudgeConfig
+    from evals.judge.ask.chat import make_chat
     from tests.support.cohere_server import KEY
 
     context = multiprocessing.get_context("spawn")
@@ -237,9 +237,9 @@ def one_row(observation: Any, labels: Mapping[str, Any], store: Path) -> None:
     """One query with ten chunks: here they are asked at once, in ragas one after the other."""
     from ragas.metrics.collections import ContextPrecisionWithReference
 
-    from evals.judge.answers import Answer
-    from evals.judge.llm import RagasJudge
-    from evals.judge.parse import read_verdict
+    from evals.judge.ask.answers import Answer
+    from evals.judge.ask.llm import RagasJudge
+    from evals.judge.ask.parse import read_verdict
 
     chat = in_process(labels, LATENCY)
 
@@ -270,14 +270,14 @@ def in_fresh_process(work: Any, *arguments: Any) -> None:
 def memory(store: Path) -> None:
     """Memory that 100,000 verdicts take above the imports and the queries."""
     sys.path.insert(0, str(ROOT))
-    from evals.quiet import silence
+    from evals.config.telemetry import silence
 
     silence(hub=False)
     warm_up()
     chat = in_process({}, 0.0)
-    from evals.dataset.relevance import Relevance
-    from evals.dataset.schema import Case
-    from evals.records import Observation
+    from evals.collect.observations import Observation
+    from evals.golden.case import Case
+    from evals.golden.evidence import Relevance
     from retrievers.records import Candidates, Chunk, RetrievedChunk, StageTimings
 
     chunks = [
@@ -299,8 +299,8 @@ def memory(store: Path) -> None:
     ]
     before = memory_mb("VmRSS")
     start = time.perf_counter()
-    from evals.judge.cache import VerdictStore
-    from evals.judge.config import JudgeConfig
+    from evals.config.judge import JudgeConfig
+    from evals.judge.ask.cache import VerdictStore
     from evals.judge.judge import Judge
 
     judge = Judge(JudgeConfig.model_validate({"model": "fake:labels"}), chat, VerdictStore(store))

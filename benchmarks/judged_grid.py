@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--cells", type=int, default=20, help="cells that ragas is measured on")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
-    from evals.quiet import silence
+    from evals.config.telemetry import silence
 
     silence(hub=False)
     logging.disable(logging.ERROR)  # ragas logs every empty result as an error
@@ -109,15 +109,15 @@ class Answering:
 
 def evaluated(observations: Sequence[Any], chat: Any, store: Path) -> tuple[Any, Cost]:
     """The grid, judged, scored and chosen from, as a run does it; what it took."""
-    from evals.collaborators import Collaborators
-    from evals.config import ExperimentConfig
+    from evals.collect.observations import Observed
+    from evals.config.experiment import ExperimentConfig
     from evals.grid.axes import plan
-    from evals.grid.build import Retrieved
-    from evals.grid.pipeline import evaluate_grid
-    from evals.judge.cache import VerdictStore
+    from evals.grid.building import Retrieved
+    from evals.grid.evaluation import evaluate_grid
+    from evals.judge.ask.cache import VerdictStore
     from evals.judge.judge import Judge
-    from evals.pipeline import Grounds
-    from evals.records import Observed
+    from evals.metrics.collaborators import Collaborators
+    from evals.metrics.evaluation import Grounds
 
     sweep = {"top_k": list(TOP_KS), "threshold": list(THRESHOLDS)}
     judge_settings = {"model": f"{chat.provider}:{chat.name}", "max_concurrency": 16, "rejudge": 0}

@@ -77,7 +77,7 @@ def scored(ranked: Mapping[str, Sequence[str]]) -> Mapping[str, Mapping[str, flo
 
 def judged_as_ranked(grades: Grades, ranked: Mapping[str, Sequence[str]]) -> Any:
     """Ranked lists as the arrays that the metrics read."""
-    from evals.grid.judgements import judge_lists
+    from evals.grid.relevance_arrays import judge_lists
 
     return judge_lists(list(ranked.values()), [grades[query] for query in ranked])
 

@@ -6,8 +6,8 @@ Samples of n differences within [-1, 1] by the share of ties, from all populatio
 each method: the least and the median coverage of the true mean over the populations; the largest share of samples in
 which the interval excludes 0 although the sign-flip test has p ≥ 0.05; the median width as a multiple of Student's.
 
-- ours: the interval of `evals.paired`.
-- bounds: that of `evals.bounded_intervals` alone.
+- ours: the interval of `evals.stats.paired`.
+- bounds: that of `evals.stats.bounded_intervals` alone.
 - Student: the t interval.
 - signs: the sign-flip test inverted, all δ that it does not reject after δ was taken from every difference.
 """
@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from evals.bounded_intervals import bounded_intervals
-from evals.paired import ALPHA, EXACT, difference_intervals, sign_flip
-from evals.score_intervals import student
+from evals.stats.bounded_intervals import bounded_intervals
+from evals.stats.paired import ALPHA, EXACT, difference_intervals, sign_flip
+from evals.stats.score_intervals import student
 from tests.support.differences import POPULATIONS, tied
 
 Floats = NDArray[np.float64]

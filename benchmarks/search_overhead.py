@@ -53,11 +53,11 @@ def open_handbook(folder: Path) -> tuple[Any, Any]:
     from langchain_qdrant import QdrantVectorStore
 
     from retrievers.config import RetrieverConfig, StoreConfig
-    from retrievers.connection import open_client
-    from retrievers.embeddings import make_embeddings
+    from retrievers.embedding.models import make_embeddings
     from retrievers.indexing.corpus import read_corpus
     from retrievers.indexing.index import index_corpus
-    from retrievers.retriever import QdrantRetriever
+    from retrievers.retriever.qdrant import QdrantRetriever
+    from retrievers.store import open_client
 
     config = RetrieverConfig(store=StoreConfig(path=folder / "qdrant"))
     client = open_client(config.store, {}, create=True)

@@ -17,10 +17,10 @@ from tempfile import TemporaryDirectory
 from mlflow import MlflowClient
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from evals.config import TrackingConfig
+from evals.config.experiment import TrackingConfig
 from evals.grid.children import Child
 from evals.tracking import Tracker, start
-from retrievers.command import print_out, progress_bar
+from retrievers.terminal.command import print_out, progress_bar
 
 
 def children(cells: int, metrics: int) -> list[Child]:

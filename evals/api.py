@@ -9,16 +9,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from evals.config import ExperimentConfig as Experiment
-from evals.dataset.load import GoldenSet as Golden
-from evals.dataset.memory import golden_set
+from evals.config.experiment import ExperimentConfig as Experiment
+from evals.config.telemetry import silence
 from evals.errors import ExperimentError, ReportError
-from evals.outputs import Outputs
-from evals.quiet import silence
+from evals.experiment.output_files import Outputs
+from evals.golden.in_memory import golden_set
+from evals.golden.loading import GoldenSet as Golden
 from retrievers.config import RetrieverConfig
+from retrievers.config.layers import environment
 from retrievers.errors import ConfigError
-from retrievers.protocol import Retriever
-from retrievers.settings import environment
+from retrievers.retriever.protocol import Retriever
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from langchain_qdrant import QdrantVectorStore
     from pandas import DataFrame
 
-    from evals.comparison.records import Comparison
-    from evals.dataset.memory import GoldenData
-    from evals.outcome import Outcome
-    from evals.records import Summary
+    from evals.collect.observations import Summary
+    from evals.experiment.finished import Outcome
+    from evals.golden.in_memory import GoldenData
+    from evals.report.comparison.records import Comparison
 
     Documents: TypeAlias = Sequence[Document | str]
     Function: TypeAlias = Callable[[str], Documents] | Callable[[str], Awaitable[Documents]]
@@ -62,7 +62,7 @@ class Evaluation:
     @cached_property
     def report(self) -> dict[str, Any]:
         """The run as JSON values, as `docs/report.md` describes them."""
-        from evals.saving import whole_document
+        from evals.experiment.report_files import whole_document
 
         return whole_document(self.outcome)
 
@@ -103,7 +103,7 @@ class Evaluation:
         Raises:
             ConfigError: It cannot be written.
         """
-        from evals.saving import save_data, save_page
+        from evals.experiment.report_files import save_data, save_page
 
         target = Path(path)
         kind = {".json": "report", ".html": "html", ".xml": "junit"}.get(target.suffix)
@@ -245,9 +245,9 @@ def compare_runs(
         ReportError: A run does not exist or cannot be read, is given twice, or must not be compared with the baseline.
         TrackingError: MLflow has no such run.
     """
-    from evals.comparison.comparing import Wanted, compare
-    from evals.comparison.references import open_run, refuse_repeated, run_of
-    from evals.comparison.regressions import tolerated
+    from evals.report.comparison.comparing import Wanted, compare
+    from evals.report.comparison.regressions import tolerated
+    from evals.tracking.references import open_run, refuse_repeated, run_of
 
     silence(hub=False)
     if not others:
@@ -278,7 +278,7 @@ def _ran(
 ) -> "Outcome":
     """Run the experiment, in a thread of its own where this one has an event loop running, as in a notebook."""
     silence(hub=bool(config.dataset.hub))
-    from evals.experiment import run_experiment
+    from evals.experiment.flow import run_experiment
 
     keys = environment(os.environ) if env is None else env
     cases = None if golden is None else golden_set(golden, config.dataset)
@@ -307,7 +307,7 @@ def _adopted(
 
     from retrievers.foreign.functions import FunctionRetriever
     from retrievers.foreign.opening import adopt
-    from retrievers.retriever import QdrantRetriever
+    from retrievers.retriever.qdrant import QdrantRetriever
 
     if isinstance(retriever, QdrantRetriever):
         if changed or settings.model_fields_set:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from retrievers.config import RetrieverConfig
     from retrievers.errors import RetrievalError
-    from retrievers.opening import open_retriever
     from retrievers.records import Candidates, Chunk, Confidence, RetrievalSession, RetrievedChunk, StageTimings
-    from retrievers.retriever import QdrantRetriever
+    from retrievers.retriever.opened import open_retriever
+    from retrievers.retriever.qdrant import QdrantRetriever
 
 __all__ = [
     "Candidates",

@@ -8,7 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrievers.command import (
+from retrievers.config import RetrieverConfig, page_base
+from retrievers.config.layers import Layer, add_flags, build, environment, environment_layer, flag_layer, flatten
+from retrievers.config.settings_file import file_layer
+from retrievers.errors import ConfigError
+from retrievers.terminal.command import (
     Parser,
     add_logging_flags,
     path_argument,
@@ -19,14 +23,10 @@ from retrievers.command import (
     run,
     set_up_logging,
 )
-from retrievers.config import RetrieverConfig, page_base
-from retrievers.errors import ConfigError
-from retrievers.printable import json_text
-from retrievers.settings import Layer, add_flags, build, environment, environment_layer, flag_layer, flatten
-from retrievers.settings_file import file_layer
+from retrievers.text.printable import json_text
 
 if TYPE_CHECKING:
-    from retrievers.edge.checksums import Checksums
+    from retrievers.store.edge.checksums import Checksums
 
 MIN_TOKENS, MAX_TOKENS = 16, 4096
 GENERIC_FOLDERS = {"docs", "doc", "content", "pages", ""}
@@ -111,9 +111,9 @@ def _run(namespace: argparse.Namespace) -> int:
 
 
 def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
-    from retrievers.opening import open_retriever
-    from retrievers.present import session_json, session_text
-    from retrievers.query import check_query
+    from retrievers.retriever.opened import open_retriever
+    from retrievers.search.query import check_query
+    from retrievers.terminal.present import session_json, session_text
 
     check_query(namespace.query)
     with open_retriever(config, env=env) as retriever:
@@ -130,11 +130,11 @@ def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
 
 
 def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
-    from retrievers.connection import location, open_client
-    from retrievers.embeddings import make_embeddings
+    from retrievers.embedding.models import make_embeddings
     from retrievers.indexing.corpus import read_corpus
     from retrievers.indexing.index import IndexOptions, index_corpus
-    from retrievers.patience import patient
+    from retrievers.net.patience import patient
+    from retrievers.store import location, open_client
 
     options = IndexOptions(
         max_tokens=namespace.max_tokens, skip_broken=namespace.skip_broken, replace=namespace.replace
@@ -159,9 +159,9 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
 
 
 def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
-    from retrievers.connection import describe, open_client
-    from retrievers.inspection import payload_keys, propose, sample
-    from retrievers.present import collection_text
+    from retrievers.store import describe, open_client
+    from retrievers.store.inspection import payload_keys, propose, sample
+    from retrievers.terminal.present import collection_text
 
     client = open_client(config.store, env)
     try:
@@ -174,8 +174,8 @@ def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[s
 
 
 def _verify(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
-    from retrievers.connection import DEFAULT_PATH
-    from retrievers.edge import EdgeClient
+    from retrievers.store import DEFAULT_PATH
+    from retrievers.store.edge import EdgeClient
 
     if config.store.url:
         raise ConfigError(

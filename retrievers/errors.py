@@ -27,15 +27,15 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Self
 
-from retrievers.quoting import shortened
-from retrievers.secrets import without_secrets
+from retrievers.text.quoting import shortened
+from retrievers.text.secrets import without_secrets
 
 
 class RetrievalError(Exception):
     """Base of all errors raised on purpose by `retrievers`; its text is fit to be shown to a user.
 
     Attributes:
-        transient: Whether the same request may succeed a little later (see `retrievers.retry`).
+        transient: Whether the same request may succeed a little later (see `retrievers.net.retry`).
         retry_after_s: How long the other side asked to be left alone, in seconds.
         timed_out: Whether time ran out, of a request or of the whole search.
         away: Whether the other side could not be reached, or did not answer: a patient run waits for it.

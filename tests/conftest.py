@@ -14,8 +14,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every worker and command
 import pytest
 from hypothesis import HealthCheck, settings
 
-from evals.quiet import silence
-from retrievers import deadline, secrets
+from evals.config.telemetry import silence
+from retrievers.net import deadline
+from retrievers.text import secrets
 
 SETTINGS = ("QDRANT_", "COHERE_", "CO_API_", "RAG_", "MLFLOW_", "LANGSMITH_", "LANGCHAIN_")
 MEMORY = Path("/dev/shm")

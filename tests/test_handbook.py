@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 import yaml
 
-from evals.config import DatasetConfig
-from evals.dataset.load import load_golden
-from evals.dataset.relevance import Relevance, resolve
-from evals.dataset.schema import Case
+from evals.config.experiment import DatasetConfig
+from evals.golden.case import Case
+from evals.golden.evidence import Relevance, resolve
+from evals.golden.loading import load_golden
+from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page
 from retrievers.indexing.corpus import read_corpus
 from retrievers.records import Chunk
-from retrievers.tokens import count_tokens
 
 FOLDER = Path(__file__).parents[1] / "datasets" / "physical_ai_handbook"
 MODULES = (

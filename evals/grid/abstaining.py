@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evals.abstention import Abstention, Operating, Wanted, assess, operating, threshold_for
-from evals.conditions import CRITERION
-from evals.grid.judgements import found, is_plain, judged
+from evals.config.conditions import CRITERION
+from evals.grid.cells import Configuration, Grid
 from evals.grid.prefixes import id_recall
-from evals.grid.records import Configuration, Grid
-from evals.risk import RiskAt, area_under, risk_coverage
-from retrievers.selection import select
+from evals.grid.relevance_arrays import found, is_plain, judged
+from evals.stats.abstention import Abstention, Operating, Wanted, assess, operating, threshold_for
+from evals.stats.risk_coverage import RiskAt, area_under, risk_coverage
+from retrievers.search.selection import select
 
 FALSE_ANSWER = "scope/false_answer"
 RATES = (0.0, 0.05, 0.1)

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from evals.config.sweep import SweepConfig
 from evals.errors import ExperimentError
-from evals.grid.config import SweepConfig
 from retrievers.config import FOREIGN_SETTINGS, RetrieverConfig
 
 CELL_AXES = ("top_k", "threshold")

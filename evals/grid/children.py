@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.grid.axes import CELL_AXES, dotted, setting_of
+from evals.grid.cells import Grid
+from evals.grid.evaluation import GridResult
 from evals.grid.objective import TOKENS, describe
-from evals.grid.pipeline import GridResult
-from evals.grid.records import Grid
 
 MOST_OF_THE_SET = 20
 OBJECTIVE = "by_objective"

@@ -4,20 +4,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from evals import gates
-from evals.choice import Choice, HeldOut, held_out
-from evals.collaborators import Collaborators
-from evals.config import ExperimentConfig
-from evals.dataset.load import GoldenSet, load_golden
+from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
+from evals.golden.loading import GoldenSet, load_golden
 from evals.grid.axes import Plan
-from evals.grid.choosing import objective_scores
-from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
-from evals.grid.records import Cell
+from evals.grid.cells import Cell
+from evals.grid.choice import Choice, HeldOut, held_out
+from evals.grid.evaluation import GridResult, evaluate_grid, retrieve
+from evals.grid.recommending import objective_scores
 from evals.judge.judge import Judge
+from evals.metrics import criteria as gates
+from evals.metrics.collaborators import Collaborators
+from evals.metrics.evaluation import Grounds
 from evals.metrics.llm_metrics import respent
-from evals.pipeline import Grounds
-from evals.results import RunResult
+from evals.metrics.run_result import RunResult
 
 CHOSEN_ON, HELD_OUT = "dev", "test"
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.grid.records import CellSummaries, SelectionScores
+from evals.collect.observations import Failure
+from evals.grid.cells import CellSummaries, SelectionScores
 from evals.grid.selections import Selections
-from evals.records import Failure
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.conditions import CRITERION
+from evals.config.conditions import CRITERION
+from evals.config.sweep import ObjectiveConfig
 from evals.errors import ExperimentError
-from evals.gates import COMPARISONS
-from evals.grid.config import ObjectiveConfig
-from evals.grid.records import Grid, MetricScores
+from evals.grid.cells import Grid, MetricScores
+from evals.metrics.criteria import COMPARISONS
 
 MOST_DROPPED = 0.05
 NEAREST = 3

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.grid.judgements import Judged
+from evals.grid.relevance_arrays import Judged
 from evals.grid.selections import Floats, Integers
 from evals.metrics.ranking import DEPTHS
 

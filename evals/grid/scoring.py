@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.grid.judgements import Judged, is_plain, judged, with_items, with_tokens
+from evals.collect.observations import Failure, Observation, Score, Unscored
+from evals.grid.cells import Configuration, SelectionScores, ranked
 from evals.grid.prefixes import ON_ITEMS, ON_TOKENS, PREFIXES, Prefixes
-from evals.grid.records import Configuration, SelectionScores, ranked
+from evals.grid.relevance_arrays import Judged, is_plain, judged, with_items, with_tokens
 from evals.grid.selections import Selections
 from evals.metrics.base import Context, QueryMetric, within
-from evals.records import Failure, Observation, Score, Unscored
 
 TOO_FEW = Unscored(reason="fewer than three relevant chunks")
 

@@ -106,7 +106,7 @@ class Selections:
 
 
 def select_all(found: Found, thresholds: Sequence[float], top_ks: Sequence[int]) -> Selections:
-    """What every threshold and cut leaves, as `retrievers.selection.select` does it one by one.
+    """What every threshold and cut leaves, as `retrievers.search.selection.select` does it one by one.
 
     Args:
         found: The candidates.

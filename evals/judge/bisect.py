@@ -9,9 +9,9 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from evals.judge.records import Bisected, Selected
+from evals.collect.observations import Score
 from evals.judge.tasks import RECALL, Graded, Task
-from evals.records import Score
+from evals.judge.verdicts import Bisected, Selected
 
 Answers = list[tuple[Task, Graded]]
 Waves = Generator[Sequence[Task], Answers, Bisected | None]

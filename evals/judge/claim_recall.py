@@ -1,9 +1,9 @@
 """Context recall out of what the judge says of each chunk alone: any selection follows without a further call. Pure."""
 
+from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.judge.precision import NOT_JUDGED
-from evals.judge.records import Judging
 from evals.judge.tasks import selected
-from evals.records import Failure, Observation, Score, Unscored
+from evals.judge.verdicts import Judging
 
 
 def claim_recall(observation: Observation, judging: Judging) -> Score:

@@ -7,8 +7,8 @@ anew in every call, so those are laid beside these sentences by their text.
 import re
 from collections.abc import Sequence
 
-from evals.judge.records import Claim
-from evals.records import Failure
+from evals.collect.observations import Failure
+from evals.judge.verdicts import Claim
 
 END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[^\W_a-z])|\s*\n\s*")
 """Behind a full stop, before whatever is no small letter; and the end of a line."""

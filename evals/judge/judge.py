@@ -6,17 +6,17 @@ import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
+from evals.collect.observations import Failure, Observation, Score, Unscored
+from evals.config.judge import JudgeConfig
 from evals.errors import JudgeError
+from evals.judge.ask.budget import Ledger, Usage
+from evals.judge.ask.cache import VerdictStore
+from evals.judge.ask.chat import Chat, make_chat
+from evals.judge.ask.database import store_file
+from evals.judge.ask.engine import Engine
 from evals.judge.bisect import Answers, Waves, at_once, bisecting
-from evals.judge.budget import Ledger, Usage
-from evals.judge.cache import VerdictStore
-from evals.judge.chat import Chat, make_chat
-from evals.judge.config import JudgeConfig
-from evals.judge.database import store_file
-from evals.judge.engine import Engine
-from evals.judge.records import Bisected, ChunkVerdict, Claim, Judging, Selected
 from evals.judge.tasks import CLAIM_RECALL, PRECISION, RECALL, Graded, Task, grade, tasks
-from evals.records import Failure, Observation, Score, Unscored
+from evals.judge.verdicts import Bisected, ChunkVerdict, Claim, Judging, Selected
 
 log = logging.getLogger(__name__)
 Told = Callable[[int, int, Usage], None]

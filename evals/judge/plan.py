@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from evals.judge.budget import cost
-from evals.judge.buyer import USUAL_ANSWER
+from evals.collect.observations import Observation
+from evals.judge.ask.budget import cost
+from evals.judge.ask.buyer import USUAL_ANSWER
+from evals.judge.ask.kept import KeptVerdicts
+from evals.judge.ask.keys import Keys
 from evals.judge.judge import Judge, repeated, waves
-from evals.judge.kept import KeptVerdicts
-from evals.judge.keys import Keys
 from evals.judge.tasks import JUDGED, RECALL, grade, tasks
-from evals.records import Observation
-from retrievers.tokens import count_tokens
+from retrievers.embedding.tokens import count_tokens
 
 Schema = TypeVar("Schema", bound=BaseModel)
 AGAIN = "judged again"

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from evals.judge.records import Judging
+from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.judge.tasks import selected
-from evals.records import Failure, Observation, Score, Unscored
+from evals.judge.verdicts import Judging
 
 NOT_JUDGED = Unscored(reason="not judged")
 

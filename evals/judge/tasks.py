@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from evals.collect.observations import Failure, Observation, Score, Unscored
+from evals.judge.ask.engine import Asker, UnansweredError
 from evals.judge.claims import aligned, foreign
-from evals.judge.engine import Asker, UnansweredError
-from evals.judge.records import ChunkVerdict, Claim, Selected
-from evals.records import Failure, Observation, Score, Unscored
+from evals.judge.verdicts import ChunkVerdict, Claim, Selected
 
 PRECISION = "ragas/llm_context_precision"
 RECALL = "ragas/llm_context_recall"
@@ -150,7 +150,7 @@ async def grade(task: Task, asker: Asker, *, strict: bool = True) -> Graded:
     """
     from ragas.metrics import collections
 
-    from evals.judge.llm import RagasJudge
+    from evals.judge.ask.llm import RagasJudge
     from evals.judge.prompts import quicken
 
     judge = RagasJudge(asker)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
+from evals.collect.observations import VERDICT_METRIC
 from evals.errors import ExperimentError
 from evals.metrics import (
     candidates,
@@ -21,7 +22,6 @@ from evals.metrics import (
 from evals.metrics.base import Metric, RunMetric
 from evals.metrics.depth import Reach
 from evals.metrics.llm_metrics import BY_NAME_ONLY
-from evals.records import VERDICT_METRIC
 from retrievers.errors import nearest
 
 METRICS: Mapping[str, Metric] = {

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from evals import stats
-from evals.judge.records import Judging
-from evals.judge.trust import Trust
-from evals.records import Failure, Observation, Observed, Score, Summary, Unscored
-from evals.sources import SourcePageError, Sources
+from evals.collect.observations import Failure, Observation, Observed, Score, Summary, Unscored
+from evals.golden.source_pages import SourcePageError, Sources
+from evals.judge.trust.trust import Trust
+from evals.judge.verdicts import Judging
+from evals.stats import intervals as stats
 
 Scope = Literal["in_scope", "out_of_scope", "all"]
 Kind = Literal["proportion", "mean", "amount"]

@@ -5,9 +5,9 @@ They are the retriever's own figures, the same at every `top_k` and threshold; d
 
 from functools import partial
 
+from evals.collect.observations import Observation, Score, Unscored
 from evals.metrics.base import Context, QueryMetric, each
 from evals.metrics.ranking import MEASURES, Measure, interval_of, score
-from evals.records import Observation, Score, Unscored
 
 
 def _found(observation: Observation, _: Context, *, measure: Measure, k: int) -> Score:

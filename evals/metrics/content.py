@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import combinations
 
-from evals import patterns
-from evals.dataset.relevance import normalise
+from evals.collect.observations import Observation, Score, Unscored
+from evals.config import patterns
+from evals.golden.evidence import normalise
+from evals.golden.source_pages import SourcePage
 from evals.metrics.base import Context, QueryMetric, Scorer, each
 from evals.metrics.metadata import NO_CHUNKS, NO_SOURCES
-from evals.records import Observation, Score, Unscored
-from evals.sources import SourcePage
 from retrievers.records import Chunk
 
 OVERLAP_CHARACTERS = 40

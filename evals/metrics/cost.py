@@ -2,10 +2,10 @@
 
 from functools import lru_cache
 
+from evals.collect.observations import Observation, Score
 from evals.metrics.base import Context, QueryMetric, each
-from evals.records import Observation, Score
+from retrievers.embedding.tokens import count_tokens
 from retrievers.records import Chunk
-from retrievers.tokens import count_tokens
 
 KEPT_COUNTS = 100_000
 

@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from evals import stats
+from evals.collect.observations import Observed, Summary
 from evals.metrics.base import Context, RunMetric
-from evals.records import Observed, Summary
+from evals.stats import intervals as stats
 
 
 def rate(observed: Observed, _: Context) -> Summary:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from functools import partial
 from statistics import fmean, median
 
-from evals import stats
+from evals.collect.observations import LatencyPass, Observed, Summary
 from evals.metrics.base import Context, RunMetric
-from evals.records import LatencyPass, Observed, Summary
+from evals.stats import intervals as stats
 
 STAGES = ("embed", "search", "rerank", "total")
 PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}

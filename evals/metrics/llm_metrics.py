@@ -6,13 +6,13 @@ a failure, not a zero. Source: ragas 0.4.3, `ragas.metrics.collections`.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from evals.judge.budget import Usage
+from evals.collect.observations import Observation, Observed, Score, Summary, Unscored
+from evals.judge.ask.budget import Usage
 from evals.judge.claim_recall import claim_recall
 from evals.judge.precision import NOT_JUDGED, context_precision
-from evals.judge.records import Judging
 from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, PRECISION, RECALL, RELEVANCE, selected, turn, why_not
+from evals.judge.verdicts import Judging
 from evals.metrics.base import Context, Metric, QueryMetric, RunMetric
-from evals.records import Observation, Observed, Score, Summary, Unscored
 
 SAVED = "cost/judge_calls_saved"
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
+from evals.collect.observations import Observation, Score, Unscored
+from evals.golden.source_pages import Sources
 from evals.metrics.base import Context, QueryMetric, each
-from evals.records import Observation, Score, Unscored
-from evals.sources import Sources
 from retrievers.records import Chunk
 
 HASHES = {32: "md5", 40: "sha1", 64: "sha256"}

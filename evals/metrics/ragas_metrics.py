@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.metrics.base import Context, QueryMetric
-from evals.records import Failure, Observation, Score, Unscored
 
 if TYPE_CHECKING:
     from ragas.dataset_schema import SingleTurnSample

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import log2
 
-from evals.dataset.relevance import Relevance
+from evals.collect.observations import Observation, Score, Unscored
+from evals.golden.evidence import Relevance
 from evals.metrics.base import Context, Kind, QueryMetric, each
-from evals.records import Observation, Score, Unscored
 
 DEPTHS = (1, 3, 5, 10)
 """The depths at which ranking metrics are computed."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from evals import stats
+from evals.collect.observations import Observation, Observed, Score, Summary
 from evals.metrics.base import Context, Metric, QueryMetric, RunMetric, each, within
-from evals.records import Observation, Observed, Score, Summary
+from evals.stats import intervals as stats
 
 
 def abstained(observation: Observation, _: Context) -> Score:

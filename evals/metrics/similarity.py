@@ -12,9 +12,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from evals.collect.observations import Observation, Score, Unscored
 from evals.judge.precision import average_precision
 from evals.metrics.base import Context, QueryMetric
-from evals.records import Observation, Score, Unscored
 
 FARTHEST = 0.5
 """Normalised Levenshtein distance beyond which texts are not alike; precision takes exactly this, recall does not."""

@@ -1,9 +1,9 @@
 """How far to trust the judge, as metrics of the run."""
 
+from evals.collect.observations import Observed, Summary
 from evals.judge.tasks import PRECISION
-from evals.judge.trust import summaries
+from evals.judge.trust.trust import summaries
 from evals.metrics.base import Context, RunMetric
-from evals.records import Observed, Summary
 
 _ABOUT = {
     "judge/agreement": "share of the judge's verdicts that equal the golden label",

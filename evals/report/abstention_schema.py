@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from evals.abstention import Separation
-from evals.report.sections import IntervalEntry, Section
+from evals.report.schema_model import IntervalEntry, Section
+from evals.stats.abstention import Separation
 
 
 class OperatingEntry(Section):

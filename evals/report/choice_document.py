@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from evals.choice import Choice, HeldOut, Standing, explain
+from evals.grid.choice import Choice, HeldOut, Standing, explain
 
 MOST_STANDINGS = 200
 """Standings beyond these are left out, from the end; members of the confidence set are all there."""

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from evals.report.sections import IntervalEntry, Section
+from evals.report.schema_model import IntervalEntry, Section
 
 
 class StandingEntry(Section):

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from retrievers.printable import printable
+from retrievers.text.printable import printable
 
 
 class SafeConsole(Console):

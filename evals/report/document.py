@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from evals.dataset.load import case_fingerprint
-from evals.judge.records import Judging
-from evals.records import Failure, Observation, Score, Unscored
-from evals.report.judging import chunk_claims, chunk_verdict, claims, judge_section
+from evals.collect.observations import Failure, Observation, Score, Unscored
+from evals.golden.loading import case_fingerprint
+from evals.judge.verdicts import Judging
+from evals.metrics.run_result import RunResult
+from evals.report.judge import chunk_claims, chunk_verdict, claims, judge_section
 from evals.report.schema import SCHEMA_VERSION
-from evals.results import RunResult
 from retrievers.records import RetrievedChunk
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evals.collect.observations import Summary
+from evals.grid.cells import Configuration, MetricScores
+from evals.grid.evaluation import GridResult
 from evals.grid.objective import Ranking
-from evals.grid.pipeline import GridResult
-from evals.grid.records import Configuration, MetricScores
-from evals.records import Summary
 from evals.report.choice_document import choice_section
 
 MOST_CELLS = 10_000

@@ -7,7 +7,7 @@ from pydantic import Field
 from evals.metrics.base import Scope
 from evals.report.abstention_schema import AbstentionSection
 from evals.report.choice_schema import ChoiceSection
-from evals.report.sections import MetricEntry, Section
+from evals.report.schema_model import MetricEntry, Section
 
 Setting = str | bool | int | float | None
 

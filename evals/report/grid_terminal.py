@@ -7,11 +7,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evals.choice import Choice, HeldOut, explain
 from evals.grid.abstaining import Abstaining
+from evals.grid.cells import Cell, Grid
+from evals.grid.choice import Choice, HeldOut, explain
+from evals.grid.evaluation import GridResult
 from evals.grid.objective import TOKENS, Ranking, figures
-from evals.grid.pipeline import GridResult
-from evals.grid.records import Cell, Grid
 from evals.judge.tasks import RECALL
 from evals.report.console import SafeConsole
 from evals.report.terminal import figure

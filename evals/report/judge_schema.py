@@ -2,7 +2,7 @@
 
 from pydantic import ConfigDict, Field
 
-from evals.report.sections import Section
+from evals.report.schema_model import Section
 from evals.report.trust_schema import TrustSection
 
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from evals.records import Gate, Observation, QueryVerdict
-from evals.results import RunResult
-from retrievers.present import score_text
-from retrievers.printable import printable
+from evals.collect.observations import Gate, Observation, QueryVerdict
+from evals.metrics.run_result import RunResult
+from retrievers.terminal.present import score_text
+from retrievers.text.printable import printable
 
 FIRST = 5
 

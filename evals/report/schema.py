@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from evals.records import Outcome
+from evals.collect.observations import Outcome
 from evals.report.grid_schema import GridSection
 from evals.report.judge_schema import Claim, FailedValue, JudgeSection, ScoreValue, UnscoredValue, Verdict
-from evals.report.sections import MetricEntry, Section
+from evals.report.schema_model import MetricEntry, Section
 
 SCHEMA_VERSION = 1
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -7,13 +7,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evals.records import Gate, Summary
+from evals.collect.observations import Gate, Summary
+from evals.metrics.run_result import RunResult
 from evals.report.console import SafeConsole
+from evals.report.disagreements import print_disagreements
 from evals.report.headline import headline
-from evals.report.judging import judging_lines
-from evals.report.trust import print_disagreements
+from evals.report.judge import judging_lines
 from evals.report.worst import print_worst
-from evals.results import RunResult
 
 COLORS = {"pass": "green", "FAIL": "red", "undecided": "yellow"}
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from evals.collect.observations import Failure, Observation, QueryVerdict, Unscored
 from evals.judge.tasks import CLAIM_RECALL, PRECISION, RECALL
 from evals.metrics import NEED_A_JUDGE
-from evals.records import Failure, Observation, QueryVerdict, Unscored
+from evals.metrics.run_result import RunResult
 from evals.report.document import rows
-from evals.report.judging import chunk_claim_lines, claim_lines, verdict_lines
+from evals.report.judge import chunk_claim_lines, claim_lines, verdict_lines
 from evals.report.worst import in_order
-from evals.results import RunResult
 from retrievers.records import RetrievedChunk
 
 OUTCOME = "outcome"

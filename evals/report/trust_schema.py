@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from evals.report.sections import MetricEntry, Section
+from evals.report.schema_model import MetricEntry, Section
 
 
 class TrustEntry(MetricEntry):

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.markup import escape
 
-from evals.judge.records import ChunkVerdict
-from evals.records import Failure, Observation, QueryVerdict
-from evals.results import RunResult
-from retrievers.present import score_text
+from evals.collect.observations import Failure, Observation, QueryVerdict
+from evals.judge.verdicts import ChunkVerdict
+from evals.metrics.run_result import RunResult
+from retrievers.terminal.present import score_text
 
 WORST = 5
 ORDER = {"FAILURE": 0, "PARTIAL_SUCCESS": 1, "SUCCESS": 2}

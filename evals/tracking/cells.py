@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from evals.candidates import Progress
+from evals.collect.passes import Progress
 from evals.grid.children import Child
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from evals.errors import TrackingError
 from retrievers.errors import RetrievalError
-from retrievers.secrets import redacted, remember_password
+from retrievers.text.secrets import redacted, remember_password
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

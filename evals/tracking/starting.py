@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from evals.config import TrackingConfig
+from evals.config.experiment import TrackingConfig
 from evals.tracking.client import mlflow_at
 from evals.tracking.store import FOLDER, creation_lock, local_uri
 from evals.tracking.tracker import Tracker

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from evals.config import TrackingConfig
-from evals.files import probe
+from evals.config.experiment import TrackingConfig
+from evals.config.files import probe
 from retrievers.errors import ConfigError
 
 FOLDER = Path("mlruns")

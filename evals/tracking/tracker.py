@@ -6,16 +6,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from evals.candidates import Progress
-from evals.dataset.load import GoldenSet
+from evals.collect.passes import Progress
+from evals.golden.loading import GoldenSet
 from evals.grid.children import Child
+from evals.metrics.run_result import RunResult
 from evals.report.traces import QueryTrace
-from evals.results import RunResult
 from evals.tracking.cells import log_cells
 from evals.tracking.client import mlflow_at, quiet
 from evals.tracking.traces import write_traces
 from evals.tracking.values import metric_values, table, tags
-from retrievers.secrets import redacted
+from retrievers.text.secrets import redacted
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evals.config import ExperimentConfig
-from evals.records import Summary
+from evals.collect.observations import Summary
+from evals.config.experiment import ExperimentConfig
+from evals.metrics.run_result import RunResult
 from evals.report.document import rows
-from evals.report.judging import chunk_claim_lines, claim_lines, verdict_lines
+from evals.report.judge import chunk_claim_lines, claim_lines, verdict_lines
 from evals.report.terminal import description
-from evals.results import RunResult
-from retrievers.present import score_text
-from retrievers.settings import flatten, tables
+from retrievers.config.layers import flatten, tables
+from retrievers.terminal.present import score_text
 
 
 def parameters(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The settings of retrieval: frozen, checked in full before anything runs."""
 
 from retrievers.config.base import TABLE, Settings, UnshownError, VariableName, address, dump, host, page_base
-from retrievers.config.cache import CacheConfig
+from retrievers.config.caching import CacheConfig
 from retrievers.config.keyword import KeywordConfig
 from retrievers.config.metadata import REQUIRED_METADATA, MetadataConfig
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig, ModelConfig

@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator
 
-from retrievers.paths import user_path
+from retrievers.config.paths import user_path
 
 TABLE: dict[str, Any] = {"table": True}
 """Marks a setting whose mapping has keys of the user's own: taken whole, and replaced whole by a higher layer."""

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from retrievers.config.base import TABLE, Settings
-from retrievers.keyword import check_language, words
+from retrievers.config.languages import check_language, words
 
 DEFAULT_LANGUAGE = "english"
 

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from retrievers.config.base import TABLE, Settings
-from retrievers.config.cache import CacheConfig
+from retrievers.config.caching import CacheConfig
+from retrievers.config.filters import parse
 from retrievers.config.keyword import KeywordConfig
 from retrievers.config.metadata import MetadataConfig, known_field
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig
 from retrievers.config.store import StoreConfig
 from retrievers.errors import ConfigError
-from retrievers.filters import parse
 from retrievers.records import METADATA_FIELDS, ScoreScale
 
 MAX_TOP_K = 100
@@ -42,7 +42,7 @@ class RetrieverConfig(Settings):
             `threshold_on` is `final`.
         semantic_weight: Share of the semantic side in a hybrid search; the keyword side has the rest.
         abbreviations: Short form to meaning, set behind it before a query is embedded.
-        filters: An expression (see `retrievers.filters`) that every candidate meets.
+        filters: An expression (see `retrievers.config.filters`) that every candidate meets.
         group_by: A field of which each value is returned once, with its best chunk.
         timeout_s: Deadline of one search, from the query to the reranked result: embedding, store, reranking and the
             waits between attempts together. Many queries searched as one batch have as many times as long.

@@ -8,23 +8,23 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from retrievers import confidence
 from retrievers.config import RetrieverConfig
-from retrievers.connection import CollectionInfo, Deployment
 from retrievers.errors import ForeignRetrieverError, QueryError, RetrievalError, StoreUnsupportedError
-from retrievers.faults import cause
 from retrievers.foreign.documents import chunk_of
 from retrievers.foreign.listing import Listing
 from retrievers.foreign.sources import Found, Source
-from retrievers.query import check_query
+from retrievers.net.faults import cause
 from retrievers.records import Candidates, Chunk, RetrievalSession, RetrievedChunk, StageTimings
-from retrievers.selection import Selection, select
+from retrievers.search import confidence
+from retrievers.search.query import check_query
+from retrievers.search.selection import Selection, select
+from retrievers.store import CollectionInfo, Deployment
 
 log = logging.getLogger(__name__)
 
 
 class ForeignRetriever:
-    """The user's own retriever behind the calls of `retrievers.protocol.Retriever`.
+    """The user's own retriever behind the calls of `retrievers.retriever.protocol.Retriever`.
 
     The order of its documents is the rank, repeated ones keep their places. What it cannot give is absent, with the
     reason: scores (`Candidates.no_cosine`), stages of a search, and where there is no `info` a list of its chunks.

@@ -10,8 +10,8 @@ from langchain_core.documents import Document
 
 from retrievers.config import MetadataConfig
 from retrievers.errors import ForeignRetrieverError
-from retrievers.payload import to_chunk
 from retrievers.records import Chunk
+from retrievers.store.payload import to_chunk
 
 SHOWN = 60
 POINT_KEY = "_id"

@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from retrievers.config import RetrieverConfig, StoreConfig
-from retrievers.connection import CollectionInfo, Deployment, read_info, survey
 from retrievers.errors import CollectionStateError, ConfigError, ForeignRetrieverError, RetrievalError, StoreError
-from retrievers.faults import cause
-from retrievers.reading import records, scroll
+from retrievers.net.faults import cause
 from retrievers.records import Chunk
-from retrievers.secrets import redacted
+from retrievers.store import CollectionInfo, Deployment, read_info, survey
+from retrievers.store.stored_chunks import records, scroll
+from retrievers.text.secrets import redacted
 
 if TYPE_CHECKING:
     from langchain_qdrant import QdrantVectorStore

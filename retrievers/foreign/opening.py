@@ -8,12 +8,12 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 
 from retrievers.config import RetrieverConfig
-from retrievers.connection import open_client
+from retrievers.config.factory import build
 from retrievers.errors import ConfigError
-from retrievers.factory import build
 from retrievers.foreign.adapter import ForeignRetriever
 from retrievers.foreign.listing import Listing, listing_of
 from retrievers.foreign.sources import RetrieverSource, Source, StoreSource
+from retrievers.store import open_client
 
 if TYPE_CHECKING:
     from langchain_qdrant import QdrantVectorStore

@@ -7,12 +7,12 @@ import numpy as np
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
-from retrievers.connection import CollectionInfo
 from retrievers.errors import ForeignRetrieverError
 from retrievers.foreign.documents import checked_documents, checked_score
 from retrievers.foreign.loop import BackgroundLoop
-from retrievers.probes import cosine
 from retrievers.records import ScoreScale
+from retrievers.search.requests import cosine
+from retrievers.store import CollectionInfo
 
 if TYPE_CHECKING:
     from langchain_qdrant import QdrantVectorStore

@@ -1,7 +1,7 @@
 """Writing to an embedded collection where the disk may become full: in a process of its own.
 
-The system ends a process whose engine writes to a full disk (see `retrievers.edge.room`). Of a child this can be told,
-and the collection is as it was. The child ends with its parent; a change of which it is in the middle is none then.
+The system ends a process whose engine writes to a full disk (see `store.edge.room`). Of a child this can be told, and
+the collection is as it was. The child ends with its parent; a change of which it is in the middle is none then.
 """
 
 import os
@@ -18,10 +18,10 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrievers.edge import EdgeClient, room
 from retrievers.errors import RetrievalError, StoreError, StoreLockedError
 from retrievers.indexing.writing import Order, Progress, write
 from retrievers.records import Chunk
+from retrievers.store.edge import EdgeClient, room
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient

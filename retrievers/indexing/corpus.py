@@ -10,8 +10,8 @@ from pathlib import Path
 from retrievers.errors import IndexingError
 from retrievers.indexing.front_matter import PageError
 from retrievers.indexing.markdown import Page, parse_page
-from retrievers.printable import printable
-from retrievers.quoting import quoted
+from retrievers.text.printable import printable
+from retrievers.text.quoting import quoted
 
 PAGE_SUFFIXES = (".md", ".mdx")
 MOST_BYTES = 4 * 2**20

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from retrievers.config import MetadataConfig, RetrieverConfig
-from retrievers.connection import CollectionInfo, Limits, describe, location
 from retrievers.errors import CollectionNotFoundError, CollectionStateError, EmbeddingMismatchError
-from retrievers.reading import records
+from retrievers.store import CollectionInfo, Limits, describe, location
+from retrievers.store.stored_chunks import records
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from retrievers.quoting import quoted
+from retrievers.text.quoting import quoted
 
 MOST_CHARACTERS = 32_768
 """Of a front matter."""

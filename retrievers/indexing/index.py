@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.embeddings import Embeddings
 
 from retrievers.config import MetadataConfig, RetrieverConfig
+from retrievers.embedding.tokens import count_tokens
 from retrievers.errors import CollectionStateError, IndexingError
 from retrievers.indexing.apart import check_room, write_safely
 from retrievers.indexing.chunking import CHUNKING_VERSION, DEFAULT_MAX_TOKENS, chunk_page
@@ -21,7 +22,6 @@ from retrievers.indexing.manifest import embedded_by, keyword_side
 from retrievers.indexing.payloads import check_writable, to_payload, written_part
 from retrievers.indexing.writing import Changes, Order, Progress
 from retrievers.records import Chunk
-from retrievers.tokens import count_tokens
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retrievers.config import RetrieverConfig
-from retrievers.connection import CollectionInfo
+from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import EmbeddingMismatchError
-from retrievers.keyword import Bm25Encoder
 from retrievers.records import Chunk
+from retrievers.store import CollectionInfo
 
 
 def embedded_by(

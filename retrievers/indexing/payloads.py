@@ -5,12 +5,12 @@ from typing import Any
 
 from retrievers.config import MetadataConfig
 from retrievers.errors import ConfigError
-from retrievers.payload import DERIVED_FIELDS, payload_keys, to_metadata
 from retrievers.records import METADATA_FIELDS, Chunk
+from retrievers.store.payload import DERIVED_FIELDS, payload_keys, to_metadata
 
 
 def to_payload(chunk: Chunk, config: MetadataConfig) -> dict[str, Any]:
-    """What `retrievers.payload.to_chunk` reads back with the same settings, and the preview."""
+    """What `retrievers.store.payload.to_chunk` reads back with the same settings, and the preview."""
     fields = {config.map.get(name, name): value for name, value in to_metadata(chunk).items()}
     return {config.text_key: chunk.text} | ({config.nested_under: fields} if config.nested_under else fields)
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 from langchain_core.embeddings import Embeddings
 
 from retrievers.config import RetrieverConfig
+from retrievers.embedding.bm25 import Bm25Encoder
+from retrievers.embedding.sparse import sparse, sparse_embeddings
 from retrievers.indexing.payloads import to_payload
-from retrievers.keyword import Bm25Encoder
-from retrievers.probes import sparse
 from retrievers.records import Chunk
-from retrievers.sparse import sparse_embeddings
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from retrievers.config import RetrieverConfig
-from retrievers.connection import MANIFEST_KEY, all_or_nothing, describe, least, location, parts, store_errors
+from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import BatchTooLargeError, CollectionStateError
 from retrievers.indexing.payloads import to_payload
 from retrievers.indexing.points import Add, adder
-from retrievers.keyword import Bm25Encoder
-from retrievers.payload import filter_path, payload_keys
 from retrievers.records import Chunk
+from retrievers.store import MANIFEST_KEY, all_or_nothing, describe, least, location, parts, store_errors
+from retrievers.store.payload import filter_path, payload_keys
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient

@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from evals import stats
-from evals.paired import compare, difference_intervals, sign_flip
+from evals.stats import intervals as stats
+from evals.stats.paired import compare, difference_intervals, sign_flip
 from tests.support.differences import POPULATIONS, tied
 
 Floats = NDArray[np.float64]

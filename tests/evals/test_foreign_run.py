@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from evals.run import main
+from evals.run.command import main
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, FORWARD, SETTINGS, Experiment, load_report, make_experiment
 from tests.support.foreign import HERE, chunks

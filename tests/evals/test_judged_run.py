@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from evals.judge import faults
-from evals.run import main
+from evals.judge.ask import faults
+from evals.run.command import main
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer, CohereChatServer
 from tests.support.command import Done, call

@@ -7,10 +7,10 @@ from statistics import fmean
 import pytest
 import pytrec_eval
 
-from evals.records import Observation
+from evals.collect.observations import Observation
+from evals.metrics.run_result import RunResult
 from evals.report.document import document
-from evals.results import RunResult
-from retrievers.retriever import QdrantRetriever
+from retrievers.retriever.qdrant import QdrantRetriever
 from tests.support.experiment import settings
 from tests.support.grid_world import Bench, make_world
 

@@ -3,9 +3,9 @@ from random import Random
 import pytest
 from yaml import YAMLError
 
+from retrievers.config.filters import parse
+from retrievers.config.yaml_files import load
 from retrievers.errors import RetrievalError
-from retrievers.filters import parse
-from retrievers.plain_yaml import load
 from tests.support.fuzz import fuzz, mutated
 
 SEEDS = (

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from evals.config import DatasetConfig
-from evals.dataset.importers import import_beir, import_trec
-from evals.dataset.load import load_golden
-from evals.patterns import found
+from evals.config.experiment import DatasetConfig
+from evals.config.patterns import found
+from evals.golden.importers import import_beir, import_trec
+from evals.golden.loading import load_golden
 from tests.support.fuzz import fuzz, mutated
 
 SEEDS = (

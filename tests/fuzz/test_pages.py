@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from evals.html_page import html_page
-from evals.sources import SourcePage
+from evals.golden.html_page import html_page
+from evals.golden.source_pages import SourcePage
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.front_matter import PageError
 from retrievers.indexing.markdown import parse_page

@@ -4,15 +4,15 @@ from random import Random
 import pytest
 from yaml import YAMLError
 
-from evals.config import ExperimentConfig
-from retrievers.dotenv_file import read_dotenv
-from retrievers.plain_yaml import load_flag
-from retrievers.settings import build, environment_layer
-from retrievers.settings_file import file_layer
+from evals.config.experiment import ExperimentConfig
+from retrievers.config.dotenv_file import read_dotenv
+from retrievers.config.layers import build, environment_layer
+from retrievers.config.settings_file import file_layer
+from retrievers.config.yaml_files import load_flag
 from tests.support.fuzz import fuzz, mutated
 
 SEEDS = (
-    (Path(__file__).parents[2] / "evals" / "experiments" / "default.yaml").read_text(encoding="utf-8"),
+    (Path(__file__).parents[2] / "evals" / "config" / "presets" / "default.yaml").read_text(encoding="utf-8"),
     "name: mine\ndataset: {path: golden.jsonl, ids: [a, b], limit: 3}\nretriever:\n  top_k: 5\n  filters: {tags: [a]}",
     "sweep:\n  top_k: 1:20\n  threshold: 0:0.95:0.05\ncriteria: {ranking/mrr_at_10: '>= 0.8'}\nretriever.mode: hybrid",
     "retriever: &r {store: {url: 'http://localhost:6333'}, keyword: {synonyms: {arm: [limb]}}}\nseed: 7\n",

@@ -113,7 +113,7 @@ def test_a_pull_request_that_changes_nothing_passes(pull_request: Machine) -> No
 
 
 def test_a_pull_request_that_makes_retrieval_worse_fails(after_main: Machine) -> None:
-    experiment = after_main.folder / "evals" / "experiments" / "default.yaml"
+    experiment = after_main.folder / "evals" / "config" / "presets" / "default.yaml"
     before = experiment.read_text()
     experiment.write_text(before.replace("top_k: 5", "top_k: 1"))
     try:

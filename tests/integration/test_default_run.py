@@ -15,13 +15,13 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from scipy.stats import binomtest
 
-from evals.config import ExperimentConfig
+from evals.config.experiment import ExperimentConfig
 from evals.metrics import choose
 from evals.metrics.depth import Reach
-from evals.run import EXPERIMENTS
+from evals.run.command import PRESETS
 from retrievers.config import dump
-from retrievers.settings import build, flatten, tables
-from retrievers.settings_file import file_layer
+from retrievers.config.layers import build, flatten, tables
+from retrievers.config.settings_file import file_layer
 from tests.support.child import Finished
 
 pytestmark = pytest.mark.integration
@@ -82,7 +82,7 @@ def test_the_report_has_every_query_of_the_split_every_metric_and_every_criterio
         *choose(["*"], [1, 4], reach=Reach(returned=5, candidates=100)),
         "queries/pass_rate",
     }
-    default = yaml.safe_load((EXPERIMENTS / "default.yaml").read_text())
+    default = yaml.safe_load((PRESETS / "default.yaml").read_text())
     assert {gate["metric"]: gate["condition"] for gate in report["criteria"]} == default["criteria"]
 
 

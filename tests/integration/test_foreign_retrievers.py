@@ -25,11 +25,11 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient
 
-from retrievers.embeddings import StaticEmbeddings
+from retrievers.embedding.models import StaticEmbeddings
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.corpus import read_corpus
-from retrievers.payload import to_metadata
-from retrievers.tokens import count_tokens
+from retrievers.store.payload import to_metadata
+from retrievers.embedding.tokens import count_tokens
 
 
 def documents():

@@ -16,8 +16,8 @@ from qdrant_client import models
 
 from retrievers.__main__ import default_collection, main
 from retrievers.config import RetrieverConfig, StoreConfig
-from retrievers.connection import open_client
-from retrievers.retriever import QdrantRetriever
+from retrievers.retriever.qdrant import QdrantRetriever
+from retrievers.store import open_client
 from tests.support.indexing import DIMENSION, HashEmbeddings, content, manifest, write_pages
 
 pytestmark = pytest.mark.integration

@@ -20,9 +20,9 @@ from ragas.metrics.collections.context_precision.util import ContextPrecisionOut
 from ragas.metrics.collections.context_recall.util import ContextRecallOutput
 from ragas.metrics.collections.context_relevance.util import ContextRelevanceOutput
 
-from evals.judge.chat import make_chat
-from evals.judge.keys import Keys
-from evals.run import load_config, main, parser
+from evals.judge.ask.chat import make_chat
+from evals.judge.ask.keys import Keys
+from evals.run.command import load_config, main, parser
 from tests.support.chat_server import CohereChatServer
 from tests.support.child import environment
 from tests.support.command import call
@@ -189,7 +189,7 @@ def test_two_processes_on_one_store_both_end_well(
 FULL = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
-from evals.run import main
+from evals.run.command import main
 sys.exit(main(sys.argv[1:]))
 """
 

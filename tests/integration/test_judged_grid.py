@@ -15,7 +15,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from mlflow import MlflowClient
 
-from evals.judge import faults
+from evals.judge.ask import faults
 from tests.support.chat_server import CohereChatServer
 from tests.support.child import environment
 from tests.support.experiment import Experiment

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from evals.prepare import index_if_stale
-from evals.run import EXPERIMENTS, load_config, main, parser
+from evals.experiment.embedded_index import index_if_stale
+from evals.run.command import PRESETS, load_config, main, parser
 from tests.support.chat_requests import ChatRequest
 from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.child import python
@@ -21,7 +21,7 @@ from tests.support.judging import Oracle, average_precision
 from tests.support.openai_server import OpenAIChatServer
 
 pytestmark = pytest.mark.integration
-FILE = EXPERIMENTS / "cohere.yaml"
+FILE = PRESETS / "cohere.yaml"
 QUICK = (
     "--ids",
     "m0-003,m2-010,m2-019,m3-004,m3-007,o-001",

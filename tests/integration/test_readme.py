@@ -17,11 +17,11 @@ import pytest
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
-from evals.config import DatasetConfig
-from evals.dataset.load import load_golden
+from evals.config.experiment import DatasetConfig
+from evals.golden.loading import load_golden
 from retrievers.config import EmbeddingConfig, RetrieverConfig, StoreConfig
-from retrievers.embeddings import make_embeddings
-from retrievers.retriever import QdrantRetriever
+from retrievers.embedding.models import make_embeddings
+from retrievers.retriever.qdrant import QdrantRetriever
 from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import DIMENSION, KEY, CohereServer
 from tests.support.golden_labels import golden_labels
@@ -92,7 +92,7 @@ WITH_THE_HANDBOOK = [
     *named("python -m evals.run --sweep"),
 ]
 COMPARED = named("python -m evals.run --tracking.run-name", "python -m evals.compare")
-JUDGED = named("python -m evals.run --config evals/experiments/cohere.yaml")
+JUDGED = named("python -m evals.run --config evals/config/presets/cohere.yaml")
 WITH_THE_HANDBOOK = [command for command in WITH_THE_HANDBOOK if "QDRANT_URL" not in command and command not in JUDGED]
 OWN = [
     *[command for command in COMMANDS if "QDRANT_URL" in command],

@@ -12,8 +12,8 @@ import pytest
 from mlflow import MlflowClient
 
 from evals import tracking
-from evals.config import TrackingConfig
-from evals.tracking.runs import read_run
+from evals.config.experiment import TrackingConfig
+from evals.tracking.finding import read_run
 from tests.support.child import environment
 from tests.support.results import golden, result
 

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 from qdrant_client import QdrantClient, models
 
-from retrievers import deadline
 from retrievers.config import RetrieverConfig
+from retrievers.net import deadline
 from tests.support.collections import index_pages, settings, write_pages
 
 URL = os.environ.get("QDRANT_TEST_URL", "")

@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 import pytest
 from qdrant_client import QdrantClient, models
 
-from evals.facts import collection_facts
-from evals.unchanged import differences
+from evals.experiment.provenance import collection_facts
+from evals.experiment.unchanged import differences
 from retrievers.config import RetrieverConfig
-from retrievers.connection import open_client, survey
 from retrievers.errors import CollectionNotFoundError, CollectionStateError, ConfigError, StoreUnreachableError
-from retrievers.patience import patient
-from retrievers.retriever import QdrantRetriever
+from retrievers.net.patience import patient
+from retrievers.retriever.qdrant import QdrantRetriever
+from retrievers.store import open_client, survey
 from tests.live.conftest import ENV, URL
 from tests.support.collections import PAGES, index_pages, write_pages
 from tests.support.tcp_proxy import TcpProxy

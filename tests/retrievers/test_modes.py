@@ -15,14 +15,14 @@ from qdrant_client.hybrid.fusion import distribution_based_score_fusion
 from qdrant_client.models import ScoredPoint
 
 from retrievers.config import RetrieverConfig
+from retrievers.config.filter_expressions import Expression
 from retrievers.errors import RerankError
-from retrievers.expressions import Expression
-from retrievers.mmr import mmr_order
-from retrievers.pushdown import compile_filters
-from retrievers.reading import vectors_of
 from retrievers.records import RetrievedChunk
-from retrievers.rerank import make_reranker
-from retrievers.retriever import QdrantRetriever
+from retrievers.rerank.cross_encoder import make_reranker
+from retrievers.rerank.mmr import mmr_order
+from retrievers.retriever.qdrant import QdrantRetriever
+from retrievers.search.pushdown import compile_filters
+from retrievers.store.stored_chunks import vectors_of
 from tests.support.collections import index_pages, settings
 from tests.support.expressions import as_mapping, conditions, holds, trees
 from tests.support.hybrid import BruteForce, ids, of_mode, scores, top, variant

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from retrievers import deadline
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionStateError, ConfigError, StoreError
-from retrievers.patience import patient
+from retrievers.net import deadline
+from retrievers.net.patience import patient
 from retrievers.records import Chunk
-from retrievers.retriever import QdrantRetriever
+from retrievers.retriever.qdrant import QdrantRetriever
 from tests.support.clock import Clock
 from tests.support.collections import index_pages, settings, write_pages
 from tests.support.qdrant_rules import recorded

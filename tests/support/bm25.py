@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import log
 
-from retrievers.keyword import Bm25Encoder
+from retrievers.embedding.bm25 import Bm25Encoder
 
 K, B = 1.2, 0.75
 

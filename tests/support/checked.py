@@ -5,7 +5,7 @@ from typing import Any
 from langchain_core.embeddings import Embeddings
 
 from retrievers.config import RetrieverConfig
-from retrievers.connection import CollectionInfo, check_collection, describe, open_client
+from retrievers.store import CollectionInfo, check_collection, describe, open_client
 from tests.support.collections import settings
 from tests.support.qdrant_server import QdrantServer
 

@@ -1,8 +1,8 @@
-"""Time that passes only when it is told to: the clock, the waits and the jitter of `retrievers.deadline`."""
+"""Time that passes only when it is told to: the clock, the waits and the jitter of `retrievers.net.deadline`."""
 
 from dataclasses import dataclass, field
 
-from retrievers.deadline import Waiting
+from retrievers.net.deadline import Waiting
 
 
 @dataclass

@@ -11,10 +11,10 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.local.qdrant_local import QdrantLocal
 
 from retrievers.config import RetrieverConfig, StoreConfig
-from retrievers.connection import open_client
-from retrievers.embeddings import make_embeddings
+from retrievers.embedding.models import make_embeddings
 from retrievers.indexing.corpus import read_corpus
 from retrievers.indexing.index import index_corpus
+from retrievers.store import open_client
 
 PAGES = {
     "ros2/topics.md": """---

@@ -9,11 +9,11 @@ from langchain_core.embeddings import Embeddings
 from qdrant_client import QdrantClient, models
 
 from retrievers.config import RetrieverConfig, StoreConfig
-from retrievers.connection import open_client
-from retrievers.embeddings import CheckedEmbeddings
+from retrievers.embedding.models import CheckedEmbeddings
 from retrievers.indexing.chunking import point_id
-from retrievers.payload import to_metadata
-from retrievers.retriever import QdrantRetriever
+from retrievers.retriever.qdrant import QdrantRetriever
+from retrievers.store import open_client
+from retrievers.store.payload import to_metadata
 from tests.support.observed import make_chunk
 
 ANGLES: Mapping[str, float] = {"east": 0, "tie-b": 45, "near": 10, "tie-a": 45, "north": 90, "half": 60}

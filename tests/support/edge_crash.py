@@ -15,7 +15,7 @@ from typing import Any
 
 from qdrant_client import models
 
-from retrievers.edge import EdgeClient
+from retrievers.store.edge import EdgeClient
 
 NAME = "pages"
 State = dict[str, Any]

@@ -4,8 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from retrievers.edge import EdgeClient
 from retrievers.errors import StoreError
+from retrievers.store.edge import EdgeClient
 
 
 def main(path: Path, name: str) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from evals.config import ExperimentConfig
-from retrievers.settings import Layer, build, nest
-from retrievers.settings_file import file_layer
+from evals.config.experiment import ExperimentConfig
+from retrievers.config.layers import Layer, build, nest
+from retrievers.config.settings_file import file_layer
 
 COLLECTION = "robots"
 PAGES: Mapping[str, str] = {

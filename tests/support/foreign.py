@@ -14,11 +14,11 @@ from langchain_qdrant import QdrantVectorStore, RetrievalMode, SparseEmbeddings,
 from qdrant_client import models
 
 from retrievers.config import RetrieverConfig
+from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.markdown import parse_page
-from retrievers.payload import to_metadata
 from retrievers.records import Chunk
-from retrievers.tokens import count_tokens
+from retrievers.store.payload import to_metadata
 from tests.support.embeddings import WORDS, Counting
 from tests.support.experiment import PAGES
 

@@ -16,15 +16,15 @@ from tests.support.child import environment
 SAY = "forked.log"
 SLOW = (
     "cohere.client",
-    "evals.candidates",
-    "evals.pipeline",
+    "evals.collect.passes",
+    "evals.metrics.evaluation",
     "evals.report.document",
     "evals.report.terminal",
     "httpcore",
     "langchain.chat_models",
     "langchain_cohere",
     "ragas.metrics.collections",
-    "retrievers.edge",
+    "retrievers.store.edge",
     "scipy.stats",
 )
 """What a command imports once it has begun."""
@@ -75,12 +75,12 @@ def forker(folder: Path, extra: Mapping[str, str]) -> Iterator[Forker]:
 
 def _serve() -> None:
     """Fork for every line of standard input."""
-    from evals.quiet import silence
+    from evals.config.telemetry import silence
 
     silence(hub=False)
     for module in SLOW:
         import_module(module)
-    from evals.run import main
+    from evals.run.command import main
 
     gc.freeze()  # so that collecting garbage copies no pages
     for line in sys.stdin:

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from evals.dataset.relevance import Relevance, resolve
-from evals.dataset.schema import Case
+from evals.golden.case import Case
+from evals.golden.evidence import Relevance, resolve
 from retrievers.records import Chunk
 from tests.support.judging import Labels
 

@@ -6,19 +6,19 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from evals.collaborators import Collaborators
-from evals.config import ExperimentConfig
-from evals.dataset.load import GoldenSet, load_golden
+from evals.config.experiment import ExperimentConfig
+from evals.experiment.embedded_index import index_if_stale
+from evals.golden.loading import GoldenSet, load_golden
 from evals.grid.axes import plan
+from evals.grid.evaluation import GridResult, evaluate_grid, retrieve
 from evals.grid.objective import needed
-from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
 from evals.judge.judge import Judge
-from evals.pipeline import Grounds, evaluate, ground
-from evals.prepare import index_if_stale
-from evals.results import RunResult
+from evals.metrics.collaborators import Collaborators
+from evals.metrics.evaluation import Grounds, evaluate, ground
+from evals.metrics.run_result import RunResult
 from retrievers.config import RetrieverConfig
-from retrievers.opening import open_retriever
-from retrievers.protocol import Retriever
+from retrievers.retriever.opened import open_retriever
+from retrievers.retriever.protocol import Retriever
 from tests.support.experiment import Experiment, evidence, make_experiment, silent
 
 WORDS = (

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evals.grid.pipeline import GridResult
+from evals.grid.evaluation import GridResult
 from tests.support.experiment import settings
 from tests.support.grid_world import Bench, make_world
 from tests.support.results import result

@@ -7,9 +7,9 @@ import numpy as np
 from qdrant_client import QdrantClient, models
 
 from retrievers.config import RetrieverConfig
-from retrievers.keyword import Bm25Encoder
+from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
-from retrievers.retriever import QdrantRetriever
+from retrievers.retriever.qdrant import QdrantRetriever
 from tests.support.bm25 import BruteForceBm25
 
 Scores = dict[str, float]

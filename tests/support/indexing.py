@@ -66,8 +66,8 @@ def _kill_at(call: str) -> None:
 
     Chunks are written two at a time, so that there is a midst to die in.
     """
-    from retrievers.edge import EdgeClient
     from retrievers.indexing import writing
+    from retrievers.store.edge import EdgeClient
 
     writing.WRITE_BATCH = 2
     method, _, at = call.partition(":")

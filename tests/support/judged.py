@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 from ragas.metrics import collections
 
-from evals.judge.budget import Usage
-from evals.judge.engine import UnansweredError
+from evals.collect.observations import Failure, Observation, Unscored
+from evals.judge.ask.budget import Usage
+from evals.judge.ask.engine import UnansweredError
 from evals.judge.judge import Judge
-from evals.judge.records import Judging
 from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE
-from evals.records import Failure, Observation, Unscored
+from evals.judge.verdicts import Judging
 from tests.support.chat_server import ChatServer
 from tests.support.judges import keys, settings
 from tests.support.judging import Flaws, Labels, Oracle

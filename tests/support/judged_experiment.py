@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evals.config import ExperimentConfig
-from evals.dataset.load import load_golden
-from evals.dataset.schema import Case
-from evals.prepare import index_if_stale
+from evals.config.experiment import ExperimentConfig
+from evals.experiment.embedded_index import index_if_stale
+from evals.golden.case import Case
+from evals.golden.loading import load_golden
 from retrievers.records import Chunk
-from retrievers.retriever import QdrantRetriever
+from retrievers.retriever.qdrant import QdrantRetriever
 from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
 from tests.support.experiment import CASES, FORWARD, SETTINGS, TOPIC, Experiment, make_experiment, settings, silent
 from tests.support.golden_labels import golden_labels, sentences

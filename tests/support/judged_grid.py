@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from evals.dataset.load import load_golden
-from evals.prepare import index_if_stale
-from evals.run import main
-from retrievers.opening import open_retriever
+from evals.experiment.embedded_index import index_if_stale
+from evals.golden.loading import load_golden
+from evals.run.command import main
+from retrievers.retriever.opened import open_retriever
 from tests.support.chat_server import CohereChatServer
 from tests.support.command import Done, call
 from tests.support.experiment import SETTINGS, Experiment, load_report, settings, silent

@@ -9,12 +9,12 @@ from typing import Any
 from pydantic import BaseModel
 from ragas.metrics.collections.context_precision.util import ContextPrecisionOutput
 
-from evals.judge.budget import Ledger
-from evals.judge.cache import VerdictStore
-from evals.judge.chat import make_chat
-from evals.judge.config import JudgeConfig
-from evals.judge.engine import Engine, UnansweredError
-from evals.records import Failure, Unscored
+from evals.collect.observations import Failure, Unscored
+from evals.config.judge import JudgeConfig
+from evals.judge.ask.budget import Ledger
+from evals.judge.ask.cache import VerdictStore
+from evals.judge.ask.chat import make_chat
+from evals.judge.ask.engine import Engine, UnansweredError
 from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
 from tests.support.one_question import prompt
 from tests.support.openai_server import OpenAIChatServer

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evals.dataset.relevance import Relevance
-from evals.dataset.schema import Case
+from evals.collect.observations import Observation
+from evals.golden.case import Case
+from evals.golden.evidence import Relevance
+from evals.golden.source_pages import SourcePages
 from evals.metrics.base import Context
-from evals.records import Observation
-from evals.sources import SourcePages
 from retrievers.records import Candidates, Chunk, RetrievedChunk, StageTimings
 
 PAGE = "/docs/page"

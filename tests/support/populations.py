@@ -7,7 +7,7 @@ from functools import cache, cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.choice import Cells
+from evals.grid.choice import Cells
 
 Floats = NDArray[np.float64]
 DEPTH = 20

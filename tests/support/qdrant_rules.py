@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from retrievers import deadline
+from retrievers.net import deadline
 from tests.support.loopback import Reply, Request
 
 RECORDED = Path(__file__).parent / "qdrant_1_18_3"

@@ -5,8 +5,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evals.comparison.records import Pairing, Run
-from evals.report.reading import parse
+from evals.report.comparison.records import Pairing, Run
+from evals.report.loading import parse
 from evals.report.schema import Report
 
 NDCG = "ranking/ndcg_at_10"

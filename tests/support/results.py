@@ -4,10 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from evals.dataset.load import GoldenSet, fingerprint
-from evals.dataset.relevance import Relevance
-from evals.dataset.schema import Case
-from evals.records import (
+from evals.collect.observations import (
     Failure,
     Gate,
     Observation,
@@ -18,7 +15,10 @@ from evals.records import (
     Unscored,
     ValidationReport,
 )
-from evals.results import RunResult
+from evals.golden.case import Case
+from evals.golden.evidence import Relevance
+from evals.golden.loading import GoldenSet, fingerprint
+from evals.metrics.run_result import RunResult
 from retrievers.records import Candidates, Chunk, RetrievedChunk, StageTimings
 
 

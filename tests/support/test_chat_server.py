@@ -16,7 +16,7 @@ from ragas.metrics.collections import ContextPrecisionWithReference, ContextReca
 from ragas.metrics.collections.context_precision.util import ContextPrecisionOutput
 
 from retrievers.config import EmbeddingConfig
-from retrievers.embeddings import make_embeddings
+from retrievers.embedding.models import make_embeddings
 from tests.support.chat_faults import PROTOCOL, REFUSAL, SPOKEN, When, said, too_many
 from tests.support.chat_server import MODEL, SMALL_TALK, CohereChatServer
 from tests.support.cohere_server import KEY, vector

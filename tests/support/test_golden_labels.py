@@ -2,13 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from evals.config import DatasetConfig
-from evals.dataset.load import load_golden
-from evals.dataset.schema import Case, Evidence
+from evals.config.experiment import DatasetConfig
+from evals.golden.case import Case, Evidence
+from evals.golden.loading import load_golden
+from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.corpus import read_corpus
 from retrievers.records import Chunk
-from retrievers.tokens import count_tokens
 from tests.support.golden_labels import golden_labels, sentences
 from tests.support.judging import Labels
 

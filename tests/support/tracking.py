@@ -7,7 +7,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from evals import tracking
-from evals.config import TrackingConfig
+from evals.config.experiment import TrackingConfig
 
 
 def config(**settings: Any) -> TrackingConfig:

@@ -100,7 +100,7 @@ def warm_python(folder: Path) -> Iterator[Path]:
 
 def _serve(address: str) -> None:
     """Fork for every connection; returns in the fork in which a command has run."""
-    from evals.quiet import silence
+    from evals.config.telemetry import silence
 
     silence(hub=False)
     for module in LIBRARIES:

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from evals.grid.pipeline import GridResult
+from evals.grid.evaluation import GridResult
+from evals.metrics.run_result import RunResult
 from evals.report.figures.agreement import judge_agreement
 from evals.report.figures.canvas import Picture, style, svg
 from evals.report.figures.heatmaps import heat_maps
@@ -12,8 +13,7 @@ from evals.report.figures.ranks import recall_by_rank
 from evals.report.figures.scores import risk_by_coverage, risk_of, roc, score_distribution, separation_of
 from evals.report.figures.tradeoffs import precision_by_recall, quality_by_latency, quality_by_tokens
 from evals.report.figures.why import queries_strip
-from evals.results import RunResult
-from evals.risk import area_under
+from evals.stats.risk_coverage import area_under
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

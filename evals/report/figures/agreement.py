@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evals.judge.agreement import Agreement
+from evals.judge.trust.agreement import Agreement
 from evals.report.figures.canvas import canvas
 
 if TYPE_CHECKING:

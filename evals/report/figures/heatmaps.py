@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from evals.grid.evaluation import GridResult
 from evals.grid.objective import TOKENS
-from evals.grid.pipeline import GridResult
 from evals.report.figures.canvas import GREY, Picture, canvas
 
 if TYPE_CHECKING:

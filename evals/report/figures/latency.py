@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from evals.metrics.latency import STAGES, stage_values
+from evals.metrics.run_result import RunResult
 from evals.report.figures.canvas import LINE_WIDTH, ORANGE, canvas
-from evals.results import RunResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

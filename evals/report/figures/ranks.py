@@ -6,8 +6,8 @@ import numpy as np
 
 from evals.metrics.base import within
 from evals.metrics.ranking import evidence_recall, recall
+from evals.metrics.run_result import RunResult
 from evals.report.figures.canvas import BLUE, GREY, LINE_WIDTH, ORANGE, canvas
-from evals.results import RunResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evals.abstention import Abstention, assess
+from evals.collect.observations import Observation
 from evals.metrics.base import within
+from evals.metrics.run_result import RunResult
 from evals.metrics.scope import top_scores
-from evals.records import Observation
 from evals.report.figures.canvas import BLUE, GREY, LINE_WIDTH, ORANGE, RED, canvas
-from evals.results import RunResult
-from evals.risk import RiskAt, risk_coverage
-from retrievers.selection import select
+from evals.stats.abstention import Abstention, assess
+from evals.stats.risk_coverage import RiskAt, risk_coverage
+from retrievers.search.selection import select
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.grid.children import pareto_front
+from evals.grid.evaluation import GridResult
 from evals.grid.objective import TOKENS
-from evals.grid.pipeline import GridResult
 from evals.report.figures.canvas import BLUE, GREY, INK, LINE_WIDTH, MOST_VECTORS, ORANGE, SERIES, canvas
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from evals.records import Observation, QueryVerdict
+from evals.collect.observations import Observation, QueryVerdict
+from evals.metrics.run_result import RunResult
 from evals.report.figures.canvas import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, canvas
-from evals.results import RunResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

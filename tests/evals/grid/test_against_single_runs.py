@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from evals.collaborators import Collaborators
-from evals.config import ExperimentConfig
+from evals.config.experiment import ExperimentConfig
+from evals.experiment.loading import Inputs
+from evals.experiment.plan import describe_plan
 from evals.grid.axes import plan
-from evals.grid.pipeline import GridResult
-from evals.inputs import Inputs
+from evals.grid.evaluation import GridResult
 from evals.judge.judge import Judge
 from evals.metrics import METRICS as METRICS_THERE_ARE
 from evals.metrics import NEED_A_JUDGE
-from evals.planning import describe_plan
-from evals.results import RunResult
+from evals.metrics.collaborators import Collaborators
+from evals.metrics.run_result import RunResult
 from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import KEY
 from tests.support.experiment import Experiment, evidence, make_experiment, settings, silent

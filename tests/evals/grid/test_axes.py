@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
+from evals.config.sweep import SweepConfig
 from evals.errors import ExperimentError
 from evals.grid.axes import Plan, plan
-from evals.grid.config import SweepConfig
 from retrievers.config import RetrieverConfig
 from retrievers.config.keyword import KeywordConfig
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.grid.children import MOST_OF_THE_SET, OBJECTIVE, along_top_k, children, pareto_front, table
+from evals.grid.evaluation import GridResult
 from evals.grid.objective import describe
-from evals.grid.pipeline import GridResult
 from evals.metrics import METRICS, VERDICT_METRIC
 from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import Bench, make_world

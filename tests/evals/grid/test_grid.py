@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evals.config import ExperimentConfig
+from evals.collect.observations import Unscored
+from evals.config.experiment import ExperimentConfig
+from evals.config.sweep import ObjectiveConfig
 from evals.errors import ExperimentError
-from evals.gates import judge as judge_gates
-from evals.grid import build as build_module
+from evals.grid import building as build_module
 from evals.grid.abstaining import RATES, wanted_rates
-from evals.grid.config import ObjectiveConfig
+from evals.grid.evaluation import GridResult, grid_metrics
 from evals.grid.objective import Ranking, describe, figures, rank
-from evals.grid.pipeline import GridResult, grid_metrics
-from evals.records import Unscored
+from evals.metrics.criteria import judge as judge_gates
 from evals.report.grid_document import grid_document
 from evals.report.grid_terminal import render_grid
 from tests.support.experiment import Experiment, settings

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from evals.collaborators import Collaborators
-from evals.config import ExperimentConfig
-from evals.dataset.load import GoldenSet
+from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
+from evals.golden.loading import GoldenSet
 from evals.grid.axes import plan
+from evals.grid.evaluation import GridResult, evaluate_grid, retrieve
 from evals.grid.heldout import load_held_out, with_held_out
-from evals.grid.pipeline import GridResult, evaluate_grid, retrieve
-from evals.pipeline import ground
+from evals.metrics.collaborators import Collaborators
+from evals.metrics.evaluation import ground
 from tests.support.experiment import Experiment, settings, silent
 from tests.support.grid_world import Bench, make_world
 

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from evals import stats
+from evals.collect.observations import Failure, Score, Unscored
+from evals.grid.cells import CellSummaries, SelectionScores
 from evals.grid.means import Scored, summarise_cells
-from evals.grid.records import CellSummaries, SelectionScores
 from evals.grid.selections import Found, Selections, select_all
 from evals.metrics.base import summarise
-from evals.records import Failure, Score, Unscored
+from evals.stats import intervals as stats
 
 EMPTY, BROKEN = Unscored(reason="nothing was returned"), Failure(type="Timeout", message="too late")
 

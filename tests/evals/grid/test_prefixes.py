@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from evals.grid.judgements import Judged, is_plain, judged, with_items, with_tokens
+from evals.collect.observations import Observation, Unscored
 from evals.grid.prefixes import ON_ITEMS, ON_TOKENS, PREFIXES
+from evals.grid.relevance_arrays import Judged, is_plain, judged, with_items, with_tokens
 from evals.grid.selections import Found, Selections, select_all
 from evals.metrics import METRICS
 from evals.metrics.base import QueryMetric
 from evals.metrics.ranking import DEPTHS
-from evals.records import Observation, Unscored
 from tests.support.observed import make_case, make_chunk, make_context, observe, results
 
 LONGEST = 14

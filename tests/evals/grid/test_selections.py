@@ -1,4 +1,4 @@
-"""Selections of all cells at once, against `retrievers.selection.select` one by one."""
+"""Selections of all cells at once, against `retrievers.search.selection.select` one by one."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evals.grid import selections as module
 from evals.grid.selections import Found, Selections, observed_scores, select_all
 from retrievers.records import RetrievedChunk
-from retrievers.selection import select
+from retrievers.search.selection import select
 from tests.support.observed import results
 
 SCORES = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 0.75, 1.0])

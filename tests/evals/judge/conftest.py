@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from evals.judge import faults
+from evals.judge.ask import faults
 from tests.support.chat_server import ChatServer, CohereChatServer
 from tests.support.one_question import ORACLE
 from tests.support.openai_server import OpenAIChatServer

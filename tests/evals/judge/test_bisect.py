@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from evals.collect.observations import Failure, Observation, Score
 from evals.judge.bisect import Answers, Waves, at_once, bisecting, chains
-from evals.judge.records import Bisected
 from evals.judge.tasks import PRECISION, RECALL, Graded, Task, grade, tasks
-from evals.records import Failure, Observation, Score
+from evals.judge.verdicts import Bisected
 from tests.support.judged import TEXTS, Known, observe, oracle
 from tests.support.judging import Oracle
 

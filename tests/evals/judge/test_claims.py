@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from evals.collect.observations import Failure, Unscored
 from evals.judge.claim_recall import claim_recall
 from evals.judge.claims import aligned, foreign, sentences
-from evals.judge.records import Claim
 from evals.judge.tasks import CLAIM_RECALL, RECALL, grade, tasks
-from evals.records import Failure, Unscored
+from evals.judge.verdicts import Claim
 from tests.support.judged import Known, by_ragas, judging, observe, oracle, random_observations
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from evals.collect.observations import Failure, Observation, Observed, Unscored
 from evals.errors import JudgeError
-from evals.judge.budget import Usage
+from evals.judge.ask.budget import Usage
 from evals.judge.claim_recall import claim_recall
 from evals.judge.judge import Judge, repeated
-from evals.judge.records import ChunkVerdict, Judging
 from evals.judge.tasks import CLAIM_RECALL, PRECISION, RECALL, RELEVANCE, turn
-from evals.notes import notes
-from evals.records import Failure, Observation, Observed, Unscored
+from evals.judge.verdicts import ChunkVerdict, Judging
+from evals.metrics.caveats import notes
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer
 from tests.support.judged import ALL, judge_of, observe, oracle

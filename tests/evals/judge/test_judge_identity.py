@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from evals.judge.config import JudgeConfig
+from evals.config.judge import JudgeConfig
 from evals.judge.judge import Judge
-from evals.judge.records import ChunkVerdict
 from evals.judge.tasks import PRECISION
+from evals.judge.verdicts import ChunkVerdict
 from tests.support.judged import observe, oracle
 from tests.support.openai_server import OpenAIChatServer
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from evals.judge.config import JudgeConfig
-from evals.judge.gate import Gate, LearntPace
+from evals.config.judge import JudgeConfig
+from evals.judge.ask.pacing import Gate, LearntPace
 
 Server = Callable[[float], float | None]
 """When a request comes, to the seconds that it asks to wait; None when it answers."""

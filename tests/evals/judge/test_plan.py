@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from evals.collect.observations import Observation
 from evals.judge.plan import AGAIN, SECONDS_PER_CALL, Plan, plan
 from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, PRECISION, RECALL, RELEVANCE
-from evals.records import Observation
-from retrievers.tokens import count_tokens
+from retrievers.embedding.tokens import count_tokens
 from tests.support.chat_server import ChatServer
 from tests.support.judged import ALL, judge_of, observe, oracle, random_observations
 from tests.support.judges import settings

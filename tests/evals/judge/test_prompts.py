@@ -11,7 +11,7 @@ from ragas.metrics.collections.context_recall.util import ContextRecallInput
 from ragas.metrics.collections.context_relevance.util import ContextRelevanceInput
 from ragas.prompt.metrics.base_prompt import BasePrompt
 
-from evals.judge.llm import RagasJudge
+from evals.judge.ask.llm import RagasJudge
 from evals.judge.prompts import QuickPrompt, _around, quicken
 from evals.judge.tasks import JUDGED
 from tests.support.judged import ALL, Known, oracle

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.judge.cache import VerdictStore
+from evals.judge.ask.cache import VerdictStore
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer
 from tests.support.judges import TEXTS, ask, engine, verdicts

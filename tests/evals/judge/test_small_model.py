@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from evals.judge.config import JudgeConfig
+from evals.collect.observations import Failure
+from evals.config.judge import JudgeConfig
 from evals.judge.judge import Judge
-from evals.judge.records import ChunkVerdict, Judging
 from evals.judge.tasks import PRECISION, RELEVANCE
-from evals.records import Failure
+from evals.judge.verdicts import ChunkVerdict, Judging
 from tests.support.one_question import CLAIM, USEFUL, USELESS
 from tests.support.results import hit, observation
 from tests.support.small_model import MODEL, absent, serving

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from evals.judge.records import ChunkVerdict, Claim
+from evals.collect.observations import Failure, Score, Unscored
 from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE, Graded, Task, grade, tasks, why_not
-from evals.records import Failure, Score, Unscored
+from evals.judge.verdicts import ChunkVerdict, Claim
 from tests.support.judged import ALL, TEXTS, Known, by_ragas, observe, oracle, random_observations
 from tests.support.results import observation
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evals import stats
+from evals.collect.observations import Failure, Score, Unscored
 from evals.metrics.base import Kind, Scope, each, summarise, within
-from evals.records import Failure, Score, Unscored
+from evals.stats import intervals as stats
 from tests.support.observed import make_case, make_context, observe
 
 UNSCORED, FAILED = Unscored(reason="no reference"), Failure(type="TimeoutError", message="no answer in 30 s")

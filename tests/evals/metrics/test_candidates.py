@@ -6,11 +6,11 @@ from statistics import fmean
 import pytest
 import pytrec_eval
 
-from evals.dataset.relevance import Relevance
+from evals.collect.observations import Unscored
+from evals.golden.evidence import Relevance
 from evals.metrics import METRICS
 from evals.metrics.base import QueryMetric, summarise
 from evals.metrics.candidates import METRICS as OF_CANDIDATES
-from evals.records import Unscored
 from tests.evals.metrics.test_ranking import random_run, relevant
 from tests.support.observed import make_context, observe, results
 

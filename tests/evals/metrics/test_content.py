@@ -5,6 +5,8 @@ from typing import Any, cast
 
 import pytest
 
+from evals.collect.observations import Observation, Score, Unscored
+from evals.golden.source_pages import SourcePages
 from evals.metrics.base import summarise
 from evals.metrics.content import (
     METRICS,
@@ -17,8 +19,6 @@ from evals.metrics.content import (
     topic_match,
     verbatim,
 )
-from evals.records import Observation, Score, Unscored
-from evals.sources import SourcePages
 from retrievers.records import Chunk
 from tests.support.observed import make_case, make_chunk, make_context, observe, results
 from tests.support.pages import read_pages, true_chunks

@@ -4,7 +4,7 @@ import pytest
 
 from evals.metrics.base import summarise
 from evals.metrics.cost import METRICS, context_tokens
-from retrievers.tokens import count_tokens
+from retrievers.embedding.tokens import count_tokens
 from tests.support.observed import make_chunk, make_context, observe, results
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from evals import stats
+from evals.collect.observations import Observed, Repetition
 from evals.metrics.determinism import max_score_delta, rate
-from evals.records import Observed, Repetition
+from evals.stats import intervals as stats
 from tests.support.observed import make_context
 
 

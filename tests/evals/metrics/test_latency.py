@@ -5,9 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from evals import stats
+from evals.collect.observations import Call, LatencyPass, Observed, Summary
 from evals.metrics.latency import DEFAULT_CONCURRENCY, METRICS, STAGES, drift, metrics_at, stage_statistic
-from evals.records import Call, LatencyPass, Observed, Summary
+from evals.stats import intervals as stats
 from tests.support.observed import make_context
 
 

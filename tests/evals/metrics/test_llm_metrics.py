@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from evals.judge.budget import Usage
-from evals.judge.records import ChunkVerdict, Judging
+from evals.collect.observations import Failure, Observation, Observed, Score, Summary, Unscored
+from evals.judge.ask.budget import Usage
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, turn
+from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.metrics import METRICS
 from evals.metrics.base import Context, QueryMetric, summarise
 from evals.metrics.llm_metrics import BY_NAME_ONLY, NAMES
-from evals.records import Failure, Observation, Observed, Score, Summary, Unscored
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer, CohereChatServer
 from tests.support.judged import ALL, by_ragas, judge_of, judging, observe, oracle, random_observations

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from evals.collect.observations import Score, Unscored
+from evals.golden.source_pages import SourcePages
 from evals.metrics.metadata import METRICS, accuracy, completeness, missing_fields, wrong_fields
-from evals.records import Score, Unscored
-from evals.sources import SourcePages
 from retrievers.config import MetadataConfig
-from retrievers.payload import to_chunk
 from retrievers.records import Chunk
+from retrievers.store.payload import to_chunk
 from tests.support.observed import make_chunk, make_context, observe, results
 from tests.support.pages import read_pages, true_chunks
 
@@ -188,8 +188,8 @@ class TestAccuracy:
 
 
 def test_the_handbooks_own_chunks_are_complete_and_accurate(handbook: Path) -> None:
+    from retrievers.embedding.tokens import count_tokens
     from retrievers.indexing.chunking import chunk_page
-    from retrievers.tokens import count_tokens
 
     pages = SourcePages.read(handbook / "docs", "/docs")
     chunks = [c for page in pages.pages[:8] for c in chunk_page(page.page, 256, count_tokens)]

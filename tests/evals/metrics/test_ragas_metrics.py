@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.metrics import METRICS
 from evals.metrics.base import QueryMetric, summarise
 from evals.metrics.ragas_metrics import score_with_ragas
-from evals.records import Failure, Observation, Score, Unscored
 from tests.support.observed import make_chunk, make_context, observe, results
 
 CLASSES: Mapping[str, str] = {

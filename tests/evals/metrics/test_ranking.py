@@ -11,6 +11,7 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evals.collect.observations import Unscored
 from evals.metrics import METRICS
 from evals.metrics.base import QueryMetric, summarise
 from evals.metrics.ranking import (
@@ -25,7 +26,6 @@ from evals.metrics.ranking import (
     reciprocal_rank,
     three_most_expected_in_five,
 )
-from evals.records import Unscored
 from tests.support.observed import make_context, observe, results
 
 Run = dict[str, list[str]]

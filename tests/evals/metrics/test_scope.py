@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from evals import stats
+from evals.collect.observations import Observation, Observed, Summary
 from evals.metrics import METRICS
 from evals.metrics.base import QueryMetric, summarise, within
 from evals.metrics.scope import auroc, max_out_of_scope_score
-from evals.records import Observation, Observed, Summary
+from evals.stats import intervals as stats
 from tests.support.observed import make_case, make_context, observe, results
 
 

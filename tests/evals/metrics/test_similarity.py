@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
+from evals.collect.observations import Score
 from evals.metrics.similarity import METRICS, likeness, precision, recall
-from evals.records import Score
 from tests.support.observed import make_case, make_chunk, make_context, observe, results
 
 TEXT = st.text(alphabet="abc ", max_size=12)

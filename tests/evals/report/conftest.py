@@ -2,7 +2,7 @@
 
 import pytest
 
-from evals.grid.pipeline import GridResult
+from evals.grid.evaluation import GridResult
 from tests.support.grids import make_grid
 
 

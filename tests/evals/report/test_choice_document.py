@@ -5,12 +5,12 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from evals.choice import Choice, HeldOut, explain
-from evals.grid.pipeline import GridResult
+from evals.grid.choice import Choice, HeldOut, explain
+from evals.grid.evaluation import GridResult
 from evals.report import choice_document
 from evals.report.choice_document import choice_section
 from evals.report.grid_terminal import render_grid
-from evals.stats import Interval
+from evals.stats.intervals import Interval
 from tests.support.experiment import settings
 from tests.support.grid_world import Bench, make_world
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evals.records import Failure, Unscored
+from evals.collect.observations import Failure, Unscored
 from evals.report.document import document, plain_score, rows
 from tests.support.results import GATES, result, without_scores
 

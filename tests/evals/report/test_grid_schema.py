@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from evals.choice import HeldOut
 from evals.errors import ReportError
-from evals.grid.pipeline import GridResult
+from evals.grid.choice import HeldOut
+from evals.grid.evaluation import GridResult
 from evals.report import schema
 from evals.report.document import document
 from evals.report.grid_document import grid_document
-from evals.report.reading import parse
-from evals.stats import Interval
+from evals.report.loading import parse
+from evals.stats.intervals import Interval
 from tests.support.json_schema import closed
 
 PUBLISHED: dict[str, Any] = json.loads(Path(schema.__file__).with_name("schema.json").read_text(encoding="utf-8"))

@@ -8,9 +8,9 @@ import xmlschema
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.records import Gate
+from evals.collect.observations import Gate
+from evals.metrics.run_result import RunResult
 from evals.report.junit import junit
-from evals.results import RunResult
 from tests.support.results import hit, observation, report_of, result, verdict
 
 SCHEMA = xmlschema.XMLSchema(Path(__file__).parents[2] / "support" / "junit.xsd")

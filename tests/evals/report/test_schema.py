@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from evals.errors import ReportError
 from evals.report import schema
 from evals.report.document import document
-from evals.report.reading import parse
+from evals.report.loading import parse
 from evals.report.schema import json_schema
 from tests.support import reports
 from tests.support.json_schema import closed, objects

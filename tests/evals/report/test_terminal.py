@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from evals.records import Summary
-from evals.report.page import render_page
+from evals.collect.observations import Summary
+from evals.metrics.run_result import RunResult
+from evals.report.html import render_page
 from evals.report.terminal import description, figure, render
-from evals.results import RunResult
 from tests.support.judged import judging
 from tests.support.results import GATES, RIGHT, hit, observation, report_of, result, verdict, without_scores
 

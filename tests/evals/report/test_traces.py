@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from evals.judge.records import ChunkVerdict, Claim
-from evals.records import Call, Failure, LatencyPass
+from evals.collect.observations import Call, Failure, LatencyPass
+from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.traces import Feedback, traces
 from tests.support.judged import judging
 from tests.support.results import result

@@ -3,10 +3,10 @@ from io import StringIO
 
 from rich.console import Console
 
-from evals.judge.records import ChunkVerdict
-from evals.records import Failure, Unscored
+from evals.collect.observations import Failure, Unscored
+from evals.judge.verdicts import ChunkVerdict
+from evals.metrics.run_result import RunResult
 from evals.report.worst import print_worst, worst
-from evals.results import RunResult
 from tests.support.judged import judging
 from tests.support.results import hit, observation, report_of, result, verdict
 

@@ -10,10 +10,10 @@ from mlflow import MlflowClient
 from mlflow.entities import Trace
 
 from evals import tracking
+from evals.collect.observations import Call, LatencyPass
 from evals.errors import TrackingError
-from evals.records import Call, LatencyPass
+from evals.metrics.run_result import RunResult
 from evals.report.traces import traces
-from evals.results import RunResult
 from tests.support.results import result
 from tests.support.shared import shared_folder
 from tests.support.tracking import start

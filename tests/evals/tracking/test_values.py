@@ -1,5 +1,5 @@
-from evals.judge.records import ChunkVerdict, Claim
-from evals.records import Summary
+from evals.collect.observations import Summary
+from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.tracking.values import metric_values, parameters, table, tags
 from tests.support.judged import judging
 from tests.support.results import result, without_scores

@@ -2,8 +2,8 @@ import pytest
 from pydantic import ValidationError
 
 from retrievers.config import EmbeddingConfig, RetrieverConfig, StoreConfig, UnshownError, host, page_base
+from retrievers.config.layers import Layer, build
 from retrievers.errors import ConfigError
-from retrievers.settings import Layer, build
 from tests.support.collections import settings
 
 

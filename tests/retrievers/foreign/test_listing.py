@@ -8,11 +8,11 @@ from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
 from retrievers.config import RetrieverConfig
-from retrievers.connection import open_client
 from retrievers.errors import ForeignRetrieverError, StoreError, StoreUnreachableError
 from retrievers.foreign.documents import chunk_of
 from retrievers.foreign.listing import Listing, listing_of
-from retrievers.payload import to_metadata
+from retrievers.store import open_client
+from retrievers.store.payload import to_metadata
 from tests.support.embeddings import Counting
 from tests.support.foreign import chunks, documents, settings, vector_store
 from tests.support.qdrant_server import QdrantServer

@@ -3,13 +3,13 @@ from typing import Any
 
 import pytest
 
-from retrievers.connection import open_client
 from retrievers.errors import CollectionNotFoundError, CollectionStateError, ConfigError, StoreUnreachableError
 from retrievers.foreign.adapter import ForeignRetriever
 from retrievers.foreign.opening import open_foreign
-from retrievers.opening import open_retriever
-from retrievers.protocol import Replays, Retriever
-from retrievers.retriever import QdrantRetriever
+from retrievers.retriever.opened import open_retriever
+from retrievers.retriever.protocol import Replays, Retriever
+from retrievers.retriever.qdrant import QdrantRetriever
+from retrievers.store import open_client
 from tests.support.compass import Compass, make_store
 from tests.support.compass import open_retriever as open_compass
 from tests.support.foreign import HERE, settings

@@ -12,11 +12,11 @@ from uuid import UUID
 
 import pytest
 
-from retrievers.edge import EdgeClient
 from retrievers.errors import EmbeddingMismatchError, StoreError, StoreFullError, StoreLockedError
 from retrievers.indexing.apart import write_apart, write_safely
 from retrievers.indexing.writing import Changes, Order, write
 from retrievers.records import Chunk
+from retrievers.store.edge import EdgeClient
 from tests.support.child import environment
 from tests.support.indexing import DIMENSION, content, manifest, settings
 from tests.support.small_disk import small_disk
@@ -105,7 +105,7 @@ def test_an_end_in_the_middle_leaves_the_collection_as_it_was(
 PARENT = """
 import sys
 from pathlib import Path
-from retrievers.edge import EdgeClient
+from retrievers.store.edge import EdgeClient
 from retrievers.indexing.apart import write_apart
 from tests.retrievers.indexing.test_apart import order
 path = Path(sys.argv[1])

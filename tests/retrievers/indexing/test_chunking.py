@@ -12,11 +12,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page, join_blocks, placement, point_id
 from retrievers.indexing.front_matter import PageError
 from retrievers.indexing.markdown import Block, parse_page
 from retrievers.records import Chunk
-from retrievers.tokens import count_tokens
 from tests.support.markdown_pages import GeneratedPage, Shape, pages, shapes, write_page
 
 budgets = st.sampled_from([16, 17, 24, 40, 64, DEFAULT_MAX_TOKENS])

@@ -13,8 +13,9 @@ from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
 from retrievers.config import RetrieverConfig, StoreConfig
-from retrievers.connection import open_client
-from retrievers.embeddings import CheckedEmbeddings
+from retrievers.embedding.bm25 import Bm25Encoder
+from retrievers.embedding.models import CheckedEmbeddings
+from retrievers.embedding.tokens import count_tokens
 from retrievers.errors import (
     CollectionNotFoundError,
     CollectionStateError,
@@ -27,9 +28,8 @@ from retrievers.errors import (
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.corpus import read_corpus
 from retrievers.indexing.index import EMBED_BATCH, IndexOptions, IndexReport, index_corpus
-from retrievers.keyword import Bm25Encoder
-from retrievers.retriever import QdrantRetriever
-from retrievers.tokens import count_tokens
+from retrievers.retriever.qdrant import QdrantRetriever
+from retrievers.store import open_client
 from tests.support.bm25 import BruteForceBm25
 from tests.support.indexing import KILL_AT, HashEmbeddings, content, manifest, settings, write_pages
 from tests.support.qdrant_server import QdrantServer

@@ -1,7 +1,7 @@
 """The judge against the labels, as counts."""
 
-from evals.judge.agreement import Judged, agree
-from evals.records import Failure
+from evals.collect.observations import Failure
+from evals.judge.trust.agreement import Judged, agree
 from evals.report.figures.agreement import confusion, judge_agreement
 
 PAIRS = [(1, 1)] * 5 + [(0, 1)] * 2 + [(1, 0)] * 3 + [(0, 0)] * 11

@@ -10,13 +10,13 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from evals.records import Call, LatencyPass, Observation, Observed, ValidationReport
+from evals.collect.observations import Call, LatencyPass, Observation, Observed, ValidationReport
+from evals.metrics.run_result import RunResult
 from evals.report.figures import draw
 from evals.report.figures.canvas import ORANGE
 from evals.report.figures.latency import latency_by_stage
 from evals.report.figures.ranks import recall_by_rank
 from evals.report.figures.scores import score_distribution
-from evals.results import RunResult
 from tests.support.observed import make_case, observe, results
 from tests.support.results import without_scores
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evals.grid.pipeline import GridResult
+from evals.grid.evaluation import GridResult
 from evals.report.figures.canvas import Picture
 from evals.report.figures.heatmaps import Plane, edges, heat_maps
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from evals.abstention import assess
 from evals.report.figures.scores import risk_by_coverage, risk_of, roc, separation_of
-from evals.risk import risk_coverage
+from evals.stats.abstention import assess
+from evals.stats.risk_coverage import risk_coverage
 from tests.support.drawings import points
 from tests.support.results import result, without_scores
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evals.grid.pipeline import GridResult
+from evals.grid.evaluation import GridResult
 from evals.report.figures.tradeoffs import precision_by_recall, quality_by_latency, quality_by_tokens
 from tests.support.drawings import places, points
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from evals.records import Outcome
+from evals.collect.observations import Outcome
 from evals.report.figures.why import queries_strip, why
 from tests.support.results import hit, observation, result, verdict, without_scores
 

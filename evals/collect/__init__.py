@@ -1,0 +1,1 @@
+"""What golden queries bring back: candidates at full depth, latency, determinism."""

@@ -1,0 +1,182 @@
+"""Golden queries × retriever: candidates once at full depth, then the latency and determinism passes."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context, copy_context
+from dataclasses import asdict
+from typing import Literal
+
+from evals.collect.observations import Call, LatencyPass, Repetition
+from evals.golden.case import Case
+from retrievers.errors import RetrievalError
+from retrievers.records import Candidates, RetrievalSession, RetrievedChunk
+from retrievers.retriever.protocol import Replays, Retriever
+
+Progress = Callable[[str, int, int], None]
+Ranked = tuple[tuple[str, float | None], ...]
+
+
+def collect(retriever: Retriever, cases: Sequence[Case], progress: Progress) -> dict[str, Candidates]:
+    """What the search finds for every case, at full candidate depth, by case id.
+
+    Raises:
+        RetrievalError: A query is unusable, or embedding or search failed; the case is named.
+    """
+    found: dict[str, Candidates] = {}
+    for start in range(0, len(cases), retriever.batch_size):
+        batch = cases[start : start + retriever.batch_size]
+        try:
+            results = retriever.candidates([case.query for case in batch])
+        except RetrievalError as error:
+            named = f"case {batch[0].id!r}" if len(batch) == 1 else f"cases {batch[0].id!r} to {batch[-1].id!r}"
+            raise type(error)(f"{named}: {error}") from error
+        found |= {case.id: result for case, result in zip(batch, results, strict=True)}
+        progress("retrieving", len(found), len(cases))
+    return found
+
+
+def measure_latency(
+    retriever: Retriever,
+    cases: Sequence[Case],
+    *,
+    warmup: int,
+    repeats: int,
+    concurrency: Sequence[int],
+    progress: Progress,
+) -> tuple[LatencyPass, ...]:
+    """Time single calls of `search`, as an application makes them, at each concurrency, after warm-up.
+
+    Args:
+        retriever: What is measured.
+        cases: Whose queries are called.
+        warmup: Calls before the measurement.
+        repeats: How often every query is called at each concurrency.
+        concurrency: Numbers of threads that call at once; results must equal those of the serial pass.
+        progress: Told how far the work is.
+
+    Raises:
+        RetrievalError: A call failed.
+    """
+    for number in range(warmup):
+        _checked(retriever.search(cases[number % len(cases)].query, use_cache=False))
+    calls = [case for _ in range(repeats) for case in cases]
+    serial: dict[str, Ranked] = {}
+    passes = []
+    for level in concurrency:
+        sessions = _call(retriever, calls, level, progress)
+        results = [(case.id, ranked(session.chunks)) for case, session in zip(calls, sessions, strict=True)]
+        serial = serial or dict(results)
+        passes.append(
+            LatencyPass(
+                concurrency=level,
+                calls=tuple(_timed(case, session) for case, session in zip(calls, sessions, strict=True)),
+                differing=tuple(dict.fromkeys(case_id for case_id, result in results if result != serial[case_id])),
+            )
+        )
+    return tuple(passes)
+
+
+def repeat(
+    retriever: Retriever,
+    cases: Sequence[Case],
+    first: Mapping[str, Candidates],
+    *,
+    repeats: int,
+    progress: Progress,
+) -> tuple[Repetition, ...]:
+    """Ask every query again, caches bypassed, and compare ordered ids and scores exactly with the first time.
+
+    Raises:
+        RetrievalError: A call failed.
+    """
+    found = []
+    for done, case in enumerate(cases, 1):
+        for _ in range(repeats):
+            again = _again(retriever, case)
+            found.append(_compare(retriever, case.id, first[case.id], again))
+        progress("repeating", done, len(cases))
+    return tuple(found)
+
+
+def ranked(chunks: Sequence[RetrievedChunk]) -> Ranked:
+    """Chunk ids with scores, in rank order."""
+    return tuple((found.chunk.chunk_id, found.score) for found in chunks)
+
+
+def cause_of_change(
+    first: Ranked, again: Ranked, replayed: Callable[[], Ranked] | None
+) -> Literal["ties", "index", "embedding", "unknown"]:
+    """Why two results of one query differ.
+
+    Ties: the scores are the same and only chunks of equal score changed places. Embedding: searching again with the
+    first vector gives the first result. Index: it does not. Unknown: that cannot be tried (`replayed` is None).
+    """
+    scores = [score for _, score in first]
+    if None not in scores and scores == [score for _, score in again] and Counter(first) == Counter(again):
+        return "ties"
+    if replayed is None:
+        return "unknown"
+    return "embedding" if replayed() == first else "index"
+
+
+def _again(retriever: Retriever, case: Case) -> Candidates:
+    try:
+        return retriever.candidates([case.query], use_cache=False)[0]
+    except RetrievalError as error:
+        raise type(error)(f"case {case.id!r}: {error}") from error
+
+
+def _compare(retriever: Retriever, case_id: str, first: Candidates, again: Candidates) -> Repetition:
+    before, after = ranked(first.chunks), ranked(again.chunks)
+    delta = _largest_change(before, after)
+    if before == after:
+        return Repetition(query_id=case_id, identical=True, max_score_delta=delta)
+    cause = cause_of_change(before, after, _replay(retriever, first))
+    return Repetition(query_id=case_id, identical=False, max_score_delta=delta, cause=cause)
+
+
+def _largest_change(before: Ranked, after: Ranked) -> float | None:
+    """The largest change of a chunk's score, None where there are no scores."""
+    if any(score is None for _, score in (*before, *after)):
+        return None
+    one, other = dict(before), dict(after)
+    return max((abs((one.get(i) or 0.0) - (other.get(i) or 0.0)) for i in one.keys() | other.keys()), default=0.0)
+
+
+def _replay(retriever: Retriever, first: Candidates) -> Callable[[], Ranked] | None:
+    """A search with the vector of the first time, where the retriever shows and takes vectors."""
+    vector = first.vector
+    if vector is None or not isinstance(retriever, Replays):
+        return None
+    return lambda: ranked(retriever.candidates_by_vector(first.query, vector))
+
+
+def _call(retriever: Retriever, calls: Sequence[Case], level: int, progress: Progress) -> list[RetrievalSession]:
+    stage = "timing" if level == 1 else f"timing ×{level}"
+    sessions: list[RetrievalSession] = []
+
+    def search(call: tuple[Context, Case]) -> RetrievalSession:
+        context, case = call  # a thread has no context of its own: without it a run would not be patient there
+        return context.run(lambda: retriever.search(case.query, use_cache=False))
+
+    with ThreadPoolExecutor(level) as pool:
+        try:
+            for session in pool.map(search, [(copy_context(), case) for case in calls]):
+                sessions.append(_checked(session))
+                progress(stage, len(sessions), len(calls))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # an interrupted run makes no further call
+            raise
+    return sessions
+
+
+def _checked(session: RetrievalSession) -> RetrievalSession:
+    if session.status != "success":
+        raise RetrievalError(f"query {session.query!r}: {session.error}")
+    return session
+
+
+def _timed(case: Case, session: RetrievalSession) -> Call:
+    stages = {name.removesuffix("_ms"): value for name, value in asdict(session.timings).items() if value is not None}
+    return Call(query_id=case.id, stages=stages)

@@ -1,0 +1,1 @@
+"""`python -m evals.compare`: the command."""

@@ -1,0 +1,112 @@
+"""`python -m evals.compare`: runs against a baseline, metric by metric and query by query."""
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from evals.config.files import check_writable, write
+from retrievers.terminal.command import (
+    Parser,
+    add_logging_flags,
+    in_color,
+    path_argument,
+    print_rendered,
+    run,
+    set_up_logging,
+    terminal_width,
+    whole_number,
+)
+from retrievers.text.printable import json_text
+from retrievers.text.quoting import quoted
+
+if TYPE_CHECKING:
+    from evals.report.comparison.records import Comparison
+
+EXIT_FAILED = 1
+QUERIES = 5
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse and compare; returns the exit code."""
+    namespace = parser().parse_args(arguments)
+    return run(lambda: _main(namespace))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's flags."""
+    made = Parser(
+        prog="python -m evals.compare",
+        description="Compare runs with a baseline. A RUN is a report's file, an MLflow run's id or name, tag:KEY or "
+        "tag:KEY=VALUE (the newest run with that tag).",
+        epilog="Exit codes: 0 no regression, 1 a drop beyond its tolerance, 2 user error, 130 interrupted.",
+    )
+    made.add_argument("runs", nargs="+", metavar="RUN", help="the first is the baseline, unless --baseline names it")
+    made.add_argument("--baseline", metavar="RUN", help="what every RUN is compared with")
+    made.add_argument("--common", action="store_true", help="compare on the queries that are the same in both runs")
+    made.add_argument(
+        "--metrics", default="", metavar="A,B", help="names or patterns such as ranking/* (--verbose: all)"
+    )
+    made.add_argument(
+        "--fail-on-regression", action="append", default=[], metavar="METRIC:TOLERANCE",
+        help="exit with 1 if the metric is worse by more than this; repeatable",
+    )  # fmt: skip
+    made.add_argument("--by", default="", metavar="A,B", help="order the queries that moved by these metrics")
+    made.add_argument(
+        "--queries", type=whole_number(0), default=QUERIES, metavar="N", help=f"of them show N (default: {QUERIES})"
+    )
+    made.add_argument("--json", action="store_true", help="print the comparison as JSON")
+    made.add_argument("--output", type=path_argument, metavar="FILE", help="write the comparison as JSON")
+    made.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
+    made.add_argument(
+        "--tracking.experiment", default="retrieval-evals", metavar="NAME",
+        help="where names and tags are looked for (default: retrieval-evals)",
+    )  # fmt: skip
+    add_logging_flags(made)
+    return made
+
+
+def _main(namespace: argparse.Namespace) -> int:
+    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file)
+    check_writable(namespace.output)
+    from evals.api import compare_runs
+    from evals.report.comparison.regressions import parse
+
+    tolerances = parse(namespace.fail_on_regression)
+    references = [namespace.baseline, *namespace.runs] if namespace.baseline else namespace.runs
+    flags = vars(namespace)
+    comparisons = compare_runs(
+        *references,
+        metrics=_names("--metrics", namespace.metrics) or (("*",) if namespace.verbose else ()),
+        by=_names("--by", namespace.by),
+        tolerances=tolerances,
+        common=namespace.common,
+        tracking_uri=flags["tracking.uri"],
+        tracking_experiment=flags["tracking.experiment"],
+    )
+    _show(namespace, comparisons)
+    return EXIT_FAILED if any(not one.passed for c in comparisons for one in c.regressions) else 0
+
+
+def _names(flag: str, text: str) -> tuple[str, ...]:
+    from evals.errors import ReportError
+
+    names = tuple(name.strip() for name in text.split(",")) if text else ()
+    if not all(names):
+        raise ReportError(f"{flag}: expected names separated by commas, and one of them is empty, got {quoted(text)}")
+    return names
+
+
+def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) -> None:
+    from evals.report.comparison.document import document
+    from evals.report.comparison.terminal import render
+
+    if namespace.output or namespace.json:
+        text = json_text(document(comparisons), indent=2)
+    if namespace.output:
+        write(namespace.output, text)
+    if namespace.quiet:
+        return
+    if namespace.json:
+        print_rendered(text)
+        return
+    print_rendered(render(comparisons, width=terminal_width(), color=in_color(), queries=namespace.queries).rstrip())

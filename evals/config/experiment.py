@@ -1,0 +1,173 @@
+"""The settings of an experiment: frozen, checked in full before anything runs."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_serializer, field_validator, model_validator
+
+from evals.config.conditions import by_metric, checked_conditions
+from evals.config.judge import JudgeConfig
+from evals.config.sweep import ObjectiveConfig, SweepConfig
+from retrievers.config import RetrieverConfig, Settings, host, page_base
+from retrievers.config.layers import Layer, build, environment, environment_layer, flatten, nest, tables
+from retrievers.config.settings_file import file_layer
+from retrievers.text.secrets import redacted
+
+
+class DatasetConfig(Settings):
+    """Which golden queries: a local file or folder, or a hub id with its revision; of them a split, ids, a number."""
+
+    path: Path | None = Field(None, description="golden .jsonl file, or a folder of them")
+    hub: str | None = Field(None, description="Hugging Face hub id, in place of path")
+    revision: str | None = Field(None, description="commit hash of the hub data set; required with hub")
+    split: str | None = Field(None, description="only cases of this split")
+    ids: tuple[str, ...] = Field((), description="only these case ids (whatever their split)")
+    limit: int | None = Field(None, ge=1, description="at most this many cases")
+
+    @field_validator("ids")
+    @classmethod
+    def _named(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(case_id.strip() for case_id in ids):
+            raise ValueError("expected ids of cases separated by commas, and one of them is empty")
+        return ids
+
+    @model_validator(mode="after")
+    def _pinned(self) -> Self:
+        if self.hub and self.path:
+            raise ValueError("give either path or hub, not both")
+        if self.hub and not self.revision:
+            raise ValueError("hub needs a revision (a commit hash), or the data may change under the scores")
+        return self
+
+
+class SourcesConfig(Settings):
+    """Where the source pages are, against which metadata and content are checked: a folder, or the hosts of a site."""
+
+    dir: Path | None = Field(None, description="folder of the source pages")
+    http: tuple[str, ...] = Field((), description="hosts to fetch source pages from, and no others")
+    base_url: str = Field("/docs", description="what page addresses begin with; for http, what they are joined to")
+
+    @field_validator("http")
+    @classmethod
+    def _hosts(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(host(name) for name in names)
+
+    @field_validator("base_url")
+    @classmethod
+    def _without_secrets(cls, url: str) -> str:
+        return page_base(url)
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if self.dir and self.http:
+            raise ValueError("give either dir or http, not both")
+        return self
+
+
+class IndexConfig(Settings):
+    """The embedded collection that the evaluation itself builds out of `sources.dir` (never one on a server)."""
+
+    collection: str | None = Field(None, description="embedded collection to keep up to date with sources.dir")
+    max_tokens: int = Field(256, ge=16, le=4096, description="token budget of a chunk")
+
+
+class LatencyConfig(Settings):
+    """How latency is measured: single calls after warm-up, at each concurrency."""
+
+    warmup: int = Field(5, ge=0, description="calls before the measurement")
+    repeats: int = Field(2, ge=1, le=1000, description="how often every query is called")
+    concurrency: tuple[int, ...] = Field((1, 4), description="calls at once; 1 is serial")
+
+    @field_validator("concurrency")
+    @classmethod
+    def _positive(cls, values: tuple[int, ...]) -> tuple[int, ...]:
+        if any(value < 1 or value > 64 for value in values):
+            raise ValueError("expected numbers from 1 to 64")
+        return tuple(sorted({1, *values}))
+
+
+class DeterminismConfig(Settings):
+    """How often every query is asked again."""
+
+    repeats: int = Field(2, ge=1, le=100, description="times every query is asked again")
+
+
+class TrackingConfig(Settings):
+    """Where runs are logged."""
+
+    enabled: bool = Field(True, description="log to MLflow")
+    uri: str | None = Field(None, description="MLflow tracking URI; the database under ./mlruns when left out")
+    experiment: str = Field("retrieval-evals", min_length=1, max_length=256, description="MLflow experiment")
+    log_cells: Literal["chosen", "all", "none"] = Field(
+        "chosen", description="cells of a grid that get a run of their own: chosen, all or none"
+    )
+    traces: int = Field(0, ge=0, le=10_000, description="so many of the worst queries are logged as traces")
+    run_name: str | None = Field(None, description="name of the run; the experiment's and the time when left out")
+
+    @field_serializer("uri")
+    def _without_credentials(self, uri: str | None) -> str | None:
+        """What is printed, reported or logged of the address."""
+        return redacted(uri) if uri else uri
+
+
+class ExperimentConfig(Settings):
+    """A whole experiment."""
+
+    name: str = Field("experiment", min_length=1, description="what the experiment is called")
+    dataset: DatasetConfig = Field(default_factory=lambda: DatasetConfig.model_validate({}), description="golden data")
+    retriever: RetrieverConfig = Field(
+        default_factory=lambda: RetrieverConfig.model_validate({}), description="what is evaluated"
+    )
+    sources: SourcesConfig = Field(default_factory=lambda: SourcesConfig.model_validate({}), description="pages")
+    index: IndexConfig = Field(default_factory=lambda: IndexConfig.model_validate({}), description="indexing")
+    metrics: tuple[str, ...] = Field(("*",), min_length=1, description="metric names or patterns such as ranking/*")
+    criteria: Mapping[str, str] = Field(
+        default_factory=dict, description="what the run must meet, e.g. {ranking/mrr_at_10: '>= 0.8'}"
+    )
+    judge: JudgeConfig = Field(default_factory=lambda: JudgeConfig.model_validate({}), description="the judge")
+    latency: LatencyConfig = Field(default_factory=lambda: LatencyConfig.model_validate({}), description="latency")
+    determinism: DeterminismConfig = Field(
+        default_factory=lambda: DeterminismConfig.model_validate({}), description="determinism"
+    )
+    sweep: SweepConfig = Field(default_factory=lambda: SweepConfig.model_validate({}), description="the grid")
+    objective: ObjectiveConfig = Field(
+        default_factory=lambda: ObjectiveConfig.model_validate({}), description="what the best cell is best at"
+    )
+    tracking: TrackingConfig = Field(default_factory=lambda: TrackingConfig.model_validate({}), description="MLflow")
+    seed: int = Field(0, ge=0, description="seed of all resampling")
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Return the experiment of a file, with settings set over it and gaps filled in by the environment.
+
+        Args:
+            path: A YAML file; none for the settings alone.
+            settings: Nested (`{"retriever": {"top_k": 10}}`) or dotted (`{"retriever.top_k": 10}`).
+            env: Environment; that of the process and `.env` when left out.
+
+        Raises:
+            ConfigError: With every fault.
+        """
+        layers = [
+            environment_layer(environment(os.environ) if env is None else env, "retriever."),
+            *([file_layer(Path(path), cls)] if path else []),
+            Layer(label="the arguments", values=nest(dict(flatten(settings or {}, unopened=tables(cls))))),
+        ]
+        return build(cls, layers)
+
+    @field_validator("criteria", mode="before")
+    @classmethod
+    def _as_written(cls, written: Any) -> Any:
+        return by_metric(written)
+
+    @field_validator("criteria")
+    @classmethod
+    def _conditions(cls, criteria: Mapping[str, str]) -> Mapping[str, str]:
+        return checked_conditions(criteria)

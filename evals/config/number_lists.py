@@ -1,0 +1,97 @@
+"""Values of a sweep as they are written: a list, `1:20`, or `0:0.95:0.05`; ends included, exact in decimals. Pure."""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal, InvalidOperation
+from itertools import islice
+from typing import Any
+
+from retrievers.text.quoting import quoted
+
+MOST = 10_000
+"""More values than this are a slip of the pen."""
+LONGEST, LARGEST_EXPONENT = 40, 300
+"""Characters and power of ten of a number: what a float can hold."""
+WRITTEN = "expected numbers such as 5, a list of them, or a range such as 1:20 or 0:0.95:0.05 (first:last:step)"
+
+
+def numbers(written: Any) -> tuple[float, ...]:
+    """The values, ascending, each once.
+
+    A range counts in decimals from its first value by its step (1 when left out) to its last, which it must hit: the
+    fourth value of `0:0.95:0.05` is 0.15, not 0.15000000000000002.
+
+    Args:
+        written: A number, a text, or a list of numbers and texts; a text is a number, a range, or several by commas.
+
+    Raises:
+        ValueError: It says what was expected and what was found.
+    """
+    found = list(islice((value for part in _parts(written) for value in _values(part)), MOST + 1))
+    if len(found) > MOST:
+        raise ValueError(f"{quoted(written)}: holds more than {MOST:,} values")
+    return tuple(float(value) for value in sorted(set(found)))
+
+
+def integers(written: Any) -> tuple[int, ...]:
+    """`numbers` that must be whole.
+
+    Raises:
+        ValueError: One of them is not, or `numbers` cannot read them.
+    """
+    found = numbers(written)
+    broken = [value for value in found if not value.is_integer()]
+    if broken:
+        raise ValueError(f"expected whole numbers, found {broken[0]:g}")
+    return tuple(int(value) for value in found)
+
+
+def _parts(written: Any) -> Iterator[str]:
+    if isinstance(written, str):
+        yield from (part.strip() for part in written.strip().removeprefix("[").removesuffix("]").split(","))
+    elif isinstance(written, Sequence):
+        for part in written:
+            yield from _parts(part)
+    elif isinstance(written, int | float | Decimal) and not isinstance(written, bool):
+        yield repr(written) if isinstance(written, float) else str(written)  # the shortest text that means this float
+    else:
+        raise ValueError(f"{WRITTEN}, found {quoted(written)}")
+
+
+def _values(part: str) -> list[Decimal]:
+    pieces = part.split(":")
+    if len(pieces) > 3:
+        raise ValueError(f"{WRITTEN}, found {quoted(part)}")
+    first, *rest = (_number(piece, part) for piece in pieces)
+    if not rest:
+        return [first]
+    last, step = rest[0], rest[1] if len(rest) == 2 else Decimal(1)
+    if step <= 0:
+        raise ValueError(f"{part}: the step must be above 0, found {step}")
+    if last < first:
+        raise ValueError(f"{part}: a range goes from the lower value to the higher, found {first} before {last}")
+    return _counted(part, first, last, step)
+
+
+def _counted(part: str, first: Decimal, last: Decimal, step: Decimal) -> list[Decimal]:
+    if (last - first) / step >= MOST:
+        raise ValueError(f"{part}: holds more than {MOST:,} values")
+    steps, left = divmod(last - first, step)
+    if left:
+        below, above = last - left, last - left + step
+        raise ValueError(f"{part}: steps of {step} lead from {first} to {below} or {above} and miss {last}")
+    return [first + step * number for number in range(int(steps) + 1)]
+
+
+def _number(piece: str, part: str) -> Decimal:
+    try:
+        value = Decimal(piece.strip())
+    except InvalidOperation:
+        raise ValueError(f"{WRITTEN}, found {quoted(part)}") from None
+    if not value.is_finite():
+        raise ValueError(f"expected finite numbers, found {quoted(part)}")
+    if len(piece) > LONGEST or abs(value.adjusted()) > LARGEST_EXPONENT:
+        raise ValueError(
+            f"expected numbers of at most {LONGEST} characters, up to 1e{LARGEST_EXPONENT} and down to "
+            f"1e-{LARGEST_EXPONENT}, found {quoted(part)}"
+        )
+    return value

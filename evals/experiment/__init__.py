@@ -1,0 +1,1 @@
+"""An experiment from its configuration to a finished run: open, measure, write."""

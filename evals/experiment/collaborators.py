@@ -1,0 +1,84 @@
+"""Opening what an experiment works with, and closing it at the end."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from evals.config.experiment import ExperimentConfig
+from evals.config.judge import JudgeConfig
+from evals.experiment.embedded_index import index_if_stale
+from evals.experiment.loading import Inputs
+from evals.golden.source_pages import Sources
+from evals.golden.web_pages import open_sources
+from evals.grid.axes import Plan
+from evals.judge.judge import Judge
+from evals.metrics.collaborators import Collaborators
+from evals.report.judge import spent
+from retrievers.config import RetrieverConfig, factory
+from retrievers.embedding.models import make_embeddings
+from retrievers.net.patience import patient
+from retrievers.retriever.opened import open_retriever
+from retrievers.retriever.protocol import Retriever
+from retrievers.terminal.command import Progress, progress_bar
+
+
+@contextmanager
+def open_collaborators(
+    inputs: Inputs, env: Mapping[str, str], *, shown: bool, retriever: Retriever | None = None
+) -> Iterator[Collaborators]:
+    """Open what the experiment names: its judge, its retriever (of a sweep one for each variant) and its source pages.
+
+    Args:
+        inputs: The experiment.
+        env: The environment that holds API keys.
+        shown: Whether progress is drawn on a terminal.
+        retriever: An open retriever in place of the one that the experiment names. It is left open.
+
+    Raises:
+        RetrievalError: Something cannot be opened, or the collection not be brought up to date.
+    """
+    config = inputs.config
+    with (
+        patient(config.retriever.store.wait_s),
+        progress_bar(shown=shown) as progress,
+        _judge(config.judge, env, progress) as judge,
+    ):
+        if retriever is not None:
+            sources = open_sources(config.sources)
+            yield Collaborators(retrievers=[retriever], progress=progress, sources=sources, judge=judge)
+            return
+        with _retrievers(config, inputs.sweep, env, progress) as (retrievers, sources):
+            yield Collaborators(retrievers=retrievers, progress=progress, sources=sources, judge=judge)
+
+
+@contextmanager
+def _judge(config: JudgeConfig, env: Mapping[str, str], progress: Progress) -> Iterator[Judge | None]:
+    if config.model is None:
+        yield None
+        return
+    judge = Judge.open(config, env, lambda done, total, usage: progress("judging", done, total, spent(usage)))
+    try:
+        yield judge
+    finally:
+        judge.close()
+
+
+@contextmanager
+def _retrievers(
+    config: ExperimentConfig, sweep: Plan | None, env: Mapping[str, str], progress: Progress
+) -> Iterator[tuple[Sequence[Retriever], Sources | None]]:
+    embeddings = None  # before anything is indexed, so that a missing key or factory leaves nothing behind
+    if config.retriever.python is None:
+        embeddings = make_embeddings(config.retriever.embedding, env)
+    else:
+        factory.find(config.retriever.python, "python")
+    index_if_stale(config, env, progress)
+    sources = open_sources(config.sources)
+    with ExitStack() as stack:
+        opened = [
+            stack.enter_context(open_retriever(one, env=env, embeddings=embeddings)) for one in _wanted(config, sweep)
+        ]
+        yield opened, sources
+
+
+def _wanted(config: ExperimentConfig, sweep: Plan | None) -> list[RetrieverConfig]:
+    return [config.retriever] if sweep is None else [variant.settings for variant in sweep.variants]

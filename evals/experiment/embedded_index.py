@@ -1,0 +1,52 @@
+"""The embedded collection of an experiment, built or brought up to date out of its source pages."""
+
+from collections.abc import Callable, Mapping
+
+from evals.config.experiment import ExperimentConfig
+from retrievers.embedding.models import make_embeddings
+from retrievers.errors import CollectionNotFoundError
+from retrievers.indexing.chunking import CHUNKING_VERSION
+from retrievers.indexing.corpus import read_corpus
+from retrievers.indexing.index import IndexOptions, index_corpus
+from retrievers.store import describe, open_client
+
+
+def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: Callable[[str, int, int], None]) -> bool:
+    """Index `sources.dir` if the experiment owns the collection and it is missing, unfinished or of other pages.
+
+    Only an embedded collection named by `index.collection` is ever written to.
+
+    Returns:
+        Whether anything had to be indexed.
+
+    Raises:
+        RetrievalError: Pages are broken, or the store cannot be opened.
+    """
+    retriever, folder = config.retriever, config.sources.dir
+    if retriever.python is not None and not retriever.names_collection:
+        return False
+    if retriever.store.url or retriever.collection != config.index.collection or folder is None:
+        return False
+    corpus = read_corpus(folder, config.sources.base_url)
+    client = open_client(retriever.store, env, create=True)
+    try:
+        try:
+            info = describe(client, retriever)
+            manifest, lost = info.manifest, info.lost
+        except CollectionNotFoundError:
+            manifest, lost = {}, 0
+        fresh = {
+            "state": "complete",
+            "pages_fingerprint": corpus.fingerprint,
+            "max_tokens": config.index.max_tokens,
+            "chunking": CHUNKING_VERSION,
+            "payload": retriever.metadata.layout,
+        }
+        if not lost and all(manifest.get(key) == value for key, value in fresh.items()):
+            return False
+        embeddings = make_embeddings(retriever.embedding, env)
+        options = IndexOptions(max_tokens=config.index.max_tokens, replace=True)
+        index_corpus(client, retriever, embeddings, corpus, options, progress)
+        return True
+    finally:
+        client.close()

@@ -1,0 +1,63 @@
+"""What an experiment starts from: its configuration, checked in full, and its golden queries."""
+
+from dataclasses import dataclass
+
+from evals.config.experiment import ExperimentConfig
+from evals.config.handbook import check_bundled
+from evals.golden.loading import GoldenSet, load_golden
+from evals.grid.axes import Plan, plan
+from evals.grid.evaluation import grid_metrics
+from evals.grid.heldout import load_held_out
+from evals.metrics import BY_NAME_ONLY, VERDICT_METRIC, choose
+from evals.metrics import criteria as gates
+from evals.metrics.depth import reach
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """A checked experiment with its golden queries.
+
+    Attributes:
+        sweep: The grid that it asks for, None for a single run.
+        held_out: The golden queries on which the chosen cell of the grid is measured again, None without any.
+    """
+
+    config: ExperimentConfig
+    golden: GoldenSet
+    sweep: Plan | None
+    held_out: GoldenSet | None
+
+
+def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> Inputs:
+    """Check the names of metrics and the sweep, and read the golden queries.
+
+    Args:
+        config: The experiment.
+        golden: Golden queries in place of those that the experiment names.
+
+    Raises:
+        ConfigError: It is a packaged experiment, and the handbook has not come along.
+        ExperimentError: A metric, a criterion or a sweep cannot be computed.
+        DatasetError: The golden data have faults; every one is listed.
+    """
+    check_bundled(config)
+    _check_metrics(config)
+    sweep = _sweep(config)
+    golden = golden or load_golden(config.dataset)
+    return Inputs(config=config, golden=golden, sweep=sweep, held_out=load_held_out(config) if sweep else None)
+
+
+def _check_metrics(config: ExperimentConfig) -> None:
+    judged = config.judge.model is not None
+    length = reach(config.retriever, config.sweep.top_k, config.sweep.candidates)
+    choose(config.metrics, config.latency.concurrency, judged=judged, reach=length)
+    every = choose(["*", *BY_NAME_ONLY], config.latency.concurrency, judged=True)
+    gates.check_names(config.criteria, [*every, VERDICT_METRIC])
+    choose([*config.criteria], config.latency.concurrency, judged=judged)
+
+
+def _sweep(config: ExperimentConfig) -> Plan | None:
+    if not config.sweep.axes:
+        return None
+    grid_metrics(config)
+    return plan(config.retriever, config.sweep)

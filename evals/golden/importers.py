@@ -1,0 +1,194 @@
+"""Test collections of the IR field as golden queries: BEIR folders, TREC topics with qrels. Pure but for reading."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from evals.errors import DatasetError
+from evals.golden.case import Case
+from evals.golden.loading import explain, refusal
+from evals.golden.topics import Query, read, topics_of
+from retrievers.config.guarded_json import load
+from retrievers.text.quoting import quoted
+
+TopicIds = Literal["auto", "num", "ordinal"]
+LONGEST_GRADE = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imported:
+    """Cases, and what was left out or decided on the way."""
+
+    cases: tuple[Case, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgement:
+    """One line of a qrels file."""
+
+    place: str
+    query_id: str
+    document_id: str
+    grade: int
+
+
+def import_beir(folder: Path, qrels: Path | None = None) -> Imported:
+    """Read `queries.jsonl` and a qrels file (tab-separated, with a header) of a BEIR folder.
+
+    Args:
+        folder: The folder.
+        qrels: The judgements; `qrels/test.tsv` in the folder when left out.
+
+    Raises:
+        DatasetError: A file is missing or malformed; every fault at its file and line.
+    """
+    queries, faults = _beir_queries(folder / "queries.jsonl")
+    judgements, more = _judgements(qrels or folder / "qrels" / "test.tsv", _beir_line)
+    _refuse(faults + more)
+    return _cases({query.id: query for query in queries}, judgements)
+
+
+def import_trec(topics: Path, qrels: Path, topic_ids: TopicIds = "auto") -> Imported:
+    """Read TREC topics (`<top>` with `<num>` and `<title>`; well-formed XML or not) and a qrels file.
+
+    Args:
+        topics: The topics.
+        qrels: Lines of `query iteration document grade`.
+        topic_ids: What the qrels' query ids are: the topics' `<num>`, their ordinal in the file (as in Cranfield), or,
+            with `auto`, the first of the two that knows every query id of the qrels.
+
+    Raises:
+        DatasetError: A file is missing or malformed, or the query ids fit neither.
+    """
+    found = list(topics_of(topics))
+    if not found:
+        raise DatasetError(f"{topics}: holds no <top> with <num> and <title>")
+    judgements, faults = _judgements(qrels, _trec_line)
+    _refuse(faults)
+    by_num = {topic.id: topic for topic in found}
+    by_ordinal = {str(number): replace(topic, id=str(number)) for number, topic in enumerate(found, 1)}
+    judged = {judgement.query_id for judgement in judgements}
+    queries, note = _topic_names(topic_ids, by_num, by_ordinal, judged, qrels)
+    if queries is by_num:
+        _refuse(_repeated(found))
+    imported = _cases(queries, judgements)
+    return Imported(cases=imported.cases, notes=(note, *imported.notes))
+
+
+def _topic_names(
+    topic_ids: TopicIds, by_num: Mapping[str, Query], by_ordinal: Mapping[str, Query], judged: set[str], qrels: Path
+) -> tuple[Mapping[str, Query], str]:
+    known = {"num": by_num, "ordinal": by_ordinal}
+    tried = ("num", "ordinal") if topic_ids == "auto" else (topic_ids,)
+    for name in tried:
+        if judged <= known[name].keys():
+            return known[name], f"the query ids of {qrels.name} are the topics' {name}"
+    missing = {name: sorted(judged - known[name].keys())[:3] for name in tried}
+    raise DatasetError(
+        f"{qrels}: its query ids are not the topics' "
+        + " and not their ".join(f"{name} (unknown: {', '.join(map(quoted, ids))} …)" for name, ids in missing.items())
+    )
+
+
+def _cases(queries: Mapping[str, Query], judgements: Sequence[Judgement]) -> Imported:
+    judged: dict[str, dict[str, int]] = {}
+    _refuse([f"{j.place}: no query {quoted(j.query_id)}" for j in judgements if j.query_id not in queries])
+    for judgement in judgements:
+        judged.setdefault(judgement.query_id, {})[judgement.document_id] = judgement.grade
+    cases, faults = [], []
+    for query in queries.values():
+        if not any(grade > 0 for grade in judged.get(query.id, {}).values()):
+            continue
+        values = {"id": query.id, "query": query.text, "relevant_ids": judged[query.id], "split": "test"}
+        try:
+            cases.append(Case.model_validate(values))
+        except ValidationError as error:
+            faults += [f"{query.place}: {explain(dict(item))}" for item in error.errors(include_url=False)]
+    _refuse(faults)
+    if not cases:
+        raise DatasetError("no query has a document that is judged relevant")
+    left_out = len(queries) - len(cases)
+    notes = [f"{left_out} queries have no relevant document and were left out"] if left_out else []
+    return Imported(cases=tuple(cases), notes=tuple(notes))
+
+
+def _repeated(queries: Iterable[Query]) -> list[str]:
+    """A fault for each query whose id an earlier one has."""
+    first: dict[str, Query] = {}
+    return [
+        f"{query.place}: query id {quoted(query.id)} is used already at {first[query.id].place}"
+        for query in queries
+        if first.setdefault(query.id, query) is not query
+    ]
+
+
+def _beir_queries(file: Path) -> tuple[list[Query], list[str]]:
+    queries, faults = [], []
+    for number, line in _lines(file):
+        place = f"{file}:{number}"
+        try:
+            row = load(line)
+            if not isinstance(row, dict) or not isinstance(row.get("text"), str) or not str(row.get("_id", "")).strip():
+                raise ValueError(f'expected an object with "_id" and "text", got {quoted(row)}')
+            queries.append(Query(place=place, id=str(row["_id"]), text=row["text"]))
+        except ValueError as error:
+            faults.append(f"{place}: {error}")
+    return queries, faults + _repeated(queries)
+
+
+def _beir_line(number: int, line: str) -> tuple[str, str, str] | None:
+    parts = line.split("\t")
+    if number == 1 and not parts[-1].strip().lstrip("-").isdigit():
+        return None
+    query_id, document_id, grade = parts
+    return query_id, document_id, grade
+
+
+def _trec_line(_: int, line: str) -> tuple[str, str, str]:
+    query_id, _iteration, document_id, grade = line.split()
+    return query_id, document_id, grade
+
+
+def _judgements(
+    file: Path, parse: Callable[[int, str], tuple[str, str, str] | None]
+) -> tuple[list[Judgement], list[str]]:
+    judgements: dict[tuple[str, str], Judgement] = {}
+    faults = []
+    for number, line in _lines(file):
+        place = f"{file}:{number}"
+        try:
+            parts = parse(number, line)
+            grade = _grade(parts[2]) if parts else 0
+        except ValueError:
+            faults.append(
+                f"{place}: expected query id, document id and a whole-number grade, got {quoted(line.strip())}"
+            )
+            continue
+        if parts is None:
+            continue
+        query_id, document_id, _ = parts
+        judgement = Judgement(place=place, query_id=query_id, document_id=document_id, grade=grade)
+        before = judgements.setdefault((query_id, document_id), judgement)
+        if before is not judgement:
+            named = f"document {quoted(document_id)} of query {quoted(query_id)}"
+            faults.append(f"{place}: {named} is judged already at {before.place}")
+    return list(judgements.values()), faults
+
+
+def _grade(written: str) -> int:
+    if len(written) > LONGEST_GRADE:
+        raise ValueError(written)
+    return int(written)
+
+
+def _lines(file: Path) -> Iterable[tuple[int, str]]:
+    return ((number, line) for number, line in enumerate(read(file).split("\n"), 1) if line.strip())
+
+
+def _refuse(faults: Sequence[str]) -> None:
+    if faults:
+        raise refusal(faults)

@@ -1,0 +1,217 @@
+"""Reading golden queries: every line validated first, then handed on as a Hugging Face dataset."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from evals.config.experiment import DatasetConfig
+from evals.errors import DatasetError
+from evals.golden.case import Case, Evidence
+from retrievers.config.guarded_json import load
+from retrievers.config.text_files import read_text
+from retrievers.errors import nearest
+from retrievers.text.quoting import clipped, quoted
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+LABELS = {"query_type", "tags", "split"}
+MAX_FAULTS_SHOWN = 50
+MAX_IDS_SHOWN = 5
+BY_CHUNK = ("relevant_ids", "human_verdicts")
+"""Fields whose keys are chunk ids. A table would make a column of each key, so there they are JSON text."""
+MOST_BYTES = 100_000_000
+"""Largest file: hundreds of thousands of queries."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldenSet:
+    """Golden queries ready for a run.
+
+    Attributes:
+        cases: The chosen cases, in file order.
+        places: Case id to `file:line`, for messages.
+        name: Where they came from.
+        fingerprint: SHA-256 over the chosen cases' content, independent of file, order of keys and formatting.
+    """
+
+    cases: tuple[Case, ...]
+    places: Mapping[str, str]
+    name: str
+    fingerprint: str
+
+    def to_huggingface(self) -> "Dataset":
+        """The cases as a Hugging Face dataset, one row a case."""
+        from datasets import Dataset
+
+        return Dataset.from_list(
+            [case.model_dump() | {name: json.dumps(getattr(case, name)) for name in BY_CHUNK} for case in self.cases]
+        )
+
+
+def load_golden(config: DatasetConfig) -> GoldenSet:
+    """Read, validate and choose cases.
+
+    Args:
+        config: A local file or folder of JSON Lines, or a hub id with a pinned revision; which split, ids, how many.
+
+    Raises:
+        DatasetError: With every fault at its file and line, or because nothing is left to run.
+    """
+    rows = list(_hub_rows(config) if config.hub else _file_rows(config.path))
+    cases, places = validate_rows(rows)
+    chosen = choose(cases, config)
+    return GoldenSet(
+        cases=chosen,
+        places=places,
+        name=config.hub or str(config.path),
+        fingerprint=fingerprint(chosen),
+    )
+
+
+def validate_rows(rows: Iterable[tuple[str, Any]]) -> tuple[tuple[Case, ...], dict[str, str]]:
+    """Turn (place, JSON value or error) pairs into cases.
+
+    Raises:
+        DatasetError: Listing every fault of every row.
+    """
+    cases: list[Case] = []
+    faults: list[str] = []
+    places: dict[str, str] = {}
+    for place, row in rows:
+        if isinstance(row, Exception):
+            faults.append(f"{place}: {row}")
+            continue
+        try:
+            case = Case.model_validate(row)
+        except ValidationError as error:
+            faults += [f"{place}: {explain(dict(item))}" for item in error.errors(include_url=False)]
+            continue
+        if case.id in places:
+            faults.append(f"{place}: id {quoted(case.id)} is used already at {places[case.id]}")
+            continue
+        places[case.id] = place
+        cases.append(case)
+    if faults:
+        raise refusal(faults)
+    if not cases:
+        raise DatasetError("the golden data holds no case")
+    return tuple(cases), places
+
+
+def refusal(faults: Sequence[str]) -> DatasetError:
+    """The error that counts faults and lists the first of them."""
+    more = [f"… and {len(faults) - MAX_FAULTS_SHOWN:,} more"] if len(faults) > MAX_FAULTS_SHOWN else []
+    count = "1 fault" if len(faults) == 1 else f"{len(faults):,} faults"
+    return DatasetError(f"{count} in the golden data:", [*faults[:MAX_FAULTS_SHOWN], *more])
+
+
+def choose(cases: Sequence[Case], config: DatasetConfig) -> tuple[Case, ...]:
+    """The cases of the configured split and ids, up to the limit, in file order.
+
+    Raises:
+        DatasetError: A split or id does not exist, or nothing is left.
+    """
+    splits = sorted({case.split for case in cases if case.split})
+    if config.split and config.split not in splits:
+        have = f"it has {', '.join(map(quoted, splits[:MAX_IDS_SHOWN]))}" if splits else "its cases name none"
+        raise DatasetError(f"dataset.split: the golden data has no split {quoted(config.split)}: {have}")
+    known = {case.id for case in cases}
+    unknown = [case_id for case_id in config.ids if case_id not in known]
+    if unknown:
+        hint = nearest(unknown[0], (case.id for case in cases))
+        more = f" and {len(unknown) - MAX_IDS_SHOWN} more" if len(unknown) > MAX_IDS_SHOWN else ""
+        raise DatasetError(
+            f"dataset.ids: no case with id {', '.join(map(quoted, unknown[:MAX_IDS_SHOWN]))}{more}{hint}"
+        )
+    wanted = frozenset(config.ids)
+    chosen = [
+        case for case in cases if (case.id in wanted if wanted else config.split is None or case.split == config.split)
+    ]
+    return tuple(chosen[: config.limit])
+
+
+def case_fingerprint(case: Case) -> str:
+    """SHA-256 over all of a case that its scores can depend on.
+
+    Not over what only sorts it (`LABELS`), nor over human verdicts, which correct a mean and no query's own score.
+    """
+    row = case.model_dump(mode="json", exclude=LABELS | {"human_verdicts"})
+    return hashlib.sha256(json.dumps(row, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def fingerprint(cases: Sequence[Case]) -> str:
+    """SHA-256 over the content of cases, in the order of their ids.
+
+    `human_verdicts` count only where there are any: cases without keep the fingerprint they had before the field was.
+    """
+    rows = sorted((_content(case) for case in cases), key=lambda row: str(row["id"]))
+    text = json.dumps(rows, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _content(case: Case) -> dict[str, Any]:
+    return case.model_dump(mode="json", exclude=None if case.human_verdicts else {"human_verdicts"})
+
+
+def _file_rows(path: Path | None) -> Iterator[tuple[str, Any]]:
+    if path is None:
+        raise DatasetError("no golden data: set dataset.path (a .jsonl file or a folder of them) or dataset.hub")
+    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    if not files:
+        raise DatasetError(f"{path}: holds no .jsonl file")
+    for file in files:
+        text = read_text(file, "a JSON Lines file", MOST_BYTES, DatasetError)
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                yield f"{file}:{number}", _parse(line)
+
+
+def _parse(line: str) -> Any:
+    try:
+        value = load(line)
+    except ValueError as error:
+        return error
+    return value if isinstance(value, dict) else ValueError(f"expected a JSON object, got {quoted(value)}")
+
+
+def _hub_rows(config: DatasetConfig) -> Iterator[tuple[str, Any]]:
+    from datasets import load_dataset
+
+    try:
+        rows = load_dataset(config.hub, revision=config.revision, split="train")
+    except Exception as error:  # the hub client has many; the cause is kept in the message
+        raise DatasetError(
+            f"dataset.hub {config.hub!r} at revision {config.revision!r} cannot be loaded: "
+            f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+        ) from error
+    for number, row in enumerate(rows, 1):
+        values = _present(row)
+        values |= {name: _parse(values[name]) for name in BY_CHUNK if isinstance(values.get(name), str)}
+        bad = next((values[name] for name in BY_CHUNK if isinstance(values.get(name), Exception)), None)
+        yield f"{config.hub}:{number}", bad or values
+
+
+def _present(value: Any) -> Any:
+    """A value without the nulls that a table has where a row leaves a field out."""
+    if isinstance(value, dict):
+        return {key: _present(inner) for key, inner in value.items() if inner is not None}
+    return [_present(inner) for inner in value] if isinstance(value, list) else value
+
+
+def explain(item: dict[str, Any]) -> str:
+    """Put one fault that pydantic found in a case into words."""
+    name = clipped(".".join(str(part) for part in item["loc"]))
+    if item["type"] == "extra_forbidden":
+        known = (Evidence if item["loc"][0] == "evidence" else Case).model_fields
+        return f"{name}: unknown field{nearest(str(item['loc'][-1]), known)}"
+    if item["type"] == "missing":
+        return f"{name}: this field is required"
+    message = str(item["msg"]).removeprefix("Value error, ")
+    got = "" if isinstance(item["input"], dict) else f", got {quoted(item['input'])}"
+    return f"{name + ': ' if name else ''}{message}{got}"

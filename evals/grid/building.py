@@ -1,0 +1,136 @@
+"""What was found under every variant → the grid. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evals.collect.observations import Observation, Observed
+from evals.config.sweep import SweepConfig
+from evals.errors import ExperimentError
+from evals.grid.axes import Plan, Variant
+from evals.grid.cells import Configuration, Grid, MetricScores
+from evals.grid.means import Scored, summarise_cells
+from evals.grid.relevance_arrays import found
+from evals.grid.scoring import score_all
+from evals.grid.selections import observed_scores, select_all
+from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC
+from evals.metrics.base import Context, Metric, QueryMetric
+from evals.metrics.verdicts import verdict
+
+MOST_CELLS = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retrieved:
+    """What was observed of the golden queries under one variant, candidates at full depth."""
+
+    variant: Variant
+    observed: Observed
+
+
+def configure(plan: Plan, retrieved: Sequence[Retrieved]) -> tuple[Configuration, ...]:
+    """What every variant found, with the selections that its cells keep.
+
+    Args:
+        plan: Its cuts and thresholds.
+        retrieved: By variant, in the plan's order, all over the same queries.
+
+    Raises:
+        ExperimentError: `threshold: exact` makes too many cells.
+    """
+    return tuple(_configuration(plan, one) for one in retrieved)
+
+
+def build(
+    plan: Plan,
+    sweep: SweepConfig,
+    configurations: Sequence[Configuration],
+    metrics: Mapping[str, Metric],
+    context: Context,
+) -> Grid:
+    """Score every cell of a sweep.
+
+    Args:
+        plan: Its cuts and thresholds.
+        sweep: As it was written.
+        configurations: At least one.
+        metrics: Those over queries are scored in every cell; those of a run belong to the configurations.
+        context: What metrics need besides observations.
+    """
+    by_query = {name: metric for name, metric in metrics.items() if isinstance(metric, QueryMetric)}
+    parts = score_all(by_query, configurations, context)
+    observations = configurations[0].observed.observations
+    rows = {name: _rows(observations, metric) for name, metric in by_query.items()}
+    scored = {name: Scored(parts=parts[name], rows=rows[name]) for name in by_query}
+    summaries = summarise_cells(scored, [c.selections for c in configurations])
+    ids = tuple(o.case.id for o in observations)
+    return Grid(
+        axes=dict(sweep.axes),
+        top_ks=plan.top_ks,
+        configurations=tuple(_with_summaries(c, metrics, context) for c in configurations),
+        query_ids=ids,
+        metrics={
+            name: MetricScores(
+                metric=name,
+                scope=metric.scope,
+                interval=metric.interval,
+                query_ids=tuple(ids[row] for row in rows[name]),
+                rows=rows[name],
+                parts=parts[name],
+                summaries=summaries[name],
+            )
+            for name, metric in by_query.items()
+        },
+        notes=plan.notes,
+    )
+
+
+def pass_rate() -> QueryMetric:
+    """The share of queries whose verdict is SUCCESS, as a metric of the grid."""
+    return QueryMetric(
+        name=VERDICT_METRIC,
+        scope="all",
+        interval="proportion",
+        about="queries whose verdict is SUCCESS",
+        score=lambda observations, context: [
+            float(verdict(o, context, 0.0).outcome == "SUCCESS") for o in observations
+        ],
+    )
+
+
+def _configuration(plan: Plan, one: Retrieved) -> Configuration:
+    arrays = found(one.observed.observations, one.variant.settings)
+    thresholds = plan.thresholds
+    if thresholds is None:
+        thresholds = observed_scores(arrays, max(plan.top_ks)) or (0.0,)
+        if len(thresholds) * len(plan.top_ks) > MOST_CELLS:
+            raise ExperimentError(
+                f"sweep: threshold exact makes {len(thresholds):,} thresholds × {len(plan.top_ks)} cuts of "
+                f"{one.variant.name}, more than {MOST_CELLS:,} cells; name fewer values of top_k, or thresholds "
+                "such as 0:0.95:0.05"
+            )
+    return Configuration(
+        name=one.variant.name,
+        parameters=one.variant.parameters,
+        settings=one.variant.settings,
+        thresholds=thresholds,
+        observed=one.observed,
+        selections=select_all(arrays, thresholds, plan.top_ks),
+    )
+
+
+def _with_summaries(configuration: Configuration, metrics: Mapping[str, Metric], context: Context) -> Configuration:
+    """The configuration with the metrics that belong to it; what the judge cost belongs to the whole grid."""
+    own = [m for name, m in metrics.items() if not isinstance(m, QueryMetric) and name not in NEED_A_JUDGE]
+    summaries = tuple(metric.summarise(configuration.observed, context) for metric in own)
+    return replace(configuration, summaries=summaries)
+
+
+def _rows(observations: Sequence[Observation], metric: QueryMetric) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    chosen = [
+        row
+        for row, o in enumerate(observations)
+        if metric.scope == "all" or o.case.in_scope == (metric.scope == "in_scope")
+    ]
+    return np.asarray(chosen, dtype=np.int64)

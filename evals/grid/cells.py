@@ -1,0 +1,237 @@
+"""What a grid is: its configurations, its cells, and for every metric the score of each query in each cell. All frozen.
+
+Scores are kept once for each distinct selection and looked up for a cell, so that a grid of any size is as large as
+what was found. `MetricScores.matrix` gives them as scores[query, cell], on which statistics are computed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evals.collect.observations import Failure, Observed, Score, Summary, Unscored
+from evals.grid.selections import Selections
+from evals.metrics.base import Kind, Scope
+from retrievers.config import RetrieverConfig
+from retrievers.records import RetrievedChunk
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One way to retrieve, threshold and cut.
+
+    Attributes:
+        configuration: The number of the configuration.
+        threshold: None where none is in force.
+        parameters: All settings that tell cells apart.
+    """
+
+    index: int
+    configuration: int
+    top_k: int
+    threshold: float | None
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """One way to retrieve, for which the search ran once.
+
+    Attributes:
+        name: Its settings in a few words, unique in the grid.
+        parameters: The settings that are swept or tell it apart, and mean something in it.
+        settings: All settings, with the largest `top_k` and the smallest threshold of its cells.
+        thresholds: Ascending; a single 0 where none is in force.
+        observed: What was found, at full depth, and the selections of the widest cell; latency and repetitions.
+        selections: What every cell keeps.
+        summaries: The metrics that belong to the configuration, not to a cell: latency, determinism, separation.
+    """
+
+    name: str
+    parameters: Mapping[str, Any]
+    settings: RetrieverConfig
+    thresholds: tuple[float, ...]
+    observed: Observed
+    selections: Selections
+    summaries: tuple[Summary, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionScores:
+    """A metric over the possible selections of one configuration.
+
+    Attributes:
+        values: By the number of the selection; NaN where it has no score.
+        issue: By the number of the selection, which of `issues` is why it has none, −1 where it has one; None where
+            every selection has one.
+        issues: The reasons.
+    """
+
+    values: Floats
+    issue: NDArray[np.int32] | None = None
+    issues: tuple[Unscored | Failure, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellSummaries:
+    """A metric over every cell; each array has one entry a cell.
+
+    Attributes:
+        mean: Over the scored queries, NaN where there is none.
+        n: How many queries that is.
+        n_unscored: How many could not be scored; `n_failed`, how many failed.
+        common: The mean over the queries that are scored in all cells: what cells are ranked by.
+        n_common: How many queries that is.
+        n_dropped: How many queries are scored in some cells and not in all, or failed; those without a score in any
+            cell for want of a reference are not among them.
+    """
+
+    mean: Floats
+    n: Counts
+    n_unscored: Counts
+    n_failed: Counts
+    common: Floats
+    n_common: int
+    n_dropped: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricScores:
+    """A metric of the grid.
+
+    Attributes:
+        scope: Which queries it is over; `query_ids` are these, in their order, and `rows` their places among all.
+        interval: Which kind of interval its mean has.
+        parts: Its scores, by configuration.
+    """
+
+    metric: str
+    scope: Scope
+    interval: Kind
+    query_ids: tuple[str, ...]
+    rows: NDArray[np.int64]
+    parts: tuple[SelectionScores, ...]
+    summaries: CellSummaries
+
+
+def ranked(chunks: Sequence[RetrievedChunk], places: Sequence[int]) -> tuple[RetrievedChunk, ...]:
+    """The chunks at some places (from 0), ranked anew from 1."""
+    kept = [chunks[place] for place in places]
+    return tuple(found if found.rank == rank else replace(found, rank=rank) for rank, found in enumerate(kept, 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """A finished grid.
+
+    Cells are numbered by configuration, then threshold, then `top_k`, which changes fastest.
+
+    Attributes:
+        axes: Each axis that has several values, with them; `threshold` is `exact` where every observed score is one.
+        query_ids: All queries, in their order.
+        metrics: By name.
+        notes: What a reader must know beside the figures.
+    """
+
+    axes: Mapping[str, Sequence[Any] | str]
+    top_ks: tuple[int, ...]
+    configurations: tuple[Configuration, ...]
+    query_ids: tuple[str, ...]
+    metrics: Mapping[str, MetricScores] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if self.configurations else 0
+
+    @cached_property
+    def _ends(self) -> Counts:
+        return np.cumsum([part.selections.cells for part in self.configurations], dtype=np.int64)
+
+    def cell(self, index: int) -> Cell:
+        """The cell of a number.
+
+        Raises:
+            IndexError: There is none.
+        """
+        if not 0 <= index < len(self):
+            raise IndexError(f"expected a cell from 0 to {len(self) - 1}, got {index!r}")
+        place = int(np.searchsorted(self._ends, index, side="right"))
+        inner = index - (int(self._ends[place - 1]) if place else 0)
+        threshold, cut = divmod(inner, len(self.top_ks))
+        configuration = self.configurations[place]
+        cuts: dict[str, Any] = {"top_k": self.top_ks[cut]}
+        if configuration.settings.used_threshold is not None:
+            cuts["threshold"] = configuration.thresholds[threshold]
+        return Cell(
+            index=index,
+            configuration=place,
+            top_k=cuts["top_k"],
+            threshold=cuts.get("threshold"),
+            parameters={**configuration.parameters, **cuts},
+        )
+
+    def cells(self) -> list[Cell]:
+        """All of them."""
+        return [self.cell(index) for index in range(len(self))]
+
+    def settings(self, index: int) -> RetrieverConfig:
+        """The retriever's settings of a cell, as for a run of its own."""
+        cell = self.cell(index)
+        cuts = {"top_k": cell.top_k, **({} if cell.threshold is None else {"threshold": cell.threshold})}
+        return self.configurations[cell.configuration].settings.model_copy(update=cuts)
+
+    def observed(self, index: int) -> Observed:
+        """What a run of that cell alone observes: what was found, and the cell's selection of it."""
+        cell = self.cell(index)
+        configuration = self.configurations[cell.configuration]
+        selections = configuration.selections
+        numbers = selections.of_cell(index - int(self._starts[cell.configuration]))
+        kept = [selections.places(number) for number in numbers.tolist()]
+        observations = configuration.observed.observations
+        return replace(
+            configuration.observed,
+            observations=tuple(
+                replace(o, selection=ranked(o.candidates.chunks, places))
+                for o, places in zip(observations, kept, strict=True)
+            ),
+        )
+
+    def matrix(self, metric: str) -> Floats:
+        """scores[query, cell] of a metric, over the queries of its scope; NaN where a query has none.
+
+        Raises:
+            KeyError: The grid has no such metric.
+        """
+        known = self.metrics[metric]
+        made = np.empty((len(known.query_ids), len(self)))
+        for configuration, part, first in zip(self.configurations, known.parts, self._starts, strict=True):
+            for cells, numbers in configuration.selections.blocks():
+                made[:, first + cells.start : first + cells.stop] = part.values[numbers[:, known.rows]].T
+        return made
+
+    def scores(self, metric: str, index: int) -> dict[str, Score]:
+        """The scores of a cell by query id, with the reason where there is none.
+
+        Raises:
+            KeyError: The grid has no such metric.
+            IndexError: The grid has no such cell.
+        """
+        known, cell = self.metrics[metric], self.cell(index)
+        part = known.parts[cell.configuration]
+        inner = index - int(self._starts[cell.configuration])
+        numbers = self.configurations[cell.configuration].selections.of_cell(inner)[known.rows]
+        found: list[Score] = [float(value) for value in part.values[numbers]]
+        if part.issue is not None:
+            why = part.issue[numbers]
+            found = [value if at < 0 else part.issues[at] for value, at in zip(found, why, strict=True)]
+        return dict(zip(known.query_ids, found, strict=True))
+
+    @property
+    def _starts(self) -> Counts:
+        return np.concatenate([[0], self._ends[:-1]]).astype(np.int64)

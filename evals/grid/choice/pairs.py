@@ -1,0 +1,114 @@
+"""Every two cells, paired by query: mean differences, their variances, and errors that mistrust what was not seen.
+
+A difference of two neighbouring cells is 0 on most queries, so its few other values decide, and the rare query on which
+a cell loses everything may just not be among those asked. Then the standard error is far too small, and what bootstrap
+or t-test make of it is wrong much too often (figures in docs/choice.md). Therefore bounds add one query to those asked,
+on which the cell in question loses as much as scores can differ. Where scores are all or nothing, as hits are, every
+loss is of that size, and two are added, or a part of the second according to the share of such differences.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evals.grid.choice.standings import Floats, ObjectiveScores
+from evals.stats.intervals import SAME
+
+NOTHING = 1e-14
+"""A variance of a difference below this is rounding."""
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pairs:
+    """Cells to be compared.
+
+    Attributes:
+        values: [queries, cells]; every stratum is shifted to a cell's mean over all, since how strata differ is no
+            chance.
+        strata: How many there are.
+        span: The largest difference possible on one query.
+        losses: How many queries bounds add on which a cell loses `span`, 1 to 2.
+        typical_loss: What a cell loses on a query on which it loses everything.
+    """
+
+    values: Floats
+    strata: int
+    span: float
+    losses: float
+    typical_loss: float
+
+    @property
+    def n(self) -> int:
+        """Queries."""
+        return len(self.values)
+
+    @property
+    def cells(self) -> Places:
+        """The places of all cells."""
+        return np.arange(self.values.shape[1])
+
+    def between(self, rows: Places, columns: Places) -> tuple[Floats, Floats]:
+        """The mean differences row − column and the variances of a query's difference, dividing by n."""
+        mean = self.values.mean(axis=0)
+        centred = self.values - mean
+        own = (centred**2).mean(axis=0)
+        variance = centred[:, rows].T @ centred[:, columns]
+        variance *= -2 / self.n
+        variance += own[rows, None]
+        variance += own[columns]
+        variance[variance < NOTHING] = 0.0
+        return mean[rows, None] - mean[columns], variance
+
+    def with_losses(self, difference: Floats, variance: Floats, n: int | None = None) -> tuple[Floats, Floats]:
+        """Mean differences and their standard errors with the added queries.
+
+        Args:
+            difference: Some of the mean differences.
+            variance: Their variances.
+            n: How many queries there would be; as many as there are when left out.
+        """
+        n = n or self.n
+        whole = n + self.losses
+        moved = (n * difference - self.losses * self.span) / whole
+        squares = (n * (variance + difference**2) + self.losses * self.span**2) / whole
+        return moved, np.sqrt((squares - moved**2) / (whole - 1))
+
+
+def pair_up(scores: ObjectiveScores, values: Floats) -> Pairs:
+    """Make cells ready to be compared.
+
+    Args:
+        scores: Of all cells.
+        values: [queries, cells], columns of `scores` of which no two are the same.
+    """
+    strata, centred = np.unique(scores.strata), np.empty_like(values)
+    for stratum in strata:
+        rows = scores.strata == stratum
+        centred[rows] = values[rows] - values[rows].mean(axis=0)
+    span = float(np.ptp(values, axis=1).max()) if scores.span is None else scores.span
+    best = values[:, int(values.mean(axis=0).argmax())]
+    return Pairs(
+        values=centred + values.mean(axis=0),
+        strata=len(strata),
+        span=span,
+        losses=1 + _all_or_nothing(values, best, span),
+        typical_loss=span
+        if scores.span is None
+        else min(span, _typical_loss(values - scores.floor, best - scores.floor)),
+    )
+
+
+def _typical_loss(gained: Floats, best: Floats) -> float:
+    """The mean score of the best cell on queries on which it scores; if more, on those on which some cell does not."""
+    scored = best > SAME
+    lost = scored & (gained <= SAME).any(axis=1)
+    return max((float(best[rows].mean()) for rows in (scored, lost) if rows.any()), default=np.inf)
+
+
+def _all_or_nothing(values: Floats, best: Floats, span: float) -> float:
+    """Of the differences to the best cell that are not 0, the share that is as large as can be."""
+    differences = np.abs(values - best[:, None])
+    some = int((differences > SAME).sum())
+    return int((differences >= span - SAME).sum()) / some if some else 0.0

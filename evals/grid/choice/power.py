@@ -1,0 +1,54 @@
+"""How many queries it would take to prefer a cheaper cell."""
+
+import numpy as np
+
+from evals.grid.choice.bestset import BestSet
+from evals.grid.choice.pairs import Pairs
+from evals.grid.choice.standings import Bools, Floats
+
+POWER_QUANTILE = 0.8416212335729143
+"""80% of a normal distribution lie below."""
+MOST = 1_000_000
+
+
+def queries_needed(pairs: Pairs, found: BestSet, cheaper: Bools, several: Bools, margin: float) -> int | None:
+    """The least number of queries at which some cheaper cell would be proved within the margin, with power 80%.
+
+    Differences and variances are taken to be as measured. At that number some bound stays above −margin although its
+    difference falls 0.84 standard errors short of what is expected; cells that would no longer be in the set are left
+    out. None where a million queries would not do.
+
+    Args:
+        pairs: Of all cells.
+        found: The set and the quantiles by the queries there are.
+        cheaper: [cells], those cheaper than the best.
+        several: [cells], those that stand for others with the same scores too.
+        margin: In units of the objective.
+    """
+    columns = np.flatnonzero(found.members)
+    quantiles = found.quantiles[columns]
+    mean = pairs.values.mean(axis=0)
+    rows = np.flatnonzero(cheaper & (mean > mean.max() - margin))
+
+    among, cheap = pairs.between(columns, columns), pairs.between(rows, columns)
+    itself = (rows[:, None] == columns) & ~several[columns]
+
+    def enough(n: int) -> bool:
+        kept = ~(_bounds(pairs, among, n, quantiles) > 0).any(axis=0)
+        bounds = _bounds(pairs, cheap, n, quantiles + POWER_QUANTILE)
+        bounds[itself] = 0.0
+        return bool((bounds[:, kept] >= -margin).all(axis=1).any())
+
+    if not rows.size or not enough(MOST):
+        return None
+    low, high = pairs.n, MOST
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _bounds(pairs: Pairs, measured: tuple[Floats, Floats], n: int, quantiles: Floats) -> Floats:
+    """Lower bounds on these differences, were there n queries."""
+    moved, error = pairs.with_losses(*measured, n)
+    return moved - quantiles * error

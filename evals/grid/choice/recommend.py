@@ -1,0 +1,81 @@
+"""Which standing to use, and why."""
+
+from collections.abc import Sequence
+
+from evals.grid.choice.standings import Standing
+
+PREFERRED = "of these it has the lowest threshold, then the lowest cost"
+
+
+def recommend(standings: Sequence[Standing], margin: float) -> tuple[Standing, bool]:
+    """The cheapest standing that is cheaper than the best and proved within the margin, or else the best.
+
+    Args:
+        standings: The best first.
+        margin: In units of the objective.
+
+    Returns:
+        It, and whether it is proved within the margin.
+    """
+    best = standings[0]
+    proved = [s for s in standings if s.cost < best.cost and _within(s, margin)]
+    chosen = min(proved, key=lambda s: (s.cost, -s.value), default=best)
+    return chosen, _within(chosen, margin)
+
+
+def reason(
+    standings: Sequence[Standing], chosen: Standing, margin: float, n: int, queries_needed: int | None, note: str
+) -> str:
+    """Why `chosen` is recommended, as a sentence.
+
+    Args:
+        standings: The best first.
+        chosen: One of them.
+        margin: In units of the objective.
+        n: Queries.
+        queries_needed: For a cheaper one to be preferred.
+        note: Why nothing is computable, or empty.
+    """
+    best = standings[0]
+    if len(standings) == 1:
+        several = len(best.members)
+        return (
+            f"all {several} cells scored the same on every query, and {PREFERRED}"
+            if several > 1
+            else "it is the only cell"
+        )
+    if note:
+        return f"it is the best as measured; whether a cheaper one is as good is {note}"
+    if chosen is not best:
+        return (
+            f"it costs {chosen.cost:,.0f} context tokens instead of {best.cost:,.0f} and is proved not worse than the "
+            f"best cell by more than {margin:g} (at most {-(chosen.lower or 0.0):.3f}, 95%)"
+        )
+    behind = f"at most {-chosen.lower:.3f} behind the truly best" if chosen.lower else "no cell is truly better"
+    measured = f"it is the best as measured ({behind}, 95%)"
+    if not any(s.cost < best.cost for s in standings):
+        return f"{measured}, and none is cheaper"
+    likes = _likes(chosen, margin)
+    if queries_needed is None:
+        return f"{measured}, and every cheaper cell is behind it by {margin:g} or more{likes}"
+    return (
+        f"{measured}; {n} queries are not enough to prefer a cheaper one, "
+        f"about {_rounded(queries_needed):,} would be{likes}"
+    )
+
+
+def _likes(chosen: Standing, margin: float) -> str:
+    """What must not be concluded from equal scores."""
+    if len(chosen.members) == 1 or _within(chosen, margin):
+        return ""
+    return f"; {len(chosen.members)} cells scored the same so far, which more queries may tell apart; {PREFERRED}"
+
+
+def _within(standing: Standing, margin: float) -> bool:
+    return standing.lower is not None and standing.lower >= -margin
+
+
+def _rounded(number: int) -> int:
+    """To two digits, upwards: it is no better known."""
+    unit = int(10 ** max(0, len(str(number)) - 2))
+    return -(-number // unit) * unit

@@ -1,0 +1,61 @@
+"""The bootstrap: queries drawn again, all cells on the same draws."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evals.grid.choice.standings import Floats, Integers
+from evals.stats.intervals import SAME
+from evals.stats.resampling import drawn_counts
+
+BATCH = 1_000_000
+"""Entries of a batch of resample counts or means: 8 MB, which stays in a processor's cache."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Resamples:
+    """What the resamples come to.
+
+    Attributes:
+        deviations: [resamples, cells], each resample's mean minus the mean; single precision.
+        wins: [cells], the share of resamples in which a cell is the best; the first column of equal ones.
+    """
+
+    deviations: NDArray[np.float32]
+    wins: Floats
+
+
+def resample(values: Floats, strata: Integers, resamples: int, rng: np.random.Generator) -> Resamples:
+    """Draw as many queries of each stratum as there are, with replacement, and average every cell over the draw.
+
+    Counts times scores is one matrix product in double precision; only the deviations are kept in single.
+
+    Args:
+        values: [queries, cells], columns in the order in which equal ones are preferred.
+        strata: [queries].
+        resamples: How many.
+        rng: Where chance comes from.
+    """
+    n, cells = values.shape
+    order = np.argsort(strata, kind="stable")
+    ordered, mean = values[order], values.mean(axis=0)
+    sizes = np.unique(strata, return_counts=True)[1]
+    deviations, wins = np.empty((resamples, cells), dtype=np.float32), np.zeros(cells)
+    counts = np.empty((min(resamples, max(1, BATCH // max(n, cells))), n))
+    for begun in range(0, resamples, len(counts)):
+        batch = counts[: resamples - begun]
+        _draw(batch, sizes, rng)
+        means = batch @ ordered / n
+        first = (means >= means.max(axis=1, keepdims=True) - SAME).argmax(axis=1)
+        wins += np.bincount(first, minlength=cells)
+        deviations[begun : begun + len(batch)] = means - mean
+    return Resamples(deviations=deviations, wins=wins / resamples)
+
+
+def _draw(counts: Floats, sizes: Integers, rng: np.random.Generator) -> None:
+    """Fill [resamples, queries] with how often each query is drawn; queries are in order of their strata."""
+    ends = np.cumsum(sizes)
+    for first, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True):
+        places = rng.integers(0, end - first, size=(len(counts), end - first))
+        counts[:, first:end] = drawn_counts(places, end - first)

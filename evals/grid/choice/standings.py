@@ -1,0 +1,166 @@
+"""What a choice among the cells of a grid is made from, and what it comes to. All frozen."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evals.metrics.base import Kind
+from evals.stats.intervals import Interval
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QueryScores:
+    """One metric of every query in every cell.
+
+    Attributes:
+        query_ids: The queries of the metric's scope.
+        values: [queries, cells]; NaN where a query has no score.
+        kind: Of the metric: proportions and means lie within 0 and 1, amounts anywhere.
+    """
+
+    query_ids: tuple[str, ...]
+    values: Floats
+    kind: Kind = "mean"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ObjectiveScores:
+    """What is maximised: a column for every cell, whose mean is the cell's value.
+
+    Attributes:
+        objective: As text.
+        values: [queries, cells], finite; more is better.
+        strata: [queries]; queries of one number are exchangeable, resampling keeps how many there are of each.
+        kind: `proportion` and `mean` where values lie between `floor` and `ceiling`.
+        floor: The lowest value possible on any query, `ceiling` the highest; not so of amounts.
+        span: The largest difference possible between two cells on one query, None where there is no bound.
+        dropped: Queries left out because some cells score them and others do not.
+    """
+
+    objective: str
+    values: Floats
+    strata: Integers
+    kind: Kind = "mean"
+    floor: float = 0.0
+    ceiling: float = 1.0
+    span: float | None = 1.0
+    dropped: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cells:
+    """The cells of a grid.
+
+    Attributes:
+        labels: What each is called, such as `top_k 5, threshold 0.3`.
+        cost: [cells], mean context tokens.
+        threshold: [cells], below which a chunk is left out; 0 where none is in force.
+        allowed: [cells], whether it meets the constraints.
+    """
+
+    labels: tuple[str, ...]
+    cost: Floats
+    threshold: Floats
+    allowed: Bools
+
+    @property
+    def preference(self) -> NDArray[np.intp]:
+        """The cells in the order in which equal ones are preferred: the lowest threshold first, then the cheapest.
+
+        A threshold that cost nothing so far saves little and leaves out more among other queries.
+        """
+        return np.lexsort((self.cost, self.threshold))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """How a cell stands. Cells that scored the same on every query are one, called by the preferred of them.
+
+    Attributes:
+        cell: Its place in the grid.
+        members: The places of all cells that scored the same on every query, the preferred first, which is `cell`.
+        label: What `cell` is called.
+        cost: Mean context tokens of `cell`.
+        value: Mean of the objective.
+        interval: 95% interval of `value`, for this cell alone.
+        win_share: Share of the bootstrap resamples in which it is the best; None if not computable.
+        in_set: Whether it belongs to the 95% confidence set of best cells.
+        difference: `value` minus that of the best cell, at most 0.
+        lower: Simultaneous 95% lower bound on (this cell − the truly best one), at most 0; None if not computable.
+    """
+
+    cell: int
+    members: tuple[int, ...]
+    label: str
+    cost: float
+    value: float
+    interval: Interval
+    win_share: float | None
+    in_set: bool
+    difference: float
+    lower: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    """Which cell to use, and what is known about it.
+
+    Attributes:
+        objective: What was maximised, as text.
+        margin: How much worse than the best cell the recommended one may be, in units of the objective.
+        n: Queries it is over; `dropped`, how many were left out because some cells score them and others do not.
+        n_cells: Cells of the grid; `n_allowed`, how many of them meet the constraints.
+        standings: The highest value first, the preferred first among equals.
+        best: The first of them.
+        recommended: The cheapest standing proved not worse than the truly best by more than the margin, where it is
+            cheaper than `best`; or else `best`.
+        proved: Whether that was proved of `recommended`.
+        reason: Why it is recommended, a sentence.
+        queries_needed: How many queries it would take to prefer a cheaper cell (with power 80%), were the differences
+            as measured; None where one is preferred already, or where no number of queries would do.
+        note: Why the set and the bounds are not computable, or empty.
+    """
+
+    objective: str
+    margin: float
+    n: int
+    dropped: int
+    n_cells: int
+    n_allowed: int
+    standings: tuple[Standing, ...]
+    best: Standing
+    recommended: Standing
+    proved: bool
+    reason: str
+    queries_needed: int | None
+    note: str = ""
+
+    @property
+    def best_set(self) -> tuple[Standing, ...]:
+        """The 95% confidence set of best cells, the highest value first; all where it is not computable."""
+        return tuple(standing for standing in self.standings if standing.in_set)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeldOut:
+    """The recommended cell on queries that had no part in the choice: the unbiased figure.
+
+    Attributes:
+        label: The cell.
+        value: Mean of the objective on the held-out queries; `n`, how many there are.
+        interval: Its 95% interval.
+        chosen_on: Its value on the queries it was chosen on.
+        optimism: `chosen_on` − `value`: how much choosing flattered, and chance.
+    """
+
+    label: str
+    value: float
+    n: int
+    interval: Interval
+    chosen_on: float
+    optimism: float

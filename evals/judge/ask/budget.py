@@ -1,0 +1,127 @@
+"""What judging has cost so far, and whether the next call may still be made."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from evals.config.judge import BudgetConfig, PriceConfig
+
+Tokens = tuple[int, int]
+"""Tokens read and tokens written."""
+Room = Literal["enough", "in flight", "none"]
+"""Whether a budget holds a call: it does; it may, once the calls in flight have cost less than they might; or not."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usage:
+    """What judging came to.
+
+    Attributes:
+        calls: Requests that were sent, every attempt counted.
+        hits: Verdicts that were in the store or had been asked for before in this run.
+        failed: Verdicts that could not be had.
+        unanswered: Requests that may have been billed although no answer came: it broke off, or took too long. What
+            they cost is not known and not in the tokens; the budget holds the most they can have cost.
+        tokens_in: Tokens read by the model; `tokens_out`, written. Estimated for calls whose answer does not tell.
+        usd: What they cost by the price table, None without a price.
+        stopped: Why no further call was made, empty when none was held back.
+    """
+
+    calls: int = 0
+    hits: int = 0
+    failed: int = 0
+    unanswered: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    usd: float | None = None
+    stopped: str = ""
+
+    @property
+    def tokens(self) -> int:
+        """Read and written together."""
+        return self.tokens_in + self.tokens_out
+
+
+def cost(price: PriceConfig | None, tokens_in: float, tokens_out: float) -> float | None:
+    """US dollars that tokens cost, None without a price."""
+    return None if price is None else (tokens_in * price.input + tokens_out * price.output) / 1e6
+
+
+def added(one: Tokens, other: Tokens) -> Tokens:
+    """The sum of two counts."""
+    return one[0] + other[0], one[1] + other[1]
+
+
+class Ledger:
+    """Counts what is spent. Of a call in flight the most that it can cost is set aside: no limit is ever passed."""
+
+    def __init__(self, budget: BudgetConfig, price: PriceConfig | None) -> None:
+        self._budget = budget
+        self._price = price
+        self._usage = Usage(usd=None if price is None else 0.0)
+        self._in_flight: Tokens = (0, 0)
+        self._unanswered: Tokens = (0, 0)
+
+    @property
+    def usage(self) -> Usage:
+        """What was spent so far."""
+        return self._usage
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether the budget has a limit that depends on tokens."""
+        return self._budget.tokens is not None or self._budget.usd is not None
+
+    def reserve(self, most: Tokens) -> Room:
+        """Set the most that a call can cost aside, if there is room; stops judging if there is none."""
+        if (calls := self._budget.calls) is not None and self._usage.calls >= calls:
+            self.stop(f"the budget of {calls:,} calls is spent")
+            return "none"
+        spent = added((self._usage.tokens_in, self._usage.tokens_out), self._unanswered)
+        if lacking := self._lacking(added(spent, most), most):
+            self.stop(lacking)
+            return "none"
+        in_flight = added(self._in_flight, most)
+        if self._lacking(added(spent, in_flight), most):
+            return "in flight"
+        self._in_flight = in_flight
+        self._usage = replace(self._usage, calls=self._usage.calls + 1)
+        return "enough"
+
+    def settle(self, most: Tokens, spent: Tokens | None) -> None:
+        """Replace what was set aside for a call by what it came to; None when that is not known."""
+        self._in_flight = self._in_flight[0] - most[0], self._in_flight[1] - most[1]
+        if spent is None:
+            self._unanswered = added(self._unanswered, most)
+            self._usage = replace(self._usage, unanswered=self._usage.unanswered + 1)
+            return
+        tokens_in, tokens_out = added((self._usage.tokens_in, self._usage.tokens_out), spent)
+        usd = cost(self._price, tokens_in, tokens_out)
+        self._usage = replace(self._usage, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
+
+    def count_hit(self) -> None:
+        """A verdict needed no call."""
+        self._usage = replace(self._usage, hits=self._usage.hits + 1)
+
+    def count_failure(self) -> None:
+        """A verdict could not be had."""
+        self._usage = replace(self._usage, failed=self._usage.failed + 1)
+
+    def stop(self, reason: str) -> None:
+        """Hold back all further calls; the first reason stays."""
+        if not self._usage.stopped:
+            self._usage = replace(self._usage, stopped=reason)
+
+    def _lacking(self, needed: Tokens, most: Tokens) -> str:
+        """The limit that is below what is needed, in words; empty when none is."""
+        limits, used = self._budget, self._usage
+        usd = cost(self._price, *needed)
+        if limits.tokens is not None and sum(needed) > limits.tokens:
+            limit, spent = f"{limits.tokens:,} tokens", f"{used.tokens:,}"
+            lost, call = (f"{sum(tokens):,}" for tokens in (self._unanswered, most))
+        elif limits.usd is not None and usd is not None and usd > limits.usd:
+            limit, spent = f"{limits.usd:g} USD", f"{used.usd:.4f}"
+            lost, call = (f"{cost(self._price, *tokens):.4f}" for tokens in (self._unanswered, most))
+        else:
+            return ""
+        unknown = f", at most {lost} by {used.unanswered} requests without an answer" if used.unanswered else ""
+        return f"the budget of {limit} does not hold another call ({spent} spent{unknown}; a call may take {call})"

@@ -1,0 +1,121 @@
+"""How far a judge's verdicts agree with the golden labels. Pure and seeded."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from evals.collect.observations import Failure
+from evals.judge.trust.estimate import Estimate, by_query, share
+from evals.judge.trust.kappa import estimate_kappa
+
+Binary = Literal[0, 1]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """A judge's verdict on one chunk, and what the golden data says of it.
+
+    Attributes:
+        verdict: 1 when the judge finds the chunk useful, or why there is no verdict.
+        label: 1 when the chunk is relevant by the golden data.
+        reason: The judge's.
+    """
+
+    query_id: str
+    chunk_id: str
+    verdict: Binary | Failure
+    label: Binary
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.verdict, Failure):
+            check_binary("verdict", self.verdict, self.query_id, self.chunk_id)
+        check_binary("label", self.label, self.query_id, self.chunk_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """Verdicts against labels.
+
+    Attributes:
+        n_queries: Over how many queries; `n_verdicts`, over how many verdicts.
+        accuracy: Share of the verdicts that equal the label.
+        kappa: Cohen's: agreement beyond chance, −1 to 1.
+        false_useful: Share of verdict 1 among label 0.
+        false_useless: Share of verdict 0 among label 1.
+        disagreements: Where verdict and label differ, what tells most first: the queries with the most of them, as one
+            look may settle those together; within a query chunks labelled 1 first (the quote is there to be read),
+            then in the order given.
+    """
+
+    n_queries: int
+    n_verdicts: int
+    accuracy: Estimate
+    kappa: Estimate
+    false_useful: Estimate
+    false_useless: Estimate
+    disagreements: tuple[Judged, ...]
+
+
+def check_binary(name: str, value: object, query_id: str, chunk_id: str) -> None:
+    """Refuse what is neither 0 nor 1.
+
+    Raises:
+        ValueError: Naming query and chunk.
+    """
+    if value not in (0, 1):
+        raise ValueError(f"query {query_id!r}, chunk {chunk_id!r}: the {name} must be 0 or 1, got {value!r}")
+
+
+def agree(rows: Sequence[Judged], seed: int) -> Agreement:
+    """Compare verdicts with labels; every interval resamples queries.
+
+    Args:
+        rows: In rank order within a query. A chunk that is there twice counts once.
+        seed: Of the resampling.
+
+    Raises:
+        ValueError: A chunk is there twice with different verdicts or labels.
+    """
+    distinct = _once(rows)
+    table = by_query((row.query_id for row in distinct), [_cells(row) for row in distinct], columns=6)
+    hit, over, missed, rejected, lost_1, lost_0 = table.T
+    useful, useless = hit + over, missed + rejected
+    nothing = "no verdict on a labelled chunk"
+    accuracy = share(hit + rejected, useful + useless, lost_1 + lost_0, seed, empty=nothing)
+    return Agreement(
+        n_queries=accuracy.n_queries,
+        n_verdicts=accuracy.n,
+        accuracy=accuracy,
+        kappa=estimate_kappa(table[:, :4], table[:, 4:], seed),
+        false_useful=share(over, over + rejected, lost_0, seed, empty="no verdict on a chunk labelled 0"),
+        false_useless=share(missed, hit + missed, lost_1, seed, empty="no verdict on a chunk labelled 1"),
+        disagreements=_disagreements(distinct),
+    )
+
+
+def _once(rows: Sequence[Judged]) -> list[Judged]:
+    seen: dict[tuple[str, str], Judged] = {}
+    for row in rows:
+        first = seen.setdefault((row.query_id, row.chunk_id), row)
+        if (first.verdict, first.label) != (row.verdict, row.label):
+            raise ValueError(
+                f"query {row.query_id!r}, chunk {row.chunk_id!r} is there twice: with verdict {first.verdict!r} and "
+                f"label {first.label!r}, and with verdict {row.verdict!r} and label {row.label!r}"
+            )
+    return list(seen.values())
+
+
+def _cells(row: Judged) -> list[float]:
+    """Where a row counts: verdict and label 1 1, 1 0, 0 1, 0 0; failed with label 1, failed with label 0."""
+    place = 5 - row.label if isinstance(row.verdict, Failure) else 3 - 2 * row.verdict - row.label
+    return [float(cell) for cell in np.arange(6) == place]
+
+
+def _disagreements(rows: Sequence[Judged]) -> tuple[Judged, ...]:
+    differing = [row for row in rows if not isinstance(row.verdict, Failure) and row.verdict != row.label]
+    counts = Counter(row.query_id for row in differing)
+    return tuple(sorted(differing, key=lambda row: (-counts[row.query_id], row.query_id, -row.label)))

@@ -1,0 +1,162 @@
+"""Estimates whose intervals draw whole queries. Pure and seeded.
+
+The verdicts on one query's chunks share its wording and its reference answer: they are no independent trials. So a
+resample draws queries and takes all of their verdicts along (Davison & Hinkley 1997, section 3.8).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evals.stats import intervals as stats
+from evals.stats.intervals import Interval
+from evals.stats.resampling import drawn_counts
+
+Floats = NDArray[np.float64]
+AT_ONCE = 2_000_000
+"""How many draws are held in memory at a time."""
+NO_INTERVAL = Interval()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimate:
+    """A statistic of verdicts or scores, and how far it can be trusted.
+
+    Attributes:
+        value: None when it cannot be computed; `note` says why.
+        interval: Its 95% interval, or the reason why there is none.
+        n: How many verdicts (or scores) it is over.
+        n_queries: How many queries these belong to.
+        n_unscored: How many could not be scored; `n_failed`, how many failed.
+        bound_low: The least that the value could be, had nothing failed, `bound_high` the most; None when nothing did.
+    """
+
+    value: float | None
+    interval: Interval = NO_INTERVAL
+    n: int
+    n_queries: int
+    n_unscored: int = 0
+    n_failed: int = 0
+    bound_low: float | None = None
+    bound_high: float | None = None
+    note: str = ""
+
+
+def by_query(ids: Iterable[str], rows: Iterable[Sequence[float]], columns: int) -> Floats:
+    """Sums over the rows of each query, (queries, columns), in the order of query ids.
+
+    Args:
+        ids: The query of every row.
+        rows: As many numbers as there are columns, for every row.
+        columns: How many.
+    """
+    totals: dict[str, Floats] = {}
+    for query_id, row in zip(ids, rows, strict=True):
+        totals[query_id] = totals.get(query_id, np.zeros(columns)) + np.asarray(row)
+    return np.array([totals[query_id] for query_id in sorted(totals)]).reshape(-1, columns)
+
+
+def resampled_totals(rows: Floats, seed: int) -> Floats:
+    """Totals of 9,999 samples of queries drawn with replacement, (9,999, columns).
+
+    Args:
+        rows: One row a query, (queries, columns).
+        seed: Of the draws; the same seed draws the same queries.
+    """
+    rng = np.random.default_rng(seed)
+    n = len(rows)
+    step = max(1, AT_ONCE // n)
+    totals = [
+        drawn_counts(rng.integers(0, n, (min(step, stats.RESAMPLES - start), n)), n) @ rows
+        for start in range(0, stats.RESAMPLES, step)
+    ]
+    return np.concatenate(totals)
+
+
+def queries(n: int) -> str:
+    """A number of queries in words."""
+    return "1 query" if n == 1 else f"{n} queries"
+
+
+def too_few_queries(n: int) -> str:
+    """Why there is no interval over so few queries."""
+    return f"not computable: only {queries(n)}, {stats.FEWEST} are needed"
+
+
+def finite_interval(low: float, high: float) -> Interval:
+    """An interval of these ends, or none if the bootstrap could not find one."""
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return Interval(note="not computable: the bootstrap is degenerate")
+    return Interval(low=float(low), high=float(high))
+
+
+def share(right: Floats, trials: Floats, failed: Floats, seed: int, *, empty: str) -> Estimate:
+    """A share of verdicts, Σ right / Σ trials, with its interval by query.
+
+    Args:
+        right: For each query how many verdicts count, (queries,).
+        trials: Of how many.
+        failed: How many more there would be, had the judge not failed.
+        seed: Of the resampling.
+        empty: What to say when there is no trial.
+    """
+    n, lost, hits = int(trials.sum()), int(failed.sum()), float(right.sum())
+    used = trials > 0
+    return Estimate(
+        value=hits / n if n else None,
+        interval=share_interval(right[used], trials[used], seed) if n else NO_INTERVAL,
+        n=n,
+        n_queries=int(used.sum()),
+        n_failed=lost,
+        bound_low=hits / (n + lost) if lost else None,
+        bound_high=(hits + lost) / (n + lost) if lost else None,
+        note="" if n else empty,
+    )
+
+
+def share_interval(right: Floats, trials: Floats, seed: int) -> Interval:
+    """Wilson's interval at the number of independent trials that the verdicts are worth.
+
+    That number is p(1−p) / v, with v the variance of p over 9,999 samples of queries; it is at most n, and multiplied
+    by (1.96 / t)², t the 97.5% quantile of Student's t with queries − 1 degrees of freedom (Korn & Graubard 1998, there
+    with Clopper and Pearson's interval; Franco et al. 2019 with Wilson's). In simulations (10 to 225 queries, errors of
+    2% to 30%) it covers 92% to 98%, BCa bootstrap 89% to 99%, percentile bootstrap 86% to 99%, and Wilson's interval of
+    verdicts taken for independent as little as 75%. When all verdicts count or none does, resamples do not vary: then
+    n² / Σ mᵢ² of the mᵢ verdicts on each query, Kish's number of trials when the verdicts on a query are all one.
+
+    Args:
+        right: For each query how many verdicts count, (queries,).
+        trials: Of how many, each above 0.
+        seed: Of the resampling.
+    """
+    from scipy.stats import t
+
+    sampled, n = len(trials), float(trials.sum())
+    value = float(right.sum()) / n
+    if value in (0.0, 1.0):
+        worth = n * n / float((trials**2).sum())
+        return stats.wilson(value * worth, worth)
+    if sampled < stats.FEWEST:
+        return Interval(note=too_few_queries(sampled))
+    totals = resampled_totals(np.stack([right, trials], axis=1), seed)
+    variance = float((totals[:, 0] / totals[:, 1]).var()) * sampled / (sampled - 1)
+    worth = min(n, value * (1 - value) / variance) if variance > 0 else n
+    worth *= (stats.Z / float(t.ppf((1 + stats.LEVEL) / 2, sampled - 1))) ** 2
+    return stats.wilson(value * worth, worth)
+
+
+def around(value: float, spread: float, n: int) -> tuple[float, float]:
+    """The two ends of Student's 95% interval.
+
+    Args:
+        value: The estimate.
+        spread: Its standard deviation over resamples.
+        n: How many queries were resampled.
+    """
+    from scipy.stats import t
+
+    half = float(t.ppf((1 + stats.LEVEL) / 2, n - 1)) * spread * sqrt(n / (n - 1))
+    return value - half, value + half

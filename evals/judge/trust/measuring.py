@@ -1,0 +1,84 @@
+"""How far to trust the judge of a run: its verdicts against golden labels, a second pass, human verdicts. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from evals.collect.observations import Failure, Observation, Score, Unscored
+from evals.judge.precision import average_precision, context_precision
+from evals.judge.tasks import PRECISION
+from evals.judge.trust.agreement import Judged, agree
+from evals.judge.trust.audit import error_rate
+from evals.judge.trust.correction import Correction, correct, human_scores
+from evals.judge.trust.noise import Rejudged, noise_share, self_agreement
+from evals.judge.trust.trust import Trust
+from evals.judge.verdicts import ChunkVerdict, Judging
+
+
+def measure(judging: Judging, observations: Sequence[Observation], seed: int) -> Trust:
+    """Compare the judge with golden labels, with itself, and with human verdicts, as far as there are any.
+
+    Args:
+        judging: What it said.
+        observations: One for each query of the run.
+        seed: Of all resampling.
+    """
+    inside = [o for o in observations if o.case.in_scope]
+    rows = list(_labelled(judging, inside))
+    again = judging.again
+    return Trust(
+        agreement=agree(rows, seed) if rows else None,
+        self_agreement=self_agreement(list(_twice(judging, again)), seed) if again else None,
+        noise_share=noise_share(_both_scores(judging, again, inside), seed) if again else None,
+        noise_metric=PRECISION if again else "",
+        corrections=_corrections(judging, inside, seed),
+        bisection_error=error_rate(judging.bisected) if judging.bisected else None,
+    )
+
+
+def _labelled(judging: Judging, observations: Sequence[Observation]) -> Iterator[Judged]:
+    """Verdicts on returned chunks beside what the labels say of them, where the case has labels."""
+    for observation in observations:
+        grades = observation.relevance.grades
+        for chunk_id in observation.ranked_ids if grades or observation.relevance.items else ():
+            found = judging.verdicts.get((observation.case.id, chunk_id))
+            if found is None or isinstance(found, Unscored):
+                continue
+            verdict = found if isinstance(found, Failure) else _binary(found)
+            reason = found.reason if isinstance(found, ChunkVerdict) else ""
+            label = 1 if chunk_id in grades else 0
+            yield Judged(
+                query_id=observation.case.id,
+                chunk_id=chunk_id,
+                verdict=verdict,  # type: ignore[arg-type]  # 0 or 1, as the parser has made sure
+                label=label,  # type: ignore[arg-type]
+                reason=reason,
+            )
+
+
+def _twice(first: Judging, again: Judging) -> Iterator[Rejudged]:
+    for (case_id, chunk_id), second in again.verdicts.items():
+        one = first.verdicts.get((case_id, chunk_id))
+        if one is None or isinstance(one, Unscored) or isinstance(second, Unscored):
+            continue
+        pair = [found if isinstance(found, Failure) else _binary(found) for found in (one, second)]
+        yield Rejudged(query_id=case_id, chunk_id=chunk_id, first=pair[0], second=pair[1])  # type: ignore[arg-type]
+
+
+def _both_scores(first: Judging, again: Judging, observations: Sequence[Observation]) -> dict[str, tuple[Score, Score]]:
+    repeated = {case_id for case_id, _ in again.verdicts}
+    return {
+        o.case.id: (context_precision(o, first), context_precision(o, again))
+        for o in observations
+        if o.case.id in repeated
+    }
+
+
+def _corrections(judging: Judging, observations: Sequence[Observation], seed: int) -> tuple[Correction, ...]:
+    human = human_scores(observations, average_precision)
+    if not human or not judging.verdicts:
+        return ()
+    judged = {o.case.id: context_precision(o, judging) if o.selection else 0.0 for o in observations}
+    return (correct(PRECISION, judged, human, seed),)
+
+
+def _binary(found: ChunkVerdict) -> int:
+    return found.verdict

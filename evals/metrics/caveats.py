@@ -1,0 +1,153 @@
+"""What a reader must know beside the figures of a run. Pure."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from evals.collect.observations import LatencyPass, Observation, Observed
+from evals.golden.evidence import missing_chunks
+from evals.golden.source_pages import Sources
+from evals.judge.trust.audit import describe
+from evals.judge.verdicts import Judging
+from evals.metrics import METRICS
+from evals.metrics.depth import reach
+from retrievers.config import RetrieverConfig
+
+SHOWN = 5
+
+
+def notes(observed: Observed, top_k: int, judging: Judging | None, sources: Sources | None = None) -> list[str]:
+    """All notes on a run, in the order of their weight for its reader.
+
+    Args:
+        observed: The run.
+        top_k: How many chunks were asked for.
+        judging: What the judge said, None without one.
+        sources: The source pages as far as they were read, None when not known.
+    """
+    observations = observed.observations
+    return [
+        *_on_kinds(observations),
+        *observed.retriever_notes,
+        *(() if observed.listed else _on_unlisted(observations)),
+        *_on_judged(observations),
+        *_on_few(observations, top_k),
+        *_on_repeated(observations),
+        *_on_latency(observed.latency),
+        *_on_sources(sources),
+        *_on_judging(judging),
+    ]
+
+
+def depth_notes(metrics: Collection[str], settings: RetrieverConfig) -> list[str]:
+    """That metrics read more places than there are.
+
+    Args:
+        metrics: The names of those that a run has.
+        settings: The retriever's.
+    """
+    known = [METRICS[name] for name in metrics if name in METRICS and reach(settings).is_exceeded_by(METRICS[name])]
+    returned = [metric.name for metric in known if not metric.name.startswith("candidates/")]
+    found = [metric.name for metric in known if metric.name.startswith("candidates/")]
+    made = []
+    if returned:
+        made.append(
+            f"deeper than top_k {settings.top_k}: {_listed(returned)}; what was returned is scored as if nothing "
+            "followed it, and candidates/* score what the search found"
+        )
+    if found:
+        made.append(f"deeper than the {settings.candidates} candidates: {_listed(found)}")
+    return made
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _on_kinds(observations: Sequence[Observation]) -> Iterator[str]:
+    for kind, wanted in (("in-scope", True), ("out-of-scope", False)):
+        if not any(o.case.in_scope == wanted for o in observations):
+            yield f"the golden data holds no {kind} query: metrics over them have no value"
+
+
+def _on_unlisted(observations: Sequence[Observation]) -> Iterator[str]:
+    """What is true where relevance was resolved in what came back, and signs that names do not agree."""
+    if any(o.relevance.incomplete for o in observations):
+        yield (
+            "the retriever's chunks cannot be listed: a returned chunk is relevant when it holds at least half of a "
+            "quote, and what divides by all relevant chunks has no value; name retriever.store and "
+            "retriever.collection if it reads from one"
+        )
+    evidence = [e for o in observations for e in o.case.evidence if e.source_url]
+    returned = [found.chunk for o in observations for found in o.candidates.chunks]
+    pages = {chunk.source_url for chunk in returned}
+    if evidence and returned and not any(e.source_url in pages for e in evidence):
+        yield (
+            f"no returned chunk is from a page that evidence names: returned {_first(pages)!r}, evidence "
+            f"{evidence[0].source_url!r}; are addresses written alike (retriever.metadata.map)?"
+        )
+    wanted = {key for o in observations for key in o.case.relevant}
+    ids = {chunk.chunk_id for chunk in returned}
+    if wanted and ids and not wanted & ids:
+        yield (
+            f"none of the {len(wanted)} relevant_ids was returned for any query: returned {_first(ids)!r}, expected "
+            f"{_first(wanted)!r}; are ids written alike (retriever.metadata.map)?"
+        )
+
+
+def _on_few(observations: Sequence[Observation], top_k: int) -> Iterator[str]:
+    most = max((len(o.candidates.chunks) for o in observations), default=0)
+    if 0 < most < top_k:
+        yield f"the retriever finds at most {most} chunks, fewer than top_k {top_k}"
+
+
+def _on_judged(observations: Sequence[Observation]) -> Iterator[str]:
+    """Relevant chunks that are not there; where some were judged not relevant, returned ones that nobody judged."""
+    if missing := missing_chunks({o.case.id: o.relevance for o in observations}):
+        yield missing
+    judged = [o for o in observations if o.relevance.irrelevant]
+    returned = [(o, chunk_id) for o in judged for chunk_id in o.ranked_ids]
+    unknown = sum(key not in o.relevance.grades and key not in o.relevance.irrelevant for o, key in returned)
+    if unknown:
+        yield f"{unknown} of {len(returned)} returned chunks were never judged: they count as not relevant"
+
+
+def _on_repeated(observations: Sequence[Observation]) -> Iterator[str]:
+    surplus = [len(o.selection) - len(o.ranked_ids) for o in observations]
+    if any(surplus):
+        queries = sum(count > 0 for count in surplus)
+        yield (
+            f"{sum(surplus)} chunks were returned more than once for the same query ({queries} queries): each counts "
+            "once, at its first place"
+        )
+
+
+def _on_latency(passes: Sequence[LatencyPass]) -> Iterator[str]:
+    for timed in passes:
+        if timed.differing:
+            yield (
+                f"at concurrency {timed.concurrency} the results of {len(timed.differing)} queries differ from "
+                f"the serial ones: {', '.join(timed.differing[:SHOWN])}"
+            )
+
+
+def _on_sources(sources: Sources | None) -> Iterator[str]:
+    faults = sources.faults if sources else ()
+    if faults:
+        rest = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
+        yield (
+            f"{len(faults)} source pages cannot be read, and what would be checked against them has failed: "
+            f"{'; '.join(faults[:SHOWN])}{rest}"
+        )
+
+
+def _on_judging(judging: Judging | None) -> Iterator[str]:
+    if judging is None:
+        yield "there is no judge (judge.model): no LLM-graded metric was computed"
+    elif judging.incomplete:
+        yield f"not everything was judged: {judging.incomplete}"
+    if judging is not None and judging.bisected is not None:
+        yield describe(judging.bisected)
+
+
+def _first(values: set[str] | set[str | None]) -> str:
+    return min(str(value) for value in values)

@@ -1,0 +1,78 @@
+"""Criteria to verdicts: does the run meet what the experiment demands. Pure."""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from evals.collect.observations import Gate, Summary
+from evals.config.conditions import CRITERION
+from evals.errors import ExperimentError
+from retrievers.errors import nearest
+
+TOLERANCE = 1e-9
+"""`== 1` and `>= 1` mean within this: ragas' average precision of a perfect ranking is 0.9999999999."""
+COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": lambda a, b: a <= b + TOLERANCE,
+    ">": operator.gt,
+    ">=": lambda a, b: a >= b - TOLERANCE,
+    "==": lambda a, b: abs(a - b) <= TOLERANCE,
+}
+
+
+def check_names(criteria: Mapping[str, str], known: Sequence[str]) -> None:
+    """Make sure that every criterion names a metric of the run.
+
+    Raises:
+        ExperimentError: One does not; the nearest names are given.
+    """
+    for name in criteria:
+        if name not in known:
+            raise ExperimentError(f"criteria: this run has no metric {name!r}{nearest(name, known)}")
+
+
+def judge(criteria: Mapping[str, str], summaries: Sequence[Summary]) -> list[Gate]:
+    """Compare every criterion with its metric; where scores failed or are missing, with the worse bound.
+
+    A criterion is undecided where one bound meets it and the other does not. A metric without a value fails it.
+
+    Args:
+        criteria: Metric name to condition, such as `>= 0.8`.
+        summaries: The metrics of the run.
+    """
+    by_name = {summary.metric: summary for summary in summaries}
+    return [_gate(name, condition, by_name.get(name)) for name, condition in criteria.items()]
+
+
+def undecided(gates: Sequence[Gate], reason: str) -> list[Gate]:
+    """Return the criteria with nothing decided about any of them, for one reason."""
+    return [replace(gate, passed=False, undecided=True, reason=reason) for gate in gates]
+
+
+def _gate(name: str, condition: str, summary: Summary | None) -> Gate:
+    match = CRITERION.fullmatch(condition)
+    if match is None:
+        raise ExperimentError(f"criteria: {name}: expected a condition such as '>= 0.8', got {condition!r}")
+    symbol, limit = match[1], float(match[2])
+    if summary is None or summary.value is None:
+        reason = f"no value: {summary.note}" if summary else "the metric is absent"
+        undecided = summary is not None and summary.n_missing > 0
+        return Gate(metric=name, condition=condition, figure=None, passed=False, reason=reason, undecided=undecided)
+    figures = [f for f in (summary.value, summary.bound_low, summary.bound_high) if f is not None]
+    worst = min(figures, key=lambda figure: _margin(symbol, figure, limit))
+    passed = COMPARISONS[symbol](worst, limit)
+    undecided = not passed and any(COMPARISONS[symbol](figure, limit) for figure in figures)
+    reason = "" if passed else f"{_lost(summary)} leave it open" if undecided else "not met"
+    return Gate(metric=name, condition=condition, figure=worst, passed=passed, reason=reason, undecided=undecided)
+
+
+def _lost(summary: Summary) -> str:
+    counts = (f"{summary.n_failed} failed", summary.n_failed), (f"{summary.n_missing} missing", summary.n_missing)
+    return f"{' and '.join(text for text, count in counts if count)} scores"
+
+
+def _margin(symbol: str, figure: float, limit: float) -> float:
+    """How far a figure is on the good side of the limit; negative on the bad side."""
+    if symbol == "==":
+        return -abs(figure - limit)
+    return limit - figure if symbol.startswith("<") else figure - limit

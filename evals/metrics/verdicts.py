@@ -1,0 +1,123 @@
+"""Whether each query was answered as it should be, with reasons. Pure."""
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from evals.collect.observations import LatencyPass, Observation, QueryVerdict, ValidationReport
+from evals.golden.source_pages import SourcePageError
+from evals.metrics.base import Context, each
+from evals.metrics.content import source_match, topic_match
+from evals.metrics.metadata import accuracy, missing_fields, wrong_fields
+from evals.stats import intervals as stats
+from retrievers.records import Chunk
+
+FIRST = 5
+SHOWN = 3
+
+
+def validate(observations: Sequence[Observation], latency: LatencyPass | None, context: Context) -> ValidationReport:
+    """A verdict for every query, and their totals.
+
+    Args:
+        observations: The queries of the run.
+        latency: The serial calls, for the times; None when they were not measured.
+        context: Required metadata and sources.
+    """
+    times: dict[str, list[float]] = {}
+    for call in latency.calls if latency else ():
+        times.setdefault(call.query_id, []).append(call.stages["total"])
+    verdicts = tuple(
+        verdict(o, context, fmean(times.get(o.case.id, [o.candidates.timings.total_ms]))) for o in observations
+    )
+    passed = sum(v.outcome == "SUCCESS" for v in verdicts)
+    every = [time for values in times.values() for time in values]
+    return ValidationReport(
+        total=len(verdicts),
+        passed=passed,
+        failed=len(verdicts) - passed,
+        pass_rate=passed / len(verdicts),
+        average_latency_ms=fmean(every) if every else None,
+        p95_latency_ms=stats.percentile(every, 0.95) if every else None,
+        verdicts=verdicts,
+    )
+
+
+def verdict(observation: Observation, context: Context, time_ms: float) -> QueryVerdict:
+    """Judge one query.
+
+    In scope it must return at least `min_results` chunks, a relevant one among the first five; out of scope it must
+    return nothing. With that it is a success if also all required metadata is valid and true to the source, every
+    expected topic occurs and the source pattern matches; a partial success otherwise.
+    """
+    relevance_faults = _relevance_faults(observation)
+    other_faults = [] if relevance_faults else _other_faults(observation, context)
+    outcome = "FAILURE" if relevance_faults else "PARTIAL_SUCCESS" if other_faults else "SUCCESS"
+    relevant = content_relevance(observation)
+    [metadata] = each(accuracy)([observation], context)
+    metadata_accuracy = metadata if isinstance(metadata, float) else None
+    known = [value for value in (metadata_accuracy, relevant) if value is not None]
+    return QueryVerdict(
+        query_id=observation.case.id,
+        outcome=outcome,  # type: ignore[arg-type]
+        reasons=tuple(relevance_faults + other_faults),
+        metadata_accuracy=metadata_accuracy,
+        content_relevance=relevant,
+        accuracy_score=fmean(known),
+        time_ms=time_ms,
+    )
+
+
+def content_relevance(observation: Observation) -> float:
+    """Share of the first five results that are relevant, 0 for none; out of scope 1 if nothing was returned."""
+    first = observation.ranked_ids[:FIRST]
+    if not observation.case.in_scope:
+        return float(not first)
+    return sum(chunk_id in observation.relevance.grades for chunk_id in first) / len(first) if first else 0.0
+
+
+def _relevance_faults(observation: Observation) -> list[str]:
+    case, returned = observation.case, observation.selection
+    if not case.in_scope:
+        best = returned[0].score if returned else None
+        said = "" if best is None else f" (best score {best:.3f})"
+        return [f"out of scope, but {len(returned)} chunks were returned{said}"] if returned else []
+    faults = []
+    if len(returned) < case.min_results:
+        faults.append(f"returned {len(returned)} chunks, expected at least {case.min_results}")
+    if returned and not set(observation.ranked_ids[:FIRST]) & set(observation.relevance.grades):
+        faults.append(f"no relevant chunk among the first {FIRST}; {_first_relevant(observation)}")
+    return faults
+
+
+def _first_relevant(observation: Observation) -> str:
+    place = next(
+        (c.rank for c in observation.candidates.chunks if c.chunk.chunk_id in observation.relevance.grades), None
+    )
+    depth = len(observation.candidates.chunks)
+    return f"the first relevant one is candidate {place}" if place else f"none among the {depth} candidates either"
+
+
+def _against_source(chunk: Chunk, context: Context) -> list[str]:
+    """What differs from the chunk's page; that it cannot be read, where it cannot: nothing is vouched for unread."""
+    if context.sources is None:
+        return []
+    try:
+        return wrong_fields(chunk, context.required, context.sources)[0]
+    except SourcePageError as error:
+        return [f"source page {error}"]
+
+
+def _other_faults(observation: Observation, context: Context) -> list[str]:
+    faults: list[str] = []
+    for found in observation.selection:
+        wrong = missing_fields(found.chunk, context.required)
+        wrong += _against_source(found.chunk, context)
+        faults += [f"rank {found.rank}: {fault}" for fault in wrong[:SHOWN]]
+    if not observation.case.in_scope:
+        return faults
+    topics = topic_match(observation, context)
+    if isinstance(topics, float) and topics < 1:
+        faults.append(f"only {topics:.0%} of the expected topics occur: {', '.join(observation.case.expected_topics)}")
+    if source_match(observation, context) == 0.0:
+        faults.append(f"no result from a page that matches {observation.case.source_url_pattern!r}")
+    return faults

@@ -1,0 +1,102 @@
+"""The flow of a comparison: pair the queries, refuse what must not be compared, then metrics, tolerances, queries."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from evals.errors import ReportError
+from evals.report.comparison.differences import adjust, choose, difference
+from evals.report.comparison.directions import direction
+from evals.report.comparison.mismatches import changes, judged, line, mismatches, other_judges
+from evals.report.comparison.moved import moved, movers
+from evals.report.comparison.pairing import pair
+from evals.report.comparison.records import Comparison, Difference, Mismatch, Pairing, Run
+from evals.report.comparison.regressions import Tolerance, check_names, judge
+from evals.report.headline import headline
+from evals.report.schema import Report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What to compare.
+
+    Attributes:
+        metrics: Names or patterns; empty for those that a run's terminal report shows.
+        by: Metrics by which queries that moved are ordered; empty for those with a tolerance, or else the default.
+        tolerances: By how much metrics may drop.
+        common: Whether runs of different golden data are compared on the queries that are the same in both.
+    """
+
+    metrics: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+    tolerances: tuple[Tolerance, ...] = ()
+    common: bool = False
+
+
+def compare(baseline: Run, others: Sequence[Run], wanted: Wanted) -> list[Comparison]:
+    """Compare runs with a baseline; p values are adjusted over all metrics of all of them.
+
+    Raises:
+        ReportError: Runs must not be compared, or a metric does not exist.
+        ExperimentError: A tolerance is of no metric that exists.
+    """
+    reports = [baseline.report, *(other.report for other in others)]
+    by = choose(reports, wanted.by)
+    _check_tolerances(reports, wanted.tolerances)
+    tolerated = [one.metric for one in wanted.tolerances]
+    shown = wanted.metrics or headline(*(report.metrics for report in reports))
+    names = list(dict.fromkeys([*choose(reports, shown), *by, *tolerated]))
+    begun = [_begin(baseline, other, common=wanted.common) for other in others]
+    found = adjust([[_difference(one, name) for name in names] for one in begun])
+    return [
+        replace(
+            one,
+            differences=differences,
+            moved=moved(one.pairing, movers(by or tolerated, differences)),
+            regressions=judge(wanted.tolerances, differences),
+        )
+        for one, differences in zip(begun, found, strict=True)
+    ]
+
+
+def _check_tolerances(reports: Sequence[Report], tolerances: Sequence[Tolerance]) -> None:
+    measured = [name for report in reports for name in report.metrics]
+    if any(one.metric not in measured for one in tolerances):
+        from evals.metrics import METRICS  # a second to import
+
+        check_names(tolerances, measured, list(METRICS))
+
+
+def _begin(baseline: Run, other: Run, *, common: bool) -> Comparison:
+    pairing = pair(baseline.report, other.report)
+    found = mismatches(baseline.report, other.report, pairing)
+    if any(one.grade == "forbids" for one in found):
+        _refuse(baseline, other, pairing, found, common=common)
+    return Comparison(
+        baseline=baseline,
+        other=other,
+        pairing=pairing,
+        mismatches=found,
+        changes=changes(baseline.report.config, other.report.config),
+        restricted=not pairing.complete,
+    )
+
+
+def _refuse(baseline: Run, other: Run, pairing: Pairing, found: Sequence[Mismatch], *, common: bool) -> None:
+    """Raise unless the runs may be compared on what they have in common."""
+    if common and pairing.rows:
+        return
+    remedy = (
+        f"--common compares on the {len(pairing.rows)} queries that are the same in both"
+        if pairing.rows
+        else "no query is the same in both, so there is nothing to compare"
+    )
+    message = f"{other.reference!r} must not be compared with {baseline.reference!r}:"
+    raise ReportError(message, [*map(line, found), remedy])
+
+
+def _difference(one: Comparison, metric: str) -> Difference:
+    reports = one.baseline.report, one.other.report
+    if judged(metric) and other_judges(reports[0].facts, reports[1].facts):
+        return Difference(metric=metric, better=direction(metric), note="given by different judges, so not compared")
+    seed = reports[0].facts.seed
+    return difference(metric, *reports, one.pairing, restricted=one.restricted, seed=seed)

@@ -1,0 +1,142 @@
+"""Metrics of two runs side by side. Pure and seeded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from statistics import fmean
+
+from evals.collect.observations import VERDICT_METRIC
+from evals.errors import ReportError
+from evals.report.comparison.directions import direction
+from evals.report.comparison.records import Difference, Pairing
+from evals.report.judge_schema import FailedValue, ScoreValue, UnscoredValue
+from evals.report.schema import QueryRow, Report
+from evals.stats import paired
+from evals.stats.intervals import SAME
+from retrievers.errors import nearest
+
+WHOLE_RUN = "a statistic of the whole run, not paired by query"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scores:
+    """A metric's scores of the same queries in both runs; None where a run does not have the metric for a query."""
+
+    ids: tuple[str, ...]
+    baseline: tuple[ScoreValue | None, ...]
+    other: tuple[ScoreValue | None, ...]
+
+
+def choose(reports: Sequence[Report], patterns: Sequence[str]) -> list[str]:
+    """The metrics of any of the reports that names or patterns choose, in the reports' order.
+
+    Raises:
+        ReportError: A pattern chooses nothing; the nearest names are given.
+    """
+    known = list(dict.fromkeys(name for report in reports for name in report.metrics))
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            raise ReportError(f"no metric {pattern!r} in these runs{nearest(pattern, known)}")
+    return [name for name in known if any(fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def difference(
+    metric: str, baseline: Report, other: Report, pairing: Pairing, *, restricted: bool, seed: int
+) -> Difference:
+    """One metric in two runs: paired over the queries scored in both, or the two statistics of the whole runs.
+
+    Args:
+        metric: Its name.
+        baseline: The first run.
+        other: The run compared with it.
+        pairing: Their queries.
+        restricted: Whether only a part of the queries is compared, to which a statistic of the run does not apply.
+        seed: Of the resampling.
+    """
+    absent = [name for name, report in (("baseline", baseline), ("other run", other)) if metric not in report.metrics]
+    empty = Difference(metric=metric, better=direction(metric))
+    if absent:
+        return replace(empty, note=f"not measured in the {' nor in the '.join(absent)}")
+    scores = _scores(metric, pairing)
+    if any(score is not None for score in (*scores.baseline, *scores.other)):
+        return _paired(empty, scores, seed)
+    first, second = baseline.metrics[metric], other.metrics[metric]
+    if restricted:
+        return replace(empty, note=f"{WHOLE_RUN}, which cannot be restricted to the common queries")
+    missing = [f"no value in the {name}: {entry.note}" for name, entry in (("baseline", first), ("other run", second))
+               if entry.value is None]  # fmt: skip
+    return replace(empty, baseline=first.value, other=second.value, note="; ".join(missing) or WHOLE_RUN)
+
+
+def adjust(families: Sequence[Sequence[Difference]]) -> list[list[Difference]]:
+    """The differences of several comparisons with their p values adjusted by Holm over all of them together."""
+    tested = [one.paired.p for family in families for one in family if one.paired]
+    adjusted = iter(paired.holm(tested))
+    return [[replace(one, p_adjusted=next(adjusted)) if one.paired else one for one in family] for family in families]
+
+
+def score_of(row: QueryRow, metric: str) -> ScoreValue | None:
+    """A query's score; None where the metric is not over it."""
+    if metric == VERDICT_METRIC:
+        return float(row.outcome == "SUCCESS")
+    return row.scores.get(metric)
+
+
+def _scores(metric: str, pairing: Pairing) -> _Scores:
+    return _Scores(
+        ids=tuple(a.id for a, _ in pairing.rows),
+        baseline=tuple(score_of(a, metric) for a, _ in pairing.rows),
+        other=tuple(score_of(b, metric) for _, b in pairing.rows),
+    )
+
+
+def _paired(empty: Difference, scores: _Scores, seed: int) -> Difference:
+    both = [(a, b) for a, b in zip(scores.baseline, scores.other, strict=True) if _number(a) and _number(b)]
+    rows = list(zip(scores.ids, scores.baseline, scores.other, strict=True))
+    dropped = replace(
+        empty,
+        only_baseline=tuple(i for i, a, b in rows if _number(a) and not _number(b)),
+        only_other=tuple(i for i, a, b in rows if _number(b) and not _number(a)),
+        failed=tuple(i for i, a, b in rows if isinstance(a, FailedValue) or isinstance(b, FailedValue)),
+    )
+    if not both:
+        reasons = [*_reasons(scores.baseline), *_reasons(scores.other), "they are over other queries"]
+        return replace(dropped, note=f"no query is scored in both: {reasons[0]}")
+    found = paired.compare([a for a, _ in both], [b for _, b in both], seed)  # type: ignore[misc]
+    return replace(
+        dropped,
+        baseline=found.baseline,
+        other=found.other,
+        paired=found,
+        worst=_worst(dropped, scores),
+        note=found.interval.note,
+    )
+
+
+def _worst(known: Difference, scores: _Scores) -> float | None:
+    """The mean difference with every failed score at its end of [0, 1] that is worst for the other run.
+
+    None when none failed, and for scores that may lie beyond these ends.
+    """
+    numbers = [score for score in (*scores.baseline, *scores.other) if isinstance(score, float | int)]
+    if not known.failed or min(numbers) < -SAME or max(numbers) > 1 + SAME:
+        return None
+    best, worst = (0.0, 1.0) if known.better == "lower" else (1.0, 0.0)
+    filled = [
+        (best if isinstance(a, FailedValue) else a, worst if isinstance(b, FailedValue) else b)
+        for a, b in zip(scores.baseline, scores.other, strict=True)
+    ]
+    values = [(a, b) for a, b in filled if isinstance(a, float | int) and isinstance(b, float | int)]
+    return fmean(b - a for a, b in values)
+
+
+def _number(score: ScoreValue | None) -> bool:
+    return isinstance(score, float | int)
+
+
+def _reasons(scores: Sequence[ScoreValue | None]) -> list[str]:
+    return [
+        score.unscored if isinstance(score, UnscoredValue) else score.failed
+        for score in scores
+        if isinstance(score, UnscoredValue | FailedValue)
+    ]

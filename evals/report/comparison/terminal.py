@@ -1,0 +1,216 @@
+"""A comparison as an engineer reads it: what differs besides, the metrics, the queries that moved, the tolerances."""
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from evals.report.comparison.differences import WHOLE_RUN
+from evals.report.comparison.document import tested
+from evals.report.comparison.records import Comparison, Difference, Moved, Regression, Run
+from evals.report.console import SafeConsole
+from evals.report.schema import Hit, QueryRow
+from evals.report.terminal import figure
+from retrievers.terminal.present import score_text
+
+LEVEL = 0.05
+HITS = 5
+
+
+def render(comparisons: Sequence[Comparison], *, width: int, color: bool, queries: int) -> str:
+    """The comparisons with one baseline, for a terminal of that width.
+
+    Args:
+        comparisons: At least one.
+        width: Columns.
+        color: Whether to use them.
+        queries: How many of the queries that moved are shown of each.
+    """
+    console = SafeConsole(width=width, color=color)
+    family = tested(comparisons)
+    for number, comparison in enumerate(comparisons):
+        if number:
+            console.print()
+        console.print(_runs(comparison))
+        _print_known(console, comparison)
+        console.print(_metrics(comparison.differences))
+        _print_legend(console, comparison, family)
+        _print_moved(console, comparison, queries)
+        _print_regressions(console, comparison.regressions)
+    return console.text.getvalue()
+
+
+def _runs(comparison: Comparison) -> Table:
+    table = _plain_table()
+    for role, run in (("baseline", comparison.baseline), ("other", comparison.other)):
+        table.add_row(role, f"[bold]{escape(run.name)}[/bold]", escape(_about(run)))
+    return table
+
+
+def _about(run: Run) -> str:
+    facts = run.report.facts
+    return f"{facts.cases} queries · {facts.started_at[:16].replace('T', ' ')} · {run.origin}"
+
+
+def _print_known(console: Console, comparison: Comparison) -> None:
+    if comparison.restricted:
+        pairing = comparison.pairing
+        left = len(pairing.only_baseline) + len(pairing.only_other) + len(pairing.changed)
+        console.print(
+            f"\n[bold red]Only the {len(pairing.rows)} queries that are the same in both runs are compared[/bold red] "
+            f"(--common); {left} are left out."
+        )
+    if comparison.changes:
+        table = _plain_table("Settings that differ")
+        for change in comparison.changes:
+            table.add_row(escape(change.setting), escape(f"{_value(change.baseline)} → {_value(change.other)}"))
+        console.print(table)
+    if comparison.mismatches:
+        table = _plain_table("To be known besides")
+        for one in comparison.mismatches:
+            table.add_row(escape(one.what), escape(f"{one.baseline} → {one.other}"), escape(one.meaning))
+        console.print(table)
+    if not comparison.changes and not comparison.mismatches:
+        console.print("\nSettings, golden data, collection, versions and commit are the same.")
+
+
+def _metrics(differences: Sequence[Difference]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", title="", title_justify="left")
+    table.add_column("metric", no_wrap=True)
+    for name in ("baseline", "other", "difference", "95% interval", "p", "Holm", "win/tie/loss", "n"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("", style="dim", overflow="fold")
+    for one in differences:
+        table.add_row(*_cells(one))
+    return table
+
+
+def _cells(one: Difference) -> list[str]:
+    paired = one.paired
+    interval = paired.interval if paired else None
+    known = interval is not None and interval.low is not None
+    return [
+        one.metric,
+        figure(one.metric, one.baseline),
+        figure(one.metric, one.other),
+        _signed(one.metric, one.difference),
+        f"{_signed(one.metric, interval.low)} … {_signed(one.metric, interval.high)}" if interval and known else "–",
+        _p_value(paired.p if paired else None),
+        _p_value(one.p_adjusted),
+        f"{one.wins}/{paired.ties}/{one.losses}" if paired else "–",
+        str(paired.n) if paired else "–",
+        _verdict(one),
+        escape(_remark(one)),
+    ]
+
+
+def _p_value(value: float | None) -> str:
+    return "–" if value is None else "<0.0001" if value < 0.0001 else f"{value:.4f}"
+
+
+def _verdict(one: Difference) -> str:
+    if one.p_adjusted is None or one.p_adjusted >= LEVEL or not one.difference or one.better == "neither":
+        return ""
+    return "[green]better[/green]" if (one.difference > 0) == (one.better == "higher") else "[red]worse[/red]"
+
+
+def _remark(one: Difference) -> str:
+    parts = [one.note] if one.note not in ("", WHOLE_RUN) else []
+    if one.only_baseline or one.only_other:
+        parts.append(f"{len(one.only_baseline)} scored in the baseline only, {len(one.only_other)} in the other only")
+    if one.failed:
+        worst = "" if one.worst is None else f", at worst {_signed(one.metric, one.worst)}"
+        parts.append(f"{len(one.failed)} failed{worst}")
+    return "; ".join(parts)
+
+
+def _print_legend(console: Console, comparison: Comparison, family: int) -> None:
+    tests = list(dict.fromkeys(one.paired.test for one in comparison.differences if one.paired))
+    said = ["Difference: other − baseline, over the queries scored in both. Win: the other is better."]
+    if tests:
+        said.append(
+            f"Intervals: each at 95%. p: below 0.05 just where the interval excludes 0; the larger one of the test's "
+            f"({'; '.join(tests)}) and the interval's own. Holm: p adjusted over all {family} tests, by which better "
+            "and worse are told."
+        )
+    if any(one.note == WHOLE_RUN for one in comparison.differences):
+        said.append("Without n: statistics of the whole run, which are not paired by query and have no p.")
+    console.print(escape(" ".join(said)), style="dim")
+
+
+def _print_moved(console: Console, comparison: Comparison, queries: int) -> None:
+    shown = comparison.moved[:queries]
+    if not comparison.moved:
+        console.print("\nNo query moved.")
+    elif shown:
+        metrics = ", ".join(dict.fromkeys(one.metric for one in comparison.moved))
+        console.print(
+            f"\n[bold]Queries that moved most[/bold], {len(shown)} of {len(comparison.moved)}, by {escape(metrics)}"
+        )
+    for move in shown:
+        console.print(
+            f"\n  [bold]{escape(move.baseline.id)}[/bold] {escape(move.baseline.query)}\n  {escape(move.metric)} "
+            f"{figure(move.metric, move.before)} → {figure(move.metric, move.after)}  {_gain(move)}"
+        )
+        console.print(_side_by_side(move, console.width))
+
+
+def _gain(move: Moved) -> str:
+    color, word = ("green", "better") if move.gain > 0 else ("red", "worse")
+    return f"[{color}]{word} by {figure(move.metric, abs(move.gain))}[/{color}]"
+
+
+def _side_by_side(move: Moved, width: int) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="dim")
+    half = width // 2 - 3
+    for name in ("baseline", "other"):
+        table.add_column(f"  {name}", width=half, no_wrap=True)
+    columns = [_hits(row, half) for row in (move.baseline, move.other)]
+    for both in zip_longest(*columns, fillvalue=""):
+        table.add_row(*(f"  {cell}" for cell in both))
+    return table
+
+
+def _hits(row: QueryRow, width: int) -> list[str]:
+    if row.retrieved:
+        return [_hit(hit, width) for hit in row.retrieved[:HITS]]
+    below = [f"[dim]below the threshold[/dim] {_hit(hit, width - 20)}" for hit in row.best_below_threshold[:1]]
+    return ["nothing returned", *below]
+
+
+def _hit(hit: Hit, width: int) -> str:
+    """A chunk in a line; of a long source the end is shown, where its lines are."""
+    begun = f"{hit.rank}. {score_text(hit.score)} {'✓' if hit.grade else ' '} "
+    room = max(width - len(begun) - 4, 10)
+    source = hit.source if len(hit.source) <= room else f"…{hit.source[1 - room :]}"
+    return begun + escape(source)
+
+
+def _print_regressions(console: Console, regressions: Sequence[Regression]) -> None:
+    if regressions:
+        console.print("\n[bold]Tolerated drops[/bold]")
+    for one in regressions:
+        verdict = "[green]pass[/green]" if one.passed else "[red]FAIL[/red]"
+        drop = "drop unknown" if one.drop is None else f"drop {_signed(one.metric, one.drop)}"
+        console.print(f"  {verdict}  {escape(one.metric)}  {drop}, tolerated {one.tolerance:g}  ({escape(one.reason)})")
+
+
+def _plain_table(title: str = "") -> Table:
+    table = Table(
+        box=None, pad_edge=False, show_header=False, title=f"\n{title}" if title else None, title_justify="left",
+        title_style="bold",
+    )  # fmt: skip
+    return table
+
+
+def _signed(metric: str, value: float | None) -> str:
+    text = figure(metric, value)
+    return text if value is None or text.startswith(("-", "–")) else f"+{text}"
+
+
+def _value(value: Any) -> str:
+    return "not set" if value is None else str(value)

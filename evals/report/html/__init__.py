@@ -1,0 +1,5 @@
+"""A run as one HTML page that needs nothing else: figures, tables and styles are within it."""
+
+from evals.report.html.render import render_page
+
+__all__ = ["render_page"]

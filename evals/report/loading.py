@@ -1,0 +1,60 @@
+"""Reading a report back, by its schema."""
+
+from collections import Counter
+from typing import Any
+
+from pydantic import ValidationError
+
+from evals.errors import ReportError
+from evals.report.schema import SCHEMA_VERSION, Report
+from retrievers.config.guarded_json import load
+from retrievers.text.quoting import quoted
+
+MAX_FAULTS_SHOWN = 5
+MOST_BYTES = 500_000_000
+"""Largest report: tens of thousands of queries."""
+
+
+def parse(text: str, place: str) -> Report:
+    """Read a report; its schema version is looked at before anything else.
+
+    Args:
+        text: The JSON document.
+        place: Where it comes from, for messages.
+
+    Raises:
+        ReportError: It is no JSON, no report, one of another schema version, or breaks the schema.
+    """
+    try:
+        document = load(text)
+    except ValueError as error:
+        raise ReportError(f"{place}: {error}; expected a report of evals.run") from None
+    if not isinstance(document, dict) or "schema_version" not in document:
+        names = ", ".join(map(quoted, [*document][:5])) if isinstance(document, dict) else ""
+        found = f"the fields {names}" if names else _kind(document)
+        raise ReportError(f"{place}: expected a report of evals.run, which has a schema_version; found {found}")
+    version = document["schema_version"]
+    if type(version) is not int or version != SCHEMA_VERSION:
+        raise ReportError(
+            f"{place}: expected a report of schema version {SCHEMA_VERSION}, found version {quoted(version)}; "
+            "make it again with this version of retrieval-evals, or read it with the version that made it"
+        )
+    try:
+        report = Report.model_validate(document)
+    except ValidationError as error:
+        raise ReportError(f"{place}: not a report of schema version {SCHEMA_VERSION}:", _faults(error)) from error
+    ids = [row.id for row in report.queries]
+    if len({*ids}) < len(ids):
+        [(twice, _)] = Counter(ids).most_common(1)
+        raise ReportError(f"{place}: expected every query once, found {quoted(twice)} more than once")
+    return report
+
+
+def _kind(value: Any) -> str:
+    return {list: "a list", str: "a text", type(None): "null"}.get(type(value), quoted(value))
+
+
+def _faults(error: ValidationError) -> list[str]:
+    found = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors(include_url=False)]
+    more = [f"… and {len(found) - MAX_FAULTS_SHOWN} more"] if len(found) > MAX_FAULTS_SHOWN else []
+    return [*found[:MAX_FAULTS_SHOWN], *more]

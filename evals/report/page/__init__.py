@@ -1,5 +1,0 @@
-"""A run as one HTML page that needs nothing else: figures, tables and styles are within it."""
-
-from evals.report.page.render import render_page
-
-__all__ = ["render_page"]

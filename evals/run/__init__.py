@@ -1,0 +1,1 @@
+"""`python -m evals.run`: the command and its flags."""

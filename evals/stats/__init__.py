@@ -1,0 +1,1 @@
+"""Statistics: intervals, paired comparison, resampling, separation of scores."""

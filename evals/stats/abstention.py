@@ -1,0 +1,202 @@
+"""Knowing when to return nothing: what a threshold on the best score costs in scope and saves out of scope. Pure.
+
+A query is answered when its best score, of those the threshold reads, reaches the threshold. A false answer is an
+out-of-scope query that is answered, a false abstention an in-scope query that is not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Decimal
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evals.stats import intervals as stats
+from evals.stats.intervals import Interval
+
+Floats = NDArray[np.float64]
+Separation = Literal["entire", "partial", "none", "unknown"]
+"""`entire`: some threshold makes no error; `none`: the order of the scores is no better than chance."""
+CHANCE = 0.5
+MOST_DIGITS = 17
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Operating:
+    """What a threshold does.
+
+    Attributes:
+        false_answer: Share of the out-of-scope queries that are answered, None without any.
+        false_abstention: Share of the in-scope queries that are not, None without any.
+        recall: Mean share of the relevant chunks that is returned in scope, where it is known.
+    """
+
+    threshold: float
+    false_answer: float | None
+    false_abstention: float | None
+    recall: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Abstention:
+    """How well scores tell what the documents answer from what they do not.
+
+    Attributes:
+        auroc: Probability that an in-scope query's best score exceeds an out-of-scope query's, ties counted half.
+        separation: Whether a threshold can tell the two apart; `statement` says it in a sentence.
+        curve: Every distinct score as a threshold, ascending, and above them 1 if no score is. The ROC curve is
+            (`false_answer`, 1 − `false_abstention`).
+    """
+
+    in_scope: int
+    out_of_scope: int
+    auroc: float | None
+    auroc_interval: Interval
+    separation: Separation
+    statement: str
+    curve: tuple[Operating, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """The threshold for a wanted false-answer rate.
+
+    Attributes:
+        rate: What was wanted: at most this share of the out-of-scope queries answered.
+        threshold: The least that meets it on these queries, in the fewest digits; None where none that answers an
+            in-scope query does.
+        at: What it does; the intervals are those of its two rates, for few queries prove little.
+        statement: The same in a sentence.
+    """
+
+    rate: float
+    threshold: float | None
+    at: Operating | None
+    false_answer_interval: Interval
+    false_abstention_interval: Interval
+    statement: str
+
+
+def assess(inside: Sequence[float], outside: Sequence[float]) -> Abstention:
+    """Everything a threshold on the best score could do.
+
+    Args:
+        inside: The best score of each in-scope query, 0 where nothing was found.
+        outside: The best score of each out-of-scope query.
+    """
+    area, interval = None, Interval(note="needs in-scope and out-of-scope queries")
+    if inside and outside:
+        area = stats.auroc(inside, outside)
+        interval = stats.auroc_interval(area, len(inside), len(outside))
+    curve = operating(inside, outside, sorted({*inside, *outside, 1.0}))
+    separation, statement = _separation(inside, outside, area, interval, curve)
+    return Abstention(
+        in_scope=len(inside),
+        out_of_scope=len(outside),
+        auroc=area,
+        auroc_interval=interval,
+        separation=separation,
+        statement=statement,
+        curve=curve,
+    )
+
+
+def operating(inside: Sequence[float], outside: Sequence[float], thresholds: Sequence[float]) -> tuple[Operating, ...]:
+    """What each of some thresholds does."""
+    below = [np.searchsorted(np.sort(side), thresholds, side="left").tolist() for side in (inside, outside)]
+    return tuple(
+        Operating(
+            threshold=threshold,
+            false_answer=(len(outside) - silent_outside) / len(outside) if outside else None,
+            false_abstention=silent_inside / len(inside) if inside else None,
+        )
+        for threshold, silent_inside, silent_outside in zip(thresholds, *below, strict=True)
+    )
+
+
+def threshold_for(inside: Sequence[float], outside: Sequence[float], rate: float) -> Wanted:
+    """The least threshold at which at most a share `rate` of the out-of-scope queries is answered.
+
+    A lower one answers too many of them, a higher one gives up in-scope queries for nothing.
+
+    Args:
+        inside: The best score of each in-scope query.
+        outside: The best score of each out-of-scope query, at least one.
+        rate: 0 to 1.
+
+    Raises:
+        ValueError: There is no out-of-scope query.
+    """
+    if not outside:
+        raise ValueError("expected at least one out-of-scope query, got none")
+    scores = sorted({*inside, *outside})
+    curve = operating(inside, outside, scores)
+    place = next(
+        (place for place, at in enumerate(curve) if at.false_answer is not None and at.false_answer <= rate), None
+    )
+    if place is None or (inside and curve[place].false_abstention == 1):
+        return _impossible(rate)
+    at = curve[place]
+    threshold = 0.0 if place == 0 else shortest_between(scores[place - 1], scores[place])
+    answers = stats.wilson(round((at.false_answer or 0.0) * len(outside)), len(outside))
+    abstentions = stats.wilson(round((at.false_abstention or 0.0) * len(inside)), len(inside))
+    cost = f" and gives up {at.false_abstention:.1%} of {len(inside)} in scope" if inside else ""
+    return Wanted(
+        rate=rate,
+        threshold=threshold,
+        at=at,
+        false_answer_interval=answers,
+        false_abstention_interval=abstentions,
+        statement=f"threshold {threshold} answers {at.false_answer or 0.0:.1%} of {len(outside)} out-of-scope "
+        f"queries (95%: up to {answers.high or 0.0:.1%}){cost}",
+    )
+
+
+def shortest_between(low: float, high: float) -> float:
+    """The number of the fewest decimals that is above `low` and at most `high`, the least of them.
+
+    Args:
+        low: 0 to 1.
+        high: Above `low`.
+    """
+    for digits in range(MOST_DIGITS):
+        step = Decimal(1).scaleb(-digits)
+        above = float(Decimal(repr(low)).quantize(step, ROUND_FLOOR) + step)
+        if low < above <= high:
+            return above
+    return high
+
+
+def _impossible(rate: float) -> Wanted:
+    return Wanted(
+        rate=rate,
+        threshold=None,
+        at=None,
+        false_answer_interval=Interval(),
+        false_abstention_interval=Interval(),
+        statement=f"no threshold keeps false answers to {rate:.1%} and still answers an in-scope query",
+    )
+
+
+def _separation(
+    inside: Sequence[float],
+    outside: Sequence[float],
+    area: float | None,
+    interval: Interval,
+    curve: Sequence[Operating],
+) -> tuple[Separation, str]:
+    if area is None:
+        return "unknown", f"whether a threshold separates in scope from out of scope is not known: {interval.note}"
+    if min(inside) > max(outside):
+        best = shortest_between(max(outside), min(inside))
+        return "entire", f"a threshold separates in scope from out of scope entirely: {best}"
+    spread = "" if interval.low is None else f", 95% {interval.low:.3f} to {interval.high:.3f}"
+    known = f"AUROC {area:.3f}{spread}"
+    if (area if interval.low is None else interval.low) <= CHANCE:
+        return "none", f"no threshold separates in scope from out of scope: their order may be chance ({known})"
+    at = min(curve, key=lambda one: (one.false_answer or 0.0) + (one.false_abstention or 0.0))
+    return "partial", (
+        f"no threshold separates in scope from out of scope entirely ({known}); where the two rates are least together "
+        f"there are {at.false_answer or 0.0:.1%} false answers and {at.false_abstention or 0.0:.1%} false abstentions"
+    )

@@ -1,0 +1,152 @@
+"""Runs from MLflow: found by id, name or tag, with their reports. Nothing is written, no database is made."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from evals.errors import TrackingError
+from evals.report.loading import MOST_BYTES
+from evals.tracking.client import connection
+from evals.tracking.store import FOLDER, check_database, database_file
+from retrievers.config.text_files import read_text
+from retrievers.errors import nearest
+from retrievers.text.quoting import quoted
+from retrievers.text.secrets import redacted
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run as MlflowRun
+
+REPORT = "report.json"
+RUN_ID = re.compile(r"[0-9a-f]{32}")
+TAG = re.compile(r"tag:([\w ./:-]+?)(?:=(.*))?")
+PARENT = "mlflow.parentRunId"
+MOST = 1_000
+"""Runs that are looked through, the newest first."""
+LISTED = 10
+NEWEST = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrackedRun:
+    """A run in MLflow and its report's text."""
+
+    run_id: str
+    name: str
+    report: str
+
+
+def read_run(reference: str, uri: str | None, experiment: str) -> TrackedRun:
+    """Find a run and read its report.
+
+    Args:
+        reference: A run's id (looked for in all experiments), its name, or `tag:KEY` or `tag:KEY=VALUE`, which is the
+            newest run of the experiment that has the tag.
+        uri: Where MLflow is; the database under ./mlruns when None.
+        experiment: Name of the experiment in which names and tags are looked for.
+
+    Raises:
+        ConfigError: The local database is damaged.
+        TrackingError: There is no such run, or more than one; it has no report; MLflow failed.
+    """
+    uri = uri or f"sqlite:///{(FOLDER / 'mlflow.db').resolve()}"
+    _check_there(uri, reference)
+    check_database(uri)
+    with connection(uri) as client:
+        run = _find(client, reference, experiment, redacted(uri))
+        return TrackedRun(run_id=run.info.run_id, name=run.info.run_name or "", report=_report(client, run))
+
+
+def _check_there(uri: str, reference: str) -> None:
+    """MLflow would make a database that is not there."""
+    file = database_file(uri)
+    if file is not None and not file.is_file():
+        raise TrackingError(
+            f"{quoted(reference)}: no such file, and no MLflow runs either ({file} does not exist); give a "
+            "report's file, go where evals.run was started, or name another store with --tracking.uri"
+        )
+
+
+def _find(client: "MlflowClient", reference: str, experiment: str, place: str) -> "MlflowRun":
+    if RUN_ID.fullmatch(reference):
+        everywhere = [one.experiment_id for one in client.search_experiments()]
+        found = _search(client, everywhere, f"attributes.run_id = '{reference}'")
+        if found:
+            return found[0]
+    within = [_experiment_id(client, experiment, place)]
+    tag = TAG.fullmatch(reference)
+    if tag:
+        return _tagged(client, within, tag[1], tag[2], f"in experiment {experiment!r} at {place}")
+    found = _named(client, within, reference)
+    if len(found) > 1:
+        listed = [_described(run) for run in found[:LISTED]]
+        more = [f"… and {len(found) - LISTED} more"] if len(found) > LISTED else []
+        raise TrackingError(
+            "\n  ".join([f"{len(found)} runs are called {quoted(reference)}; give an id:", *listed, *more])
+        )
+    if not found:
+        raise TrackingError(
+            f"no run with the id or name {quoted(reference)} in experiment {experiment!r} at {place}, and no file "
+            f"of that name{_near(reference, _search(client, within))}"
+        )
+    return found[0]
+
+
+def _near(reference: str, every: Sequence["MlflowRun"]) -> str:
+    """The runs nearest to what was asked for, or else the newest; not the cells of a grid, which have no report."""
+    runs = [run for run in every if PARENT not in run.data.tags]
+    near = nearest(reference, [name for run in runs for name in (run.info.run_name or "", run.info.run_id)])
+    newest = list(dict.fromkeys(run.info.run_name or run.info.run_id for run in runs))[:NEWEST]
+    return near or (f"; the newest are {', '.join(map(repr, newest))}" if newest else "; it has no runs")
+
+
+def _experiment_id(client: "MlflowClient", name: str, place: str) -> str:
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        known = [one.name for one in client.search_experiments()]
+        raise TrackingError(f"MLflow at {place} has no experiment {quoted(name)}{nearest(name, known)}")
+    return str(found.experiment_id)
+
+
+def _tagged(client: "MlflowClient", within: Sequence[str], key: str, value: str | None, place: str) -> "MlflowRun":
+    found = _search(client, within, f"tags.`{key}` LIKE '%'")
+    for run in found:
+        if value is None or run.data.tags[key] == value:
+            return run
+    known = [name for run in _search(client, within) for name in run.data.tags if not name.startswith("mlflow.")]
+    wanted = key if value is None else f"{key}={value}"
+    raise TrackingError(
+        f"no run {place} is tagged {quoted(wanted)}{'' if found else nearest(key, known)}; set it on a run's page in "
+        f"the MLflow UI, or by MlflowClient(...).set_tag(run_id, {key!r}, {value or 'true'!r})"
+    )
+
+
+def _named(client: "MlflowClient", within: Sequence[str], name: str) -> list["MlflowRun"]:
+    quote = next((mark for mark in "'\"" if mark not in name), "")  # a filter cannot hold a name with both
+    wanted = f"attributes.run_name = {quote}{name}{quote}" if quote else ""
+    return [run for run in _search(client, within, wanted) if run.info.run_name == name]
+
+
+def _search(client: "MlflowClient", within: Sequence[str], wanted: str = "") -> list["MlflowRun"]:
+    """The newest runs, of those that a filter lets through."""
+    return list(client.search_runs(within, wanted, max_results=MOST, order_by=["attributes.start_time DESC"]))
+
+
+def _report(client: "MlflowClient", run: "MlflowRun") -> str:
+    run_id = run.info.run_id
+    if REPORT not in {item.path for item in client.list_artifacts(run_id)}:
+        parent = run.data.tags.get(PARENT)
+        why = f"it is a part of run {parent}, and has values only" if parent else f"its status is {run.info.status}"
+        raise TrackingError(f"run {run_id} ({run.info.run_name}) has no artifact {REPORT}, so no scores: {why}")
+    with TemporaryDirectory() as folder:
+        file = Path(client.download_artifacts(run_id, REPORT, folder))
+        return read_text(file, "a report of evals.run", MOST_BYTES, TrackingError)
+
+
+def _described(run: "MlflowRun") -> str:
+    started = datetime.fromtimestamp(run.info.start_time / 1000, UTC)
+    return f"{run.info.run_id}  {started:%Y-%m-%d %H:%M:%S} UTC  {run.info.status}"

@@ -1,0 +1,60 @@
+"""The user's own code: a factory named `module:factory`, with whatever goes wrong in it as a typed error."""
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from retrievers.errors import ConfigError, nearest
+from retrievers.net.faults import cause
+
+
+def build(target: str, setting: str) -> Any:
+    """What a factory, called without arguments, makes.
+
+    Args:
+        target: `module:factory`; the module may be a file of the current folder.
+        setting: Which setting names it, for messages.
+
+    Raises:
+        ConfigError: It cannot be imported or called, or raises.
+    """
+    factory = find(target, setting)
+    try:
+        return factory()
+    except (Exception, SystemExit) as error:  # the user's own code may raise anything
+        raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}") from error
+
+
+def find(target: str, setting: str) -> Callable[[], Any]:
+    """The factory itself, not yet called.
+
+    Raises:
+        ConfigError: The module cannot be imported or has no such factory.
+    """
+    name, _, attribute = target.partition(":")
+    if str(Path.cwd()) not in sys.path and "" not in sys.path:  # a script that calls us has its own folder there
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = import_module(name)
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}{_searched(error, name)}") from error
+    found = getattr(module, attribute, None)
+    if found is None:
+        known = [one for one in vars(module) if not one.startswith("_")]
+        raise ConfigError(
+            f"{setting} {target!r} cannot be loaded: AttributeError, module {name!r} has no {attribute!r}"
+            f"{nearest(attribute, known)}"
+        )
+    if not callable(found):
+        raise ConfigError(f"{setting} {target!r}: expected a function or class to call, got {type(found).__name__}")
+    call: Callable[[], Any] = found
+    return call
+
+
+def _searched(error: BaseException, name: str) -> str:
+    """Where the module was looked for, when it is itself what was not found."""
+    if not isinstance(error, ModuleNotFoundError) or error.name not in (name, name.partition(".")[0]):
+        return ""
+    return f"; neither in the current folder ({Path.cwd()}) nor among the installed packages"

@@ -1,0 +1,31 @@
+"""Languages of stop words and stemmers, and the words of a text."""
+
+import re
+
+from retrievers.errors import nearest
+
+LANGUAGES = (
+    *("arabic", "azerbaijani", "basque", "bengali", "catalan", "chinese", "danish", "dutch", "english", "finnish"),
+    *("french", "german", "greek", "hebrew", "hinglish", "hungarian", "indonesian", "italian", "japanese", "kazakh"),
+    *("nepali", "norwegian", "portuguese", "romanian", "russian", "slovene", "spanish", "swedish", "tajik", "turkish"),
+)
+"""Languages that the library knows, for suggestions; it has the last word."""
+
+
+def check_language(name: str) -> None:
+    """Make sure that the library has stop words and a stemmer for a language.
+
+    Raises:
+        ValueError: It has not; the nearest names are given.
+    """
+    from qdrant_edge import Bm25, Bm25Config
+
+    try:
+        Bm25(Bm25Config(language=name))
+    except ValueError:
+        raise ValueError(f"no stop words and stemmer for {name!r}{nearest(name, LANGUAGES)}") from None
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, in lower case."""
+    return re.findall(r"\w+", text.lower())

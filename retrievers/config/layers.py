@@ -1,0 +1,272 @@
+"""Settings out of layers: flags over experiment file over environment over `.env` over defaults.
+
+A layer is a nested dict with a label; `build` merges them, validates the whole and reports every fault at once,
+with the value, where it came from and what was expected.
+"""
+
+import argparse
+from collections import abc
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import UnionType
+from typing import Any, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from retrievers.config import TABLE, UnshownError
+from retrievers.config.dotenv_file import read_dotenv
+from retrievers.config.yaml_files import load, load_flag
+from retrievers.errors import ConfigError, nearest
+from retrievers.text.quoting import quoted
+from retrievers.text.secrets import redacted, remember, remember_environment
+
+Model = TypeVar("Model", bound=BaseModel)
+ENVIRONMENT: Mapping[str, str] = {
+    "QDRANT_URL": "store.url",
+    "RAG_DEFAULT_COLLECTION": "collection",
+    "RAG_DEFAULT_TOP_K": "top_k",
+    "RAG_SIMILARITY_THRESHOLD": "threshold",
+    "RAG_SEARCH_MODE": "mode",
+}
+"""Environment variables that set retriever settings where the experiment file is silent."""
+EXCLUSIVE = (("store.url", "store.path"), ("dataset.path", "dataset.hub"))
+"""Settings of which a higher layer's choice replaces the lower layer's other one."""
+KEPT = ("top_k", "candidates", "metadata", "include_metadata")
+"""What lower layers say of a retriever that still counts when a higher one names the user's own (`python`)."""
+MAX_FAULTS_SHOWN = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """Nested settings and where they came from, for error messages.
+
+    Attributes:
+        lines: The line of each setting in the file named by the label, by its dotted name.
+    """
+
+    label: str
+    values: Mapping[str, Any]
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def place(self, name: str) -> str:
+        """Where a setting, or the nearest one above it, was set."""
+        while name and name not in self.lines:
+            name = name.rpartition(".")[0]
+        return f"{self.label}:{self.lines[name]}" if name else self.label
+
+
+def environment(environ: Mapping[str, str], dotenv: Path = Path(".env")) -> dict[str, str]:
+    """The environment, completed by a `.env` file where a variable is not set. Changes neither.
+
+    The keys and passwords in it are hidden from now on in all that is shown (see `retrievers.text.secrets`).
+
+    Raises:
+        ConfigError: The file cannot be read, or is ambiguous.
+    """
+    env = {**read_dotenv(dotenv), **environ}
+    remember_environment(env)
+    return env
+
+
+def api_key(env: Mapping[str, str], name: str) -> str | None:
+    """An API key from the environment, without the line break that a file adds; None when there is none.
+
+    Raises:
+        ConfigError: It holds a character that no header may carry. The HTTP libraries would print the key.
+    """
+    key = env.get(name, "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError(f"{name}: holds a line break or a character that is not ASCII; expected an API key")
+    remember(key)
+    return key or None
+
+
+def environment_layer(env: Mapping[str, str], prefix: str = "") -> Layer:
+    """The settings that the environment names; `prefix` is where the retriever's settings sit in the whole."""
+    found = {prefix + setting: env[name] for name, setting in ENVIRONMENT.items() if env.get(name)}
+    return Layer(label="the environment", values=nest(found))
+
+
+def build(model: type[Model], layers: Sequence[Layer]) -> Model:
+    """Merge layers, lowest first, and validate the whole.
+
+    Raises:
+        ConfigError: With one line per fault: setting, value, where it was set, what was expected.
+    """
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        values = dict(flatten(layer.values, unopened=tables(model)))
+        for pair in EXCLUSIVE:
+            _drop_replaced(merged, values, pair)
+        _drop_retriever(merged, values)
+        uppers = {upper for new in values for upper in above(new)}
+        for name in list(merged):  # a mapping set higher up replaces single entries below, and the other way round
+            if name in uppers or any(upper in values for upper in above(name)):
+                del merged[name]
+        merged.update(values)
+    try:
+        return model.model_validate(nest(merged))
+    except ValidationError as error:
+        items = error.errors(include_url=False)
+        faults = [_explain(model, dict(item), layers) for item in items[:MAX_FAULTS_SHOWN]]
+        more = [f"… and {len(items) - MAX_FAULTS_SHOWN} more"] if len(items) > MAX_FAULTS_SHOWN else []
+        raise ConfigError("\n".join([*faults, *more])) from None
+
+
+def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
+    """Give the parser a dotted flag for every setting of the model."""
+    groups: dict[str, argparse._ArgumentGroup] = {}
+    for name, info in leaves(model).items():
+        title = name.rpartition(".")[0] or "settings"
+        group = groups.setdefault(title, parser.add_argument_group(title))
+        default = info.get_default(call_default_factory=True) if not info.is_required() else None
+        shown = (
+            "" if default in (None, "") or isinstance(default, BaseModel | dict) else f" (default: {_plain(default)})"
+        )
+        group.add_argument(
+            f"--{name.replace('_', '-')}",
+            dest=name,
+            default=argparse.SUPPRESS,
+            metavar=name.rpartition(".")[2].upper(),
+            help=((info.description or "") + shown).replace("%", "%%"),
+        )
+
+
+def flag_layer(namespace: argparse.Namespace, model: type[BaseModel]) -> Layer:
+    """The settings given as flags. Lists and mappings are written as YAML (`[a, b]`, `{a: b}`), a list as `a, b` too.
+
+    Raises:
+        ConfigError: A list or mapping is not valid YAML.
+    """
+    known = leaves(model)
+    given = {name: _parse(name, raw, known[name]) for name, raw in vars(namespace).items() if name in known}
+    return Layer(label="the command line", values=nest(given))
+
+
+def leaves(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
+    """Every setting of a model by its dotted name, nested models opened."""
+    found: dict[str, FieldInfo] = {}
+    for name, info in model.model_fields.items():
+        inner = info.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            found |= leaves(inner, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = info
+    return found
+
+
+def tables(model: type[BaseModel]) -> frozenset[str]:
+    """The settings marked as a `TABLE`."""
+    return frozenset(name for name, info in leaves(model).items() if info.json_schema_extra == TABLE)
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "", unopened: Container[str] = ()) -> Iterator[tuple[str, Any]]:
+    """Nested mappings as (dotted name, value); an empty mapping is a value, and so is one named in `unopened`."""
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value and f"{prefix}{key}" not in unopened:
+            yield from flatten(value, f"{prefix}{key}.", unopened)
+        else:
+            yield f"{prefix}{key}", value
+
+
+def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `flatten`."""
+    tree: dict[str, Any] = {}
+    for name, value in flat.items():
+        *parents, last = name.split(".")
+        node = tree
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[last] = value
+    return tree
+
+
+def above(name: str) -> Iterator[str]:
+    """The dotted names that a name stands in."""
+    while name := name.rpartition(".")[0]:
+        yield name
+
+
+def _drop_replaced(merged: dict[str, Any], values: Mapping[str, Any], pair: tuple[str, str]) -> None:
+    for one, other in (pair, pair[::-1]):
+        chosen = [n for n in values if (n == one or n.endswith(f".{one}")) and values[n] is not None]
+        for name in chosen:
+            replaced = name.removesuffix(one) + other
+            if replaced not in values:
+                merged.pop(replaced, None)
+
+
+def _drop_retriever(merged: dict[str, Any], values: Mapping[str, Any]) -> None:
+    """Where a layer names a retriever of the user's own, what lower ones say of another is not about it."""
+    for name in (n for n in ("python", "retriever.python") if values.get(n) is not None):
+        prefix = name.removesuffix("python")
+        for below in [n for n in merged if n.startswith(prefix)]:
+            if below.removeprefix(prefix).partition(".")[0] not in KEPT:
+                del merged[below]
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _types(annotation: Any) -> Iterable[Any]:
+    yield annotation
+    for argument in get_args(annotation):
+        yield from _types(argument)
+
+
+def is_path(info: FieldInfo) -> bool:
+    """Whether a setting is a path."""
+    return Path in _types(info.annotation)
+
+
+def _parse(name: str, raw: str, info: FieldInfo) -> Any:
+    if info.json_schema_extra == TABLE and isinstance(info.annotation, UnionType):
+        return _text_or_mapping(name, raw)
+    structured = {list, tuple, dict, Mapping, Sequence}
+    origins = {getattr(kind, "__origin__", kind) for kind in _types(info.annotation)}
+    if not origins & (structured | {abc.Mapping, abc.Sequence}):
+        return raw
+    try:
+        value = load_flag(raw)  # all scalars stay text: an id 12 is no number, `yes` no boolean
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--{name.replace('_', '-')}: {quoted(raw)} is not valid YAML: {error}") from error
+    if isinstance(value, str) and origins & {list, tuple, abc.Sequence}:
+        return [part.strip() for part in value.split(",")]
+    return value
+
+
+def _text_or_mapping(name: str, raw: str) -> Any:
+    """A mapping, its numbers being what they look like, where it begins with a brace; else the text as it is."""
+    if not raw.lstrip().startswith("{"):
+        return raw
+    try:
+        return load(raw)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--{name.replace('_', '-')}: {quoted(raw)} is not valid YAML: {error}") from error
+
+
+def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Layer]) -> str:
+    name = ".".join(str(part) for part in item["loc"])
+    origin = next((la for la in reversed(layers) if any(_same(name, n) for n, _ in flatten(la.values))), None)
+    where = f" (set by {origin.place(name)})" if origin else ""
+    if item["type"] == "extra_forbidden":
+        return f"{name}: unknown setting{where}{nearest(name, leaves(model))}"
+    if item["type"] == "missing":
+        return f"{name}: this setting is required"
+    message = str(item["msg"]).removeprefix("Value error, ")
+    unshown = isinstance(item["input"], Mapping | BaseModel) or isinstance(_cause(item), UnshownError)
+    got = "" if unshown else f", got {redacted(quoted(item['input']))}"
+    return f"{name or 'settings'}: {message}{got}{where}"
+
+
+def _cause(item: Mapping[str, Any]) -> object:
+    """What the check that failed has raised."""
+    return item.get("ctx", {}).get("error")
+
+
+def _same(name: str, other: str) -> bool:
+    return name == other or other.startswith(f"{name}.") or name.startswith(f"{other}.")

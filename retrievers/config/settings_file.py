@@ -1,0 +1,67 @@
+"""Settings out of a YAML file: each said once, each with its line."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from retrievers.config.guarded_yaml import YamlFault
+from retrievers.config.layers import Layer, above, flatten, is_path, leaves, nest, tables
+from retrievers.config.text_files import read_text
+from retrievers.config.yaml_files import load_with_lines
+from retrievers.errors import ConfigError
+from retrievers.text.quoting import quoted
+
+MOST_BYTES = 100_000
+"""Largest file of settings: it is read within a second."""
+MOST_PARTS = 10
+"""Parts of a dotted name; no setting has more than four."""
+
+
+def file_layer(path: Path, model: type[BaseModel]) -> Layer:
+    """The settings of a YAML file; relative paths in it are taken from the file's own folder, `~` is left standing.
+
+    Raises:
+        ConfigError: The file cannot be read, is not YAML, is not a mapping, or says one thing twice.
+    """
+    try:
+        values, lines = load_with_lines(read_text(path, "a YAML file of settings", MOST_BYTES))
+    except YamlFault as fault:
+        raise ConfigError(f"{path}:{fault.line}: not valid YAML: {fault.problem}") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: expected a mapping of settings, got {quoted(values)}")
+    layer = Layer(label=str(path), values=values, lines=lines)
+    flat = _flat(layer, model)
+    for name, info in leaves(model).items():
+        if is_path(info) and isinstance(flat.get(name), str) and not flat[name].startswith("~"):
+            flat[name] = _beside(path, flat[name])
+    return Layer(label=layer.label, values=nest(flat), lines=lines)
+
+
+def _flat(layer: Layer, model: type[BaseModel]) -> dict[str, Any]:
+    """The settings of a layer by their dotted names.
+
+    Raises:
+        ConfigError: A name has far too many parts, or is given twice, dotted and nested.
+    """
+    flat: dict[str, Any] = {}
+    for name, value in flatten(layer.values, unopened=tables(model)):
+        if name.count(".") >= MOST_PARTS:
+            raise ConfigError(f"{layer.place(name)}: {quoted(name)}: unknown setting, of more than {MOST_PARTS} parts")
+        if name in flat:
+            raise ConfigError(f"{layer.place(name)}: {name} is given twice, nested and dotted; leave one of them out")
+        flat[name] = value
+    clash = next(((upper, name) for name in flat for upper in above(name) if upper in flat), None)
+    if clash:
+        raise ConfigError(
+            f"{layer.place(clash[1])}: {clash[0]} is given a value and {clash[1]} as well; expected one of them"
+        )
+    return flat
+
+
+def _beside(file: Path, path: str) -> str:
+    """A path taken from a file's folder; one that cannot be is left for its setting to refuse."""
+    try:
+        return str((file.parent / path).resolve())
+    except (OSError, ValueError, RuntimeError):
+        return path

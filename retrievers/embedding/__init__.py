@@ -1,0 +1,1 @@
+"""Queries and texts to vectors: dense models, BM25 terms, tokens."""

@@ -1,0 +1,175 @@
+"""Query vectors on disk and results in memory. A cached vector is bytes of floats: loading it executes nothing."""
+
+import hashlib
+import json
+import logging
+import sqlite3
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from retrievers.config import CacheConfig
+from retrievers.config.private_files import make_private
+from retrievers.errors import ConfigError
+
+log = logging.getLogger(__name__)
+Value = TypeVar("Value")
+SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL, created REAL NOT NULL)"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CacheStats:
+    """How often a cache was asked, and how often it knew."""
+
+    hits: int
+    misses: int
+
+    @property
+    def rate(self) -> float | None:
+        """Hits per question, None when nothing was asked."""
+        asked = self.hits + self.misses
+        return self.hits / asked if asked else None
+
+
+class EmbeddingCache:
+    """Query vectors in one SQLite file, kept for `ttl_s` seconds; safe among threads and processes.
+
+    The key holds provider, model, input type and text, so no model is ever answered with another's vector.
+    """
+
+    def __init__(self, file: Path, ttl_s: float, clock: Callable[[], float] = time.time) -> None:
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._hits = self._misses = 0
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            make_private(file)
+            self._db = sqlite3.connect(file, timeout=10, check_same_thread=False, isolation_level=None)
+            try:
+                self._prepare(clock() - ttl_s)
+            except BaseException:
+                self._db.close()
+                raise
+        except (OSError, sqlite3.Error) as error:
+            raise ConfigError(
+                f"the cache of query vectors {file} cannot be used ({error}); set cache.path, or cache.embeddings: off"
+            ) from error
+
+    @property
+    def stats(self) -> CacheStats:
+        """How often it was asked, and how often it knew."""
+        return CacheStats(hits=self._hits, misses=self._misses)
+
+    def get(self, *key: str) -> list[float] | None:
+        """The vector of a key, None when it is not there or too old."""
+        query, oldest = "SELECT vector FROM vectors WHERE key = ? AND created >= ?", self._clock() - self._ttl_s
+        with self._lock:
+            rows = self._done(query, (_digest(key), oldest))
+            vector = _floats(rows[0][0]) if rows else None
+            self._hits += vector is not None
+            self._misses += vector is None
+        return vector
+
+    def put(self, vector: list[float], *key: str) -> None:
+        """Keep a vector under a key."""
+        entry = (_digest(key), np.asarray(vector, dtype="<f8").tobytes(), self._clock())
+        with self._lock:
+            self._done("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", entry)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._db.close()
+
+    def _prepare(self, oldest: float) -> None:
+        self._db.execute(SCHEMA)
+        self._db.execute("SELECT key, vector, created FROM vectors LIMIT 1")  # a file of another program stays as it is
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.execute("DELETE FROM vectors WHERE created < ?", (oldest,))
+
+    def _done(self, statement: str, values: tuple[Any, ...]) -> list[Any]:
+        """Rows of a statement; none if the file fails, which costs the vectors kept in it but not the search."""
+        try:
+            return self._db.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            log.warning("the cache of query vectors failed and is passed by: %s", error)
+            return []
+
+
+class ResultCache(Generic[Value]):
+    """The latest results in memory, each with the version that the collection had before it was searched for.
+
+    Args:
+        size: How many are kept; the one not used for longest makes room.
+        ttl_s: Seconds they are kept at most; None for as long as the version is the same.
+        clock: Tells the time in seconds.
+    """
+
+    def __init__(self, size: int, ttl_s: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.size = size
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[Hashable, tuple[Value, Hashable, float]] = OrderedDict()
+        self._hits = self._misses = 0
+
+    @property
+    def stats(self) -> CacheStats:
+        """How often it was asked, and how often it knew."""
+        return CacheStats(hits=self._hits, misses=self._misses)
+
+    def get(self, key: Hashable, version: Hashable) -> Value | None:
+        """The result of a key, if it is of this version and young enough; one that is not is dropped."""
+        with self._lock:
+            value, of, born = self._entries.get(key, (None, None, 0.0))
+            if value is not None and (of != version or self._is_old(born)):
+                del self._entries[key]
+                value = None
+            self._hits += value is not None
+            self._misses += value is None
+            if value is not None:
+                self._entries.move_to_end(key)
+            return value
+
+    def put(self, key: Hashable, value: Value, version: Hashable) -> None:
+        """Keep a result, as of the version that was read before it was searched for."""
+        with self._lock:
+            self._entries[key] = (value, version, self._clock())
+            self._entries.move_to_end(key)
+            while len(self._entries) > self.size:
+                self._entries.popitem(last=False)
+
+    def _is_old(self, born: float) -> bool:
+        return self._ttl_s is not None and self._clock() - born > self._ttl_s
+
+
+def open_embedding_cache(config: CacheConfig, provider: str, env: Mapping[str, str]) -> EmbeddingCache | None:
+    """The cache of query vectors that the settings ask for, None when they ask for none.
+
+    Raises:
+        ConfigError: Its file cannot be used.
+    """
+    if config.embeddings == "off" or (config.embeddings == "auto" and provider != "cohere"):
+        return None
+    home = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return EmbeddingCache(config.path or home / "retrieval-evals" / "query-vectors.sqlite", config.ttl_s)
+
+
+def _digest(key: tuple[str, ...]) -> str:
+    return hashlib.sha256(json.dumps(key).encode()).hexdigest()
+
+
+def _floats(stored: Any) -> list[float] | None:
+    """The vector stored as bytes, None if it is something else."""
+    if not isinstance(stored, bytes) or len(stored) % 8:
+        return None
+    vector: list[float] = np.frombuffer(stored, dtype="<f8").tolist()
+    return vector

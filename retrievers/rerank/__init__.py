@@ -1,0 +1,1 @@
+"""Rerankers: cross-encoders and maximal marginal relevance."""

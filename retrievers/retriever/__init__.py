@@ -1,0 +1,1 @@
+"""The retriever: embed, search, rerank, threshold, cut."""

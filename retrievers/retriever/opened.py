@@ -1,0 +1,32 @@
+"""Settings to a retriever: ours, or the user's own."""
+
+import os
+from collections.abc import Mapping
+
+from langchain_core.embeddings import Embeddings
+
+from retrievers.config import RetrieverConfig
+from retrievers.config.layers import environment
+from retrievers.retriever.protocol import Retriever
+
+
+def open_retriever(
+    settings: RetrieverConfig, *, env: Mapping[str, str] | None = None, embeddings: Embeddings | None = None
+) -> Retriever:
+    """Open the retriever that the settings name, with all its checks.
+
+    Args:
+        settings: What to open.
+        env: Where API keys are looked up; the process environment and `.env` when left out.
+        embeddings: A ready model for ours, in place of the configured one's construction.
+
+    Raises:
+        RetrievalError: Typed, with what to do.
+    """
+    if settings.python is not None:
+        from retrievers.foreign.opening import open_foreign
+
+        return open_foreign(settings, environment(os.environ) if env is None else env)
+    from retrievers.retriever.qdrant import QdrantRetriever
+
+    return QdrantRetriever.open(settings, env=env, embeddings=embeddings)

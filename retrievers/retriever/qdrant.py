@@ -1,0 +1,267 @@
+"""QdrantRetriever: embed, search, threshold, cut; a LangChain retriever that also says how it went."""
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
+from pydantic import ConfigDict, PrivateAttr
+
+from retrievers.config import RetrieverConfig
+from retrievers.config.layers import build, environment
+from retrievers.config.settings_file import file_layer
+from retrievers.embedding.bm25 import Bm25Encoder
+from retrievers.embedding.cache import CacheStats, EmbeddingCache, ResultCache, open_embedding_cache
+from retrievers.embedding.models import checked, make_embeddings
+from retrievers.errors import ConfigError, QueryError, RetrievalError
+from retrievers.net.deadline import bounded, searching
+from retrievers.records import Candidates, Chunk, RetrievalSession, RetrievedChunk
+from retrievers.rerank.cross_encoder import Reranker, make_reranker
+from retrievers.retriever.result_cache import open_result_cache, remembered, version_of
+from retrievers.retriever.session import answered, document, failed
+from retrievers.retriever.stages import Answer, Pipeline
+from retrievers.search.pushdown import compile_filters
+from retrievers.search.selection import Selection
+from retrievers.store import CollectionInfo, Deployment, check_collection, describe, open_client, survey
+from retrievers.store.stored_chunks import records, scroll
+
+log = logging.getLogger(__name__)
+BATCH = 32
+
+
+class QdrantRetriever(BaseRetriever):
+    """Retrieves chunks from a Qdrant collection by the settings it was opened with.
+
+    `invoke` and `ainvoke` give LangChain documents and raise typed errors; `search` gives a `RetrievalSession` and
+    never raises for an operational fault; `candidates` gives what the search found, at full depth, for evaluation.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, frozen=True)
+
+    settings: RetrieverConfig
+    embeddings: Any
+    client: Any
+    _info: CollectionInfo = PrivateAttr()
+    _encoder: Bm25Encoder = PrivateAttr(default_factory=Bm25Encoder)
+    _among: Any = PrivateAttr(default=None)
+    _reranker: Reranker | None = PrivateAttr(default=None)
+    _vectors: EmbeddingCache | None = PrivateAttr(default=None)
+    _results: ResultCache[Answer] = PrivateAttr(default_factory=lambda: ResultCache(0))
+
+    @classmethod
+    def open(
+        cls, settings: RetrieverConfig, *, env: Mapping[str, str] | None = None, embeddings: Embeddings | None = None
+    ) -> Self:
+        """Connect, and check that the collection is whole and was embedded by the configured model.
+
+        Args:
+            settings: What to open.
+            env: Where API keys are looked up; the process environment and `.env` when left out.
+            embeddings: A ready model to use in place of the configured one's construction.
+
+        Raises:
+            RetrievalError: Typed, with what to do.
+        """
+        if settings.python is not None:
+            raise ConfigError(
+                f"python {settings.python!r} is a retriever of its own: call its factory, "
+                "or open it for evaluation with retrievers.open_retriever"
+            )
+        env = environment(os.environ) if env is None else env
+        embeddings = checked(embeddings, settings.embedding) if embeddings else make_embeddings(settings.embedding, env)
+        reranker = make_reranker(settings.cross_encoder, env) if settings.rerank == "cross-encoder" else None
+        client = open_client(settings.store, env)
+        try:
+            info = describe(client, settings)
+            check_collection(client, settings, embeddings, info)
+            among = compile_filters(client, settings, info)
+            vectors = open_embedding_cache(settings.cache, settings.embedding.provider, env)
+        except BaseException:
+            client.close()
+            raise
+        retriever = cls(settings=settings, embeddings=embeddings, client=client)
+        retriever._info, retriever._among, retriever._reranker = info, among, reranker
+        retriever._encoder = Bm25Encoder(settings.keyword.language)
+        retriever._vectors, retriever._results = vectors, open_result_cache(settings.cache, client)
+        return retriever
+
+    @classmethod
+    def from_config(cls, source: str | Path | RetrieverConfig, *, env: Mapping[str, str] | None = None) -> Self:
+        """Open a retriever from a YAML file, such as `python -m evals.run --export retriever.yaml` writes.
+
+        Raises:
+            RetrievalError: The file is wrong, or the collection cannot be opened.
+        """
+        if not isinstance(source, RetrieverConfig):
+            source = build(RetrieverConfig, [file_layer(Path(source), RetrieverConfig)])
+        return cls.open(source, env=env)
+
+    @property
+    def label(self) -> str:
+        """The name of this class."""
+        return type(self).__name__
+
+    @property
+    def embedding_label(self) -> str:
+        """Provider and name of the model."""
+        return f"{self.settings.embedding.provider}:{self.settings.embedding.resolved_model}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """That BM25 scores depend on how the collection is cut into shards, where they do."""
+        info, mode = self._info, self.settings.mode
+        if mode == "semantic" or info.shards == 1:
+            return ()
+        return (
+            f"collection {info.name!r} has {info.shards} shards, and Qdrant counts how rare a term is (IDF) within each"
+            f": its BM25 scores, and so what mode {mode} finds, depend on how the chunks are spread; compare "
+            "only with runs over as many shards",
+        )
+
+    @property
+    def batch_size(self) -> int:
+        """Queries that are embedded and searched for in one round trip."""
+        return BATCH
+
+    @property
+    def info(self) -> CollectionInfo:
+        """What the collection said of itself when it was opened."""
+        return self._info
+
+    def search(self, query: str, *, with_vector: bool = False, use_cache: bool = True) -> RetrievalSession:
+        """Retrieve, and tell how it went. Faults are in the session's `status` and `error`, not raised.
+
+        Args:
+            query: A question; blank gives an empty session with a message.
+            with_vector: Put the query's vector into the session.
+            use_cache: Whether a kept vector or result may answer.
+        """
+        try:
+            answer = self._answers([query], use_cache)[0]
+        except RetrievalError as error:
+            return self._failed(query, error)
+        return answered(answer, self.settings, self._info, with_vector=with_vector)
+
+    def search_batch(self, queries: Sequence[str], *, use_cache: bool = True) -> list[RetrievalSession]:
+        """`search` for each query, order kept, embedded in batches and searched in one round trip.
+
+        Results are those of one-by-one searches. If the batch fails, each query is searched alone, so that one bad
+        query does not spoil the others.
+        """
+        try:
+            answers = self._answers(queries, use_cache)
+        except RetrievalError as error:
+            if error.transient or error.timed_out:  # asking for each alone would only multiply the requests
+                return [self._failed(query, error) for query in queries]
+            return [self.search(query, use_cache=use_cache) for query in queries]
+        return [answered(answer, self.settings, self._info) for answer in answers]
+
+    def candidates(
+        self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True
+    ) -> list[Candidates]:
+        """What the search finds for each query before threshold and cut, to the candidate depth.
+
+        Args:
+            queries: Questions.
+            depth: Another depth than the configured one.
+            use_cache: Whether kept query vectors may be used; results are always searched for.
+
+        Raises:
+            RetrievalError: A query is unusable, or embedding or search failed.
+        """
+        with searching(self.settings.timeout_s, self.settings.collection, queries):
+            return self._pipeline.candidates(queries, depth or self.settings.candidates, use_cache)
+
+    @bounded
+    def candidates_by_vector(
+        self, query: str, vector: Sequence[float], *, depth: int | None = None
+    ) -> tuple[RetrievedChunk, ...]:
+        """`candidates` of a query whose vector is already there (a replayed query).
+
+        Raises:
+            RetrievalError: Search or reranking failed.
+        """
+        return self._pipeline.replay(query, vector, depth or self.settings.candidates)
+
+    def select(self, candidates: Sequence[RetrievedChunk]) -> Selection:
+        """What threshold, grouping and cut leave of candidates."""
+        return self._pipeline.select(candidates)
+
+    def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
+        """Chunks of the collection without a search, by field values (see `reading.scroll`)."""
+        return scroll(self.client, self.settings, where, self._info)
+
+    def sample(self, count: int) -> list[tuple[str, Mapping[str, Any]]]:
+        """Point ids and raw payloads of the collection's first points, at most `count`.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        found = records(self.client, self.settings, self._info.limits, count=count)
+        return [(str(record.id), record.payload or {}) for record in found]
+
+    def survey(self) -> tuple[CollectionInfo, Deployment | None]:
+        """What the collection says of itself now, and how its server runs it (None for an embedded store).
+
+        Raises:
+            StoreError: The store failed.
+        """
+        return survey(self.client, self.settings)
+
+    def close(self) -> None:
+        """Let go of the store; an embedded one can then be opened by another process."""
+        self.client.close()
+        if self._vectors:
+            self._vectors.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def cache_stats(self) -> Mapping[str, CacheStats]:
+        """How often the caches were asked and knew: `embedding` (where there is one) and `result`."""
+        found = {"embedding": self._vectors.stats} if self._vectors else {}
+        return {**found, "result": self._results.stats}
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        chunks = self._answers([query], True)[0].selection.chunks
+        return [document(found, include_metadata=self.settings.include_metadata) for found in chunks]
+
+    @bounded
+    def _answers(self, queries: Sequence[str], use_cache: bool) -> list[Answer]:
+        """The answers to queries, kept ones where they may be used."""
+        settings, pipeline = self.settings, self._pipeline
+        return remembered(
+            queries,
+            self._results if use_cache else ResultCache(0),
+            lambda: version_of(self.client, settings.collection),
+            settings.model_dump_json(),  # a copy of the retriever with other settings shares the cache
+            lambda missing: pipeline.answers(missing, use_cache),
+        )
+
+    @property
+    def _pipeline(self) -> Pipeline:
+        return Pipeline(
+            settings=self.settings,
+            embeddings=self.embeddings,
+            client=self.client,
+            info=self._info,
+            encoder=self._encoder,
+            among=self._among,
+            reranker=self._reranker,
+            vectors=self._vectors,
+        )
+
+    def _failed(self, query: str, error: RetrievalError) -> RetrievalSession:
+        if not isinstance(error, QueryError):
+            known = {"query": query, "collection": self.settings.collection}
+            log.error("search failed: %s", error, extra={**known, "stage": error.stage, "attempt": error.attempts})
+        return failed(query, error, self.settings, self._info)

@@ -1,0 +1,95 @@
+"""Answers and failures as sessions, and chunks as LangChain documents. Pure, but for the ids of sessions."""
+
+import uuid
+from typing import Any
+
+from langchain_core.documents import Document
+
+from retrievers.config import RetrieverConfig
+from retrievers.errors import QueryError, RetrievalError
+from retrievers.records import RetrievalSession, RetrievedChunk
+from retrievers.retriever.stages import Answer
+from retrievers.search import confidence
+from retrievers.store import CollectionInfo
+from retrievers.store.payload import to_metadata
+
+
+def answered(
+    answer: Answer, settings: RetrieverConfig, info: CollectionInfo, *, with_vector: bool = False
+) -> RetrievalSession:
+    """The session of an answer.
+
+    Args:
+        answer: What was found.
+        settings: Those that it was found by.
+        info: The collection that it was found in.
+        with_vector: Whether the query's vector is to be in it.
+    """
+    selection = answer.selection
+    return RetrievalSession(
+        session_id=uuid.uuid4().hex,
+        query=answer.query,
+        parameters=_parameters(settings),
+        status="success",
+        chunks=selection.chunks,
+        below_threshold=selection.below_threshold,
+        candidates_found=answer.candidates_found,
+        filtered_out=selection.filtered_out,
+        embedding=_embedding(settings, info, answer.vector if with_vector else None),
+        timings=answer.timings,
+        cache=answer.cache,
+        confidence=confidence.confidence(
+            selection.chunks, settings.top_k, settings.threshold, on=settings.threshold_on
+        ),
+        warnings=confidence.warnings(selection, settings.threshold, could_spread=settings.rerank != "mmr"),
+        suggestions=confidence.suggestions(selection, other_side=_other_side(settings, info)),
+    )
+
+
+def failed(query: str, error: RetrievalError, settings: RetrieverConfig, info: CollectionInfo) -> RetrievalSession:
+    """The session of a failure; a blank query is an empty success with a message."""
+    blank = isinstance(error, QueryError) and not query.strip()
+    return RetrievalSession(
+        session_id=uuid.uuid4().hex,
+        query=query,
+        parameters=_parameters(settings),
+        status="success" if blank else "timeout" if error.timed_out else "error",
+        error=None if blank else str(error),
+        warnings=(str(error),) if blank else (),
+        embedding=_embedding(settings, info, None),
+    )
+
+
+def document(found: RetrievedChunk, *, include_metadata: bool) -> Document:
+    """A chunk as a LangChain document, its scores and places in the metadata."""
+    metadata: dict[str, Any] = {"score": found.score, "score_scale": found.score_scale, "rank": found.rank}
+    if include_metadata:
+        metadata = {**to_metadata(found.chunk), **metadata, "scores": dict(found.scores)}
+        if found.original_rank is not None:
+            metadata |= {"original_rank": found.original_rank, "original_score": found.original_score}
+    return Document(id=found.chunk.point_id, page_content=found.chunk.text, metadata=metadata)
+
+
+def _other_side(settings: RetrieverConfig, info: CollectionInfo) -> confidence.Side | None:
+    """What the collection could be searched by and is not."""
+    if settings.mode == "keyword":
+        return "meaning"
+    return "keywords" if settings.mode == "semantic" and settings.keyword.vector_name in info.sparse_vectors else None
+
+
+def _parameters(settings: RetrieverConfig) -> dict[str, Any]:
+    always = ("collection", "mode", "top_k", "threshold", "candidates")
+    known = {key: getattr(settings, key) for key in always}
+    if settings.mode == "hybrid":
+        known["fusion"] = settings.used_fusion
+    if settings.keyword.expansion == "list":
+        known["expansion"] = "list"
+    chosen = {"rerank": settings.rerank, "threshold_on": settings.threshold_on}
+    known |= {key: value for key, value in chosen.items() if value not in ("none", "semantic")}
+    return known | {k: getattr(settings, k) for k in ("filters", "group_by") if getattr(settings, k) is not None}
+
+
+def _embedding(settings: RetrieverConfig, info: CollectionInfo, vector: tuple[float, ...] | None) -> dict[str, Any]:
+    config = settings.embedding
+    known = {"provider": config.provider, "model": config.resolved_model, "dimension": info.dimension}
+    return known if vector is None else {**known, "vector": vector}

@@ -1,0 +1,1 @@
+"""Search: requests to the store, fusion, order, selection."""

@@ -1,0 +1,28 @@
+"""Settings to a Qdrant client, and what must hold before a collection may be queried. Never falls back."""
+
+from retrievers.store.checks import check_collection
+from retrievers.store.client import all_or_nothing, open_client
+from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, describe, read_info
+from retrievers.store.deployment import Deployment, survey
+from retrievers.store.errors import store_errors
+from retrievers.store.limits import NO_LIMITS, Limits, least, parts
+from retrievers.store.place import DEFAULT_PATH, location
+
+__all__ = [
+    "DEFAULT_PATH",
+    "MANIFEST_KEY",
+    "NO_LIMITS",
+    "CollectionInfo",
+    "Deployment",
+    "Limits",
+    "all_or_nothing",
+    "check_collection",
+    "describe",
+    "least",
+    "location",
+    "open_client",
+    "parts",
+    "read_info",
+    "store_errors",
+    "survey",
+]

@@ -1,0 +1,164 @@
+"""What must hold before a collection may be queried."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.embeddings import Embeddings
+
+from retrievers.config import EmbeddingConfig, MetadataConfig, RetrieverConfig
+from retrievers.errors import CollectionStateError, EmbeddingMismatchError
+from retrievers.store.collection import CollectionInfo
+from retrievers.store.errors import store_errors
+from retrievers.store.payload import to_chunk
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+log = logging.getLogger(__name__)
+SAME_MODEL_COSINE = 0.999
+KNOWN_DIMENSIONS = {1024: "cohere (embed-english-v3.0)", 256: "wordllama", 384: "a MiniLM or *-light-v3.0 model"}
+
+
+def check_collection(
+    client: "QdrantClient", config: RetrieverConfig, embeddings: Embeddings, info: CollectionInfo
+) -> None:
+    """Make sure that a query embedded by `embeddings` may be compared with what the collection holds.
+
+    The recorded model must be the configured one. Where none is recorded, three stored chunks are embedded again and
+    must come out the same (cosine at least 0.999), unless `trust_embedding` is set.
+
+    Raises:
+        CollectionStateError: An indexing run did not finish, points are gone, the distance is not cosine, or the
+            collection allows no search as deep as `candidates`.
+        EmbeddingMismatchError: Another model or dimension.
+    """
+    if info.manifest.get("state", "complete") != "complete":
+        raise CollectionStateError(
+            f"collection {info.name!r} is unfinished: an indexing run was interrupted; "
+            "run it again (python -m retrievers index DIR) before searching"
+        )
+    if info.lost:
+        raise CollectionStateError(
+            f"collection {info.name!r} holds {info.points} of the {info.points + info.lost} points that were indexed; "
+            "index the pages again (python -m retrievers index DIR)"
+        )
+    if info.distance != "cosine":
+        raise CollectionStateError(
+            f"collection {info.name!r} uses the {info.distance} distance; expected cosine, which the threshold reads"
+        )
+    _check_depth(config, info)
+    _check_layout(config.metadata, info)
+    _check_keyword_side(config, info)
+    recorded = info.manifest.get("embedding")
+    if recorded:
+        _check_model(config.embedding, recorded, info)
+    elif not config.trust_embedding:
+        _check_by_example(client, config, embeddings, info)
+
+
+def _check_depth(config: RetrieverConfig, info: CollectionInfo) -> None:
+    most = info.limits.results
+    if most and config.candidates > most:
+        raise CollectionStateError(
+            f"collection {info.name!r} is in strict mode and allows at most {most} results a query (max_query_limit), "
+            f"but candidates is {config.candidates}; set candidates to {most} or less"
+        )
+
+
+def _check_layout(config: MetadataConfig, info: CollectionInfo) -> None:
+    other = config.unread(info.manifest.get("payload") or config.layout)
+    if other:
+        raise CollectionStateError(
+            f"collection {info.name!r} was indexed under other payload keys; expected "
+            f"{', '.join(f'metadata.{key}: {value!r}' for key, value in other.items())}; set that, or index the pages "
+            "again with the keys that are set (python -m retrievers index DIR)"
+        )
+
+
+def _check_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> None:
+    if config.mode == "semantic":
+        return
+    name = config.keyword.vector_name
+    if name not in info.sparse_vectors:
+        have = ", ".join(map(repr, info.sparse_vectors)) or "none"
+        raise CollectionStateError(
+            f"collection {info.name!r} has no sparse vector {name!r}, which mode {config.mode!r} searches: it has "
+            f"{have}; "
+            "set keyword.vector_name, or index the pages again (python -m retrievers index DIR --replace)"
+        )
+    if name in info.without_idf:
+        raise CollectionStateError(
+            f"sparse vector {name!r} of collection {info.name!r} has no IDF modifier, so that its scores would not be "
+            "BM25; set keyword.vector_name, or index the pages again (python -m retrievers index DIR --replace)"
+        )
+    language = info.manifest.get("bm25", {}).get("language", config.keyword.language)
+    if language != config.keyword.language:
+        raise CollectionStateError(
+            f"collection {info.name!r} was tokenised as {language}, but the query would be as "
+            f"{config.keyword.language}; set keyword.language to the former"
+        )
+
+
+def _check_model(config: EmbeddingConfig, recorded: Mapping[str, Any], info: CollectionInfo) -> None:
+    wanted = {"provider": config.provider, "model": config.resolved_model}
+    found = {key: recorded.get(key) for key in wanted}
+    if found != wanted:
+        raise EmbeddingMismatchError(
+            f"collection {info.name!r} was embedded by {found['provider']}:{found['model']}, but the query would "
+            f"be embedded by {wanted['provider']}:{wanted['model']}; set embedding.provider and embedding.model to "
+            "the former, or index again into another collection"
+        )
+
+
+def _check_by_example(
+    client: "QdrantClient", config: RetrieverConfig, embeddings: Embeddings, info: CollectionInfo
+) -> None:
+    texts, stored = _examples(client, config, info)
+    fresh = embeddings.embed_documents(texts)
+    name = f"{config.embedding.provider}:{config.embedding.resolved_model}"
+    if len(fresh[0]) != info.dimension:
+        hint = KNOWN_DIMENSIONS.get(info.dimension)
+        raise EmbeddingMismatchError(
+            f"collection {info.name!r} holds vectors of {info.dimension} dimensions"
+            f"{f' (as {hint} makes)' if hint else ''}, but {name} makes {len(fresh[0])}; "
+            "set embedding.provider and embedding.model"
+        )
+    least = _least_cosine(fresh, stored)
+    if not least >= SAME_MODEL_COSINE:
+        raise EmbeddingMismatchError(
+            f"collection {info.name!r} records no embedding model, and {name} is not it: embedding stored chunks again "
+            f"gives cosine {least:.3f}, expected at least {SAME_MODEL_COSINE}; configure the model it was made "
+            "with, or set trust_embedding: true if you know better"
+        )
+    log.info("collection %r records no model; %s reproduces %d stored vectors", info.name, name, len(texts))
+
+
+def _examples(client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo) -> tuple[list[str], list[Any]]:
+    """Texts of up to three stored chunks, and their vectors."""
+    with store_errors(config.store, info.name):
+        records, _ = client.scroll(info.name, limit=3, with_payload=True, with_vectors=True)
+    texts, stored = [], []
+    for record in records:
+        vector: Any = record.vector
+        text = to_chunk(record.id, record.payload, config.metadata).text
+        found = vector.get(config.vector_name) if isinstance(vector, dict) else vector
+        if text and found is not None:
+            texts.append(text)
+            stored.append(found)
+    if not texts:
+        raise EmbeddingMismatchError(
+            f"collection {info.name!r} records no embedding model and holds no vector with a text under payload key "
+            f"{config.metadata.text_key!r} to check it by; set metadata.text_key (see: python -m retrievers inspect), "
+            "or trust_embedding: true"
+        )
+    return texts, stored
+
+
+def _least_cosine(fresh: Sequence[Sequence[float]], stored: Sequence[Sequence[float]]) -> float:
+    """The least cosine of vectors with their counterparts: 0, not NaN, where one of them is nothing."""
+    import numpy as np
+
+    a, b = np.asarray(fresh), np.asarray(stored, dtype=float)
+    lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    return float(((a * b).sum(axis=1) / np.where(lengths > 0, lengths, 1)).min())

@@ -1,0 +1,43 @@
+"""Settings to a client: of a server, or of an embedded folder."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, cast
+
+from retrievers.config import StoreConfig
+from retrievers.config.layers import api_key
+from retrievers.store.place import DEFAULT_PATH
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+
+def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = False) -> "QdrantClient":
+    """Open a server or an embedded folder.
+
+    Args:
+        store: Where.
+        env: The environment that holds the server's API key.
+        create: Whether a missing folder may be made (indexing does; reading never writes).
+
+    Raises:
+        StoreUnreachableError: The folder does not exist, or cannot be opened.
+        StoreLockedError: Another process holds the folder.
+        StoreError: The folder holds something else, or is damaged.
+        ConfigError: The API key cannot be one, or the file of the authority holds no certificate.
+    """
+    if store.url:
+        from retrievers.store.server import open_server
+
+        return open_server(store, api_key(env, store.api_key_env))
+    from retrievers.store.edge import EdgeClient
+
+    return cast("QdrantClient", EdgeClient(store.path or DEFAULT_PATH, create=create))  # the same methods
+
+
+@contextmanager
+def all_or_nothing(client: Any, collection: str) -> Iterator[None]:
+    """Make the changes within one step where the store can (an embedded one); a server has them one by one."""
+    changing = getattr(client, "changing", None)
+    with changing(collection) if changing else nullcontext():
+        yield

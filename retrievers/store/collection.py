@@ -1,0 +1,106 @@
+"""What a collection says of itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from retrievers.config import RetrieverConfig
+from retrievers.errors import CollectionNotFoundError, EmbeddingMismatchError, nearest
+from retrievers.store.errors import store_errors
+from retrievers.store.limits import NO_LIMITS, Limits, limits_of
+from retrievers.store.place import location
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+MANIFEST_KEY = "retrieval_evals"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectionInfo:
+    """What a collection says of itself.
+
+    Attributes:
+        points: How many points it holds.
+        dimension: Length of the vector that will be searched; 0 where there is no dense one of that name.
+        distance: Its distance, lower case; empty where there is none.
+        vectors: Every named vector with its length ('' is the unnamed one).
+        without_idf: Those of the sparse vectors whose scores the store does not weigh by how rare a term is.
+        shards: Number of parts that it is cut into on its server.
+        limits: What it allows in one request.
+        indexed: The payload keys that have an index, as filters write them, with its type.
+        manifest: What `retrievers index` recorded: embedding model, state, fingerprint of the pages; empty otherwise.
+    """
+
+    name: str
+    points: int
+    dimension: int
+    distance: str
+    vectors: Mapping[str, int]
+    sparse_vectors: tuple[str, ...]
+    manifest: Mapping[str, Any]
+    without_idf: tuple[str, ...] = ()
+    shards: int = 1
+    limits: Limits = NO_LIMITS
+    indexed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def lost(self) -> int:
+        """How many of the points that were indexed are not there; 0 where their number was not recorded."""
+        recorded = self.manifest.get("points", 0) if self.manifest.get("state") == "complete" else 0
+        return max(0, recorded - self.points)
+
+
+def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
+    """Read what the collection says of itself, and make sure that it has the vector to be searched.
+
+    Raises:
+        CollectionNotFoundError: There is none of that name; the nearest names are given.
+        EmbeddingMismatchError: It has no dense vector of the configured name.
+        StoreError: The store cannot be asked.
+    """
+    info = read_info(client, config)
+    if config.vector_name not in info.vectors:
+        have = ", ".join(map(repr, info.vectors)) or "none"
+        raise EmbeddingMismatchError(
+            f"collection {info.name!r} has no dense vector {config.vector_name!r}: it has {have}; set vector_name"
+        )
+    return info
+
+
+def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
+    """Read what the collection says of itself, whatever vectors it has.
+
+    Raises:
+        CollectionNotFoundError: There is none of that name; the nearest names are given.
+        StoreError: The store cannot be asked.
+    """
+    name = config.collection
+    with store_errors(config.store, name):
+        if not client.collection_exists(name):
+            names = [c.name for c in client.get_collections().collections]
+            have = f"it has {', '.join(map(repr, sorted(names)[:10]))}" if names else "it has none"
+            raise CollectionNotFoundError(
+                f"no collection {name!r} at {location(config.store)}: {have}{nearest(name, names)} "
+                "(set collection to another name, or make it with: python -m retrievers index DIR)"
+            )
+        found = client.get_collection(name)
+        limits = limits_of(found.config)
+        count = client.count(name, exact=limits.exact).count
+    params = found.config.params
+    dense = params.vectors if isinstance(params.vectors, dict) else {"": params.vectors} if params.vectors else {}
+    vectors = {key: value for key, value in dense.items() if value is not None}
+    chosen = vectors.get(config.vector_name)
+    return CollectionInfo(
+        name=name,
+        points=count,
+        dimension=chosen.size if chosen else 0,
+        distance=str(chosen.distance.value).lower() if chosen else "",
+        vectors={key: value.size for key, value in vectors.items()},
+        sparse_vectors=tuple(params.sparse_vectors or ()),
+        without_idf=tuple(name for name, sparse in (params.sparse_vectors or {}).items() if sparse.modifier != "idf"),
+        shards=getattr(params, "shard_number", None) or 1,
+        limits=limits,
+        indexed={key: str(one.data_type.value) for key, one in (found.payload_schema or {}).items()},
+        manifest=(getattr(found.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
+    )

@@ -1,0 +1,167 @@
+"""Points between qdrant_client's models and the engine's, checked on the way in."""
+
+import re
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import qdrant_edge as edge
+from qdrant_client import models
+
+from retrievers.errors import StoreError, StoreUnsupportedError
+from retrievers.store.edge import vectors
+from retrievers.store.edge.spec import Spec, as_json, is_json
+
+LARGEST_ID = 2**64 - 1
+CANONICAL_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
+
+
+def to_engine(points: Iterable[models.PointStruct] | models.Batch, spec: Spec) -> list[edge.Point]:
+    """Points as the engine takes them.
+
+    A sparse vector without terms is left out: such a point has nothing to be found by, and the engine counts it for
+    the IDF before a reload but not after.
+
+    Raises:
+        StoreError: A point cannot be stored; the message names it. None is stored then.
+    """
+    structs = _flat(points)
+    ids = [to_id(struct.id) for struct in structs]
+    named = [_named(struct.vector, f"point {i}") for struct, i in zip(structs, ids, strict=True)]
+    columns = {name: _column(named, ids, spec, name) for name in {key: None for row in named for key in row}}
+    return [
+        edge.Point(
+            point_id,
+            {name: columns[name][point_id] for name in row if point_id in columns[name]},
+            _payload(struct.payload, point_id),
+        )
+        for struct, point_id, row in zip(structs, ids, named, strict=True)
+    ]
+
+
+def to_id(value: Any) -> int | str:
+    """A point's id in the one form that it is stored and returned in: an integer, or a UUID with dashes.
+
+    Raises:
+        StoreError: It is neither an unsigned integer nor a UUID.
+    """
+    if isinstance(value, str) and CANONICAL_ID(value):  # most are; it costs a quarter of parsing
+        return value
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= value <= LARGEST_ID:
+        return int(value)
+    if isinstance(value, str):
+        try:
+            return str(uuid.UUID(value))
+        except ValueError:
+            pass
+    raise StoreError(f"point id {value!r}: expected an integer from 0 to {LARGEST_ID}, or a UUID")
+
+
+def record(found: edge.Record) -> models.Record:
+    """A stored point, as qdrant_client gives it."""
+    return models.Record(id=_id(found.id), payload=found.payload, vector=_vectors(found.vector))
+
+
+def scored(found: edge.ScoredPoint) -> models.ScoredPoint:
+    """A found point, as qdrant_client gives it."""
+    return models.ScoredPoint(
+        id=_id(found.id),
+        version=found.version,
+        score=found.score,
+        payload=found.payload,
+        vector=_vectors(found.vector),
+    )
+
+
+def with_payload(wanted: Any) -> Any:
+    """`with_payload` as the engine takes it.
+
+    Raises:
+        StoreUnsupportedError: It is neither a bool, a list of keys, nor a selector.
+    """
+    if wanted is None or isinstance(wanted, bool):
+        return bool(wanted)
+    if isinstance(wanted, models.PayloadSelectorInclude):
+        return edge.PayloadSelector.Include(list(wanted.include))
+    if isinstance(wanted, models.PayloadSelectorExclude):
+        return edge.PayloadSelector.Exclude(list(wanted.exclude))
+    if isinstance(wanted, (list, tuple)):
+        return edge.PayloadSelector.Include(list(wanted))
+    raise StoreUnsupportedError(f"with_payload={wanted!r}: expected true, false, a list of keys, or a selector")
+
+
+def with_vectors(wanted: Any, spec: Spec) -> bool | list[str]:
+    """`with_vectors` as the engine takes it.
+
+    Raises:
+        StoreError: It names a vector that the collection does not have.
+    """
+    if wanted is None or isinstance(wanted, bool):
+        return bool(wanted)
+    if isinstance(wanted, str):
+        raise StoreError(f"with_vectors={wanted!r}: expected true, false, or a list of names")
+    for name in wanted:
+        if name not in spec.dense and name not in spec.sparse:
+            raise spec.unknown_vector(name)
+    return list(wanted)
+
+
+def _id(value: Any) -> int | str:
+    return value if isinstance(value, int) else str(value)
+
+
+def _vectors(found: Any) -> Any:
+    if not isinstance(found, dict):
+        return found
+    return {
+        name: models.SparseVector.model_construct(indices=vector.indices, values=vector.values)
+        if isinstance(vector, edge.SparseVector)
+        else vector
+        for name, vector in found.items()
+    }
+
+
+def _flat(points: Iterable[models.PointStruct] | models.Batch) -> Sequence[models.PointStruct]:
+    if not isinstance(points, models.Batch):
+        return list(points)
+    columns = points.vectors if isinstance(points.vectors, Mapping) else {"": points.vectors}
+    count = len(points.ids)
+    lengths = {len(column) for column in columns.values()} | {len(points.payloads or points.ids)}
+    if lengths != {count}:
+        raise StoreError(f"batch of {count} ids: its vectors and payloads must be as many, got {sorted(lengths)}")
+    return [
+        models.PointStruct.model_construct(
+            id=point_id,
+            vector={name: column[i] for name, column in columns.items()},
+            payload=points.payloads[i] if points.payloads else None,
+        )
+        for i, point_id in enumerate(points.ids)
+    ]
+
+
+def _named(vector: Any, whose: str) -> dict[str, Any]:
+    """The vectors of a point by name; one that has no name is ''."""
+    if isinstance(vector, Mapping):
+        return dict(vector)
+    if isinstance(vector, (list, tuple, np.ndarray)):
+        return {"": vector}
+    raise StoreUnsupportedError(f"{whose}: a vector of type {type(vector).__name__}; embed before storing")
+
+
+def _payload(given: Any, point_id: int | str) -> Any:
+    return given if is_json(given) and given else as_json(given or {}, f"payload of point {point_id}")
+
+
+def _column(
+    named: Sequence[Mapping[str, Any]], ids: Sequence[int | str], spec: Spec, name: str
+) -> Mapping[int | str, Any]:
+    """The vectors of one name by point id, checked all at once."""
+    rows = {i: vectors_of[name] for i, vectors_of in zip(ids, named, strict=True) if name in vectors_of}
+    whose = [f"point {i}" for i in rows]
+    if name in spec.sparse:
+        vectors.check_sparse(spec, name, list(rows.values()), whose)
+        return {i: vectors.to_engine(row) for i, row in rows.items() if row.indices}
+    return dict(zip(rows, vectors.check_dense(spec, name, list(rows.values()), whose), strict=True))

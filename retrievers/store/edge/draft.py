@@ -1,0 +1,191 @@
+"""A change to one collection while it is being made: a copy of the generation in force, put in force at the end."""
+
+import shutil
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import qdrant_edge as edge
+
+from retrievers.errors import CollectionNotFoundError, StoreError
+from retrievers.store.edge import checksums, engine, files
+from retrievers.store.edge.layout import Folder
+from retrievers.store.edge.spec import Spec
+from retrievers.store.edge.views import View
+
+
+class Draft:
+    """What becomes of a collection when a change succeeds.
+
+    Nothing is copied before the first write, so a change that turns out to be none costs nothing and leaves the
+    generation as it is. Only the holder of the writer's lock may make one.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._id = uuid.uuid4().hex
+        self._path = folder.generation(self._id)
+        self._lock = threading.RLock()
+        self._base = folder.current()
+        self._spec: Spec | None = None
+        self._shard: edge.EdgeShard | None = None
+        self._failed = False
+        self._writes = 0
+        self.touched = False
+        self.over = False
+
+    @property
+    def exists(self) -> bool:
+        """Whether the collection exists as the draft has it."""
+        return self._shard is not None if self.touched else self._base is not None
+
+    @property
+    def spec(self) -> Spec:
+        """What the collection is besides its points, as the draft has it.
+
+        Raises:
+            CollectionNotFoundError: There is no such collection.
+        """
+        with self._lock:
+            if self.touched and self._spec is not None and self._shard is not None:
+                return self._spec
+            if self.touched or self._base is None:
+                raise self._missing()
+            return self._stored_spec(self._base)
+
+    @property
+    def label(self) -> str:
+        """Another one after every write."""
+        return f"{self._id}.{self._writes}"
+
+    @contextmanager
+    def reading(self) -> Iterator[View]:
+        """What has been written so far; only after a write (`touched`)."""
+        with self._lock:
+            if self._shard is None or self._spec is None:
+                raise self._missing()
+            yield View(self._shard, self._spec, recount=True)
+
+    @contextmanager
+    def writing(self) -> Iterator[View]:
+        """The copy, to write to; an engine that fails half way spoils the whole change."""
+        with self._lock:
+            if not self.touched:
+                with self._whole(), engine.engine_errors(f"copying collection {self._folder.name!r}"):
+                    self._copy()
+            with self.reading() as view:
+                try:
+                    yield view
+                except BaseException:
+                    self._failed = True
+                    raise
+                finally:
+                    self._wrote()
+
+    def describe(self, spec: Spec) -> None:
+        """Replace what is recorded besides the points."""
+        with self.writing():
+            self._spec = spec
+
+    def create(self, spec: Spec) -> None:
+        """Begin without points.
+
+        Raises:
+            StoreError: The collection exists.
+        """
+        with self._lock:
+            if self.exists:
+                raise StoreError(f"collection {self._folder.name!r} exists; delete it first, or choose another name")
+            self._folder.check_name()
+            with self._whole(), engine.engine_errors(f"making collection {self._folder.name!r}"):
+                self._path.mkdir(parents=True)
+                self._spec, self._shard = spec, engine.create(self._path / "shard", spec)
+            self._wrote()
+
+    def delete(self) -> None:
+        """Let there be no collection."""
+        with self._lock:
+            self._drop()
+            self._wrote()
+
+    def revert(self) -> None:
+        """Be as if nothing had been written."""
+        with self._lock:
+            self._drop()
+            self.touched = self._failed = False
+
+    def commit(self) -> None:
+        """Put what was written in force, all at once.
+
+        Raises:
+            StoreError: It cannot be written; the collection is as it was.
+        """
+        with self._lock:
+            self.over = True
+            if self._failed:
+                raise StoreError(f"collection {self._folder.name!r}: a write failed, so nothing was changed")
+            if not self.touched:
+                return
+            with engine.engine_errors(f"collection {self._folder.name!r} cannot be written, and is as it was"):
+                self._finish()
+
+    def discard(self) -> None:
+        """Leave the collection as it was, and nothing behind; after `commit` this does nothing."""
+        with self._lock:
+            self.over = True
+            if self._folder.current() != self._id:
+                self._drop()
+
+    def _finish(self) -> None:
+        if self._shard is None or self._spec is None:
+            if self._base is not None:
+                self._folder.put_in_force(None)
+            return
+        shard, self._shard = self._shard, None
+        points = engine.settle(shard, self._path / "shard")
+        (self._path / "collection.json").write_text(self._spec.to_json(), encoding="utf-8")
+        checksums.record(self._path, points)
+        (self._path / "lock").touch()
+        files.sync_tree(self._path)
+        files.sync(self._folder.path)
+        files.sync(self._folder.path.parent)
+        self._folder.put_in_force(self._id)
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Leave nothing half made in the draft's folder."""
+        try:
+            yield
+        except BaseException:
+            self._drop()
+            raise
+
+    def _wrote(self) -> None:
+        self.touched = True
+        self._writes += 1
+
+    def _copy(self) -> None:
+        if self._base is None:
+            raise self._missing()
+        base = self._folder.generation(self._base)
+        checksums.check(base)
+        self._path.mkdir()
+        files.copy_tree(base / "shard", self._path / "shard")
+        self._spec = self._stored_spec(self._base)
+        self._shard = engine.load(self._path / "shard")
+        self.touched = True
+
+    def _stored_spec(self, generation: str) -> Spec:
+        return Spec.from_json((self._folder.generation(generation) / "collection.json").read_text(encoding="utf-8"))
+
+    def _missing(self) -> CollectionNotFoundError:
+        return CollectionNotFoundError(f"no collection {self._folder.name!r} at {self._folder.store}; create it first")
+
+    def _drop(self) -> None:
+        shard, self._shard = self._shard, None
+        if shard is not None:
+            engine.abandon(shard)
+        shutil.rmtree(self._path, ignore_errors=True)
+        with suppress(OSError):  # it holds other generations
+            self._folder.path.rmdir()

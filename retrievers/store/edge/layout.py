@@ -1,0 +1,179 @@
+"""Where things lie in an embedded store, and which generation of a collection is in force.
+
+PATH/edge.json                          says that this is a store of ours, and its version
+PATH/writer.lock                        held by the one process that is changing something
+PATH/collections/NAME/CURRENT           the generation in force; without it the collection does not exist
+PATH/collections/NAME/ID/               one generation, never changed after it came into force
+    lock  collection.json  shard/       held by its readers; vectors and metadata; what the engine keeps
+    checksums.json                      of all of these but the lock, when it came into force
+
+Collections lie under a folder of their own so that no name can meet `edge.json` or `writer.lock`.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from retrievers.config.guarded_json import load
+from retrievers.config.text_files import read_bytes, read_text
+from retrievers.errors import StoreError, StoreUnreachableError
+from retrievers.store.edge import files
+from retrievers.store.edge.locks import FileLock, LockBusyError
+
+MARKER = "edge.json"
+FORMAT = "retrievers.edge"
+VERSION = 1
+LOCAL_MODE = "meta.json"
+GENERATION = re.compile(r"[0-9a-f]{32}")
+LONGEST_NAME = 200
+MOST_BYTES = 10_000_000
+
+
+def open_store(path: Path, *, create: bool) -> None:
+    """Check that a folder is an embedded store, or make it one.
+
+    Args:
+        path: The folder.
+        create: Whether a missing folder, or one that is not a store yet, may become one.
+
+    Raises:
+        StoreUnreachableError: It does not exist, or cannot be used.
+        StoreError: It is in another format, or of a later version.
+    """
+    try:
+        if (path / MARKER).exists():
+            _check_marker(path)
+            return
+        _refuse_local_mode(path)
+        if not create:
+            raise StoreUnreachableError(
+                f"no embedded store at {path}: index pages into it first (python -m retrievers index DIR), "
+                "or name another place with --store.path or --store.url"
+            )
+        (path / "collections").mkdir(parents=True, exist_ok=True)
+        files.write_whole(path / MARKER, json.dumps({"format": FORMAT, "version": VERSION}))
+    except OSError as error:
+        raise StoreUnreachableError(f"the embedded store at {path} cannot be opened: {error.strerror}") from error
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The folder of one collection, which need not exist."""
+
+    store: Path
+    name: str
+
+    @cached_property
+    def path(self) -> Path:
+        """Where it is; the name is escaped, so that any name fits and none leaves the store."""
+        escaped = quote(self.name, safe=" ")
+        return self.store / "collections" / (f"%2E{escaped[1:]}" if escaped.startswith(".") else escaped)
+
+    def generation(self, generation: str) -> Path:
+        """Where a generation lies."""
+        return self.path / generation
+
+    def current(self) -> str | None:
+        """The generation in force, or None when there is no such collection.
+
+        Raises:
+            StoreError: The file that says so is damaged.
+        """
+        if len(self.path.name) > LONGEST_NAME:
+            return None
+        try:
+            text = read_bytes(self._current, "a generation's name", MOST_BYTES, self._damaged).decode(
+                "ascii", "replace"
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if not GENERATION.fullmatch(text):
+            raise self._damaged(f"{self._current} is damaged: expected the name of a generation, found {text[:40]!r}")
+        return text
+
+    def _damaged(self, message: str) -> StoreError:
+        return StoreError(f"{message}; remove {self.path} and index again")
+
+    @cached_property
+    def _current(self) -> Path:
+        return self.path / "CURRENT"
+
+    def put_in_force(self, generation: str | None) -> None:
+        """Let a generation that is on disk be the one that readers get from now on (None: no collection)."""
+        if generation is not None:
+            files.write_whole(self._current, generation)
+        else:
+            self._current.unlink(missing_ok=True)
+            files.sync(self.path)
+
+    def sweep(self) -> None:
+        """Remove generations that are not in force and that nobody reads; only the writer may do this."""
+        if not self.path.is_dir():
+            return
+        current = self.current()
+        for entry in list(self.path.iterdir()):
+            if GENERATION.fullmatch(entry.name) and entry.name != current:
+                _remove_unread(entry)
+            elif entry.suffix == ".new":
+                entry.unlink(missing_ok=True)
+        if current is None and not any(self.path.iterdir()):
+            self.path.rmdir()
+
+    def check_name(self) -> None:
+        """Refuse a name that cannot be a folder.
+
+        Raises:
+            StoreError: It is empty or too long.
+        """
+        if not self.name or len(self.path.name) > LONGEST_NAME:
+            raise StoreError(
+                f"collection name {self.name[:60]!r} of {len(self.name)} characters: expected 1 to {LONGEST_NAME}"
+            )
+
+
+def folders(store: Path) -> Iterator[Folder]:
+    """The folders of a store's collections, by name, those without a generation in force included."""
+    root = store / "collections"
+    names = sorted(unquote(entry.name) for entry in root.iterdir() if entry.is_dir()) if root.is_dir() else []
+    yield from (Folder(store, name) for name in names)
+
+
+def _remove_unread(generation: Path) -> None:
+    try:
+        lock = FileLock(generation / "lock") if (generation / "lock").exists() else None
+    except (LockBusyError, FileNotFoundError):
+        return
+    shutil.rmtree(generation, ignore_errors=True)  # what stays, the next writer removes
+    if lock is not None:
+        lock.release()
+
+
+def _check_marker(path: Path) -> None:
+    try:
+        found = load(read_text(path / MARKER, f"format {FORMAT!r}", MOST_BYTES, StoreError))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise StoreError(f"{path / MARKER} is damaged: expected format {FORMAT!r}; index into another folder")
+    if found.get("version") != VERSION:
+        raise StoreError(
+            f"the embedded store at {path} has version {found.get('version')!r} of its format, expected {VERSION}; "
+            "use the release that made it, or index again into another folder"
+        )
+
+
+def _refuse_local_mode(path: Path) -> None:
+    try:
+        found = load(read_text(path / LOCAL_MODE, "the format of local mode", MOST_BYTES, StoreError))
+    except (StoreError, ValueError):  # there is none, or something else of that name
+        return
+    if isinstance(found, dict) and "collections" in found:
+        raise StoreError(
+            f"{path} holds collections in the format of qdrant-client's local mode, which is no longer read: "
+            f"remove that folder and index again (python -m retrievers index DIR), or index elsewhere (--store.path)"
+        )

@@ -1,0 +1,225 @@
+"""The reading half of the client: what QdrantClient's methods of the same names do, on an embedded store."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self, Unpack
+
+import qdrant_edge as edge
+from qdrant_client import models
+from qdrant_client.http.models import QueryResponse  # models.QueryResponse is fastembed's
+
+from retrievers.errors import StoreError
+from retrievers.store.edge import convert, describe, filters, search
+from retrievers.store.edge.changes import Changes
+from retrievers.store.edge.checksums import Checksums
+from retrievers.store.edge.engine import engine_errors
+from retrievers.store.edge.layout import folders, open_store
+from retrievers.store.edge.search import SearchOptions
+from retrievers.store.edge.views import View, Views
+
+SCROLL_PAGE = 10
+
+
+class EdgeReader:
+    """Reads; see `EdgeClient`, which also writes."""
+
+    def __init__(self, path: Path, *, create: bool = False) -> None:
+        self.path = Path(path)
+        open_store(self.path, create=create)
+        self._views = Views(self.path)
+        self._changes = Changes(self.path, self._views)
+        self._closed = False
+
+    def close(self) -> None:
+        """Let go of every collection; later calls are refused."""
+        self._closed = True
+        self._views.forget()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def generation(self, collection_name: str) -> str:
+        """A word that changes whenever the collection does; '' when there is none. Costs some 10 us."""
+        self._check_open()
+        draft = self._changes.draft(collection_name)
+        if draft is not None and draft.touched:
+            return draft.label if draft.exists else ""
+        return self._views.folder(collection_name).current() or ""
+
+    def collection_exists(self, collection_name: str) -> bool:
+        """Whether there is a collection of that name."""
+        return bool(self.generation(collection_name))
+
+    def get_collections(self) -> models.CollectionsResponse:
+        """The names of all collections."""
+        self._check_open()
+        exist = {folder.name: folder.current() is not None for folder in folders(self.path)} | self._changes.names()
+        names = sorted(name for name, exists in exist.items() if exists)
+        return models.CollectionsResponse(collections=[models.CollectionDescription(name=name) for name in names])
+
+    def get_collection(self, collection_name: str) -> models.CollectionInfo:
+        """Its vectors, metadata, payload indexes and number of points.
+
+        Raises:
+            CollectionNotFoundError: There is none.
+        """
+        with self._view(collection_name) as view:
+            return describe.collection(view)
+
+    def verify(self, collection_name: str) -> Checksums | None:
+        """Read every file of a collection; what was recorded of them when they were written, None where nothing was.
+
+        Raises:
+            CollectionNotFoundError: There is none.
+            CollectionDamagedError: A file is not as it was written.
+        """
+        self._check_open()
+        with engine_errors(f"collection {collection_name!r} at {self.path}"):
+            return self._views.verify(collection_name)
+
+    def count(
+        self, collection_name: str, count_filter: models.Filter | None = None, exact: bool = True, **other: Any
+    ) -> models.CountResult:
+        """How many points there are, or fit a filter; always exact.
+
+        Raises:
+            StoreError: The filter cannot be used, or there is no such collection.
+        """
+        search.refuse(**other)
+        with self._view(collection_name) as view:
+            request = edge.CountRequest(exact=True, filter=filters.to_engine(count_filter))
+            return models.CountResult(count=view.shard.count(request))
+
+    def scroll(
+        self,
+        collection_name: str,
+        scroll_filter: models.Filter | None = None,
+        limit: int = SCROLL_PAGE,
+        *,
+        offset: Any = None,
+        with_payload: Any = True,
+        with_vectors: Any = False,
+        **other: Any,
+    ) -> tuple[list[models.Record], int | str | None]:
+        """Points in the order of their ids, numbers before UUIDs.
+
+        Args:
+            collection_name: The collection.
+            scroll_filter: Only points that fit.
+            limit: At most so many.
+            offset: Begin with this id.
+            with_payload: Whether to return payloads, or which keys of them.
+            with_vectors: Whether to return vectors, or which.
+            other: Options of QdrantClient; refused unless None.
+
+        Returns:
+            The points, and the id to go on with (None at the end).
+
+        Raises:
+            StoreError: The filter cannot be used, or there is no such collection.
+        """
+        search.refuse(**other)
+        if limit < 1:
+            raise StoreError(f"expected a limit of at least 1, got {limit}")
+        with self._view(collection_name) as view:
+            request = edge.ScrollRequest(
+                offset=None if offset is None else convert.to_id(offset),
+                limit=limit,
+                filter=filters.to_engine(scroll_filter),
+                with_payload=convert.with_payload(with_payload),
+                with_vector=convert.with_vectors(with_vectors, view.spec),
+            )
+            found, following = view.shard.scroll(request)
+        return [convert.record(one) for one in found], None if following is None else convert.to_id(following)
+
+    def retrieve(
+        self,
+        collection_name: str,
+        ids: Sequence[Any],
+        *,
+        with_payload: Any = True,
+        with_vectors: Any = False,
+        **other: Any,
+    ) -> list[models.Record]:
+        """The points of these ids, in their order; ids that are not there are left out (options as in `scroll`).
+
+        Raises:
+            StoreError: An id is malformed, or there is no such collection.
+        """
+        search.refuse(**other)
+        wanted = [convert.to_id(one) for one in ids]
+        found = self.stored(collection_name, wanted, with_payload=with_payload, with_vectors=with_vectors)
+        records = {record.id: record for record in map(convert.record, found)}
+        return [records[one] for one in wanted if one in records]
+
+    def stored(
+        self, collection_name: str, ids: Sequence[Any], *, with_payload: Any = False, with_vectors: Any = False
+    ) -> list[edge.Record]:
+        """`retrieve` with the points as the engine gives them, each once and in any order.
+
+        Raises:
+            StoreError: As `retrieve`.
+        """
+        wanted: list[Any] = list(dict.fromkeys(map(convert.to_id, ids)))
+        with self._view(collection_name) as view:
+            payload, vector = convert.with_payload(with_payload), convert.with_vectors(with_vectors, view.spec)
+            found: list[edge.Record] = view.shard.retrieve(wanted, payload, vector)
+            return found
+
+    def query_points(
+        self, collection_name: str, query: Any = None, using: str | None = None, **options: Unpack[SearchOptions]
+    ) -> QueryResponse:
+        """The nearest points to one dense or sparse vector, best first.
+
+        Equal scores come in an order that differs from call to call, and so does which of them the limit cuts off.
+
+        Args:
+            collection_name: The collection.
+            query: A list or array of numbers, or a SparseVector.
+            using: Which vector of the collection to compare with; the unnamed one when left out.
+            options: See `SearchOptions`.
+
+        Raises:
+            EmbeddingMismatchError: The vector has another length than the collection's.
+            StoreError: The query or the filter cannot be used, or there is no such collection.
+        """
+        return self.query_batch_points(collection_name, [search.request(query, using, options)])[0]
+
+    def query_batch_points(
+        self, collection_name: str, requests: Sequence[models.QueryRequest], **other: Any
+    ) -> list[QueryResponse]:
+        """`query_points` for each request, in one pass over the collection.
+
+        Raises:
+            StoreError: As `query_points`; nothing is searched then.
+        """
+        search.refuse(**other)
+        found = self.nearest(collection_name, requests)
+        return [QueryResponse(points=[convert.scored(one) for one in each]) for each in found]
+
+    def nearest(self, collection_name: str, requests: Sequence[models.QueryRequest]) -> list[list[edge.ScoredPoint]]:
+        """`query_batch_points` with the points as the engine gives them, for those who look at hundreds of ids.
+
+        Raises:
+            StoreError: As `query_points`; nothing is searched then.
+        """
+        with self._view(collection_name) as view:
+            batch = [search.to_engine(request, view) for request in requests]
+            return view.shard.query_batch(edge.QueryBatchRequest(batch)) if batch else []
+
+    @contextmanager
+    def _view(self, name: str) -> Iterator[View]:
+        """What to read from: the change that the caller is inside of, or the generation in force."""
+        self._check_open()
+        draft = self._changes.draft(name)
+        reading = draft.reading() if draft is not None and draft.touched else self._views.current(name)
+        with engine_errors(f"collection {name!r} at {self.path}"), reading as view:
+            yield view
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(f"the client of the embedded store at {self.path} has been closed; open another")

@@ -1,0 +1,156 @@
+"""What a client reads from: the generation in force of each collection, opened once and kept.
+
+A reader sees a new generation at its next call: every call looks at CURRENT (some 10 us) and opens anew when it has
+changed. While it keeps one open it holds a shared lock on it, so that no writer removes it.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import qdrant_edge as edge
+
+from retrievers.errors import CollectionNotFoundError, StoreError, nearest
+from retrievers.store.edge import checksums, engine
+from retrievers.store.edge.checksums import Checksums
+from retrievers.store.edge.layout import Folder, folders
+from retrievers.store.edge.locks import FileLock, LockBusyError
+from retrievers.store.edge.spec import Spec
+
+TRIES = 100
+
+
+@dataclass(frozen=True)
+class View:
+    """A shard to read from, and what it holds.
+
+    Attributes:
+        recount: Whether points may have been replaced or removed since the engine last counted terms for the IDF.
+    """
+
+    shard: edge.EdgeShard
+    spec: Spec
+    recount: bool
+
+
+@dataclass(frozen=True)
+class _Opened:
+    generation: str
+    view: View
+    lock: FileLock
+
+
+class Views:
+    """The open generations of a store, one a collection; one call at a time reads."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.RLock()
+        self._folders: dict[str, Folder] = {}
+        self._opened: dict[str, _Opened] = {}
+
+    @contextmanager
+    def current(self, name: str) -> Iterator[View]:
+        """The generation in force, which stays open for the length of the block.
+
+        Raises:
+            CollectionNotFoundError: There is no such collection.
+            StoreError: It cannot be opened.
+        """
+        with self._lock:
+            yield self._open(name)
+
+    def folder(self, name: str) -> Folder:
+        """The folder of a collection."""
+        return self._folders.setdefault(name, Folder(self._path, name))
+
+    def verify(self, name: str) -> Checksums | None:
+        """Read every file of the generation in force; what was recorded of them, None where nothing was.
+
+        Raises:
+            CollectionNotFoundError: There is no such collection.
+            CollectionDamagedError: A file is not as it was written.
+        """
+        folder = self.folder(name)
+        for _ in range(TRIES):
+            generation = folder.current()
+            if generation is None:
+                raise self.missing(name)
+            lock = _locked(folder.generation(generation))
+            if lock is None:
+                continue
+            try:
+                return checksums.check(folder.generation(generation), everything=True)
+            finally:
+                lock.release()
+        raise _nowhere(folder)
+
+    def forget(self, name: str | None = None) -> None:
+        """Close what is open, or one collection."""
+        with self._lock:
+            for key in list(self._opened) if name is None else [name]:
+                opened = self._opened.pop(key, None)
+                if opened is not None:
+                    engine.close(opened.view.shard)
+                    opened.lock.release()
+
+    def missing(self, name: str) -> CollectionNotFoundError:
+        """The error for a collection that does not exist."""
+        names = [folder.name for folder in folders(self._path) if folder.current()]
+        have = f"it has {', '.join(map(repr, names[:10]))}" if names else "it has none"
+        return CollectionNotFoundError(f"no collection {name!r} at {self._path}: {have}{nearest(name, names)}")
+
+    def _open(self, name: str) -> View:
+        folder = self.folder(name)
+        for _ in range(TRIES):
+            generation = folder.current()
+            opened = self._opened.get(name)
+            if opened is not None and opened.generation == generation:
+                return opened.view
+            self.forget(name)
+            if generation is None:
+                raise self.missing(name)
+            opened = _open_generation(folder, generation)
+            if opened is not None:
+                self._opened[name] = opened
+        raise _nowhere(folder)
+
+
+def _nowhere(folder: Folder) -> StoreError:
+    return StoreError(f"{folder.path / 'CURRENT'} names a generation that is not there; remove it and index again")
+
+
+def _locked(generation: Path) -> FileLock | None:
+    """A lock that keeps a generation, None where a writer has removed it or is about to."""
+    try:
+        return FileLock(generation / "lock", shared=True)
+    except (FileNotFoundError, LockBusyError):
+        return None
+
+
+def _open_generation(folder: Folder, generation: str) -> _Opened | None:
+    """Open a generation, or None when a writer has replaced it meanwhile."""
+    path = folder.generation(generation)
+    lock = _locked(path)
+    if lock is None:
+        return None
+    try:
+        if folder.current() != generation:  # replaced before it was locked: it may be on its way out
+            lock.release()
+            return None
+        complete = checksums.check(path)
+        spec = Spec.from_json((path / "collection.json").read_text(encoding="utf-8"))
+        shard = engine.load(path / "shard")
+        points = shard.info().points_count
+        if complete and complete.comparable and points != complete.points:
+            engine.close(shard)
+            raise checksums.damaged(path, f"expected {complete.points} points, found {points}")
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        lock.release()
+        raise checksums.damaged(path, str(error)) from error
+    except BaseException:
+        lock.release()
+        raise
+    return _Opened(generation, View(shard, spec, recount=spec.recount), lock)

@@ -1,0 +1,118 @@
+"""What a collection's payload looks like, and which of its keys could be which field of a chunk."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from retrievers.config import RetrieverConfig
+from retrievers.records import ALIASES, METADATA_FIELDS
+from retrievers.store import NO_LIMITS, Limits
+from retrievers.store.stored_chunks import records
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+SAMPLE = 256
+TEXT_KEYS = ("page_content", "text", "content", "chunk_text", "chunk", "body", "document", "passage")
+HINTS: Mapping[str, tuple[str, ...]] = {
+    "source_url": ("link", "page_url", "permalink", "href", "source", "uri"),
+    "title": ("page_title", "doc_title", "name", "h1"),
+    "section_path": ("breadcrumb", "headings", "section", "heading_path", "headers"),
+    "heading": ("h2", "section_title", "header"),
+    "file_path": ("path", "filename", "file", "filepath", "source"),
+    "chunk_index": ("chunk_idx", "idx", "index", "chunk_no", "chunk_number", "position", "seq"),
+    "total_chunks": ("chunk_count", "n_chunks", "chunks"),
+    "chunk_id": ("id", "uid", "uuid"),
+    "content_hash": ("hash", "checksum", "sha256", "md5"),
+    "tags": ("keywords", "labels", "categories"),
+    "chunk_token_count": ("tokens", "token_count", "n_tokens"),
+    "start_line": ("line_start", "line"),
+    "end_line": ("line_end",),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PayloadKey:
+    """A payload key as it occurs in the sample: its types with counts, and an example value."""
+
+    key: str
+    types: Mapping[str, int]
+    example: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A `metadata` setting for the collection, and the fields for which no key was found."""
+
+    text_key: str | None
+    nested_under: str
+    map: Mapping[str, str]
+    same_name: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def sample(client: "QdrantClient", config: RetrieverConfig, limits: Limits = NO_LIMITS) -> list[Mapping[str, Any]]:
+    """The payloads of the first points of the collection, at most 256.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    return [record.payload or {} for record in records(client, config, limits, count=SAMPLE)]
+
+
+def payload_keys(payloads: Sequence[Mapping[str, Any]]) -> list[PayloadKey]:
+    """Every key of the payloads, nested ones with dots, with types and an example."""
+    types: dict[str, Counter[str]] = {}
+    examples: dict[str, str] = {}
+    for payload in payloads:
+        for key, value in _flat(payload):
+            types.setdefault(key, Counter())[type(value).__name__] += 1
+            examples.setdefault(key, " ".join(str(value).split())[:60])
+    return [PayloadKey(key=key, types=dict(types[key]), example=examples[key]) for key in sorted(types)]
+
+
+def propose(payloads: Sequence[Mapping[str, Any]]) -> Proposal:
+    """Guess the `metadata` setting: by equal names, then aliases and common names, then near spellings."""
+    nested = "metadata" if any(isinstance(p.get("metadata"), Mapping) for p in payloads) else ""
+    inner = [p.get("metadata") or {} for p in payloads] if nested else payloads
+    keys = list(dict.fromkeys(key for payload in inner for key in payload))
+    text = next((key for key in TEXT_KEYS if any(isinstance(p.get(key), str) for p in payloads)), None)
+    free = [key for key in keys if key != text]
+    same = tuple(name for name in METADATA_FIELDS if name in free)
+    free = [key for key in free if key not in same]
+    mapping: dict[str, str] = {}
+    # what is certain first: chunk_idx is spelt more like chunk_id than like chunk_index
+    for guess in (_by_name, _by_spelling):
+        for name in (n for n in METADATA_FIELDS if n not in same and n not in mapping):
+            key = guess(name, free)
+            if key:
+                mapping[name] = key
+                free.remove(key)
+    missing = tuple(n for n in METADATA_FIELDS if n not in same and n not in mapping)
+    return Proposal(text_key=text, nested_under=nested, map=mapping, same_name=same, missing=missing)
+
+
+def _by_name(name: str, free: Sequence[str]) -> str | None:
+    lower = _lower(free)
+    aliases = [alias for alias, canonical in ALIASES.items() if canonical == name]
+    return next((lower[wanted] for wanted in (name, *aliases, *HINTS.get(name, ())) if wanted in lower), None)
+
+
+def _by_spelling(name: str, free: Sequence[str]) -> str | None:
+    lower = _lower(free)
+    near = get_close_matches(name, lower, n=1, cutoff=0.8)
+    return lower[near[0]] if near else None
+
+
+def _lower(keys: Sequence[str]) -> dict[str, str]:
+    return {key.lower().replace("-", "_"): key for key in keys}
+
+
+def _flat(payload: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in payload.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

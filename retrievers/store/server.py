@@ -1,0 +1,100 @@
+"""A client of a Qdrant server: every request is bounded by the deadline, tried again, and typed when it fails.
+
+Reading is repeatable. So are the writes of indexing: chunks have fixed point ids, so putting, refreshing and deleting
+them twice comes to the same, as does writing the manifest. Only making a collection is sent once, since a second
+request would meet what the first one made. See `retrievers.net.retry` for what is tried again, how often and how long.
+"""
+
+import json
+import math
+import re
+import ssl
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from retrievers.config import StoreConfig
+from retrievers.config.text_files import read_bytes
+from retrievers.errors import ConfigError
+from retrievers.net import bounded, deadline, exchange, faults, retry
+from retrievers.store.errors import asked_collection, store_errors
+from retrievers.store.over_grpc import grpc_options, guard
+from retrievers.store.pace import Pace
+from retrievers.store.place import MOST_BYTES
+
+if TYPE_CHECKING:
+    from httpx import Client, Request, Response
+    from qdrant_client import QdrantClient
+
+MAKES_A_COLLECTION = re.compile(r"/collections/[^/]+$")
+
+
+def open_server(store: StoreConfig, key: str | None) -> "QdrantClient":
+    """A client of the server at `store.url`; nothing is sent yet.
+
+    Raises:
+        ConfigError: `store.ca_file` is not a file of certificates.
+    """
+    from qdrant_client import QdrantClient
+
+    tls: dict[str, Any] = {"verify": _authority(store.ca_file)} if store.ca_file else {}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+        client = QdrantClient(
+            url=store.url,
+            api_key=key,
+            timeout=math.ceil(store.timeout_s),  # the client takes whole seconds; each request gets the exact ones
+            check_compatibility=False,
+            port=None,
+            grpc_port=store.grpc_port,
+            prefer_grpc=store.prefer_grpc,
+            grpc_options=grpc_options(store),
+            **tls,
+        )
+    pace, keyed = Pace(), bool(key)
+    rest = client.http.client
+    http = bounded(rest._client)
+    rest.add_middleware(lambda request, _: _sent(store, pace, keyed, http, request))
+    if store.prefer_grpc:
+        guard(client, store, pace, keyed=keyed)
+    return client
+
+
+def _sent(store: StoreConfig, pace: Pace, keyed: bool, http: "Client", request: "Request") -> "Response":
+    """Send a request, again while its fault may pass; most that do not pass are left to the client."""
+    collection = asked_collection()
+    made = request.method == "PUT" and MAKES_A_COLLECTION.search(request.url.path) is not None
+    return retry.attempt(
+        lambda: pace.keep(lambda: _queries(request), lambda: _once(store, collection, keyed, http, request)),
+        name="store",
+        timeout_s=store.timeout_s,
+        collection=collection,
+        retried=not made,
+    )
+
+
+def _once(store: StoreConfig, collection: str, keyed: bool, http: "Client", request: "Request") -> "Response":
+    from qdrant_client.http.exceptions import UnexpectedResponse
+
+    timeout_s = deadline.time_left(store.timeout_s)
+    with store_errors(store, collection, keyed=keyed):
+        response = exchange(http, request, timeout_s=timeout_s, most_bytes=MOST_BYTES)
+        if response.status_code in faults.TRANSIENT_STATUSES or response.status_code == 401:
+            raise UnexpectedResponse.for_response(response)
+    return response
+
+
+def _queries(request: "Request") -> int:
+    """How many queries a request makes, each of which a server's rate limit counts."""
+    return len(json.loads(request.content)["searches"]) if request.url.path.endswith("/query/batch") else 1
+
+
+def _authority(file: Path) -> ssl.SSLContext:
+    try:
+        read_bytes(file, "a PEM file of certificates", MOST_BYTES)  # OpenSSL would wait for a pipe
+        return ssl.create_default_context(cafile=str(file))
+    except (OSError, ssl.SSLError) as error:  # a missing file, or one that holds no certificate
+        raise ConfigError(
+            f"store.ca_file {str(file)!r}: expected a PEM file of certificates, but it cannot be read "
+            f"({type(error).__name__}: {error.strerror or error})"
+        ) from error

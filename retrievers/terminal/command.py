@@ -1,0 +1,291 @@
+"""What all commands share: errors to exit codes, logging, progress."""
+
+import argparse
+import logging
+import os
+import re
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn, Protocol
+
+from retrievers.config.paths import user_path
+from retrievers.config.private_files import make_private
+from retrievers.errors import ConfigError, RetrievalError, nearest
+from retrievers.text.printable import json_text, printable
+from retrievers.text.quoting import quoted, shortened
+from retrievers.text.secrets import redacted, without_secrets
+
+EXIT_USER_ERROR = 2
+EXIT_INCOMPLETE = 3
+EXIT_INTERRUPTED = 130
+MOST_DIGITS = 10
+LOG_FIELDS = ("query", "query_id", "stage", "collection", "attempt")
+TOLD = ("retrievers.retriever.qdrant", "retrievers.foreign.adapter")
+"""Loggers whose errors reach the user as the message that their command ends with."""
+log = logging.getLogger(__name__)
+
+
+class Progress(Protocol):
+    """Told how far a stage is, and what else there is to say of it."""
+
+    def __call__(self, stage: str, done: int, total: int, detail: str = "") -> None:
+        """Show it."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that names the nearest flag when it meets an unknown one, and takes no abbreviations."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message, with the nearest known flag, and exit with 2."""
+        said, mark, unknown = message.partition("unrecognized arguments: ")
+        flag = unknown.split()[0].partition("=")[0] if mark else ""
+        message = f"{said}{mark}{flag}" if flag.startswith("-") else message  # what follows may be a key
+        known = [option for option in _options(self) if option.startswith("--")]
+        said = f"{self.prog}: {shortened(redacted(message))}{nearest(flag, known) if flag else ''} (see --help)"
+        self.exit(EXIT_USER_ERROR, f"{printable(said)}\n")
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        yield from action.option_strings
+        for subparser in action.choices.values() if isinstance(action, argparse._SubParsersAction) else ():
+            yield from _options(subparser)
+
+
+def run(main: Callable[[], int], *, prefix: str = "") -> int:
+    """Call a command and turn what it raises into an exit code: 2 for a user's fault, 130 when interrupted.
+
+    Args:
+        main: The command.
+        prefix: What its flags for the retriever's settings begin with; errors name them without it.
+    """
+    try:
+        with _terminated_like_interrupted():
+            code = main()
+        sys.stdout.flush()  # else a reader that went away is noticed only when the interpreter ends
+        return code
+    except RetrievalError as error:
+        log.debug("stopped", exc_info=True)
+        print_error(f"error: {_with_prefix(str(error), prefix)}")
+        return EXIT_USER_ERROR
+    except KeyboardInterrupt:
+        print_error("interrupted")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader of our output went away, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except ImportError as error:
+        log.debug("stopped", exc_info=True)
+        print_error(
+            f"error: {error}: this Python ({sys.executable}) has not all that the project needs; "
+            "install it here (pip install -e .), or run the command in the project's own environment"
+        )
+        return EXIT_USER_ERROR
+    except Exception as error:  # a fault of ours must not pass for a criterion that failed, which exits with 1
+        log.exception("internal error")
+        print_error(f"internal error, please report it with the lines above: {type(error).__name__}: {error}")
+        return EXIT_INCOMPLETE
+
+
+def _with_prefix(message: str, prefix: str) -> str:
+    """A message in which `--store.path` is the flag that this command has for it."""
+    if not prefix:
+        return message
+    from retrievers.config import RetrieverConfig
+    from retrievers.config.layers import leaves
+
+    flags = "|".join(re.escape(name.replace("_", "-")) for name in leaves(RetrieverConfig))
+    return re.sub(rf"(?<![\w.-])--(?=(?:{flags})(?![\w-]|\.\w))", f"--{prefix}", message)
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Let SIGTERM unwind the command as Ctrl-C does, so that what it has begun is ended."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Do what Ctrl-C does now: a running event loop sees to it between its steps, where an exception would tear one."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler):
+        raise KeyboardInterrupt
+    handler(number, frame)
+
+
+def print_error(text: str) -> None:
+    """Write a line to standard error."""
+    sys.stderr.write(printable(text) + "\n")
+
+
+def print_out(text: str) -> None:
+    """Write a text to standard output, ended by a line break."""
+    print_rendered(printable(text))
+
+
+def print_rendered(text: str) -> None:
+    """Write what is fit for a terminal already, colours included; `?` stands for what the encoding lacks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+
+
+def terminal_width() -> int:
+    """How many columns a table may fill: those of the terminal, at least 100."""
+    return max(100, shutil.get_terminal_size((120, 40)).columns)
+
+
+def in_color() -> bool:
+    """Whether standard output shows colours: it is a terminal, and nobody has asked for none (`NO_COLOR`)."""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+
+def path_argument(text: str) -> Path:
+    """A path given as an argument.
+
+    Raises:
+        ArgumentTypeError: It cannot be one.
+    """
+    try:
+        return user_path(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """A reader of a whole number given as an argument, of `least` or more."""
+
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < MOST_DIGITS and int(text) >= least):
+            raise argparse.ArgumentTypeError(f"expected a whole number of {least} or more, got {quoted(text)}")
+        return int(text)
+
+    return read
+
+
+def add_logging_flags(parser: argparse.ArgumentParser, *, quiet: str = "print nothing but errors") -> None:
+    """`--quiet`, `--verbose` and `--log-file`; `quiet` says what is printed all the same."""
+    parser.add_argument("--quiet", action="store_true", help=quiet)
+    parser.add_argument("--verbose", action="store_true", help="say what is being done")
+    parser.add_argument(
+        "--log-file", type=path_argument, metavar="FILE", help="append what happens to FILE as JSON lines"
+    )
+
+
+def set_up_logging(*, verbose: bool, log_file: Path | None, quiet: bool = False) -> None:
+    """Send our log records to standard error and to a JSON-lines file.
+
+    The file gets everything; standard error warnings, with `quiet` errors alone, with `verbose` (and not `quiet`) what
+    is being done. A search that failed ends its command, which says so itself: its record goes to the file alone.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    ours = [logging.getLogger(name) for name in ("retrievers", "evals")]
+    console = logging.StreamHandler()
+    console.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
+    console.addFilter(lambda record: record.name not in TOLD or record.levelno < logging.ERROR)
+    console.setFormatter(_Lines("%(levelname)s %(name)s: %(message)s"))
+    handlers: list[logging.Handler] = [console]
+    if log_file:
+        try:
+            log_file.parent.mkdir(parents=True, exist_ok=True)
+            if not log_file.exists():
+                make_private(log_file)
+            file = _LogFile(log_file, encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"--log-file {log_file}: cannot be written: {error.strerror}") from error
+        file.setFormatter(_JsonLines())
+        handlers.append(file)
+    for old in {handler for logger in ours for handler in logger.handlers}:
+        old.close()
+    for logger in ours:
+        logger.setLevel(logging.DEBUG)
+        logger.propagate = False
+        logger.handlers[:] = handlers
+
+
+@contextmanager
+def progress_bar(*, shown: bool) -> Iterator[Progress]:
+    """A progress bar on standard error, fed by (stage, done, total); none is drawn unless `shown` on a terminal."""
+    if not (shown and sys.stderr.isatty()):
+        yield lambda stage, done, total, detail="": None
+        return
+    from rich import progress
+    from rich.console import Console
+
+    columns = (
+        progress.TextColumn("{task.description:<12}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[detail]}"),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks: dict[str, progress.TaskID] = {}
+
+        def show(stage: str, done: int, total: int, detail: str = "") -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=total, detail=detail)
+            bar.update(tasks[stage], completed=done, total=total, detail=detail)
+
+        yield show
+
+
+class _Lines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(redacted(super().format(record)))
+
+
+class _LogFile(logging.FileHandler):
+    """A file of which it is said once that it can no longer be written, where logging prints a traceback a record."""
+
+    _told = False
+
+    def close(self) -> None:
+        with suppress(OSError):  # what is left to be written has no room
+            super().close()
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._told:
+            self._told = True
+            print_error(
+                f"--log-file {self.baseFilename}: cannot be written any more: {error.strerror}; the rest is lost"
+            )
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": redacted(record.getMessage()),
+        }
+        known = {name: getattr(record, name) for name in LOG_FIELDS if hasattr(record, name)}
+        entry |= {
+            name: value if isinstance(value, int) else without_secrets(str(value)) for name, value in known.items()
+        }
+        if record.exc_info:
+            entry["exception"] = redacted(self.formatException(record.exc_info))
+        return json_text(entry)

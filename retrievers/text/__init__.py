@@ -1,0 +1,1 @@
+"""Text on its way out: secrets hidden, control characters visible, quotes short."""

@@ -1,0 +1,209 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from evals.compare.command import main, parser
+from evals.run import command as run_command
+from tests.support.command import Done, call
+from tests.support.experiment import make_experiment
+from tests.support.reports import HIT, NDCG, P95, document, row
+
+Compare = Callable[..., Done]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with the reports of three runs: a, a worse b, a better c."""
+    monkeypatch.chdir(tmp_path)
+    for name, scores in {"a": [0.5, 0.5, 1.0], "b": [0.5, 0.1, 0.9], "c": [0.6, 0.6, 1.0]}.items():
+        write(tmp_path / f"{name}.json", document({NDCG: scores, HIT: [1.0, 1.0, 0.0]}, {P95: 2.0}, name=name))
+    return tmp_path
+
+
+@pytest.fixture
+def compare(folder: Path, capsys: pytest.CaptureFixture[str]) -> Compare:
+    return lambda *arguments: call(main, arguments, capsys)
+
+
+def write(file: Path, made: dict[str, Any]) -> None:
+    file.write_text(json.dumps(made), encoding="utf-8")
+
+
+def everything(folder: Path) -> set[str]:
+    return {file.name for file in folder.rglob("*")}
+
+
+# What it prints and writes
+
+
+def test_two_files_are_compared_and_nothing_is_written(compare: Compare, folder: Path) -> None:
+    done = compare("a.json", "b.json")
+    assert (done.code, done.err) == (0, "")
+    assert "baseline  a" in done.out and "other     b" in done.out
+    assert "ranking/ndcg_at_10 0.500 → 0.100  worse by 0.400" in done.out
+    assert everything(folder) == {"a.json", "b.json", "c.json"}
+
+
+def test_several_runs_each_against_the_first(compare: Compare) -> None:
+    done = compare("a.json", "b.json", "c.json")
+    assert done.out.count("baseline  a") == 2
+
+
+def test_a_baseline_may_be_named(compare: Compare) -> None:
+    assert compare("--baseline", "a.json", "b.json").out == compare("a.json", "b.json").out
+
+
+def test_json_is_printed_or_written_the_same(compare: Compare, folder: Path) -> None:
+    done = compare("a.json", "b.json", "--json", "--output", "deep/compared.json")
+    printed = json.loads(done.out)
+    assert [one["run"]["name"] for one in printed["comparisons"]] == ["b"]
+    assert json.loads((folder / "deep" / "compared.json").read_text(encoding="utf-8")) == printed
+
+
+def test_quiet_prints_nothing_but_still_writes(compare: Compare, folder: Path) -> None:
+    assert compare("a.json", "b.json", "--quiet", "--output", "x.json") == Done(0, "", "")
+    assert json.loads((folder / "x.json").read_text())["tested"] == 3
+
+
+def test_metrics_are_chosen_and_verbose_means_all(compare: Compare, folder: Path) -> None:
+    for name in ("a", "b"):
+        write(folder / f"{name}.json", document({NDCG: [0.5], "ranking/ndcg_at_3": [0.4]}, name=name))
+    assert "ranking/ndcg_at_3" not in compare("a.json", "b.json").out
+    assert "ranking/ndcg_at_3" in compare("a.json", "b.json", "--verbose").out
+    assert "queries/pass_rate" not in compare("a.json", "b.json", "--metrics", "ranking/*").out
+
+
+def test_the_queries_shown(compare: Compare) -> None:
+    assert "by ranking/hit_rate_at_5" not in compare("a.json", "b.json", "--by", HIT).out
+    assert "1 of 2, by ranking/ndcg_at_10" in compare("a.json", "b.json", "--queries", "1").out
+
+
+# Regressions
+
+
+@pytest.mark.parametrize(
+    ("tolerances", "code"),
+    [
+        ([f"{NDCG}:0.2"], 0),
+        ([f"{NDCG}:0.1"], 1),
+        ([f"{HIT}:0", f"{NDCG}:0.1"], 1),
+        ([f"{HIT}:0", f"{P95}:0"], 0),
+        (["content/verbatim:1"], 1),
+    ],
+)
+def test_the_exit_code_says_whether_every_drop_is_tolerated(compare: Compare, tolerances: list[str], code: int) -> None:
+    flags = [argument for one in tolerances for argument in ("--fail-on-regression", one)]
+    done = compare("a.json", "b.json", *flags)
+    assert (done.code, done.err) == (code, "")
+    assert ("FAIL" in done.out) == bool(code)
+
+
+def test_one_run_of_several_that_is_worse_fails(compare: Compare, folder: Path) -> None:
+    done = compare("a.json", "c.json", "b.json", "--fail-on-regression", f"{NDCG}:0.1", "--output", "x.json", "--quiet")
+    assert done == Done(1, "", "")
+    made = json.loads((folder / "x.json").read_text())
+    assert made["passed"] is False
+    assert [one["regressions"][0]["passed"] for one in made["comparisons"]] == [True, False]
+
+
+# Bad input: exit code 2, a message, no traceback, nothing written
+
+
+def refused(done: Done, *said: str) -> None:
+    assert (done.code, done.out) == (2, "")
+    assert [one for one in said if one not in done.err] == []
+    assert "Traceback" not in done.err
+
+
+def test_two_runs_on_different_golden_sets(compare: Compare, folder: Path) -> None:
+    rows = [row("q0", {NDCG: 0.5}), row("new", {NDCG: 0.5})]
+    write(folder / "d.json", document({NDCG: [0.5]}, rows=rows, dataset_fingerprint="other", commit="def"))
+    before = everything(folder)
+    done = compare("a.json", "d.json", "--output", "x.json")
+    refused(
+        done, "error: 'd.json' must not be compared with 'a.json'", "2 only in the baseline (q1, q2), 1 only in the",
+        "commit: abc → def", "--common compares on the 1 queries that are the same in both",
+    )  # fmt: skip
+    assert everything(folder) == before
+    restricted = compare("a.json", "d.json", "--common")
+    assert (restricted.code, restricted.err) == (0, "")
+    assert "Only the 1 queries that are the same in both runs are compared" in restricted.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["a.json"], "expected a baseline and at least one run to compare, got 'a.json' alone"),
+        (["a.json", "a.json"], "'a.json' and 'a.json' are the same run"),
+        (["--baseline", "a.json", "b.json", "./a.json"], "'a.json' and 'a.json' are the same run"),
+        (["a.json", "broken.json"], "broken.json: not valid JSON"),
+        (["a.json", "b.json", "--queries", "-1"], "argument --queries: expected a whole number of 0 or more, got '-1'"),
+        (["a.json", "b.json", "--queries", "9" * 5_000], "expected a whole number of 0 or more, got '99"),
+        (["a.json", "/dev/zero"], "/dev/zero: expected a report of evals.run, found a device"),
+        (["a.json", "later.json"], "later.json: expected a report of schema version 1, found version 2"),
+        (["a.json", "queries.json"], "queries.json: expected a report of evals.run, which has a schema_version"),
+        (["a.json", "d.json"], "d.json: cannot be read: No such file or directory"),
+        (["a.json", "some-run"], "'some-run': no such file, and no MLflow runs either"),
+        (["a.json", "tag:prod"], "'tag:prod': no such file, and no MLflow runs either"),
+        (["a.json", "b.json", "--metrics", "rankng/*"], "no metric 'rankng/*' in these runs; did you mean"),
+        (["a.json", "b.json", "--metrics", ",,"], "--metrics: expected names separated by commas, and one of them is"),
+        (
+            ["a.json", "b.json", "--by", f"{NDCG},"],
+            "--by: expected names separated by commas, and one of them is empty",
+        ),
+        (["a.json", "b.json", "--fail-on-regression", "x"], "expected METRIC:TOLERANCE"),
+        (["a.json", "b.json", "--fail-on-regression", "ranking/ndcg:0"], "no metric 'ranking/ndcg'; did you mean"),
+        (["a.json", "b.json", "--output", "a.json/x.json"], "a.json/x.json: cannot be written"),
+        (["a.json", "b.json", "--fail-on-regresion", f"{NDCG}:0"], "did you mean '--fail-on-regression'?"),
+        ([], "the following arguments are required: RUN"),
+    ],
+)
+def test_bad_input(compare: Compare, folder: Path, arguments: list[str], said: str) -> None:
+    (folder / "broken.json").write_text('{"a"')
+    (folder / "later.json").write_text('{"schema_version": 2}')
+    (folder / "queries.json").write_text('{"columns": []}')
+    before = everything(folder)
+    refused(compare(*arguments), said)
+    assert everything(folder) == before
+
+
+def test_one_query_only_has_no_interval(compare: Compare, folder: Path) -> None:
+    for name, score in (("a", 0.5), ("b", 0.4)):
+        write(folder / f"{name}.json", document({NDCG: [score]}, name=name))
+    done = compare("a.json", "b.json", "--metrics", NDCG, "--json")
+    [found] = json.loads(done.out)["comparisons"][0]["metrics"].values()
+    assert (found["n"], found["p"], found["ci_low"]) == (1, 1.0, None)
+    assert found["note"] == "not computable: fewer than two queries"
+
+
+def test_the_help_names_the_exit_codes() -> None:
+    assert "1 a drop beyond its tolerance, 2 user error" in " ".join(parser().format_help().split())
+
+
+# Real runs
+
+
+def test_real_runs_from_mlflow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = make_experiment(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for name, top_k in (("wide", 3), ("narrow", 1)):
+        arguments = ["--config", made.config, "--tracking.enabled", "true", "--tracking.run-name", name, "--quiet"]
+        arguments += ["--metrics", "ranking/recall_at_3"]
+        assert call(run_command.main, [*arguments, "--retriever.top-k", top_k], capsys) == Done(0, "", "")
+    client = MlflowClient("sqlite:///mlruns/mlflow.db")
+    [wide] = client.search_runs(["1"], "attributes.run_name = 'wide'")
+    client.set_tag(wide.info.run_id, "prod", "true")
+    done = call(main, ["--baseline", "tag:prod", "narrow", "--fail-on-regression", "ranking/recall_at_3:0.05"], capsys)
+    assert (done.code, done.err) == (1, "")
+    assert f"MLflow run {wide.info.run_id}" in done.out
+    assert "retriever.top_k  3 → 1" in done.out
+    same = call(main, ["wide", wide.info.run_id], capsys)
+    refused(same, f"'{wide.info.run_id}' and 'wide' are the same run")
+    file = call(main, ["wide", "mlruns/reports/narrow.json", "--metrics", "ranking/recall_at_3", "--json"], capsys)
+    assert json.loads(file.out)["comparisons"][0]["metrics"]["ranking/recall_at_3"]["losses"] > 0

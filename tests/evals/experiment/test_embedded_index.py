@@ -1,0 +1,153 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evals.config.experiment import ExperimentConfig
+from evals.experiment.embedded_index import index_if_stale
+from retrievers.config import RetrieverConfig
+from retrievers.errors import EmbeddingMismatchError, IndexingError
+from retrievers.store import MANIFEST_KEY, describe, open_client
+from tests.support.experiment import PAGES, Experiment, make_experiment, settings, silent
+
+
+def stored(config: ExperimentConfig) -> dict[str, str]:
+    """Heading to text of what the collection holds."""
+    client = open_client(config.retriever.store, {})
+    try:
+        records, _ = client.scroll(config.retriever.collection, limit=100)
+    finally:
+        client.close()
+    payloads = [record.payload or {} for record in records]
+    return {payload["metadata"]["heading"]: payload["page_content"] for payload in payloads}
+
+
+def set_state(config: ExperimentConfig, state: str) -> None:
+    client = open_client(config.retriever.store, {})
+    try:
+        manifest = {**describe(client, config.retriever).manifest, "state": state}
+        client.update_collection(config.retriever.collection, metadata={MANIFEST_KEY: manifest})
+    finally:
+        client.close()
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Experiment:
+    return make_experiment(tmp_path)
+
+
+def test_a_missing_collection_is_made_and_a_fresh_one_left_alone(made: Experiment) -> None:
+    said: list[str] = []
+    config = settings(made)
+    assert index_if_stale(config, {}, lambda stage, done, total: said.append(stage))
+    assert {"Kinematics", "Forward kinematics", "Topics"} <= set(stored(config))
+    assert set(said) == {"embedding", "writing"}
+    assert not index_if_stale(config, {}, silent)
+
+
+def test_changed_added_and_removed_pages_are_brought_up_to_date(made: Experiment) -> None:
+    config = settings(made)
+    index_if_stale(config, {}, silent)
+    made.write_pages({"ros/topics.md": PAGES["ros/topics.md"].replace("lost messages", "what was lost")})
+    made.write_pages({"ros/services.md": "# Services\n\nA service answers a request.\n"})
+    (made.docs / "arms" / "kinematics.md").unlink()
+    assert index_if_stale(config, {}, silent)
+    found = stored(config)
+    assert set(found) == {"Topics", "Quality of service", "Services"}
+    assert "what was lost" in found["Quality of service"]
+    assert not index_if_stale(config, {}, silent)
+
+
+def test_another_size_of_chunk_indexes_again(made: Experiment) -> None:
+    index_if_stale(settings(made), {}, silent)
+    before = stored(settings(made))
+    config = settings(made, index__max_tokens=16)
+    assert index_if_stale(config, {}, silent)
+    assert not index_if_stale(config, {}, silent)
+    assert stored(config) != before
+
+
+def test_other_payload_keys_index_again(made: Experiment) -> None:
+    index_if_stale(settings(made), {}, silent)
+    flat = {"text_key": "body", "nested_under": "", "map": {"heading": "section"}}
+    config = settings(made, retriever__metadata=flat)
+    assert index_if_stale(config, {}, silent)
+    assert not index_if_stale(config, {}, silent)
+    client = open_client(config.retriever.store, {})
+    try:
+        records, _ = client.scroll(config.retriever.collection, limit=100)
+    finally:
+        client.close()
+    assert {"Kinematics", "Topics"} <= {(record.payload or {})["section"] for record in records}
+
+
+def test_points_that_are_gone_are_indexed_again(made: Experiment) -> None:
+    config = settings(made)
+    index_if_stale(config, {}, silent)
+    whole = stored(config)
+    client = open_client(config.retriever.store, {})
+    try:
+        records, _ = client.scroll(config.retriever.collection, limit=2)
+        client.delete(config.retriever.collection, points_selector=[record.id for record in records])
+    finally:
+        client.close()
+    assert len(stored(config)) == len(whole) - 2
+    assert index_if_stale(config, {}, silent)
+    assert stored(config) == whole
+
+
+def test_an_index_that_was_interrupted_is_finished(made: Experiment) -> None:
+    config = settings(made)
+    index_if_stale(config, {}, silent)
+    set_state(config, "indexing")
+    assert index_if_stale(config, {}, silent)
+    assert not index_if_stale(config, {}, silent)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"index__collection": None},
+        {"index__collection": "another"},
+        {"sources__dir": None},
+        {"retriever__store": {"url": "http://127.0.0.1:9", "path": None}},
+    ],
+)
+def test_only_an_embedded_collection_of_its_own_is_written_to(made: Experiment, change: dict[str, Any]) -> None:
+    assert not index_if_stale(settings(made, **change), {}, silent)
+    assert not made.store.exists()
+
+
+def test_a_broken_page_is_named_and_the_collection_kept(made: Experiment) -> None:
+    config = settings(made)
+    index_if_stale(config, {}, silent)
+    before = stored(config)
+    made.write_pages({"ros/broken.md": "---\ntitle: [unclosed\n---\n\ntext\n"})
+    with pytest.raises(IndexingError, match=r"broken\.md"):
+        index_if_stale(config, {}, silent)
+    assert stored(config) == before
+
+
+def test_pages_that_are_not_there(made: Experiment) -> None:
+    with pytest.raises(IndexingError, match="expected a folder of Markdown pages, found nothing"):
+        index_if_stale(settings(made, sources__dir=str(made.folder / "gone")), {}, silent)
+    assert not made.store.exists()
+
+
+def test_a_collection_of_another_model_is_not_written_over(made: Experiment) -> None:
+    index_if_stale(settings(made), {}, silent)
+    made.write_pages({"new.md": "# New\n\nA new page.\n"})
+    other = {"provider": "python", "model": "tests.support.embeddings:Counting"}
+    with pytest.raises(EmbeddingMismatchError):
+        index_if_stale(settings(made, retriever__embedding=other), {}, silent)
+
+
+def test_for_a_retriever_of_the_users_own_nothing_is_indexed_but_a_collection_that_it_names(made: Experiment) -> None:
+    owned = {"index__collection": "robots", "retriever__python": "mine:make"}
+    by_default = RetrieverConfig.model_fields["collection"].default
+    assert not index_if_stale(settings(made, **{**owned, "index__collection": by_default}), {}, silent)
+    assert not index_if_stale(settings(made, **owned), {}, silent)
+    assert not made.store.exists()
+    named = settings(made, **owned, retriever__collection="robots", retriever__store={"path": made.store})
+    assert index_if_stale(named, {}, silent)
+    assert len(stored(named)) == 5

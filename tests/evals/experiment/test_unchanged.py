@@ -1,0 +1,116 @@
+"""A collection on a server that changes under a run: named, nothing decided, exit code 3."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from evals.experiment.unchanged import differences
+from evals.run.command import main
+from tests.support.collections import index_pages, settings
+from tests.support.experiment import Experiment, make_experiment
+from tests.support.loopback import Reply, Request
+from tests.support.qdrant_rules import Rules
+from tests.support.qdrant_server import KEY, QdrantServer
+
+
+class Changing(QdrantServer):
+    """Does something when it has answered the n-th query or batch of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries = self.at = 0
+        self.change: Callable[[], object] = dict
+
+    def answer(self, request: Request) -> Reply:
+        reply = super().answer(request)
+        if "/points/query" in request.path:
+            self.queries += 1
+            if self.queries == self.at:
+                self.change()
+        return reply
+
+    def when(self, query: int, change: Callable[[], object]) -> None:
+        self.queries, self.at, self.change = 0, query, change
+
+    def ids(self) -> list[Any]:
+        return [point.id for point in self.client.scroll("robots", limit=1000)[0]]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return make_experiment(tmp_path_factory.mktemp("changing"))
+
+
+@pytest.fixture
+def server(made: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Changing]:
+    monkeypatch.chdir(tmp_path)
+    with Changing() as server:
+        index_pages(settings(store={"url": server.url}, collection="robots"), made.docs)
+        yield server
+
+
+def run(made: Experiment, server: QdrantServer, *arguments: str) -> tuple[int, dict[str, Any]]:
+    config = yaml.safe_load(made.config.read_text())
+    config["retriever"]["store"] = {"url": server.url}
+    config["criteria"] = {"ranking/hit_rate_at_3": ">= 0.5"}
+    file = made.folder / "on_a_server.yaml"
+    file.write_text(yaml.safe_dump(config))
+    code = main(["--config", str(file), "--output", "report.json", "--junit", "junit.xml", *arguments])
+    return code, json.loads(Path("report.json").read_text())
+
+
+def test_a_collection_that_stays_as_it_is_is_told_to(made: Experiment, server: Changing) -> None:
+    code, report = run(made, server)
+    assert code == 0
+    facts = report["facts"]
+    assert facts["collection_changed"] is None
+    assert facts["collection_at_end"] == facts["collection"]
+    assert facts["collection"]["server"]["version"] == "1.18.3"
+
+
+def test_points_that_are_deleted_in_mid_run_leave_every_criterion_undecided(
+    made: Experiment, server: Changing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.when(2, lambda: server.client.delete("robots", server.ids()[:2]))
+    code, report = run(made, server)
+    assert code == 3
+    assert report["facts"]["collection_changed"].startswith("5 → 3 points, content of the first 5 points")
+    assert report["facts"]["collection_at_end"]["points"] == 3
+    assert not report["passed"] and report["criteria"]
+    assert all("the collection changed between" in criterion["reason"] for criterion in report["criteria"])
+    out, err = capsys.readouterr()
+    assert "incomplete: the collection changed during the run: 5 → 3 points" in err
+    assert "the collection changed between" in " ".join(out.split())
+    assert 'type="undecided"' in Path("junit.xml").read_text()
+
+
+def test_an_alias_that_comes_to_stand_for_another_collection_is_named(made: Experiment, server: Changing) -> None:
+    index_pages(settings(store={"url": server.url}, collection="other"), made.docs)
+    server.aliases["live"] = "robots"
+    server.when(1, lambda: server.aliases.update(live="other"))
+    code, report = run(made, server, "--retriever.collection", "live")
+    assert (code, report["facts"]["collection_changed"]) == (3, "alias of 'robots' → 'other'")
+
+
+def test_a_collection_that_is_gone_does_not_lose_the_run(made: Experiment, server: Changing) -> None:
+    run(made, server)
+    server.when(server.queries, lambda: setattr(server, "rules", Rules(api_key=KEY)))
+    code, report = run(made, server)
+    assert (code, report["facts"]["collection_at_end"]) == (3, None)
+    assert "cannot be read any more (" in report["facts"]["collection_changed"]
+
+
+def test_differences_are_said_one_by_one() -> None:
+    before = {
+        **{"points": 578, "dimension": 256, "distance": "cosine", "vectors": {"": 256}, "sparse_vectors": ["bm25"]},
+        **{"embedding": {}, "sampled_points": 256, "sample_hash": "a", "server": {"shards": 1, "alias_of": None}},
+    }
+    after = before | {"points": 378, "sample_hash": "b", "sparse_vectors": [], "server": {"shards": 4}}
+    assert differences(before, before) == ""
+    assert differences(before, after) == (
+        "578 → 378 points, sparse vectors ['bm25'] → [], content of the first 256 points, shards 1 → 4"
+    )

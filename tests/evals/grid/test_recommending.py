@@ -1,0 +1,84 @@
+"""From a grid to a choice: what the statistics are given, and what comes back, by cell."""
+
+import numpy as np
+import pytest
+
+from evals.config.sweep import ObjectiveConfig
+from evals.grid.evaluation import GridResult
+from evals.grid.objective import describe, rank
+from evals.grid.recommending import decide, objective_scores
+from tests.support.experiment import Experiment, settings
+from tests.support.grid_world import Bench, make_world
+
+SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:5", "threshold": "0:0.9:0.1"}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return make_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def found(world: Experiment) -> GridResult:
+    bench = Bench(settings(world), {})
+    return bench.grid(settings(world, metrics=["ranking/*", "scope/*"], sweep=SWEEP, retriever__candidates=20))
+
+
+def objective(**values: object) -> ObjectiveConfig:
+    return ObjectiveConfig.model_validate(values)
+
+
+def test_the_scores_of_one_metric_are_its_matrix(found: GridResult) -> None:
+    scores = objective_scores(found.grid, objective(metrics={"ranking/ndcg_at_10": 1.0}))
+    assert np.array_equal(scores.values, found.grid.matrix("ranking/ndcg_at_10"))
+
+
+def test_a_weighted_sum_adds_up_to_the_ranking_of_every_cell(found: GridResult) -> None:
+    wanted = objective(metrics={"ranking/recall_at_5": 2.0, "ranking/mrr_at_5": 1.0})
+    scores = objective_scores(found.grid, wanted)
+    assert scores.values.mean(axis=0) == pytest.approx(rank(found.grid, wanted).values, abs=1e-12)
+
+
+def test_the_choice_is_of_the_ranked_cells_and_of_their_values(found: GridResult) -> None:
+    choice = found.choice
+    assert choice is not None
+    best = found.ranking.order[0]
+    assert choice.n_cells == choice.n_allowed == len(found.grid) == 100
+    assert choice.best.cell == best
+    assert choice.best.value == pytest.approx(found.ranking.values[best], abs=1e-12)
+    assert choice.best.cell in {standing.cell for standing in choice.best_set}
+    assert choice.recommended.label == describe(found.grid, choice.recommended.cell)
+    tokens = found.grid.metrics["cost/context_tokens"].summaries.mean
+    assert choice.recommended.cost == tokens[choice.recommended.cell] <= tokens[best]
+
+
+def test_cells_of_equal_scores_are_one_standing(found: GridResult) -> None:
+    assert found.choice is not None
+    matrix = found.grid.matrix("ranking/ndcg_at_10")
+    members = [cell for standing in found.choice.standings for cell in standing.members]
+    assert sorted(members) == list(range(100))
+    for standing in found.choice.standings:
+        for cell in standing.members:
+            assert np.array_equal(matrix[:, cell], matrix[:, standing.cell])
+
+
+def test_cells_that_break_a_constraint_are_not_chosen(found: GridResult) -> None:
+    wanted = objective(constraints={"scope/false_answer": "<= 0.4"})
+    choice = decide(found.grid, rank(found.grid, wanted), wanted, 0)
+    rates = found.grid.metrics["scope/false_answer"].summaries.mean
+    assert choice is not None
+    assert choice.n_allowed == int((rates <= 0.4).sum()) < 100
+    assert all(rates[standing.cell] <= 0.4 for standing in choice.standings)
+
+
+def test_the_same_seed_makes_the_same_choice(found: GridResult) -> None:
+    wanted = objective()
+    once, again = (decide(found.grid, rank(found.grid, wanted), wanted, 3) for _ in range(2))
+    assert once == again
+
+
+def test_cells_that_are_not_ranked_are_not_chosen_from(found: GridResult) -> None:
+    wanted = objective()
+    ranking = rank(found.grid, wanted)
+    refused = type(ranking)(**{**vars(ranking), "reason": "for the test"})
+    assert decide(found.grid, refused, wanted, 0) is None

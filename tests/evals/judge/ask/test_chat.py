@@ -1,0 +1,160 @@
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ragas.metrics.collections.context_precision.util import ContextPrecisionOutput as Verdict
+
+from evals.config.judge import JudgeConfig
+from evals.errors import JudgeError
+from evals.judge.ask.chat import make_chat
+from tests.support.chat_faults import FILTERED, REFUSAL
+from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
+from tests.support.judges import keys, settings
+from tests.support.one_question import ORACLE, RIGHT, prompt
+from tests.support.openai_server import OpenAIChatServer
+
+SERVERS = (CohereChatServer, OpenAIChatServer)
+
+
+def make(model: str, env: dict[str, str] | None = None, **values: Any) -> Any:
+    return make_chat(JudgeConfig.model_validate({"model": model, **values}), env or {})
+
+
+@pytest.fixture(scope="module", params=SERVERS, ids=lambda kind: kind.__name__)
+def server(request: pytest.FixtureRequest) -> Any:
+    with request.param(ORACLE) as running:
+        yield running
+
+
+def test_one_question_is_one_request_and_one_answer_with_its_tokens(server: ChatServer) -> None:
+    server.requests.clear()
+    answer = make_chat(settings(server), keys(server)).ask(prompt(), Verdict, 10, structured=True)
+    assert answer.text == RIGHT and answer.finish in ("COMPLETE", "stop")
+    assert (answer.tokens_in or 0) > 100 and (answer.tokens_out or 0) > 5
+    assert len(server.chats) == 1
+
+
+def test_temperature_and_seed_are_sent_and_the_schema_where_asked(server: ChatServer) -> None:
+    server.requests.clear()
+    chat = make_chat(settings(server, seed=7, temperature=0.0, max_output_tokens=99), keys(server))
+    for structured in (True, False):
+        chat.ask(prompt(), Verdict, 10, structured=structured)
+    with_schema, without = (request.body for request in server.chats)
+    assert with_schema["temperature"] == 0 and with_schema["seed"] == 7
+    assert 99 in (with_schema.get("max_tokens"), with_schema.get("max_completion_tokens"))
+    assert "ContextPrecisionOutput" in str(with_schema["response_format"])
+    assert "response_format" not in without
+
+
+def test_a_parameter_that_is_left_out_is_not_sent(server: ChatServer) -> None:
+    server.requests.clear()
+    make_chat(settings(server, seed=None, temperature=None), keys(server)).ask(prompt(), Verdict, 10, structured=False)
+    assert "seed" not in server.chats[0].body
+    if isinstance(server, OpenAIChatServer):
+        assert "temperature" not in server.chats[0].body
+
+
+@pytest.mark.parametrize("fault", ["429", "500", "reset", "401", "502 HTML"])
+def test_nothing_below_us_tries_again(server: ChatServer, fault: str) -> None:
+    chat = make_chat(settings(server), keys(server))
+    server.requests.clear()
+    with server.faulty(fault), pytest.raises(Exception) as caught:
+        chat.ask(prompt(), Verdict, 10, structured=True)
+    assert len(server.chats) == 1 and not isinstance(caught.value, AssertionError)
+
+
+@pytest.mark.parametrize("structured", [True, False])
+def test_a_cut_answer_is_an_answer_with_its_tokens(server: ChatServer, structured: bool) -> None:
+    chat = make_chat(settings(server), keys(server))
+    with server.faulty("cut"):
+        answer = chat.ask(prompt(), Verdict, 10, structured=structured)
+    assert answer.finish in ("MAX_TOKENS", "length") and answer.text == RIGHT[: len(RIGHT) // 2]
+    assert answer.tokens_in == len(prompt()) // 4 and answer.tokens_out == len(answer.text) // 4
+
+
+@pytest.mark.parametrize("structured", [True, False])
+def test_a_filtered_answer_is_an_answer(server: ChatServer, structured: bool) -> None:
+    chat = make_chat(settings(server), keys(server))
+    with server.faulty(FILTERED):
+        answer = chat.ask(prompt(), Verdict, 10, structured=structured)
+    assert answer.finish in ("ERROR_TOXIC", "content_filter") and answer.text == ""
+
+
+def test_a_refusal_is_quoted(server: ChatServer) -> None:
+    chat = make_chat(settings(server), keys(server))
+    with server.faulty("refusal"):
+        assert chat.ask(prompt(), Verdict, 10, structured=True).text == REFUSAL
+
+
+def test_a_request_ends_at_its_timeout(server: ChatServer) -> None:
+    from evals.judge.ask.faults import read_fault
+
+    chat = make_chat(settings(server), keys(server))
+    with server.faulty("slow"), pytest.raises(Exception) as caught:
+        chat.ask(prompt(), Verdict, 0.3, structured=True)
+    assert read_fault(caught.value).type == "Timeout"
+
+
+def test_what_an_answer_depends_on_is_in_the_parameters() -> None:
+    one = make("openai:m", base_url="http://localhost:1/v1")
+    assert one.parameters["base_url"] == "http://localhost:1/v1" and one.parameters["temperature"] == 0
+    other = make("openai:m", base_url="http://localhost:1/v1", temperature=0.5)
+    assert one.parameters != other.parameters
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("cohre:command-a", "unknown provider 'cohre'; did you mean 'cohere'"),
+        ("nobody:model", "expected one of cohere, openai, anthropic"),
+        ("cohere:command-a", "'cohere:command-a' needs an API key: expected it in COHERE_API_KEY, which is not set"),
+        ("openai:gpt", "'openai:gpt' needs an API key: expected it in OPENAI_API_KEY, which is not set"),
+        ("python:nowhere:make", "'python:nowhere:make' cannot be loaded: ModuleNotFoundError"),
+        ("python:os.path:join", "cannot be loaded: TypeError"),
+        ("python:builtins:dict", "expected a LangChain chat model (BaseChatModel), got dict"),
+    ],
+)
+def test_a_model_that_cannot_be_had_is_refused_with_what_to_do(model: str, said: str) -> None:
+    with pytest.raises(JudgeError) as caught:
+        make(model)
+    assert said in str(caught.value)
+    assert str(caught.value).count("judge.model") <= 1
+
+
+@pytest.mark.parametrize(("provider", "package"), [("anthropic", "anthropic"), ("ollama", "ollama")])
+def test_a_package_that_is_missing_is_named(provider: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, f"langchain_{package}", None)
+    with pytest.raises(JudgeError, match=rf"not installed: pip install 'retrieval-evals\[{package}\]'"):
+        make(f"{provider}:m", {"ANTHROPIC_API_KEY": "x"})
+
+
+def test_another_variable_may_hold_the_key(server: ChatServer) -> None:
+    chat = make_chat(settings(server, api_key_env="MINE"), {"MINE": server.key})
+    assert chat.ask(prompt(), Verdict, 10, structured=False).text == RIGHT
+
+
+def test_a_server_of_ones_own_needs_no_key() -> None:
+    assert make("openai:local", base_url="http://localhost:1/v1").name == "local"
+
+
+def test_a_class_of_the_users_is_a_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_judge.py").write_text(
+        "from langchain_core.language_models import FakeListChatModel\n"
+        "def make():\n    return FakeListChatModel(responses=['{\"verdict\": 1}'])\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    chat = make("python:my_judge:make")
+    answer = chat.ask("anything", Verdict, 10, structured=True)
+    assert answer.text == '{"verdict": 1}' and answer.tokens_in is None and chat.provider == "python"
+
+
+def test_a_key_is_never_among_the_parameters(server: ChatServer) -> None:
+    chat = make_chat(settings(server), keys(server))
+    assert server.key not in str(chat.parameters) + str(chat.arguments)
+
+
+def test_the_model_of_cohere_is_the_one_asked_for(server: ChatServer) -> None:
+    server.requests.clear()
+    make_chat(settings(server), keys(server)).ask(prompt(), Verdict, 10, structured=False)
+    assert server.chats[0].model == MODEL

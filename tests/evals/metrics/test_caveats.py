@@ -1,0 +1,134 @@
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from evals.collect.observations import LatencyPass, Observation, Observed
+from evals.golden.evidence import Relevance
+from evals.judge.ask.budget import Usage
+from evals.judge.verdicts import Judging
+from evals.metrics.caveats import depth_notes, notes
+from retrievers.config import RetrieverConfig
+from tests.support.observed import PAGE, make_case, observe, results
+
+JUDGED = Judging(model="cohere:c", verdicts={}, scores={}, claims={})
+OUTSIDE = observe(results("a"), case=make_case("out", in_scope=False))
+
+
+def seen(*ids: str, **case: Any) -> Observation:
+    return observe(results(*ids), {"a": 1}, case=make_case(**case))
+
+
+def said(*observations: Observation, top_k: int = 1, **values: Any) -> list[str]:
+    return notes(Observed(observations=(*observations, OUTSIDE), **values), top_k, JUDGED)
+
+
+def test_an_ordinary_run_needs_no_note() -> None:
+    assert said(seen("a", "b", "c"), top_k=3) == []
+
+
+@pytest.mark.parametrize(
+    ("observations", "note"),
+    [
+        ([OUTSIDE], "the golden data holds no in-scope query: metrics over them have no value"),
+        ([seen("a")], "the golden data holds no out-of-scope query: metrics over them have no value"),
+    ],
+)
+def test_a_kind_of_query_that_is_missing(observations: Sequence[Observation], note: str) -> None:
+    assert notes(Observed(observations=tuple(observations)), 1, JUDGED) == [note]
+
+
+def test_what_the_retriever_says_of_itself_is_passed_on() -> None:
+    assert said(seen("a"), retriever_notes=("one", "two")) == ["one", "two"]
+
+
+def test_metrics_that_read_further_than_the_lists_go_are_named() -> None:
+    config = RetrieverConfig.model_validate({"top_k": 5, "candidates": 50})
+    plain = ["ranking/ndcg_at_5", "candidates/ndcg_at_10", "latency/total_p95_ms_c8", "queries/pass_rate"]
+    assert depth_notes(plain, config) == []
+    deep = ["ranking/recall_at_10", *plain, "ranking/ndcg_at_10", "candidates/recall_at_100"]
+    assert depth_notes(deep, config) == [
+        "deeper than top_k 5: ranking/recall_at_10, ranking/ndcg_at_10; what was returned is scored as if nothing "
+        "followed it, and candidates/* score what the search found",
+        "deeper than the 50 candidates: candidates/recall_at_100",
+    ]
+
+
+def test_repeated_chunks_are_counted_in_what_was_returned() -> None:
+    repeating = [seen("a", "b", "a", "a"), seen("c", "c"), seen("a", "b")]
+    assert said(*repeating) == [
+        "3 chunks were returned more than once for the same query (2 queries): each counts once, at its first place"
+    ]
+    deeper = observe(results("a", "b"), {"a": 1}, candidates=results("a", "b", "b", "a", "c", "c"))
+    assert said(deeper) == []
+
+
+def test_returned_chunks_that_nobody_judged_are_counted_where_some_were_judged_useless() -> None:
+    known = replace(seen("a", "b", "c"), relevance=Relevance(grades={"a": 1}, irrelevant=frozenset("b")))
+    assert said(known, seen("x", "y")) == ["1 of 3 returned chunks were never judged: they count as not relevant"]
+    assert said(replace(known, selection=results("b", "a"))) == []
+
+
+def test_relevant_chunks_that_are_not_there_are_named() -> None:
+    known = [
+        replace(
+            seen("a", case_id=f"q{n}"), relevance=Relevance(grades={f"x{n}": 1, "a": 1}, missing=frozenset([f"x{n}"]))
+        )
+        for n in range(4)
+    ]
+    assert said(*known) == [
+        "4 of 5 relevant chunks are not in the collection and count as not retrieved: 'x0' (case q0), 'x1' (case q1), "
+        "'x2' (case q2) …"
+    ]
+
+
+@pytest.mark.parametrize(("found", "noted"), [((), False), (("a", "b"), True), (("a", "b", "c"), False)])
+def test_fewer_than_asked_for(found: Sequence[str], noted: bool) -> None:
+    nothing = observe((), case=make_case("out", in_scope=False))
+    expected = ["the retriever finds at most 2 chunks, fewer than top_k 3"] if noted else []
+    assert notes(Observed(observations=(seen(*found), nothing)), 3, JUDGED) == expected
+
+
+def test_results_that_differ_under_concurrency() -> None:
+    differing = tuple(f"q{n}" for n in range(7))
+    [note] = said(seen("a"), latency=(LatencyPass(concurrency=4, calls=(), differing=differing),))
+    assert note == "at concurrency 4 the results of 7 queries differ from the serial ones: q0, q1, q2, q3, q4"
+
+
+class TestUnlisted:
+    EVIDENCE = ({"source_url": PAGE, "quote": "text of a"},)
+
+    def unlisted(self, page: str = PAGE) -> Observation:
+        case = make_case(evidence=[{"source_url": page, "quote": "text of a"}])
+        made = observe(results("a"), {"a": 1}, case=case)
+        relevance = Relevance(grades={"a": 1}, items=(frozenset("a"),), incomplete="cannot be listed")
+        return Observation(case=made.case, relevance=relevance, candidates=made.candidates, selection=made.selection)
+
+    def test_says_what_relevance_means(self) -> None:
+        [note] = said(self.unlisted(), listed=False)
+        assert note.startswith("the retriever's chunks cannot be listed: a returned chunk is relevant when it holds at")
+
+    def test_addresses_that_never_agree_are_a_sign_of_another_spelling(self) -> None:
+        _, note = said(self.unlisted("https://docs/page"), listed=False)
+        assert "no returned chunk is from a page that evidence names: returned '/docs/page', evidence 'https://" in note
+        assert len(said(self.unlisted("https://docs/page"), self.unlisted(), listed=False)) == 1
+
+    def test_ids_that_never_agree_likewise(self) -> None:
+        [note] = said(seen("b", "c", relevant_ids={"x": 1, "y": 1, "z": 0}), listed=False)
+        assert note.startswith("none of the 2 relevant_ids was returned for any query: returned 'a', expected 'x'")
+        assert said(seen("b", "x", relevant_ids={"x": 1}), listed=False) == []
+
+    def test_of_a_listed_collection_nothing_is_said(self) -> None:
+        assert said(self.unlisted("https://docs/page")) == []
+
+
+@pytest.mark.parametrize(
+    ("judging", "note"),
+    [
+        (None, "there is no judge (judge.model): no LLM-graded metric was computed"),
+        (replace(JUDGED, usage=Usage(stopped="the budget is spent")), "not everything was judged: the budget is spent"),
+    ],
+)
+def test_a_judge_that_is_missing_or_was_stopped(judging: Judging | None, note: str) -> None:
+    assert notes(Observed(observations=(seen("a"), OUTSIDE)), 1, judging) == [note]

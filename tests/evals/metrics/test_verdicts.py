@@ -1,0 +1,208 @@
+"""Whether each query was answered as it should be, and why not."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from evals.collect.observations import Call, LatencyPass, Observation, QueryVerdict
+from evals.golden.source_pages import SourcePages
+from evals.metrics.base import Context
+from evals.metrics.verdicts import content_relevance, validate, verdict
+from evals.stats import intervals as stats
+from retrievers.records import Chunk
+from tests.support.observed import make_case, make_chunk, make_context, observe, results
+from tests.support.pages import read_pages, true_chunks
+
+REQUIRED = ("title", "heading", "chunk_index")
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> SourcePages:
+    return read_pages(tmp_path_factory.mktemp("docs"))
+
+
+@pytest.fixture(scope="module")
+def context(sources: SourcePages) -> Context:
+    return make_context(required=REQUIRED, sources=sources)
+
+
+@pytest.fixture(scope="module")
+def good(sources: SourcePages) -> Chunk:
+    """A relevant chunk with all its metadata, true to its page."""
+    return next(c for c in true_chunks(sources, "module-1/topics.md") if "publisher sends" in c.text)
+
+
+def asked(*returned: Chunk | str, relevant: str = "", candidates: tuple[Any, ...] = (), **fields: Any) -> Observation:
+    found = results(*returned)
+    grades = {relevant: 1} if relevant else {}
+    return observe(found, grades, candidates=results(*candidates) if candidates else found, case=make_case(**fields))
+
+
+class TestSuccess:
+    def test_a_relevant_chunk_with_true_metadata(self, good: Chunk, context: Context) -> None:
+        found = verdict(asked(good, relevant=good.chunk_id), context, 12.5)
+        assert found == QueryVerdict(
+            query_id="q",
+            outcome="SUCCESS",
+            reasons=(),
+            metadata_accuracy=1.0,
+            content_relevance=1.0,
+            accuracy_score=1.0,
+            time_ms=12.5,
+        )
+
+    def test_topics_and_pattern_that_hold(self, good: Chunk, context: Context) -> None:
+        found = asked(good, relevant=good.chunk_id, expected_topics=["publisher"], source_url_pattern="topics$")
+        assert verdict(found, context, 0).outcome == "SUCCESS"
+
+    def test_a_relevant_chunk_at_the_fifth_rank_is_in_time(self, good: Chunk) -> None:
+        found = verdict(asked("w", "x", "y", "z", good, relevant=good.chunk_id), make_context(), 0)
+        assert (found.outcome, found.content_relevance, found.accuracy_score) == ("SUCCESS", 0.2, 0.2)
+
+    def test_abstaining_out_of_scope(self, context: Context) -> None:
+        found = verdict(asked(candidates=("x",), in_scope=False), context, 0)
+        assert (found.outcome, found.reasons, found.metadata_accuracy) == ("SUCCESS", (), None)
+        assert (found.content_relevance, found.accuracy_score) == (1.0, 1.0)
+
+    def test_out_of_scope_nothing_is_expected_but_abstaining(self, context: Context) -> None:
+        found = asked(in_scope=False, min_results=3, expected_topics=["capital"], source_url_pattern="france")
+        assert verdict(found, context, 0).outcome == "SUCCESS"
+
+    def test_without_sources_only_presence_is_checked(self, good: Chunk) -> None:
+        lying = replace(good, title="Services")
+        found = verdict(asked(lying, relevant=good.chunk_id), make_context(required=REQUIRED), 0)
+        assert (found.outcome, found.metadata_accuracy, found.accuracy_score) == ("SUCCESS", None, 1.0)
+
+
+class TestPartialSuccess:
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            ({"title": None}, "rank 1: title: missing"),
+            ({"title": "Services"}, "rank 1: title: expected 'Topics' as in the page, got 'Services'"),
+            ({"heading": "Topics"}, "rank 1: heading: expected 'Publishers' as in the page, got 'Topics'"),
+            ({"chunk_index": None, "problems": ("chunk_index: expected a whole number from 0, got 'x'",)},
+             "rank 1: chunk_index: expected a whole number from 0, got 'x'"),
+            ({"file_path": "gone.md", "source_url": "/gone"}, "rank 1: source page: 'gone.md' does not exist"),
+        ],
+    )  # fmt: skip
+    def test_metadata_that_does_not_hold(
+        self, good: Chunk, context: Context, change: dict[str, Any], reason: str
+    ) -> None:
+        found = verdict(asked(replace(good, **change), relevant=good.chunk_id), context, 0)
+        assert (found.outcome, found.reasons) == ("PARTIAL_SUCCESS", (reason,))
+
+    def test_metadata_of_any_returned_chunk_counts_with_its_rank(self, good: Chunk, context: Context) -> None:
+        bad = replace(good, chunk_id="bad", title="Services")
+        found = verdict(asked(good, bad, relevant=good.chunk_id), context, 0)
+        assert [reason.partition(":")[0] for reason in found.reasons] == ["rank 2"]
+        assert found.metadata_accuracy == 0.75  # two of two comparable fields, then one of two
+        assert found.accuracy_score == (0.75 + 0.5) / 2
+
+    def test_a_chunk_has_at_most_three_reasons(self, good: Chunk) -> None:
+        required = ("title", "module", "chapter", "heading", "tags")
+        bare = make_chunk(good.chunk_id)
+        found = verdict(asked(bare, relevant=good.chunk_id), make_context(required=required), 0)
+        assert found.reasons == ("rank 1: title: missing", "rank 1: module: missing", "rank 1: chapter: missing")
+
+    @pytest.mark.parametrize(
+        ("fields", "reason"),
+        [
+            (
+                {"expected_topics": ["publisher", "tea", "cake", "milk"]},
+                "only 25% of the expected topics occur: publisher, tea, cake, milk",
+            ),
+            ({"source_url_pattern": "services$"}, "no result from a page that matches 'services$'"),
+        ],
+    )
+    def test_topics_or_pattern_that_do_not_hold(
+        self, good: Chunk, context: Context, fields: dict[str, Any], reason: str
+    ) -> None:
+        found = verdict(asked(good, relevant=good.chunk_id, **fields), context, 0)
+        assert (found.outcome, found.reasons) == ("PARTIAL_SUCCESS", (reason,))
+
+
+class TestFailure:
+    def test_nothing_returned_in_scope(self, context: Context) -> None:
+        found = verdict(asked(relevant="a"), context, 0)
+        assert (found.outcome, found.reasons) == ("FAILURE", ("returned 0 chunks, expected at least 1",))
+        assert (found.metadata_accuracy, found.content_relevance, found.accuracy_score) == (None, 0.0, 0.0)
+
+    def test_too_few_results(self, good: Chunk, context: Context) -> None:
+        found = verdict(asked(good, relevant=good.chunk_id, min_results=2), context, 0)
+        assert (found.outcome, found.reasons) == ("FAILURE", ("returned 1 chunks, expected at least 2",))
+
+    @pytest.mark.parametrize(
+        ("candidates", "where"),
+        [
+            (("x", "y", "a"), "the first relevant one is candidate 3"),
+            (("x", "y"), "none among the 2 candidates either"),
+        ],
+    )
+    def test_nothing_relevant_says_where_it_was(self, candidates: tuple[str, ...], where: str) -> None:
+        found = verdict(asked("x", relevant="a", candidates=candidates), make_context(), 0)
+        assert (found.outcome, found.reasons) == ("FAILURE", (f"no relevant chunk among the first 5; {where}",))
+
+    def test_a_relevant_chunk_at_the_sixth_rank_is_too_late(self) -> None:
+        found = verdict(asked("v", "w", "x", "y", "z", "a", relevant="a"), make_context(), 0)
+        assert found.outcome == "FAILURE"
+        assert "the first relevant one is candidate 6" in found.reasons[0]
+
+    def test_answering_out_of_scope(self) -> None:
+        found = verdict(asked("x", "y", in_scope=False), make_context(), 0)
+        assert found.outcome == "FAILURE"
+        assert found.reasons == ("out of scope, but 2 chunks were returned (best score 0.900)",)
+        assert (found.content_relevance, found.accuracy_score) == (0.0, 0.0)
+
+    def test_other_faults_are_not_listed_beside_it(self, context: Context) -> None:
+        found = verdict(asked(make_chunk("x"), relevant="a", expected_topics=["tea"]), context, 0)
+        assert len(found.reasons) == 1
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected"), [("", 0.0), ("a", 1.0), ("xa", 0.5), ("ab", 1.0), ("xyzwva", 0.0), ("aa", 1.0)]
+)
+def test_content_relevance_is_the_share_of_the_first_five(returned: str, expected: float) -> None:
+    assert content_relevance(observe(results(*returned), {"a": 1, "b": 1})) == expected
+
+
+class TestReport:
+    OBSERVATIONS = (
+        asked("a", relevant="a", id="one"),
+        asked("a", relevant="a", id="two", expected_topics=["tea"]),
+        asked("x", relevant="a", id="three"),
+        asked(in_scope=False, id="four"),
+    )
+
+    def test_partial_successes_count_as_failed(self) -> None:
+        report = validate(self.OBSERVATIONS, None, make_context())
+        assert [v.outcome for v in report.verdicts] == ["SUCCESS", "PARTIAL_SUCCESS", "FAILURE", "SUCCESS"]
+        assert (report.total, report.passed, report.failed, report.pass_rate) == (4, 2, 2, 0.5)
+        assert [v.query_id for v in report.verdicts] == ["one", "two", "three", "four"]
+
+    def test_times_are_those_of_the_serial_calls(self) -> None:
+        totals = {"one": (1.0, 3.0), "two": (5.0, 5.0), "three": (10.0, 20.0), "four": (2.0, 2.0)}
+        calls = tuple(
+            Call(query_id=query, stages={"embed": 0.5, "total": totals[query][repeat]})
+            for repeat in range(2)
+            for query in totals
+        )
+        report = validate(self.OBSERVATIONS, LatencyPass(concurrency=1, calls=calls), make_context())
+        assert [v.time_ms for v in report.verdicts] == [2.0, 5.0, 15.0, 2.0]
+        assert report.average_latency_ms == 6.0
+        assert report.p95_latency_ms == stats.percentile([t for pair in totals.values() for t in pair], 0.95)
+
+    def test_without_timed_calls_there_is_no_latency(self) -> None:
+        report = validate(self.OBSERVATIONS[:1], None, make_context())
+        assert (report.average_latency_ms, report.p95_latency_ms) == (None, None)
+        assert report.verdicts[0].time_ms == 1.0, "that of the search that was scored"
+
+
+def test_a_false_answer_without_a_score_is_told_without_one() -> None:
+    answered = asked("a", in_scope=False)
+    bare = replace(answered, selection=tuple(replace(c, score=None, score_scale="none") for c in answered.selection))
+    assert verdict(answered, make_context(), 0).reasons == (
+        "out of scope, but 1 chunks were returned (best score 0.900)",
+    )
+    assert verdict(bare, make_context(), 0).reasons == ("out of scope, but 1 chunks were returned",)

@@ -1,0 +1,123 @@
+"""The page as text: whole, self-contained, and nothing of what it quotes is taken for HTML."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+from evals.grid.evaluation import GridResult
+from evals.judge.ask.budget import Usage
+from evals.judge.verdicts import ChunkVerdict, Claim, Judging
+from evals.metrics.run_result import RunResult
+from evals.report.figures import draw
+from evals.report.html import render_page
+from retrievers.text.printable import printable
+from tests.support.results import RIGHT, hit, observation, result, verdict
+
+VOID = {"meta", "input", "wbr", "br", "image"}
+OPEN_ENDED = {"td", "th", "li", "option", "p"}
+HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)>\"'&\x1b[2J\u202e"
+HALF = HOSTILE + "\ud800"
+
+
+class Tags(HTMLParser):
+    """Elements that are opened and closed, and everything that an attribute could load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+        self.seen: list[str] = []
+        self.loads: list[str] = []
+        self.handlers: list[str] = []
+        self.unmatched: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        self.loads += [v or "" for n, v in attrs if n in ("src", "href", "xlink:href", "action", "data")]
+        self.handlers += [n for n, _ in attrs if n.startswith("on")]
+        if tag not in VOID | OPEN_ENDED:
+            self.opened.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID | OPEN_ENDED:
+            self.opened.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in VOID | OPEN_ENDED:
+            return
+        if not self.opened or self.opened.pop() != tag:
+            self.unmatched.append(tag)
+
+
+def tags(page: str) -> Tags:
+    found = Tags()
+    found.feed(page)
+    return found
+
+
+def hostile() -> RunResult:
+    """Everything that users and models write is an attack."""
+    asked = observation("evil", [hit(1, 0.9, "a", heading=HALF, text=HALF)], 1, {"b": 1}, query=HOSTILE)
+    base = result()
+    judging = Judging(
+        model="m",
+        verdicts={("evil", "a"): ChunkVerdict(verdict=0, reason=HALF)},
+        scores={},
+        claims={("evil", ("a",)): (Claim(statement=HOSTILE, attributed=0, reason=HOSTILE),)},
+        usage=Usage(),
+    )
+    return replace(
+        base,
+        name=HOSTILE,
+        notes=(HOSTILE,),
+        observed=replace(base.observed, observations=(asked,)),
+        validation=replace(base.validation, verdicts=(verdict("evil", "FAILURE", HOSTILE),)),
+        facts={**base.facts, "dataset": HOSTILE},
+        config={**base.config, "name": HOSTILE},
+        judging=judging,
+    )
+
+
+def test_every_element_is_closed_and_nothing_is_loaded(grid: GridResult) -> None:
+    for page in (
+        render_page(result(), draw(result())),
+        render_page(grid.run, draw(grid.run, grid), grid),
+    ):
+        found = tags(page)
+        assert (found.unmatched, found.opened, found.handlers) == ([], [], [])
+        assert all(load.startswith(("#", "data:image/png;base64,")) for load in found.loads)
+
+
+def test_what_is_quoted_is_text() -> None:
+    page = render_page(hostile(), {})
+    found = tags(page)
+    assert found.seen.count("script") == 1
+    assert "img" not in found.seen and found.handlers == []
+    assert page.count("&lt;script&gt;alert") >= 9
+    assert printable(page) == page and page.count(r"\x1b[2J\u202e") >= 9
+
+
+def test_ids_of_all_figures_are_different(grid: GridResult) -> None:
+    page = render_page(grid.run, draw(grid.run, grid), grid)
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+
+
+def test_says_the_recommendation_the_criteria_and_every_query(grid: GridResult) -> None:
+    page = render_page(grid.run, draw(grid.run, grid), grid)
+    assert "Recommended: " in page and "The best of 100 cells" in page and "When to return nothing" in page
+    for o in grid.run.observed.observations:
+        assert f'<td class="nowrap">{o.case.id}<td class="query">' in page
+    assert "criteria not met" in render_page(result(), {})
+
+
+def test_a_judges_verdicts_stand_beside_the_chunks() -> None:
+    judging = Judging(
+        model="m",
+        verdicts={("right", "a"): ChunkVerdict(verdict=1, reason="it says so")},
+        scores={},
+        claims={("right", RIGHT.ranked_ids): (Claim(statement="A thing.", attributed=1, reason="read it"),)},
+    )
+    page = render_page(result(judging=judging), {})
+    assert "Judge: <b>useful</b>. it says so" in page
+    assert '<b class="good">supported</b> A thing.' in page

@@ -1,0 +1,204 @@
+"""`python -m evals.run` with a sweep."""
+
+import json
+import os
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+
+import pytest
+import yaml
+from mlflow import MlflowClient
+
+from evals.run.command import main
+from retrievers.retriever.qdrant import QdrantRetriever
+from tests.support.command import Done, call
+from tests.support.experiment import SETTINGS, Experiment, load_report, make_experiment
+
+Run = Callable[..., Done]
+SWEEP = ("--sweep.top-k", "1:4", "--sweep.threshold", "0:0.9:0.1")
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """An experiment whose collection is there already; tests leave it as it is."""
+    made = make_experiment(tmp_path_factory.mktemp("indexed"))
+    made.write_config({**SETTINGS, "metrics": ["ranking/*", "scope/*", "queries/*"]})
+    assert main(["--config", str(made.config), "--quiet"]) == 0
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(indexed: Experiment, folder: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    return lambda *arguments: call(main, ["--config", indexed.config, *arguments], capsys)
+
+
+def test_a_sweep_prints_its_best_cells_and_what_the_best_of_them_is_worth(run: Run) -> None:
+    done = run(*SWEEP)
+    assert (done.code, done.err) == (0, "")
+    assert "Grid of 40 cells  1 × retrieved, 4 × top_k, 10 × threshold · 6 queries" in done.out
+    assert "When to return nothing (semantic, top_k" in done.out
+    assert "chosen out of 40 cells on these queries, so its figures are optimistic" in done.out
+
+
+def test_the_report_is_of_the_chosen_cell_and_holds_the_grid(run: Run, folder: Path) -> None:
+    assert run(*SWEEP, "--output", "r.json").code == 0
+    made = load_report(folder / "r.json")
+    grid, chosen = made["grid"], made["grid"]["chosen"]
+    place = grid["cells"]["index"].index(chosen)
+    for setting in ("top_k", "threshold"):
+        assert made["config"]["retriever"][setting] == grid["cells"][setting][place]
+    for name, metric in grid["metrics"].items():
+        assert metric["mean"][place] == made["metrics"][name]["value"]
+    assert made["config"]["sweep"]["top_k"] == [1, 2, 3, 4]
+    assert (
+        max(v for v in grid["metrics"]["ranking/ndcg_at_10"]["mean"]) == made["metrics"]["ranking/ndcg_at_10"]["value"]
+    )
+
+
+def test_the_page_shows_the_recommendation_and_the_maps_of_the_grid(run: Run, folder: Path) -> None:
+    done = run(*SWEEP, "--html", "r.html", "--output", "r.json")
+    assert done.code == 0
+    page = (folder / "r.html").read_text(encoding="utf-8")
+    for line in load_report(folder / "r.json")["grid"]["choice"]["explanation"]:
+        assert f"<p>{escape(line, quote=False)}</p>" in page
+    assert 'id="figure-heat_map_semantic"' in page and 'id="figure-quality_by_tokens"' in page
+
+
+def test_a_single_run_has_no_grid(run: Run, folder: Path) -> None:
+    assert run("--output", "r.json").code == 0
+    assert "grid" not in load_report(folder / "r.json")
+
+
+def test_the_exported_settings_are_those_of_the_chosen_cell(run: Run, folder: Path, indexed: Experiment) -> None:
+    store = ("--retriever.store.path", os.path.relpath(indexed.store))
+    assert run(*SWEEP, *store, "--output", "r.json", "--export", "retriever.yaml").code == 0
+    written = yaml.safe_load((folder / "retriever.yaml").read_text(encoding="utf-8"))
+    made = load_report(folder / "r.json")
+    assert written == made["config"]["retriever"]
+    with QdrantRetriever.from_config(folder / "retriever.yaml") as retriever:
+        for query in made["queries"]:
+            ids = [found.chunk.chunk_id for found in retriever.search(query["query"]).chunks]
+            assert ids == [found["chunk_id"] for found in query["retrieved"]]
+
+
+@pytest.mark.parametrize(
+    ("criterion", "code"), [("{ranking/ndcg_at_10: '>= 0.7'}", 0), ("{ranking/ndcg_at_10: '>= 0.9'}", 1)]
+)
+def test_criteria_are_held_against_the_chosen_cell(run: Run, criterion: str, code: int) -> None:
+    assert run(*SWEEP, "--criteria", criterion).code == code
+
+
+def test_held_out_evidence_that_is_nowhere_is_refused_before_anything_is_searched(
+    run: Run, folder: Path, indexed: Experiment
+) -> None:
+    cases = [json.loads(line) for line in indexed.golden.read_text(encoding="utf-8").splitlines()]
+    nowhere = {"source_url": "/docs/nowhere", "heading": "Nothing", "quote": "Nobody has written this."}
+    unseen = {"id": "unseen", "query": "what is where", "split": "test", "evidence": [nowhere]}
+    lines = [json.dumps(case) for case in [*({**case, "split": "dev"} for case in cases), unseen]]
+    (folder / "golden.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    done = run(*SWEEP, "--dataset.path", "golden.jsonl", "--dataset.split", "dev", "--output", "r.json")
+    assert (done.code, done.out) == (2, "")
+    assert f"golden.jsonl:{len(lines)}: " in done.err and "/docs/nowhere" in done.err
+    assert not (folder / "r.json").exists()
+
+
+def test_every_mode_in_one_grid(run: Run, folder: Path) -> None:
+    modes = (
+        "--sweep.mode",
+        "semantic,keyword,hybrid",
+        "--sweep.fusion",
+        "[weighted, rrf]",
+        "--sweep.rerank",
+        "none,mmr",
+    )
+    assert run(*SWEEP, *modes, "--output", "r.json").code == 0
+    names = [one["name"] for one in load_report(folder / "r.json")["grid"]["configurations"]]
+    assert names == [
+        "semantic", "semantic mmr", "keyword", "keyword mmr", "hybrid weighted", "hybrid weighted mmr",
+        "hybrid rrf", "hybrid rrf mmr",
+    ]  # fmt: skip
+
+
+def test_latency_and_determinism_are_of_the_configuration(run: Run, folder: Path) -> None:
+    arguments = ("--metrics", "[ranking/ndcg_at_10, determinism/rate, latency/total_p50_ms]", "--output", "r.json")
+    assert run(*SWEEP, *arguments).code == 0
+    made = load_report(folder / "r.json")
+    (configuration,) = made["grid"]["configurations"]
+    assert configuration["metrics"]["determinism/rate"]["value"] == 1.0
+    assert configuration["metrics"]["latency/total_p50_ms"]["value"] > 0
+    assert set(made["grid"]["metrics"]) == {"ranking/ndcg_at_10", "cost/context_tokens"}
+
+
+def test_a_grid_that_cannot_be_ranked_is_incomplete_and_kept(run: Run, folder: Path) -> None:
+    done = run(*SWEEP, "--objective.metrics", "metadata/completeness", "--output", "r.json", "--export", "x.yaml")
+    assert done.code == 3
+    assert "incomplete: the cells are not ranked: metadata/completeness scores" in done.err
+    assert load_report(folder / "r.json")["grid"]["chosen"] is None
+    assert not (folder / "x.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--sweep.top-k", "1:20"], "top_k is 20 and exceeds the candidate depth 10; raise candidates or lower top_k"),
+        (
+            ["--sweep.mode", "hybrid", "--sweep.fusion", "weighted,rrf", "--retriever.threshold-on", "final"],
+            "threshold_on 'final' would compare the threshold with rrf scores",
+        ),
+        (["--sweep.threshold", "0:1:0.3"], "miss 1"),
+        (["--sweep.top-k", "1:4", "--objective.metrics", "ranking/ndgc"], "objective: no metric 'ranking/ndgc'"),
+        (["--sweep.top-k", "1:4", "--objective.metrics", "ragas/llm_context_recall"], "needs a judge"),
+        (["--sweep.top-k", "1:4", "--objective.constraints", "{scope/false_answer: '< 0'}"], "none of 4 cells has"),
+        (["--sweep.rerank", "rrf"], "no combination is left: rerank rrf fuses two searches"),
+    ],
+)
+def test_bad_input_is_told_in_words(run: Run, folder: Path, arguments: list[str], said: str) -> None:
+    done = run(*arguments, "--output", "r.json")
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert "Traceback" not in done.err
+    assert list(folder.iterdir()) == []
+
+
+def test_one_query_and_no_query_in_scope(run: Run) -> None:
+    alone = run(*SWEEP, "--ids", "forward")
+    assert (alone.code, alone.err) == (0, "")
+    assert "whether a threshold separates in scope from out of scope is not known" in alone.out
+    outside = run(*SWEEP, "--ids", "france,soup", "--objective.metrics", "scope/abstention")
+    assert (outside.code, outside.err) == (0, "")
+    nothing = run(*SWEEP, "--ids", "france,soup")
+    assert nothing.code == 3
+    assert "ranking/ndcg_at_10 scores no query" in nothing.err
+
+
+def test_mlflow_has_the_grid_the_cells_worth_opening_and_the_worst_queries(run: Run, folder: Path) -> None:
+    uri = f"sqlite:///{folder / 'runs.db'}"
+    tracked = (
+        "--tracking.enabled",
+        "true",
+        "--tracking.uri",
+        uri,
+        "--tracking.traces",
+        "2",
+        "--tracking.run-name",
+        "g",
+    )
+    assert run(*SWEEP, *tracked, "--output", "r.json").code == 0
+    made, client = load_report(folder / "r.json"), MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name("retrieval-evals").experiment_id
+    (parent,) = client.search_runs([experiment], "attributes.run_name = 'g'")
+    cells = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")
+    roles = {int(cell.data.tags["cell"]): cell.data.tags["role"] for cell in cells}
+    assert "recommended" in roles[made["grid"]["chosen"]]
+    assert {*made["grid"]["choice"]["set"][:20]} <= roles.keys()
+    assert "grid.json" in [file.path for file in client.list_artifacts(parent.info.run_id)]
+    traces = client.search_traces(locations=[experiment], filter_string=f"attributes.run_id = '{parent.info.run_id}'")
+    assert len(traces) == 2
+    assert "SUCCESS" not in {one.value for trace in traces for one in trace.info.assessments if one.name == "outcome"}

@@ -1,0 +1,58 @@
+from pathlib import Path
+
+import pytest
+
+from evals.config.experiment import ExperimentConfig
+from evals.run.flags import load_config, parser
+from retrievers.config.layers import leaves
+from tests.support.experiment import SETTINGS, Experiment, make_experiment
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return make_experiment(tmp_path_factory.mktemp("made"))
+
+
+def test_every_setting_has_its_flag_in_the_help() -> None:
+    text = parser().format_help()
+    for name in leaves(ExperimentConfig):
+        assert f"--{name.replace('_', '-')} " in text
+    assert "Exit codes: 0 passed, 1 a criterion failed, 2 user error, 3 incomplete, 130" in text
+
+
+ENVIRONMENT = {
+    "RAG_DEFAULT_TOP_K": "9",
+    "RAG_SIMILARITY_THRESHOLD": "0.9",
+    "RAG_DEFAULT_COLLECTION": "theirs",
+    "RAG_SEARCH_MODE": "semantic",
+    "QDRANT_URL": "http://127.0.0.1:6333",
+}
+
+
+def loaded(file: Path, *arguments: str, env: dict[str, str]) -> ExperimentConfig:
+    return load_config(parser().parse_args(["--config", str(file), *arguments]), env)
+
+
+def test_an_experiment_is_not_changed_by_the_environment(made: Experiment) -> None:
+    assert loaded(made.config, env=ENVIRONMENT) == loaded(made.config, env={})
+
+
+def test_the_default_experiment_is_not_changed_by_the_environment() -> None:
+    default = parser().parse_args([])
+    assert load_config(default, ENVIRONMENT) == load_config(default, {})
+
+
+def test_what_an_experiment_leaves_open_the_environment_fills_in(tmp_path: Path) -> None:
+    file = tmp_path / "open.yaml"
+    file.write_text("retriever: {threshold: 0.2}\n")
+    retriever = loaded(file, env=ENVIRONMENT).retriever
+    assert (retriever.top_k, retriever.collection, retriever.threshold) == (9, "theirs", 0.2)
+    assert (retriever.store.url, retriever.store.path) == ("http://127.0.0.1:6333", None)
+
+
+def test_a_flag_beats_the_experiment_and_the_environment(made: Experiment) -> None:
+    retriever = loaded(
+        made.config, "--retriever.top-k", "2", "--retriever.store.url", "http://127.0.0.1:1", env=ENVIRONMENT
+    ).retriever
+    assert (retriever.top_k, retriever.threshold) == (2, SETTINGS["retriever"]["threshold"])
+    assert (retriever.store.url, retriever.store.path) == ("http://127.0.0.1:1", None)

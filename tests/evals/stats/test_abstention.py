@@ -1,0 +1,129 @@
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score, roc_curve
+
+from evals.stats.abstention import assess, operating, shortest_between, threshold_for
+from evals.stats.intervals import wilson
+
+SCORE = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 0.75, 1.0]) | st.floats(0, 1, width=32)
+SOME = st.lists(SCORE, min_size=1, max_size=12)
+
+
+@given(inside=SOME, outside=SOME)
+def test_curve_and_area_are_those_of_scikit_learn(inside: list[float], outside: list[float]) -> None:
+    found = assess(inside, outside)
+    truth, scores = [1] * len(inside) + [0] * len(outside), [*inside, *outside]
+    rates, answered, thresholds = roc_curve(truth, scores, drop_intermediate=False)
+    expected = {t: (fpr, tpr) for t, fpr, tpr in zip(thresholds, rates, answered, strict=True) if t <= 1}
+    known = {at.threshold: (at.false_answer, 1 - (at.false_abstention or 0.0)) for at in found.curve}
+    for threshold, point in expected.items():
+        assert known[threshold] == pytest.approx(point)
+    assert found.auroc == pytest.approx(roc_auc_score(truth, scores))
+
+
+@given(inside=SOME, outside=SOME, threshold=SCORE)
+def test_rates_are_counts_of_scores(inside: list[float], outside: list[float], threshold: float) -> None:
+    (at,) = operating(inside, outside, [threshold])
+    assert at.false_answer == sum(score >= threshold for score in outside) / len(outside)
+    assert at.false_abstention == sum(score < threshold for score in inside) / len(inside)
+
+
+@given(inside=SOME, outside=SOME, rate=st.sampled_from([0.0, 0.05, 0.1, 0.34, 0.5, 1.0]))
+def test_a_wanted_rate_is_met_and_no_lower_threshold_meets_it(
+    inside: list[float], outside: list[float], rate: float
+) -> None:
+    found = threshold_for(inside, outside, rate)
+    every = [0.0, *sorted({*inside, *outside})]
+    meeting = [t for t in every if sum(score >= t for score in outside) / len(outside) <= rate]
+    useful = [t for t in meeting if any(score >= t for score in inside)]
+    if found.threshold is None:
+        assert not useful
+        return
+    assert found.at is not None and found.at.false_answer is not None and found.at.false_answer <= rate
+    (at,) = operating(inside, outside, [found.threshold])
+    assert (at.false_answer, at.false_abstention) == (found.at.false_answer, found.at.false_abstention)
+    assert at.false_abstention == min(sum(score < t for score in inside) / len(inside) for t in meeting)
+    assert str(found.threshold) in found.statement
+
+
+def test_the_threshold_is_short_and_the_intervals_say_how_little_is_known() -> None:
+    found = threshold_for([0.9, 0.8, 0.2], [0.412345, 0.1], 0.0)
+    assert (found.threshold, found.rate) == (0.5, 0.0)
+    assert found.false_answer_interval == wilson(0, 2)
+    assert found.false_abstention_interval == wilson(1, 3)
+    assert found.statement == (
+        "threshold 0.5 answers 0.0% of 2 out-of-scope queries (95%: up to 65.8%) and gives up 33.3% of 3 in scope"
+    )
+
+
+def test_a_rate_that_everything_meets_needs_no_threshold() -> None:
+    assert threshold_for([0.5], [0.3], 1.0).threshold == 0.0
+
+
+@pytest.mark.parametrize("inside", [[0.4], [0.9, 0.3]])
+def test_where_the_best_of_all_is_out_of_scope_nothing_keeps_it_out(inside: list[float]) -> None:
+    found = threshold_for(inside, [0.9], 0.0)
+    assert (found.threshold, found.at) == (None, None)
+    assert found.statement == "no threshold keeps false answers to 0.0% and still answers an in-scope query"
+
+
+def test_a_threshold_needs_out_of_scope_queries() -> None:
+    with pytest.raises(ValueError, match="at least one out-of-scope query"):
+        threshold_for([0.5], [], 0.1)
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside", "separation", "said"),
+    [
+        ([0.7, 0.61], [0.6, 0.2], "entire", "separates in scope from out of scope entirely: 0.61"),
+        ([0.5] * 20, [0.5] * 20, "none", "no threshold separates in scope from out of scope: their order may be"),
+        ([0.1] * 9, [0.9] * 9, "none", "AUROC 0.000"),
+        ([0.5], [0.6], "none", "(AUROC 0.000)"),
+        ([0.9] * 18 + [0.1] * 2, [0.2] * 20, "partial", "0.0% false answers and 10.0% false abstentions"),
+        ([0.5], [], "unknown", "needs in-scope and out-of-scope queries"),
+        ([], [0.5], "unknown", "needs in-scope and out-of-scope queries"),
+    ],
+)
+def test_it_says_whether_a_threshold_separates(
+    inside: Sequence[float], outside: Sequence[float], separation: str, said: str
+) -> None:
+    found = assess(inside, outside)
+    assert found.separation == separation
+    assert said in found.statement
+
+
+def test_one_side_alone_has_a_curve_of_one_rate() -> None:
+    found = assess([], [0.2, 0.6])
+    assert (found.auroc, found.in_scope, found.out_of_scope) == (None, 0, 2)
+    assert [(at.threshold, at.false_answer, at.false_abstention) for at in found.curve] == [
+        (0.2, 1.0, None), (0.6, 0.5, None), (1.0, 0.0, None),
+    ]  # fmt: skip
+
+
+@given(low=st.floats(0, 1), high=st.floats(0, 1))
+def test_between_two_numbers_lies_one_of_few_digits(low: float, high: float) -> None:
+    if low >= high:
+        return
+    found = shortest_between(low, high)
+    assert low < found <= high
+    digits = len(repr(found).partition(".")[2])
+    shorter = [n / 10 ** (digits - 1) for n in range(10 ** (digits - 1) + 1)] if 1 < digits < 4 else []
+    assert not [value for value in shorter if low < value <= high]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.41, 0.6, 0.5),
+        (0.41, 0.45, 0.42),
+        (0.4871, 0.4874, 0.4872),
+        (0.9, 1.0, 1.0),
+        (0.0, 0.04, 0.01),
+        (0.5, 0.6, 0.6),
+    ],
+)
+def test_numbers_between_by_hand(low: float, high: float, expected: float) -> None:
+    assert shortest_between(low, high) == expected

@@ -1,0 +1,220 @@
+"""Term weights against the formula, synonyms, abbreviations, and queries that hold no term."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from qdrant_edge import Bm25, Bm25Config
+
+from retrievers.config import MAX_QUERY_CHARACTERS
+from retrievers.config.languages import LANGUAGES, check_language
+from retrievers.embedding.bm25 import B, Bm25Encoder, K, TermWeights, expand, spell_out
+from tests.support.bm25 import BruteForceBm25
+
+ENCODER = Bm25Encoder("english", 4.0)
+WORDS = "robot robots running run joint joints the and of a sensor sensors ROS2 naïve Größe x1 don't".split()
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+
+
+def weights(vector: TermWeights) -> dict[int, float]:
+    return dict(zip(vector.indices, vector.values, strict=True))
+
+
+# Documents
+
+
+@pytest.mark.parametrize("average", [1.0, 4.0, 256.0])
+@examples(max_examples=40)
+@given(text=TEXTS)
+def test_a_documents_weights_are_the_formulas(text: str, average: float) -> None:
+    terms = BruteForceBm25({}, average).terms(text)
+    expected = {
+        term: tf * (K + 1) / (tf + K * (1 - B + B * len(terms) / average)) for term, tf in Counter(terms).items()
+    }
+    found = Bm25Encoder("english", average).document(text)
+    assert weights(found) == pytest.approx(expected, rel=1e-6)
+    assert list(found.indices) == sorted(found.indices)
+
+
+def test_a_weight_by_hand() -> None:
+    """Three terms, one of them twice; average 4: 2 · 2.2 / (2 + 1.2 · (0.25 + 0.75 · 3/4)) and 2.2 / (1 + 0.975)."""
+    found = sorted(Bm25Encoder("english", 4.0).document("the robot and the robots sense").values)
+    assert found == pytest.approx([2.2 / 1.975, 4.4 / 2.975], rel=1e-6)
+
+
+@examples(max_examples=40)
+@given(TEXTS)
+def test_the_length_is_the_number_of_terms_repeated_ones_included(text: str) -> None:
+    assert ENCODER.length(text) == len(BruteForceBm25({}, 1).terms(text))
+
+
+@pytest.mark.parametrize("count", [1, 100, 1_000])
+def test_a_term_repeated_often_is_counted_each_time(count: int) -> None:
+    assert ENCODER.length("robot " * count + "the sensor") == count + 1
+
+
+# Queries
+
+
+@examples(max_examples=40)
+@given(TEXTS)
+def test_a_query_weighs_each_of_its_terms_by_its_count_or_once(text: str) -> None:
+    terms = BruteForceBm25({}, 1).terms(text)
+    assert weights(ENCODER.query(text)) == Counter(terms)
+    assert weights(ENCODER.query(text, term_counts=False)) == dict.fromkeys(terms, 1.0)
+
+
+@examples(max_examples=40)
+@given(TEXTS)
+def test_without_counts_a_query_is_what_qdrants_own_encoder_makes_of_it(text: str) -> None:
+    own = Bm25(Bm25Config(language="english")).embed_query(text)
+    assert weights(ENCODER.query(text, term_counts=False)) == dict(zip(own.indices, own.values, strict=True))
+
+
+@given(count=st.integers(1, MAX_QUERY_CHARACTERS // 2))
+def test_a_count_is_exact(count: int) -> None:
+    assert ENCODER.query("x " * count).values == (count,)
+
+
+@pytest.mark.parametrize("text", ["", " ", "the and of a", "🤖", "🤖🦾 !?", "--", "\x00", "…"])
+def test_a_text_without_terms_has_none(text: str) -> None:
+    assert ENCODER.query(text) == ENCODER.document(text) == TermWeights(indices=(), values=())
+    assert ENCODER.length(text) == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("running robots", "Run ROBOT", True),
+        ("naïve", "naive", False),
+        ("日本語", "日本語", True),
+        ("Größe", "GRÖSSE", False),
+        ("robot🤖arm", "arm robot", True),
+        ("the robot", "robot", True),
+        ("ros2", "ros 2", False),
+    ],
+)
+def test_words_are_compared_by_their_stems_in_lower_case(one: str, other: str, same: bool) -> None:
+    assert (ENCODER.query(one) == ENCODER.query(other)) is same
+
+
+def test_the_query_does_not_depend_on_the_average_length() -> None:
+    assert Bm25Encoder("english", 4.0).query("running robots") == Bm25Encoder().query("running robots")
+
+
+@pytest.mark.parametrize(("term_counts", "weight"), [(True, 2.0), (False, 1.0)])
+def test_expansions_weigh_less_and_neither_lessen_nor_raise_a_term_of_the_query(
+    term_counts: bool, weight: float
+) -> None:
+    plain, synonym = ENCODER.query("robot").indices[0], ENCODER.query("android").indices[0]
+    expansions = ["robots", "the android", "androids"]
+    expanded = ENCODER.query("robot or robots", expansions, 0.25, term_counts=term_counts)
+    assert weights(expanded) == {plain: weight, synonym: 0.25}
+    assert list(expanded.indices) == sorted(expanded.indices)
+
+
+def test_expansions_alone_are_searched_for() -> None:
+    assert weights(ENCODER.query("the", ["robot"])) == {ENCODER.query("robot").indices[0]: 0.5}
+
+
+# Languages
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_every_language_named_is_known(name: str) -> None:
+    check_language(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("klingon", "no stop words and stemmer for 'klingon'"),
+        ("English", "no stop words and stemmer for 'English'; did you mean 'english'"),
+        ("germany", "no stop words and stemmer for 'germany'; did you mean 'german'"),
+        ("", "no stop words and stemmer for ''"),
+    ],
+)
+def test_an_unknown_language_is_refused_with_the_nearest(name: str, said: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        check_language(name)
+    assert str(caught.value).startswith(said)
+
+
+def test_another_language_has_its_own_stems_and_stop_words() -> None:
+    german = Bm25Encoder("german")
+    assert german.query("der Roboter und die Gelenke") == german.query("Roboter Gelenk")
+    assert len(german.query("der Roboter").indices) == 1 and len(ENCODER.query("der Roboter").indices) == 2
+
+
+# Synonyms
+
+
+SYNONYMS = {"imu": ["inertial sensor", "gyroscope"], "end effector": ["gripper"], "C++": ["cpp"], "Größe": ["size"]}
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("IMU drift", ["inertial sensor", "gyroscope"]),
+        ("what is an imu?", ["inertial sensor", "gyroscope"]),
+        ("imus", []),
+        ("simu", []),
+        ("the end effector", ["gripper"]),
+        ("the End-Effector", ["gripper"]),
+        ("effector end", []),
+        ("end of the effector", []),
+        ("end effector with imu", ["inertial sensor", "gyroscope", "gripper"]),
+        ("GRÖSSE", []),
+        ("größe", ["size"]),
+        ("in C++", ["cpp"]),
+        ("", []),
+        ("🤖", []),
+    ],
+)
+def test_synonyms_are_those_of_whole_words_in_the_tables_order(query: str, found: list[str]) -> None:
+    assert expand(query, SYNONYMS) == found
+
+
+def test_without_a_table_there_are_no_synonyms() -> None:
+    assert expand("imu", {}) == []
+
+
+# Abbreviations
+
+
+ABBREVIATIONS = {
+    "ROS": "robot operating system with IMU",
+    "ROS 2": "its second version",
+    "IMU": "inertial measurement unit",
+    "C++": "a language",
+    "e.g.": "for example",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "spelt"),
+    [
+        ("IMU drift", "IMU (inertial measurement unit) drift"),
+        ("imu drift", "imu drift"),
+        ("IMUs", "IMUs"),
+        ("IMU, IMU", "IMU (inertial measurement unit), IMU (inertial measurement unit)"),
+        ("ROS nodes", "ROS (robot operating system with IMU) nodes"),
+        ("ROS 2 nodes", "ROS 2 (its second version) nodes"),
+        ("ROS 20", "ROS (robot operating system with IMU) 20"),
+        ("in C++", "in C++ (a language)"),
+        ("e.g. nodes", "e.g. (for example) nodes"),
+        ("nothing", "nothing"),
+        ("", ""),
+    ],
+)
+def test_abbreviations_are_spelt_out_once_the_longest_first(query: str, spelt: str) -> None:
+    assert spell_out(query, ABBREVIATIONS) == spelt
+    assert spell_out(query, dict(reversed(ABBREVIATIONS.items()))) == spelt, "whatever the order of the table"
+
+
+@given(st.text("IMUROS 2.+x", max_size=12))
+def test_without_abbreviations_a_query_stays_as_it_is(query: str) -> None:
+    assert spell_out(query, {}) == query
+    assert spell_out(query, {"NONE": "x"}) == query

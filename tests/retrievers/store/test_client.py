@@ -1,0 +1,66 @@
+import sqlite3
+from pathlib import Path
+
+import pytest
+from qdrant_client import QdrantClient
+
+from retrievers.config import RetrieverConfig
+from retrievers.errors import StoreError, StoreLockedError, StoreUnreachableError
+from retrievers.store import all_or_nothing, location, open_client, store_errors
+from tests.support.collections import settings
+
+
+def test_a_folder_that_does_not_exist_is_named_and_not_made(tmp_path: Path) -> None:
+    config = settings(store={"path": str(tmp_path / "none")})
+    with pytest.raises(StoreUnreachableError, match=r"no embedded store at .*none: index pages into it first"):
+        open_client(config.store, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnreachableError):
+        open_client(settings(store={"path": str(tmp_path)}).store, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path, create: bool) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreUnreachableError, match=str(tmp_path / "file")):
+        open_client(settings(store={"path": str(tmp_path / "file")}).store, {}, create=create)
+
+
+def test_indexing_may_make_the_folder(tmp_path: Path) -> None:
+    open_client(settings(store={"path": str(tmp_path / "new")}).store, {}, create=True).close()
+    assert (tmp_path / "new" / "edge.json").is_file()
+
+
+def test_a_folder_is_read_by_several_and_written_to_by_one(pages: RetrieverConfig) -> None:
+    first, second = open_client(pages.store, {}, create=True), open_client(pages.store, {}, create=True)
+    with all_or_nothing(first, "pages"):
+        assert second.count("pages").count == first.count("pages").count > 0
+        with pytest.raises(StoreLockedError, match="writ"):
+            second.delete_collection("pages")
+    first.close()
+    second.close()
+
+
+def test_a_folder_of_the_clients_local_mode_is_to_be_indexed_again(tmp_path: Path) -> None:
+    QdrantClient(path=str(tmp_path / "old")).close()
+    with pytest.raises(StoreError, match="index"):
+        open_client(settings(store={"path": str(tmp_path / "old")}).store, {})
+
+
+def test_a_database_that_fails_later_is_a_store_error() -> None:
+    config = settings(store={"path": "p"}, collection="c")
+    with pytest.raises(
+        StoreError, match=r"collection 'c' at p: cannot be read or written \(OperationalError: readonly"
+    ):
+        with store_errors(config.store, config.collection):
+            raise sqlite3.OperationalError("readonly database")
+
+
+def test_a_store_is_where_it_says_or_in_the_working_folder() -> None:
+    assert location(settings(store={"url": "http://h:1"}).store) == "http://h:1"
+    assert location(settings(store={"path": "a/b"}).store) == "a/b"
+    assert location(settings().store) == ".qdrant"

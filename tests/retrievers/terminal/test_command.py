@@ -1,0 +1,309 @@
+import argparse
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from retrievers.errors import ConfigError, EmbeddingError, StoreLockedError
+from retrievers.terminal.command import (
+    Parser,
+    add_logging_flags,
+    in_color,
+    print_out,
+    progress_bar,
+    run,
+    set_up_logging,
+    terminal_width,
+)
+from tests.support.commands import own_logging
+
+
+@pytest.fixture(autouse=True)
+def loggers() -> Iterator[None]:
+    with own_logging():
+        yield
+
+
+def raising(error: BaseException) -> Callable[[], NoReturn]:
+    def main() -> NoReturn:
+        raise error
+
+    return main
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3])
+def test_a_commands_own_exit_code_is_kept(code: int) -> None:
+    assert run(lambda: code) == code
+
+
+@pytest.mark.parametrize(
+    "error", [ConfigError("top_k: too large"), EmbeddingError("no model"), StoreLockedError("busy")]
+)
+def test_an_error_of_ours_is_one_message_and_exit_code_2(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(raising(error)) == 2
+    assert capsys.readouterr() == ("", f"error: {error}\n")
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("with --store.path or --store.url", "with --retriever.store.path or --retriever.store.url"),
+        ("(--rerank none)", "(--retriever.rerank none)"),
+        ("raise --timeout-s: it is 1", "raise --retriever.timeout-s: it is 1"),
+        ("--retriever.rerank none", "--retriever.rerank none"),
+        ("--tracking.uri, --ids, --store, --rerank-all, --mode.x, a--mode", None),
+    ],
+)
+def test_flags_in_errors_are_those_of_the_command(
+    said: str, shown: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(raising(ConfigError(said)), prefix="retriever.") == 2
+    assert run(raising(ConfigError(said))) == 2
+    assert capsys.readouterr().err == f"error: {shown or said}\nerror: {said}\n"
+
+
+def test_an_interruption_is_exit_code_130(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(raising(KeyboardInterrupt())) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
+def test_a_signal_interrupts(what: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(what)
+
+    def main() -> int:
+        signal.raise_signal(what)
+        return 0
+
+    assert run(main) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+    assert signal.getsignal(what) is before
+
+
+@pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
+def test_a_signal_cancels_the_work_of_an_event_loop_between_its_steps(what: signal.Signals) -> None:
+    ended = []
+
+    async def work() -> None:
+        try:
+            signal.raise_signal(what)
+            ended.append("went on")
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            ended.append("was cancelled")
+            raise
+
+    def main() -> int:
+        asyncio.run(work())
+        return 0
+
+    assert run(main) == 130
+    assert ended == ["went on", "was cancelled"]
+
+
+def test_a_termination_interrupts_where_ctrl_c_is_ignored() -> None:
+    """As it is in what a shell runs in the background."""
+
+    def main() -> int:
+        signal.raise_signal(signal.SIGTERM)
+        return 0
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert run(main) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_any_other_error_is_a_defect_and_does_not_pass_for_a_failed_criterion(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert run(raising(ZeroDivisionError("why"))) == 3
+    assert "internal error, please report it" in capsys.readouterr().err
+    assert "ZeroDivisionError: why" in caplog.text
+
+
+def test_a_missing_dependency_is_a_fault_of_the_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> int:
+        raise ModuleNotFoundError("No module named 'qdrant_client'")
+
+    assert run(fail) == 2
+    said = capsys.readouterr().err
+    assert "No module named 'qdrant_client': this Python (" in said and "has not all that the project needs" in said
+    assert "please report" not in said
+
+
+def test_a_reader_that_went_away_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as gone:
+        monkeypatch.setattr(sys, "stdout", gone)
+
+        def main() -> int:
+            print_out("shorter than the buffer")
+            return 0
+
+        assert run(main) == 0
+
+
+@pytest.fixture
+def parser() -> Parser:
+    made = Parser(prog="tool")
+    commands = made.add_subparsers(dest="command", required=True, parser_class=Parser)
+    search = commands.add_parser("search")
+    search.add_argument("--top-k")
+    search.add_argument("--threshold")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["search", "--top-n", "3"], "tool: unrecognized arguments: --top-n; did you mean '--top-k'? (see --help)\n"),
+        (["search", "--treshold=3"], "tool: unrecognized arguments: --treshold; did you mean '--threshold' or"),
+        (["search", "--xyzzy"], "tool: unrecognized arguments: --xyzzy (see --help)\n"),
+        (["search", "--thresh", "3"], "tool: unrecognized arguments: --thresh; did you mean '--threshold' or"),
+        (["serach"], "tool: argument command: invalid choice: 'serach'"),
+        ([], "tool: the following arguments are required: command (see --help)\n"),
+        (["search", "--top-k"], "tool search: argument --top-k: expected one argument (see --help)\n"),
+    ],
+)
+def test_a_wrong_flag_is_told_with_the_nearest_and_exit_code_2(
+    parser: Parser, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parser.parse_args(arguments)
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.startswith(message)
+
+
+def test_logging_has_its_flags() -> None:
+    parser = argparse.ArgumentParser()
+    add_logging_flags(parser)
+    given = parser.parse_args(["--quiet", "--verbose", "--log-file", "a/b.jsonl"])
+    assert (given.quiet, given.verbose, given.log_file) == (True, True, Path("a/b.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "shown"),
+    [
+        ({"verbose": False}, ["WARNING", "ERROR"]),
+        ({"verbose": True}, ["INFO", "WARNING", "ERROR"]),
+        ({"verbose": False, "quiet": True}, ["ERROR"]),
+        ({"verbose": True, "quiet": True}, ["ERROR"]),
+    ],
+)
+def test_warnings_are_shown_and_more_or_less_on_request(
+    flags: dict[str, bool], shown: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_up_logging(**flags, log_file=None)
+    log = logging.getLogger("retrievers.test")
+    log.debug("d")
+    log.info("i")
+    log.warning("w")
+    log.error("e")
+    assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == shown
+
+
+def test_what_the_command_says_itself_is_only_in_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(verbose=True, log_file=tmp_path / "log")
+    log = logging.getLogger("retrievers.retriever.qdrant")
+    log.warning("w")
+    log.error("search failed")
+    assert capsys.readouterr().err == "WARNING retrievers.retriever.qdrant: w\n"
+    assert [json.loads(line)["level"] for line in (tmp_path / "log").read_text().splitlines()] == ["WARNING", "ERROR"]
+
+
+def test_a_log_file_holds_json_lines_with_what_is_known(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "log.jsonl"
+    set_up_logging(verbose=False, log_file=file)
+    log = logging.getLogger("retrievers.test")
+    log.debug("début %d", 1)
+    log.error("failed", extra={"query": "q", "collection": "c", "secret": "s"})
+    try:
+        raise ValueError("cause")
+    except ValueError:
+        logging.getLogger("evals.test").warning("stopped", exc_info=True)
+    first, second, third = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
+    assert (first["level"], first["logger"], first["message"]) == ("DEBUG", "retrievers.test", "début 1")
+    assert first["time"].endswith("+00:00")
+    assert (second["query"], second["collection"]) == ("q", "c")
+    assert "secret" not in second
+    assert third["exception"].splitlines()[-1] == "ValueError: cause"
+
+
+def test_a_log_file_is_continued_and_closed_before_the_next(tmp_path: Path) -> None:
+    for name in ("a", "b", "a"):
+        set_up_logging(verbose=False, log_file=tmp_path / name)
+        logging.getLogger("retrievers.test").warning("to %s", name)
+    assert [len((tmp_path / name).read_text().splitlines()) for name in "ab"] == [2, 1]
+
+
+def test_logs_of_others_are_left_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    before = logging.getLogger().handlers[:]
+    set_up_logging(verbose=True, log_file=tmp_path / "log")
+    logging.getLogger("httpx").info("request")
+    assert (logging.getLogger().handlers, (tmp_path / "log").read_text()) == (before, "")
+    assert "request" not in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_log_file_on_a_full_disk_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(verbose=False, log_file=Path("/dev/full"))
+    for _ in range(3):
+        logging.getLogger("retrievers.x").info("searched")
+    said = "--log-file /dev/full: cannot be written any more: No space left on device; the rest is lost\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_log_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for target in (tmp_path, tmp_path / "file" / "log"):
+        with pytest.raises(ConfigError, match=f"--log-file {target}: cannot be written: "):
+            set_up_logging(verbose=False, log_file=target)
+
+
+@pytest.mark.parametrize(("columns", "width"), [("40", 100), ("100", 100), ("181", 181)])
+def test_a_table_is_as_wide_as_the_terminal_and_never_narrow(
+    columns: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert terminal_width() == width
+
+
+def test_colours_are_for_a_terminal_whose_user_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert not in_color()
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert in_color()
+    monkeypatch.setenv("NO_COLOR", "")
+    assert not in_color()
+
+
+def test_no_bar_is_drawn_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    for shown in (True, False):
+        with progress_bar(shown=shown) as progress:
+            progress("embedding", 1, 2)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_bar_follows_its_stages_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress_bar(shown=True) as progress:
+        progress("embedding", 1, 2)
+        progress("writing", 1, 1)
+        progress("embedding", 2, 2)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "embedding" in shown.err and "writing" in shown.err

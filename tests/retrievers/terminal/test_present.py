@@ -1,0 +1,263 @@
+import json
+import math
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import yaml
+
+from retrievers.config import RetrieverConfig
+from retrievers.records import Chunk, Confidence, RetrievalSession, RetrievedChunk, StageTimings
+from retrievers.store import MANIFEST_KEY, CollectionInfo
+from retrievers.store.inspection import payload_keys, propose
+from retrievers.terminal.present import collection_text, session_json, session_text
+
+CHUNK = Chunk(
+    chunk_id="c1",
+    point_id="p1",
+    text="A topic\nis a bus.",
+    source_url="/docs/topics",
+    module="ros2",
+    chapter="topics",
+    heading="Topics",
+    tags=("a", "b"),
+    file_path="ros2/topics.md",
+    start_line=6,
+    end_line=8,
+    problems=("title: expected text, got 5",),
+)
+FOUND = RetrievedChunk(
+    rank=1,
+    score=0.6128,
+    score_scale="cosine",
+    scores={"semantic": 0.6128},
+    chunk=CHUNK,
+    retrieved_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+)
+PARAMETERS = {"collection": "pages", "mode": "semantic", "top_k": 5, "threshold": 0.3, "candidates": 100}
+SESSION = RetrievalSession(
+    session_id="s1",
+    query="what is a topic?",
+    parameters=PARAMETERS,
+    status="success",
+    chunks=(FOUND,),
+    below_threshold=(replace(FOUND, rank=2, score=0.2, retrieved_at=None),),
+    candidates_found=5,
+    filtered_out=4,
+    embedding={"provider": "wordllama", "model": "m", "dimension": 2, "vector": (0.6, 0.8)},
+    timings=StageTimings(embed_ms=1.25, search_ms=2.5, total_ms=3.75),
+    confidence=Confidence(
+        average=0.6128,
+        minimum=0.6128,
+        maximum=0.6128,
+        deviation=0.0,
+        coverage=0.2,
+        level="medium",
+        reason="best score 0.61 ≥ 0.47, 1 of 5 places filled",
+    ),
+)
+
+
+def test_a_session_reads_as_ranked_results_and_a_summary() -> None:
+    assert session_text(SESSION).splitlines() == [
+        " 1  0.613  ros2/topics.md:6-8",
+        "           ros2 › topics › Topics",
+        "           A topic is a bus.",
+        "",
+        "1 returned of 5 found, 4 below the threshold · semantic · top_k 5 · threshold 0.3 · pages",
+        "3.8 ms (embed 1.2 ms, search 2.5 ms)",
+        "Confidence medium: best score 0.61 ≥ 0.47, 1 of 5 places filled; average 0.61",
+    ]
+
+
+def test_a_verbose_session_has_whole_texts_all_scores_and_all_of_the_confidence() -> None:
+    scores = {"semantic": 0.6128, "keyword": 7.25, "fused": 0.5}
+    session = replace(SESSION, chunks=(replace(FOUND, score=0.5, score_scale="weighted", scores=scores),))
+    assert session_text(session, verbose=True).splitlines() == [
+        " 1  0.500 weighted (cosine 0.613)  ros2/topics.md:6-8",
+        "           ros2 › topics › Topics",
+        "           semantic 0.613, keyword 7.250, fused 0.500",
+        "           A topic",
+        "           is a bus.",
+        "",
+        "1 returned of 5 found, 4 below the threshold · semantic · top_k 5 · threshold 0.3 · pages",
+        "3.8 ms (embed 1.2 ms, search 2.5 ms)",
+        "Confidence medium: best score 0.61 ≥ 0.47, 1 of 5 places filled; "
+        "average 0.61, 0.61 to 0.61, standard deviation 0.00; coverage 20%",
+        "From /docs/topics (1)",
+    ]
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_without_metadata_results_are_text_and_score(verbose: bool) -> None:
+    shown = session_text(SESSION, verbose=verbose, include_metadata=False).splitlines()
+    text = ["           A topic", "           is a bus."] if verbose else ["           A topic is a bus."]
+    assert shown[: 2 + len(text)] == [" 1  0.613", *text, ""]
+    empty = session_text(replace(SESSION, chunks=()), verbose=verbose, include_metadata=False)
+    assert "topics.md" not in empty and " 2  0.200\n" in empty
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({}, "semantic · top_k 5 · threshold 0.3"),
+        ({"mode": "keyword"}, "keyword · top_k 5 · threshold 0.3 on the cosine"),
+        ({"mode": "hybrid", "fusion": "weighted"}, "hybrid, weighted · top_k 5 · threshold 0.3 on the cosine"),
+        (
+            {"mode": "hybrid", "fusion": "weighted", "threshold_on": "final"},
+            "hybrid, weighted · top_k 5 · threshold 0.3 on the final score",
+        ),
+        ({"mode": "hybrid", "fusion": "rrf", "rerank": "rrf"}, "hybrid, rrf · top_k 5 · threshold 0.3 on the cosine"),
+        ({"rerank": "mmr"}, "semantic, mmr · top_k 5 · threshold 0.3"),
+        ({"rerank": "cross-encoder"}, "semantic, cross-encoder · top_k 5 · threshold 0.3 on the cosine"),
+        (
+            {"filters": "n = 5", "group_by": "source_url"},
+            "semantic, where n = 5, one for each source_url · top_k 5 · threshold 0.3",
+        ),
+        ({"threshold": None}, "semantic · top_k 5 · no threshold"),
+    ],
+)
+def test_the_summary_says_how_it_was_searched(changes: dict[str, Any], shown: str) -> None:
+    text = session_text(replace(SESSION, parameters={**PARAMETERS, **changes}))
+    assert f"below the threshold · {shown} · pages\n" in text
+
+
+def test_an_empty_session_shows_the_best_below_the_threshold_as_such() -> None:
+    empty = replace(SESSION, chunks=(), confidence=None, warnings=("all are below",), suggestions=("lower it",))
+    lines = session_text(empty).splitlines()
+    assert lines[:4] == [
+        "No result.",
+        "",
+        "Best matches below the threshold (not part of the result):",
+        " 2  0.200  ros2/topics.md:6-8",
+    ]
+    assert lines[-2:] == ["Warning: all are below", "Try: lower it"]
+    assert not any(line.startswith("Confidence") for line in lines)
+
+
+def test_results_hide_what_is_below_the_threshold() -> None:
+    assert "0.200" not in session_text(SESSION)
+
+
+def test_a_failed_session_reads_as_its_error() -> None:
+    failed = RetrievalSession(session_id="s", query="q", parameters={}, status="timeout", error="no answer within 1 s")
+    assert session_text(failed) == "timeout: no answer within 1 s"
+
+
+@pytest.mark.parametrize(("length", "shown"), [(86, "x" * 86), (87, "x" * 86 + "…"), (500, "x" * 86 + "…")])
+def test_a_preview_is_cut_at_the_width(length: int, shown: str) -> None:
+    chunk = replace(FOUND, chunk=replace(CHUNK, text="x" * length))
+    assert session_text(replace(SESSION, chunks=(chunk,))).splitlines()[2].strip() == shown
+
+
+def test_the_json_of_a_session_holds_every_field() -> None:
+    document = json.loads(json.dumps(session_json(SESSION)))
+    assert set(document) == {field.name for field in fields(RetrievalSession)} | {"sources"}
+    assert document["embedding"]["vector"] == [0.6, 0.8]
+    assert document["timings"] == {"embed_ms": 1.25, "search_ms": 2.5, "rerank_ms": None, "total_ms": 3.75}
+    assert document["confidence"]["level"] == "medium"
+    (chunk,) = document["chunks"]
+    assert (chunk["rank"], chunk["score"], chunk["scores"]) == (1, 0.6128, {"semantic": 0.6128})
+    assert (chunk["source"], chunk["breadcrumb"]) == ("ros2/topics.md:6-8", "ros2 › topics › Topics")
+    assert (chunk["point_id"], chunk["text"]) == ("p1", "A topic\nis a bus.")
+    assert (chunk["metadata"]["tags"], chunk["metadata"]["chunk_text_preview"]) == (["a", "b"], "A topic is a bus.")
+    assert chunk["problems"] == ["title: expected text, got 5"]
+    assert chunk["retrieved_at"] == "2026-01-02T03:04:05+00:00"
+    assert document["below_threshold"][0]["retrieved_at"] is None
+
+
+def test_rank_and_score_from_before_reranking_are_shown() -> None:
+    moved = replace(FOUND, score=0.9, score_scale="rerank", original_rank=7, original_score=0.6128)
+    session = replace(SESSION, chunks=(moved,))
+    for verbose in (False, True):
+        first = session_text(session, verbose=verbose).splitlines()[0]
+        assert first == " 1  0.900 rerank (cosine 0.613)  ros2/topics.md:6-8  (before reranking: 7, 0.613)"
+    (chunk,) = session_json(session)["chunks"]
+    assert (chunk["score"], chunk["original_rank"], chunk["original_score"]) == (0.9, 7, 0.6128)
+    (plain,) = session_json(SESSION)["chunks"]
+    assert (plain["original_rank"], plain["original_score"]) == (None, None)
+
+
+def test_the_json_of_a_failed_session_is_json_too() -> None:
+    failed = RetrievalSession(session_id="s", query="q", parameters={}, status="error", error="gone")
+    document = session_json(failed)
+    assert (document["error"], document["confidence"], document["chunks"]) == ("gone", None, [])
+    assert math.isfinite(document["timings"]["total_ms"])
+    json.dumps(document, allow_nan=False)
+
+
+# Collections
+
+INFO = CollectionInfo(
+    name="pages",
+    points=12_345,
+    dimension=2,
+    distance="cosine",
+    vectors={"": 2, "title": 3},
+    sparse_vectors=(),
+    manifest={},
+)
+
+
+def shown(info: CollectionInfo, *payloads: dict[str, Any]) -> str:
+    return collection_text(info, payload_keys(payloads), propose(payloads))
+
+
+def test_points_that_are_gone_are_shown() -> None:
+    manifest = {"state": "complete", "points": 12_500}
+    assert "Points       12,345 of the 12,500 that were indexed" in shown(replace(INFO, manifest=manifest))
+    unfinished = {**manifest, "state": "indexing"}
+    assert "indexed" not in shown(replace(INFO, manifest=unfinished))
+
+
+def test_a_collection_reads_as_size_vectors_and_model() -> None:
+    manifest = {"embedding": {"provider": "cohere", "model": "embed-english-v3.0"}, "state": "complete"}
+    lines = shown(replace(INFO, manifest=manifest, sparse_vectors=("bm25",))).splitlines()
+    assert lines[:6] == [
+        "Collection   pages",
+        "Points       12,345",
+        "Vectors      (unnamed): 2, title: 3; distance cosine",
+        "Sparse       bm25",
+        "Embedded by  cohere:embed-english-v3.0",
+        "State        complete",
+    ]
+    assert MANIFEST_KEY not in "".join(lines)
+
+
+def test_a_foreign_collection_says_so() -> None:
+    lines = shown(INFO).splitlines()
+    assert lines[3:6] == [
+        "Sparse       none",
+        "Embedded by  none recorded",
+        "State        not made by retrievers index",
+    ]
+    assert "Found under their own names: none" in lines
+
+
+def test_payload_keys_are_shown_with_types_and_an_example() -> None:
+    text = shown(INFO, {"body": "some text", "n": 1}, {"body": 5, "n": 2})
+    assert "  body  str × 1, int × 1  some text" in text
+    assert "  n     int × 2       1" in text
+
+
+def test_the_proposed_setting_can_be_pasted_into_a_file() -> None:
+    text = shown(INFO, {"body": "some text", "href": "/a", "title": "A"})
+    start = text.index("retriever:")
+    proposed = yaml.safe_load(text[start : text.index("\n\n", start)])
+    assert proposed == {
+        "retriever": {"metadata": {"text_key": "body", "nested_under": "", "map": {"source_url": "href"}}}
+    }
+    assert RetrieverConfig.model_validate(proposed["retriever"]).metadata.map == {"source_url": "href"}
+    assert "Found under their own names: title\nNot found: chunk_id, section_path" in text
+
+
+def test_a_session_without_scores_and_threshold_is_shown_as_such() -> None:
+    bare = replace(FOUND, score=None, score_scale="none", scores={})
+    parameters = {"python": "mine:make", "collection": None, "top_k": 5, "threshold": None, "candidates": 100}
+    made = replace(SESSION, chunks=(bare,), parameters=parameters, timings=StageTimings(total_ms=3.75), confidence=None)
+    text = session_text(made, verbose=True)
+    assert text.startswith(" 1    –    ros2/topics.md:6-8")
+    assert "· mine:make · top_k 5 · no threshold\n3.8 ms\n" in text + "\n"
+    shown = json.loads(json.dumps(session_json(made), allow_nan=False))
+    assert (shown["chunks"][0]["score"], shown["chunks"][0]["score_scale"]) == (None, "none")
