@@ -26,10 +26,10 @@ __all__ = [
     "open_retriever",
 ]
 _HOMES = {
-    "QdrantRetriever": "retriever",
+    "QdrantRetriever": "retriever.qdrant",
     "RetrieverConfig": "config",
     "RetrievalError": "errors",
-    "open_retriever": "opening",
+    "open_retriever": "retriever.opened",
 }
 
 

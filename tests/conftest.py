@@ -1,5 +1,6 @@
 """What every test gets: an environment without keys, proxies or settings of the machine it runs on."""
 
+import logging
 import os
 import sys
 import time
@@ -57,6 +58,19 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, empty_home: Path) -> Iter
         if name.startswith(SETTINGS) and name not in ("MLFLOW_DISABLE_TELEMETRY",):
             monkeypatch.delenv(name)
     yield
+
+
+@pytest.fixture(autouse=True)
+def fresh_loggers() -> Iterator[None]:
+    """What a command sets up of the loggers does not outlive its test."""
+    yield
+    for name in ("evals", "retrievers"):
+        logger = logging.getLogger(name)
+        for handler in logger.handlers:
+            handler.close()
+        logger.handlers.clear()
+        logger.setLevel(logging.NOTSET)
+        logger.propagate = True
 
 
 @pytest.fixture(autouse=True)
