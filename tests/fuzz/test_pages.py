@@ -48,9 +48,10 @@ HTML_TOKENS = (
 def index(text: str) -> None:
     page = parse_page(text, "guide/page.md")
     chunks = chunk_page(page, 16, lambda part: len(part.split()))
+    source = SourcePage(page)
     for chunk in chunks[:20]:
         assert all(word in page.text for word in chunk.text.split())
-        SourcePage(page).facts(chunk)
+        source.facts(chunk)
 
 
 def read(html: str) -> None:

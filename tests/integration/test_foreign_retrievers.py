@@ -115,7 +115,7 @@ def test_bm25_in_python(warm: Path, folder: Path, handbook: Path) -> None:
     assert report["facts"]["retriever"] == "Bm25"
     found = values(report, "ranking/", "ragas/")
     assert found["ranking/hit_rate_at_5"] is not None and found["ranking/hit_rate_at_5"] > 0.35
-    assert found["ranking/ndcg_at_10"] is found["ragas/id_context_recall"] is None
+    assert found["ranking/ndcg_at_5"] is found["ragas/id_context_recall"] is None
     assert values(report, "determinism/") == {"determinism/rate": 1.0, "determinism/max_score_delta": None}
     assert values(report, "metadata/accuracy", "content/verbatim") == {"metadata/accuracy": 1, "content/verbatim": 1}
     assert {hit["score"] for query in report["queries"] for hit in query["retrieved"]} == {None}
@@ -144,7 +144,7 @@ def test_a_vector_store_scores_as_our_retriever_does_on_the_same_collection(
     assert values(theirs, "") == pytest.approx(values(ours, ""), abs=1e-6)
     exact = ("ranking/", "ragas/id_", "queries/")
     assert values(theirs, *exact) == values(ours, *exact)
-    assert len(values(ours, *exact)) >= 30
+    assert len(values(ours, *exact)) >= 23
     for mine, other in zip(theirs["queries"], ours["queries"], strict=True):
         assert [hit["chunk_id"] for hit in mine["retrieved"]] == [hit["chunk_id"] for hit in other["retrieved"]]
         assert mine["relevant"] == other["relevant"]
