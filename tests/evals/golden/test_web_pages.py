@@ -160,7 +160,7 @@ def test_a_page_ends_in_time_and_size(answer: Callable[[bytes], Iterable[bytes]]
 def test_redirects_share_the_time_of_their_page() -> None:
     def answer(request: bytes) -> Iterator[bytes]:
         time.sleep(0.2)
-        yield b"HTTP/1.1 302 Found\r\nLocation: /next\r\nContent-Length: 0\r\n\r\n"
+        yield b"HTTP/1.1 302 Found\r\nLocation: /next\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
     with raw_server(answer) as host:
         assert "ReadTimeout" in unread(WebPages([host], f"http://{host}", page_s=0.5), "/a")
