@@ -11,29 +11,33 @@ install = @echo "Installing $(1) into $(VENV)" && if [ -x "$(uv)" ]; \
 	then "$(uv)" pip install --quiet --python $(BIN)/python --constraint requirements.lock --build-constraints requirements.lock --editable "$(1)"; \
 	else $(pip) --no-deps --require-hashes --requirement requirements.lock && $(pip) --no-deps --editable .; fi
 
-.PHONY: help run test quick check format lock ui smallmodel clean
+.PHONY: help run test test-all check format schema lock ui smallmodel clean
 
 help:  ## say what there is
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 run: $(VENV)/.installed  ## set up, then run the default experiment
 	$(BIN)/python -m evals.run
 
-test: $(VENV)/.installed-dev  ## set up, then run all tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+test: $(VENV)/.installed-dev  ## set up, then run the tests of the main job, every command, every metric (3 minutes)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-quick: $(VENV)/.installed-dev  ## run the tests that take seconds
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not integration"
+test-all: $(VENV)/.installed-dev  ## run all tests, with kills, simulations, browser, README commands; measure coverage
+	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile thorough --cov --cov-report term:skip-covered
 
-check: $(VENV)/.installed-dev  ## lint, formatting, types, direction of imports
+check: $(VENV)/.installed-dev  ## lint, formatting, types, direction of imports, code that nothing uses
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/vulture
 
 format: $(VENV)/.installed-dev  ## put the code into shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+schema: $(VENV)/.installed-dev  ## write the report's JSON Schema, the field tables of docs/report.md and the table of docs/metrics.md
+	$(BIN)/python -m evals.report.generate
 
 lock: $(VENV)/.installed-dev  ## write requirements.lock anew from pyproject.toml (needs uv)
 	$(uv) pip compile --quiet --upgrade --universal --generate-hashes --custom-compile-command "make lock" --python-version 3.11 \
@@ -47,7 +51,7 @@ smallmodel: $(VENV)/.installed-dev  ## install a small language model (200 MB); 
 	$(call install,.[smallmodel])
 
 clean:  ## remove what runs have written
-	rm -rf .qdrant mlruns/* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .qdrant mlruns/* .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -1,6 +1,6 @@
 """What choosing a cell of a grid costs: 10,000 bootstrap resamples of 1,000 queries in 400 cells, and larger grids.
 
-python benchmarks/choice.py [--rounds 3]
+python benchmarks/choice.py [--sizes 1000x400,225x400,225x4000] [--rounds 3]
 
 Bound: 5 s for all of the choice of 400 cells. Also shown: the error of single precision, and the same choice of 4,000.
 """
@@ -18,8 +18,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from evals.grid.choice import Cells, ObjectiveScores, choose, explain
-from evals.grid.choice.bestset import best_set
 from evals.grid.choice.choose import RESAMPLES
+from evals.grid.choice.confidence_set import best_set
 from evals.grid.choice.pairs import pair_up
 from evals.grid.choice.resample import resample
 
@@ -29,10 +29,12 @@ LIMIT = 5.0
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", default="1000x400,225x400,225x4000", help="queries x cells")
     parser.add_argument("--rounds", type=int, default=3)
-    rounds = parser.parse_args().rounds
-    for queries, cells in ((1_000, 400), (225, 400), (225, 4_000)):
-        measure(queries, cells, rounds if cells <= 400 else 1)
+    options = parser.parse_args()
+    for size in options.sizes.split(","):
+        queries, cells = map(int, size.split("x"))
+        measure(queries, cells, options.rounds if cells <= 400 else 1)
     print(f"single precision: {precision():.1e} off at most in any of 1,000 resampled means of 400 cells")
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from evals.grid.choice import ObjectiveScores, choose
-from evals.grid.choice.merge import merge
+from evals.grid.choice.equal_cells import merge
 from evals.grid.choice.resample import resample
 from tests.support.populations import POPULATIONS, Population, population
 from tests.support.step_down import step_down

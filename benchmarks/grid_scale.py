@@ -13,6 +13,7 @@ import os
 import resource
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -54,9 +55,10 @@ def work(queries: int) -> Measured:
     sys.path.insert(0, str(ROOT))
     from evals.grid.cells import SelectionScores
     from evals.grid.means import Scored, summarise_cells
-    from evals.grid.prefixes import PREFIXES
-    from evals.grid.relevance_arrays import Judged
     from evals.grid.selections import Found, select_all
+    from evals.metrics import METRICS as DECLARED
+    from evals.metrics.arrays import RelevanceArrays
+    from evals.metrics.base import QueryMetric
 
     rng = np.random.default_rng(0)
     scores = -np.sort(-rng.random((queries, DEPTH)) * 0.9, axis=1)
@@ -66,11 +68,17 @@ def work(queries: int) -> Measured:
     wall, cpu = time.perf_counter(), time.process_time()
     if queries:
         selections = select_all(Found(scores=scores), [step / 20 for step in range(20)], range(1, DEPTH + 1))
-        judged = Judged(gains=gains, relevant=relevant, ideal=np.maximum(ideal, 1))
+        arrays = RelevanceArrays(
+            gains=gains.astype(np.int32), relevant=relevant, ideal=np.maximum(ideal, 1).astype(np.int32)
+        )
         rows = np.arange(queries)
-        scored = {
-            name: Scored(parts=(SelectionScores(values=PREFIXES[name](judged).ravel()),), rows=rows) for name in METRICS
-        }
+
+        def part(name: str) -> SelectionScores:
+            metric = DECLARED[name]
+            assert isinstance(metric, QueryMetric) and metric.over_prefixes
+            return SelectionScores(values=metric.over_prefixes(arrays).ravel())
+
+        scored = {name: Scored(parts=(partial(part, name),), rows=rows) for name in METRICS}
         made = summarise_cells(scored, [selections])
         assert all(len(summary.mean) == selections.cells == 400 for summary in made.values())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -79,20 +79,21 @@ def experiment(always: Mapping[str, Any], contender: Mapping[str, str], metrics:
 
 
 def measured(config: Any) -> Any:
-    """The result of an experiment."""
+    """The report of an experiment."""
     from evals.experiment.embedded_index import index_if_stale
     from evals.experiment.provenance import gather
     from evals.golden.loading import load_golden
     from evals.metrics.collaborators import Collaborators
     from evals.metrics.evaluation import evaluate, ground
+    from evals.report.building import build_report
     from retrievers.retriever.qdrant import QdrantRetriever
 
     golden = load_golden(config.dataset)
     index_if_stale(config, {}, silent)
     with QdrantRetriever.open(config.retriever, env={}) as retriever:
-        facts = gather(config, golden, retriever)
         collaborators = Collaborators(retrievers=[retriever], progress=silent)
-        return evaluate(config, golden, ground(golden, retriever), collaborators, facts)
+        facts = gather(config, golden, retriever)
+        return build_report(evaluate(config, golden, ground(golden, retriever), collaborators), facts)
 
 
 def timed(configs: Sequence[Any], repeats: int) -> list[Any]:
@@ -127,15 +128,15 @@ def page(ranked: Sequence[Any], times: Sequence[Any], thresholded: Sequence[Any]
     """Both tables, and what a reader must know of them."""
     facts, retriever = ranked[0].facts, thresholded[0].config["retriever"]
     used = ("python", "qdrant-client", "langchain-qdrant", "wordllama", "ragas")
-    versions = ", ".join(f"{name} {facts['versions'][name]}" for name in used)
-    order = [[*result.summaries, time] for result, time in zip(ranked, times, strict=True)]
+    versions = ", ".join(f"{name} {facts.versions[name]}" for name in used)
+    order = [{**report.metrics, time.metric: time} for report, time in zip(ranked, times, strict=True)]
     return f"""# The handbook in every mode
 
 Measured on {datetime.now(UTC):%Y-%m-%d} by `python benchmarks/handbook.py > docs/handbook_results.md` ({versions}).
 
-The default experiment's `test` split: {facts["cases"]} queries, {facts["in_scope"]} in scope and \
-{facts["out_of_scope"]} out of scope; {facts["collection"]["points"]} chunks in an
-embedded store, embedded by `{facts["embedding"]}`; candidate depth {retriever["candidates"]}, \
+The default experiment's `test` split: {facts.cases} queries, {facts.in_scope} in scope and \
+{facts.out_of_scope} out of scope; {facts.collection.points} chunks in an
+embedded store, embedded by `{facts.embedding}`; candidate depth {retriever["candidates"]}, \
 top_k {retriever["top_k"]}. In parentheses 95% intervals over the queries;
 where two overlap widely, the two have not been told apart. `rerank: rrf` is hybrid with rrf fusion, the same line. \
 MMR weighs the cosine to the query, so that
@@ -154,24 +155,23 @@ its embedding, the lines in turn for every query, on {os.cpu_count()} cores at a
 
 Threshold {retriever["threshold"]:g}, on the cosine in every mode. An in-scope query that gets nothing back scores 0.
 
-{table([result.summaries for result in thresholded], THRESHOLD)}"""
+{table([report.metrics for report in thresholded], THRESHOLD)}"""
 
 
-def table(lines: Sequence[Sequence[Any]], metrics: Mapping[str, str]) -> str:
+def table(lines: Sequence[Mapping[str, Any]], metrics: Mapping[str, str]) -> str:
     """One line a contender."""
     rows = [["mode", "fusion", "rerank", *metrics.values()], ["---"] * 3 + ["---:"] * len(metrics)]
-    for summaries, contender in zip(lines, CONTENDERS, strict=True):
-        by_name = {summary.metric: summary for summary in summaries}
+    for measured, contender in zip(lines, CONTENDERS, strict=True):
         settings = [contender["mode"], contender.get("fusion", "–"), contender["rerank"]]
-        rows.append([*settings, *(cell(by_name[name]) for name in metrics)])
+        rows.append([*settings, *(cell(name, measured[name]) for name in metrics)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def cell(summary: Any) -> str:
+def cell(metric: str, summary: Any) -> str:
     """A value and its interval, where it has one."""
     if summary.value is None:
         return "–"
-    digits = 2 if summary.metric.startswith("latency/") else 3
+    digits = 2 if metric.startswith("latency/") else 3
     value = f"{summary.value:.{digits}f}"
     if summary.ci_low is None or summary.ci_high is None:
         return value

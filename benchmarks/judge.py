@@ -83,15 +83,15 @@ def cranfield(data: Path, folder: Path, depth: int = DEPTH) -> tuple[list[Any], 
     with collection.opened(config, {"top_k": depth, "candidates": depth}) as retriever:
         found = collect(retriever, cases, lambda stage, done, total: None)
     observations, labels = [], {}
-    for case in cases:
+    for case, candidates in zip(cases, found, strict=True):
         relevant = [chunks[chunk_id] for chunk_id in case.relevant if chunk_id in chunks]
         titles = {f"{c.title or c.text[:60]}.": [c.text] for c in relevant}
         observations.append(
             Observation(
                 case=case.model_copy(update={"reference_answer": " ".join(titles) or "Nothing is known of it."}),
                 relevance=Relevance(grades=case.relevant, items=()),
-                candidates=found[case.id],
-                selection=found[case.id].chunks[:depth],
+                candidates=candidates,
+                selection=candidates.chunks[:depth],
             )
         )
         labels[case.query] = Labels(useful=[c.text for c in relevant], claims=titles)
@@ -237,7 +237,7 @@ def one_row(observation: Any, labels: Mapping[str, Any], store: Path) -> None:
     """One query with ten chunks: here they are asked at once, in ragas one after the other."""
     from ragas.metrics.collections import ContextPrecisionWithReference
 
-    from evals.judge.ask.answers import Answer
+    from evals.judge.ask.answers import ModelAnswer
     from evals.judge.ask.llm import RagasJudge
     from evals.judge.ask.parse import read_verdict
 
@@ -246,7 +246,7 @@ def one_row(observation: Any, labels: Mapping[str, Any], store: Path) -> None:
     class Direct:
         async def ask(self, prompt: str, schema: Any) -> Any:
             text = await asyncio.to_thread(lambda: chat.model.invoke(prompt).text)
-            return read_verdict(Answer(text=text), schema)
+            return read_verdict(ModelAnswer(text=text), schema)
 
     texts = [found.chunk.text for found in observation.selection]
     metric = ContextPrecisionWithReference(llm=RagasJudge(Direct()))

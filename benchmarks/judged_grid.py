@@ -136,11 +136,11 @@ def evaluated(observations: Sequence[Any], chat: Any, store: Path) -> tuple[Any,
     judge = Judge(config.judge, chat, VerdictStore(store))
     collaborators = Collaborators(retrievers=(), progress=lambda stage, done, total: None, judge=judge)
     wall, cpu = time.perf_counter(), time.process_time()
-    result = evaluate_grid(config, planned, found, grounds, collaborators, {})
+    result = evaluate_grid(config, planned, found, grounds, collaborators)
     taken = Cost(
         wall=time.perf_counter() - wall,
         cpu=time.process_time() - cpu,
-        calls=result.run.judging.usage.calls if result.run.judging else 0,
+        calls=result.judging.usage.calls if result.judging else 0,
     )
     judge.close()
     return result.grid, taken

@@ -77,9 +77,16 @@ def scored(ranked: Mapping[str, Sequence[str]]) -> Mapping[str, Mapping[str, flo
 
 def judged_as_ranked(grades: Grades, ranked: Mapping[str, Sequence[str]]) -> Any:
     """Ranked lists as the arrays that the metrics read."""
-    from evals.grid.relevance_arrays import judge_lists
+    from evals.metrics.arrays import RelevanceArrays
 
-    return judge_lists(list(ranked.values()), [grades[query] for query in ranked])
+    known = [grades[query] for query in ranked]
+    gains = np.zeros((len(ranked), max(map(len, ranked.values()), default=0)), dtype=np.int32)
+    ideal = np.zeros((len(ranked), max(10, *map(len, known))), dtype=np.int32)
+    for row, (ids, of_query) in enumerate(zip(ranked.values(), known, strict=True)):
+        gains[row, : len(ids)] = [of_query.get(chunk_id, 0) for chunk_id in ids]
+        ideal[row, : len(of_query)] = sorted(of_query.values(), reverse=True)
+    relevant = np.asarray([len(of_query) for of_query in known], dtype=np.int64)
+    return RelevanceArrays(gains=gains, relevant=relevant, ideal=ideal)
 
 
 def judged_by_score(grades: Grades, run: Mapping[str, Mapping[str, float]]) -> Any:
@@ -93,7 +100,7 @@ def judged_by_score(grades: Grades, run: Mapping[str, Mapping[str, float]]) -> A
 
 def ours(judged: Any) -> Mapping[str, Any]:
     """The metrics of the grid, of every whole list."""
-    from evals.grid import prefixes
+    from evals.metrics import prefixes
 
     everything = judged.gains.shape[1]
     found = {

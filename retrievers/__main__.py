@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def default_collection(folder: Path) -> str:
-    """A collection's name from the folder of its pages: the folder's own, or its parent's where that is just `docs`."""
+    """Return a collection's name from the folder of its pages: the folder's own, or its parent's where it is `docs`."""
     folder = folder.resolve()
     name = folder.name if folder.name.lower() not in GENERIC_FOLDERS else folder.parent.name
     return re.sub(r"[^\w-]+", "_", name) or "docs"
@@ -192,11 +192,11 @@ def _verify(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
 
 def _compared(checksums: "Checksums | None") -> str:
     if checksums is None:
-        return "written before checksums were kept: there is nothing to compare its files with until it is indexed anew"
+        return "written before checksums were kept: there is nothing to compare its files with; index it again"
     if not checksums.comparable:
         return (
             f"written by version {checksums.engine} of the engine, and not by the one that is installed: its files "
-            "cannot be compared with what was written until it is indexed anew"
+            "cannot be compared with what was written until it is indexed again"
         )
     return f"{len(checksums.files)} files as they were written"
 

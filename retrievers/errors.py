@@ -1,4 +1,4 @@
-"""The errors of retrieval, each with what was found, what was expected and what to do.
+"""The errors of retrieval, each with the actual value, the expected value and the remedy.
 
 RetrievalError
 ├── ConfigError                  a setting is missing, unknown or out of range
@@ -35,12 +35,12 @@ class RetrievalError(Exception):
     """Base of all errors raised on purpose by `retrievers`; its text is fit to be shown to a user.
 
     Attributes:
-        transient: Whether the same request may succeed a little later (see `retrievers.net.retry`).
-        retry_after_s: How long the other side asked to be left alone, in seconds.
-        timed_out: Whether time ran out, of a request or of the whole search.
-        away: Whether the other side could not be reached, or did not answer: a patient run waits for it.
-        stage: What failed: `embed`, `search`, `rerank`, or `store` outside a search; empty when it is not known.
-        attempts: How often it was tried.
+        transient: True if the same request may succeed a little later (see `retrievers.net.retry`).
+        retry_after_s: Seconds that the other side asks to wait.
+        timed_out: True if time ran out, of a request or of the whole search.
+        away: True if the other side could not be reached, or did not answer: a patient run waits for it.
+        stage: Stage that failed: `embed`, `search`, `rerank`, or `store` outside a search; empty when it is not known.
+        attempts: Number of attempts.
     """
 
     transient: bool = False
@@ -54,18 +54,18 @@ class RetrievalError(Exception):
         super().__init__(shortened(message))
 
     def __str__(self) -> str:
-        """The message, without any known secret: a server may have quoted the key that it refuses."""
+        """Return the message, without any known secret: a server may have quoted the key that it refuses."""
         return without_secrets(super().__str__())
 
     def marked(
         self, *, transient: bool, retry_after_s: float | None = None, timed_out: bool = False, away: bool = False
     ) -> Self:
-        """This error, marked with what a retry must know of it."""
+        """Return this error, marked for retries."""
         self.transient, self.retry_after_s, self.timed_out, self.away = transient, retry_after_s, timed_out, away
         return self
 
     def tried(self, stage: str, attempts: int, said: str) -> Self:
-        """This error, marked as the last of some attempts, with what is to be said of them behind its text."""
+        """Return this error, marked as the last of some attempts, with a remark on them behind its text."""
         self.stage, self.attempts = stage, attempts
         self.args = (f"{self}{said}",)
         return self
@@ -96,7 +96,7 @@ class ForeignRetrieverError(RetrievalError):
 
 
 class SearchTimeoutError(RetrievalError):
-    """A search did not end before its deadline (`timeout_s`), whatever stage it was in."""
+    """A search did not end before its deadline (`timeout_s`), in any stage."""
 
     timed_out = True
 

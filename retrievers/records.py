@@ -1,18 +1,23 @@
-"""What retrieval deals in: chunks, ranked results, candidates, sessions. All frozen."""
+"""The records of retrieval: chunks, ranked results, candidates, sessions. All frozen."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# `unknown`: scores of the user's own retriever, comparable within one result at most; `none`: it gives none.
 ScoreScale = Literal["cosine", "bm25", "weighted", "rrf", "dbsf", "rerank", "unknown", "none"]
-"""`unknown`: scores of a retriever made elsewhere, comparable within one result at most; `none`: it gives none."""
 Status = Literal["success", "error", "timeout"]
 
 PREVIEW_LENGTH = 200
 
+# Other names of a field, to its canonical name.
 ALIASES: Mapping[str, str] = MappingProxyType(
     {
         "url": "source_url",
@@ -22,7 +27,6 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "vector_id": "point_id",
     }
 )
-"""Other names under which a field is known, to its canonical name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,20 +68,20 @@ class Chunk:
 
     @property
     def source(self) -> str:
-        """Where the chunk stands, as `path:start-end`, or as much of it as is known."""
-        place = self.file_path or self.source_url or self.chunk_id
+        """Location of the chunk, as `path:start-end`, or as much of it as is known."""
+        path = self.file_path or self.source_url or self.chunk_id
         if self.start_line is None:
-            return place
-        return f"{place}:{self.start_line}" + ("" if self.end_line is None else f"-{self.end_line}")
+            return path
+        return f"{path}:{self.start_line}" + ("" if self.end_line is None else f"-{self.end_line}")
 
     @property
     def breadcrumb(self) -> str:
-        """Module › chapter › heading, leaving out what is unknown or said twice."""
+        """Module › chapter › heading, without unknown and repeated parts."""
         parts = [part for part in (self.module, self.chapter, self.heading) if part]
         return " › ".join(dict.fromkeys(parts))
 
     def value(self, name: str) -> Any:
-        """A field by its canonical name or an alias.
+        """Return a field by its canonical name or an alias.
 
         Raises:
             AttributeError: There is no such field.
@@ -85,8 +89,8 @@ class Chunk:
         return getattr(self, ALIASES.get(name, name))
 
 
+# The fields of a chunk that are written under the payload's metadata key.
 METADATA_FIELDS = tuple(f.name for f in fields(Chunk) if f.name not in ("point_id", "text", "problems"))
-"""The fields of a chunk that are written under the payload's metadata key."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,7 +125,7 @@ class RetrievedChunk:
 
     @property
     def source(self) -> str:
-        """Where the chunk stands, as `path:start-end`."""
+        """Location of the chunk, as `path:start-end`."""
         return self.chunk.source
 
     @property
@@ -142,18 +146,18 @@ class StageTimings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidates:
-    """What the search found for one query, at full depth, in the total order (score descending, chunk id ascending).
+    """The candidates of one query, at full depth, in the total order (score descending, chunk id ascending).
 
     Attributes:
-        vector: Of the query; None where the retriever does not show it.
-        no_cosine: Why the chunks carry no cosine similarity; empty when they do.
-        incomplete: Why the search may have found more than these to the same depth; empty when it has not.
+        vector: Vector of the query, shape (dimension,); None where the retriever does not show it.
+        no_cosine: Reason why the chunks have no cosine similarity; empty when they have.
+        incomplete: Reason why the search may lack results of that depth; empty when it has all.
     """
 
     query: str
-    chunks: tuple[RetrievedChunk, ...]
+    chunks: Sequence[RetrievedChunk]
     timings: StageTimings
-    vector: tuple[float, ...] | None = None
+    vector: "NDArray[np.float32] | None" = None
     no_cosine: str = ""
     incomplete: str = ""
     cache: Mapping[str, str] = field(default_factory=dict)
@@ -161,14 +165,14 @@ class Candidates:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Confidence:
-    """How sure a result looks, from its scores alone.
+    """Confidence in a result, from its scores alone.
 
     Attributes:
         scale: Which scores: those that the threshold read, the cosine unless it is `threshold_on: final`.
-        average: Mean score of the returned chunks; `minimum`, `maximum` and `deviation` (population) likewise.
+        average: Mean score of the returned chunks; `minimum`, `maximum` and `deviation` (population) are of the same.
         coverage: Share of the requested `top_k` that was returned, 0 to 1.
         level: `high`, `medium`, `low`, or `none` for an empty result.
-        reason: Why that level, in a sentence.
+        reason: Reason for the level, in a sentence.
     """
 
     average: float | None
@@ -188,11 +192,11 @@ class RetrievalSession:
     Attributes:
         parameters: The settings the search ran with (mode, top_k, threshold, collection).
         embedding: Provider, model and dimension; `vector` as well when it was asked for.
-        candidates_found: How many candidates the search brought back.
-        filtered_out: How many of them the threshold removed.
+        candidates_found: Number of candidates of the search.
+        filtered_out: Number of candidates that the threshold removed.
         below_threshold: The best of those, at most three; they are not part of the result.
         status: `success`, `error` or `timeout`; `error` then says what happened.
-        cache: Whether query vector and result came from a cache: `hit`, `miss` or `off` for `embedding` and `result`.
+        cache: Source of query vector and result: `hit`, `miss` or `off` of the cache, for `embedding` and `result`.
     """
 
     session_id: str

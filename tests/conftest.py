@@ -1,10 +1,10 @@
 """What every test gets: an environment without keys, proxies or settings of the machine it runs on."""
 
+import gc
 import logging
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import disk_usage
@@ -24,25 +24,19 @@ MEMORY = Path("/dev/shm")
 HANDBOOK = Path(__file__).parents[1] / "datasets" / "physical_ai_handbook"
 
 silence(hub=False)
+gc.disable()  # until all is imported, which stays
 sys.dont_write_bytecode = False
 if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and disk_usage(MEMORY).free > 4_000_000_000:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))  # stores force every change to the disk
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any machine")  # a busy one is no fault of the code
+settings.register_profile("quick", max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("thorough", settings.get_profile("quick"), max_examples=100)
+settings.load_profile("quick")  # without a deadline: a busy machine is no fault of the code
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Workers take the files in the order below, not by the number of their tests."""
-    config.option.loadscopereorder = False
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with the longest tests come first, so that no worker begins one when the others are done."""
-    weights = Counter[Path]()
-    for item in items:
-        slow, command = (item.get_closest_marker(name) is not None for name in ("slow", "integration"))
-        weights[item.path] += 10 if slow and command else slow
-    items.sort(key=lambda item: -weights[item.path])
+def pytest_collection_finish() -> None:
+    """Collect garbage again, but do not look through the libraries each time."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +56,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, empty_home: Path) -> Iter
 
 @pytest.fixture(autouse=True)
 def fresh_loggers() -> Iterator[None]:
-    """What a command sets up of the loggers does not outlive its test."""
+    """Undo a command's changes to the loggers after each test."""
     yield
     for name in ("evals", "retrievers"):
         logger = logging.getLogger(name)

@@ -157,7 +157,7 @@ class TestPages:
 
 
 class TestPagesAsRead:
-    """What the project's own parser makes of the pages, against the hand-made reading."""
+    """Return the project's own parse of the pages, to compare with the hand-made reading."""
 
     def test_no_page_is_broken_and_addresses_agree(self) -> None:
         corpus = read_corpus(FOLDER / "docs")

@@ -1,12 +1,18 @@
 """What an evaluation deals in: scores, what was observed of a query, summaries, verdicts. All frozen."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
+
+import numpy as np
 
 from evals.golden.case import Case
 from evals.golden.evidence import Relevance
-from retrievers.records import Candidates, RetrievedChunk
+from retrievers.config import RetrieverConfig
+from retrievers.records import Candidates, Chunk, RetrievedChunk
+from retrievers.search.candidate_table import CandidateTable, Hits, table_of
+from retrievers.search.selection import returned
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,31 +48,93 @@ class Observation:
     """One golden query and what the retriever did with it.
 
     Attributes:
-        candidates: What the search found, at full depth.
-        selection: What threshold and cut left, in rank order.
+        candidates: The candidates that the search found, at full depth.
+        selection: The hits that threshold and cut left, in rank order.
     """
 
     case: Case
     relevance: Relevance
     candidates: Candidates
-    selection: tuple[RetrievedChunk, ...]
+    selection: Sequence[RetrievedChunk]
 
     @property
     def ranked_ids(self) -> tuple[str, ...]:
         """The ids of the returned chunks in rank order, a repeated one counted once."""
-        return tuple(dict.fromkeys(found.chunk.chunk_id for found in self.selection))
+        return tuple(dict.fromkeys(chunk_ids(self.selection)))
 
     @property
     def candidate_ids(self) -> tuple[str, ...]:
         """The ids of the candidates in rank order, a repeated one counted once."""
-        return tuple(dict.fromkeys(found.chunk.chunk_id for found in self.candidates.chunks))
+        return tuple(dict.fromkeys(chunk_ids(self.candidates.chunks)))
+
+    @property
+    def returned(self) -> tuple[Chunk, ...]:
+        """The returned chunks without their scores, in rank order."""
+        return chunks_of(self.selection)
 
     @property
     def top_score(self) -> float | None:
         """The highest cosine before the threshold, 0 where the search found nothing; None for a retriever without."""
         if self.candidates.no_cosine:
             return None
-        return max((c.scores["semantic"] for c in self.candidates.chunks), default=0.0)
+        hits = self.candidates.chunks
+        if isinstance(hits, Hits):
+            return float(hits.column("semantic").max(initial=0.0))
+        return max((hit.scores["semantic"] for hit in hits), default=0.0)
+
+
+def observations_of(
+    cases: Sequence[Case], relevance: Mapping[str, Relevance], table: CandidateTable, settings: RetrieverConfig
+) -> tuple[Observation, ...]:
+    """Put golden queries and their candidates together, with what threshold and cut leave of these.
+
+    Args:
+        cases: The golden queries.
+        relevance: Case id to what is relevant.
+        table: The candidates of the cases, in their order.
+        settings: The threshold, the cut and the grouping.
+    """
+    return tuple(
+        Observation(
+            case=case,
+            relevance=relevance[case.id],
+            candidates=found,
+            selection=returned(Hits(table, row), settings),
+        )
+        for row, (case, found) in enumerate(zip(cases, table, strict=True))
+    )
+
+
+def chunk_ids(hits: Sequence[RetrievedChunk]) -> tuple[str, ...]:
+    """Return the ids of the chunks of hits."""
+    return hits.chunk_ids if isinstance(hits, Hits) else tuple(hit.chunk.chunk_id for hit in hits)
+
+
+def chunks_of(hits: Sequence[RetrievedChunk]) -> tuple[Chunk, ...]:
+    """Return the chunks of hits."""
+    return hits.only if isinstance(hits, Hits) else tuple(hit.chunk for hit in hits)
+
+
+def distinct_chunks(observations: Sequence[Observation]) -> list[Chunk]:
+    """Return the chunks among the candidates of any query, each once."""
+    lists = [observation.candidates.chunks for observation in observations]
+    columns: dict[int, list[Hits]] = {}
+    for hits in lists:
+        if isinstance(hits, Hits):
+            columns.setdefault(id(hits.table.chunks), []).append(hits)
+    chunks = [
+        several[0].table.chunks[code]
+        for several in columns.values()
+        for code in np.unique(np.concatenate([hits.codes for hits in several])).tolist()
+    ]
+    return chunks + list(dict.fromkeys(hit.chunk for hits in lists if not isinstance(hits, Hits) for hit in hits))
+
+
+def at_places(hits: Sequence[RetrievedChunk], places: Sequence[int]) -> Sequence[RetrievedChunk]:
+    """Return the hits at some places (from 0), ranked from 1."""
+    if isinstance(hits, Hits):
+        return hits.at(places)
+    return tuple(replace(hits[place], rank=rank) for rank, place in enumerate(places, 1))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,8 +178,10 @@ class Observed:
     """All that was observed in a run, from which every metric is computed.
 
     Attributes:
-        listed: Whether relevance is that of all chunks of a collection; else that of the chunks which came back.
-        retriever_notes: What a reader must know of the retriever.
+        observations: The golden queries, one each.
+        listed: True if relevance is over all chunks of a collection; else over the returned chunks.
+        retriever_notes: Facts of the retriever that a reader of its results must know.
+        unmeasured: Reason why latency and determinism cannot be measured; empty where they can.
     """
 
     observations: tuple[Observation, ...]
@@ -119,6 +189,12 @@ class Observed:
     repetitions: tuple[Repetition, ...] = ()
     listed: bool = True
     retriever_notes: tuple[str, ...] = ()
+    unmeasured: str = ""
+
+    @cached_property
+    def table(self) -> CandidateTable:
+        """The candidates of all observations as columns, in their order."""
+        return table_of([observation.candidates for observation in self.observations])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,8 +204,8 @@ class Summary:
     Attributes:
         value: The mean (or other statistic) over the scored, None when there is none.
         ci_low: Lower end of the 95% interval, None when it is not computable.
-        n: How many values it is over.
-        n_unscored: How many could not be scored; `n_failed`, how many failed.
+        n: Number of scored values.
+        n_unscored: Number of values that could not be scored; `n_failed`, of those that failed.
         n_missing: Number of the unscored that have a score which was not obtained (see `Unscored.missing`).
         bound_low: The value if everything that failed or is missing had scored 0, `bound_high` 1; None without any.
         note: Why there is no value or no interval.
@@ -178,7 +254,7 @@ class Gate:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueryVerdict:
-    """Whether one query was answered as it should be, and why not.
+    """Verdict on the answer to one query, with the reasons.
 
     Attributes:
         metadata_accuracy: Share of metadata fields that are right, None when not checked or nothing was returned.

@@ -1,10 +1,11 @@
 """Golden queries × retriever: candidates once at full depth, then the latency and determinism passes."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
 from dataclasses import asdict
+from math import isnan
 from typing import Literal
 
 from evals.collect.observations import Call, LatencyPass, Repetition
@@ -12,28 +13,37 @@ from evals.golden.case import Case
 from retrievers.errors import RetrievalError
 from retrievers.records import Candidates, RetrievalSession, RetrievedChunk
 from retrievers.retriever.protocol import Replays, Retriever
+from retrievers.search.candidate_table import CandidateTable, Chunks, Hits, TableBuilder
 
 Progress = Callable[[str, int, int], None]
 Ranked = tuple[tuple[str, float | None], ...]
 
 
-def collect(retriever: Retriever, cases: Sequence[Case], progress: Progress) -> dict[str, Candidates]:
-    """What the search finds for every case, at full candidate depth, by case id.
+def collect(
+    retriever: Retriever, cases: Sequence[Case], progress: Progress, chunks: Chunks | None = None
+) -> CandidateTable:
+    """Find the candidates of every case, at full candidate depth, in the order of the cases.
+
+    Args:
+        retriever: The retriever.
+        cases: Golden queries.
+        progress: Called with the stage, the number of queries done, and that of all.
+        chunks: The table of the chunks that other variants of a sweep found; a new one when left out.
 
     Raises:
         RetrievalError: A query is unusable, or embedding or search failed; the case is named.
     """
-    found: dict[str, Candidates] = {}
+    chunks = retriever.chunk_table() if chunks is None else chunks
+    builder = TableBuilder(chunks)
     for start in range(0, len(cases), retriever.batch_size):
         batch = cases[start : start + retriever.batch_size]
         try:
-            results = retriever.candidates([case.query for case in batch])
+            builder.extend(retriever.candidates([case.query for case in batch], chunks=chunks))
         except RetrievalError as error:
             named = f"case {batch[0].id!r}" if len(batch) == 1 else f"cases {batch[0].id!r} to {batch[-1].id!r}"
             raise type(error)(f"{named}: {error}") from error
-        found |= {case.id: result for case, result in zip(batch, results, strict=True)}
-        progress("retrieving", len(found), len(cases))
-    return found
+        progress("retrieving", len(builder), len(cases))
+    return builder.table()
 
 
 def measure_latency(
@@ -48,12 +58,12 @@ def measure_latency(
     """Time single calls of `search`, as an application makes them, at each concurrency, after warm-up.
 
     Args:
-        retriever: What is measured.
+        retriever: The retriever to measure.
         cases: Whose queries are called.
         warmup: Calls before the measurement.
-        repeats: How often every query is called at each concurrency.
+        repeats: Number of calls of every query at each concurrency.
         concurrency: Numbers of threads that call at once; results must equal those of the serial pass.
-        progress: Told how far the work is.
+        progress: Called with the stage, the number of calls done, and that of all.
 
     Raises:
         RetrievalError: A call failed.
@@ -80,34 +90,44 @@ def measure_latency(
 def repeat(
     retriever: Retriever,
     cases: Sequence[Case],
-    first: Mapping[str, Candidates],
+    first: CandidateTable,
     *,
     repeats: int,
     progress: Progress,
 ) -> tuple[Repetition, ...]:
     """Ask every query again, caches bypassed, and compare ordered ids and scores exactly with the first time.
 
+    Args:
+        retriever: The retriever.
+        cases: Golden queries.
+        first: Their candidates, in their order.
+        repeats: Number of times that each query is asked again.
+        progress: Called with the stage, the number of queries done, and that of all.
+
     Raises:
         RetrievalError: A call failed.
     """
-    found = []
-    for done, case in enumerate(cases, 1):
+    repetitions, chunks = [], retriever.chunk_table()
+    for done, (case, before) in enumerate(zip(cases, first, strict=True), 1):
         for _ in range(repeats):
-            again = _again(retriever, case)
-            found.append(_compare(retriever, case.id, first[case.id], again))
+            again = _again(retriever, case, chunks)
+            repetitions.append(_compare(retriever, case.id, before, again))
         progress("repeating", done, len(cases))
-    return tuple(found)
+    return tuple(repetitions)
 
 
 def ranked(chunks: Sequence[RetrievedChunk]) -> Ranked:
-    """Chunk ids with scores, in rank order."""
-    return tuple((found.chunk.chunk_id, found.score) for found in chunks)
+    """Return chunk ids with scores, in rank order."""
+    if isinstance(chunks, Hits):
+        scores = (None if isnan(score) else score for score in chunks.column("score").tolist())
+        return tuple(zip(chunks.chunk_ids, scores, strict=True))
+    return tuple((hit.chunk.chunk_id, hit.score) for hit in chunks)
 
 
 def cause_of_change(
     first: Ranked, again: Ranked, replayed: Callable[[], Ranked] | None
 ) -> Literal["ties", "index", "embedding", "unknown"]:
-    """Why two results of one query differ.
+    """Return the cause of the difference between two results of one query.
 
     Ties: the scores are the same and only chunks of equal score changed places. Embedding: searching again with the
     first vector gives the first result. Index: it does not. Unknown: that cannot be tried (`replayed` is None).
@@ -120,9 +140,9 @@ def cause_of_change(
     return "embedding" if replayed() == first else "index"
 
 
-def _again(retriever: Retriever, case: Case) -> Candidates:
+def _again(retriever: Retriever, case: Case, chunks: Chunks) -> Candidates:
     try:
-        return retriever.candidates([case.query], use_cache=False)[0]
+        return retriever.candidates([case.query], use_cache=False, chunks=chunks)[0]
     except RetrievalError as error:
         raise type(error)(f"case {case.id!r}: {error}") from error
 
@@ -137,7 +157,7 @@ def _compare(retriever: Retriever, case_id: str, first: Candidates, again: Candi
 
 
 def _largest_change(before: Ranked, after: Ranked) -> float | None:
-    """The largest change of a chunk's score, None where there are no scores."""
+    """Return the largest change of a chunk's score, None where there are no scores."""
     if any(score is None for _, score in (*before, *after)):
         return None
     one, other = dict(before), dict(after)
@@ -149,7 +169,7 @@ def _replay(retriever: Retriever, first: Candidates) -> Callable[[], Ranked] | N
     vector = first.vector
     if vector is None or not isinstance(retriever, Replays):
         return None
-    return lambda: ranked(retriever.candidates_by_vector(first.query, vector))
+    return lambda: ranked(retriever.candidates_by_vector(first.query, vector.tolist()))
 
 
 def _call(retriever: Retriever, calls: Sequence[Case], level: int, progress: Progress) -> list[RetrievalSession]:

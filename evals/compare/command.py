@@ -33,36 +33,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command's flags."""
-    made = Parser(
+    """Return the command's flags."""
+    command = Parser(
         prog="python -m evals.compare",
         description="Compare runs with a baseline. A RUN is a report's file, an MLflow run's id or name, tag:KEY or "
         "tag:KEY=VALUE (the newest run with that tag).",
         epilog="Exit codes: 0 no regression, 1 a drop beyond its tolerance, 2 user error, 130 interrupted.",
     )
-    made.add_argument("runs", nargs="+", metavar="RUN", help="the first is the baseline, unless --baseline names it")
-    made.add_argument("--baseline", metavar="RUN", help="what every RUN is compared with")
-    made.add_argument("--common", action="store_true", help="compare on the queries that are the same in both runs")
-    made.add_argument(
+    command.add_argument("runs", nargs="+", metavar="RUN", help="the first is the baseline, unless --baseline names it")
+    command.add_argument("--baseline", metavar="RUN", help="what every RUN is compared with")
+    command.add_argument("--common", action="store_true", help="compare on the queries that are the same in both runs")
+    command.add_argument(
         "--metrics", default="", metavar="A,B", help="names or patterns such as ranking/* (--verbose: all)"
     )
-    made.add_argument(
+    command.add_argument(
         "--fail-on-regression", action="append", default=[], metavar="METRIC:TOLERANCE",
         help="exit with 1 if the metric is worse by more than this; repeatable",
     )  # fmt: skip
-    made.add_argument("--by", default="", metavar="A,B", help="order the queries that moved by these metrics")
-    made.add_argument(
+    command.add_argument("--by", default="", metavar="A,B", help="order the queries that moved by these metrics")
+    command.add_argument(
         "--queries", type=whole_number(0), default=QUERIES, metavar="N", help=f"of them show N (default: {QUERIES})"
     )
-    made.add_argument("--json", action="store_true", help="print the comparison as JSON")
-    made.add_argument("--output", type=path_argument, metavar="FILE", help="write the comparison as JSON")
-    made.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
-    made.add_argument(
+    command.add_argument("--json", action="store_true", help="print the comparison as JSON")
+    command.add_argument("--output", type=path_argument, metavar="FILE", help="write the comparison as JSON")
+    command.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
+    command.add_argument(
         "--tracking.experiment", default="retrieval-evals", metavar="NAME",
         help="where names and tags are looked for (default: retrieval-evals)",
     )  # fmt: skip
-    add_logging_flags(made)
-    return made
+    add_logging_flags(command)
+    return command
 
 
 def _main(namespace: argparse.Namespace) -> int:
@@ -84,7 +84,7 @@ def _main(namespace: argparse.Namespace) -> int:
         tracking_experiment=flags["tracking.experiment"],
     )
     _show(namespace, comparisons)
-    return EXIT_FAILED if any(not one.passed for c in comparisons for one in c.regressions) else 0
+    return EXIT_FAILED if any(not regression.passed for c in comparisons for regression in c.regressions) else 0
 
 
 def _names(flag: str, text: str) -> tuple[str, ...]:

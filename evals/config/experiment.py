@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
-from evals.config.conditions import by_metric, checked_conditions
+from evals.config.criterion_text import by_metric, checked_conditions
 from evals.config.judge import JudgeConfig
 from evals.config.sweep import ObjectiveConfig, SweepConfig
 from retrievers.config import RetrieverConfig, Settings, host, page_base
@@ -23,7 +23,7 @@ class DatasetConfig(Settings):
     hub: str | None = Field(None, description="Hugging Face hub id, in place of path")
     revision: str | None = Field(None, description="commit hash of the hub data set; required with hub")
     split: str | None = Field(None, description="only cases of this split")
-    ids: tuple[str, ...] = Field((), description="only these case ids (whatever their split)")
+    ids: tuple[str, ...] = Field((), description="only these case ids (of any split)")
     limit: int | None = Field(None, ge=1, description="at most this many cases")
 
     @field_validator("ids")
@@ -43,11 +43,11 @@ class DatasetConfig(Settings):
 
 
 class SourcesConfig(Settings):
-    """Where the source pages are, against which metadata and content are checked: a folder, or the hosts of a site."""
+    """Source pages that metadata and content are checked against: a folder, or the hosts of a site."""
 
     dir: Path | None = Field(None, description="folder of the source pages")
     http: tuple[str, ...] = Field((), description="hosts to fetch source pages from, and no others")
-    base_url: str = Field("/docs", description="what page addresses begin with; for http, what they are joined to")
+    base_url: str = Field("/docs", description="start of page addresses; for http, base of relative ones")
 
     @field_validator("http")
     @classmethod
@@ -74,10 +74,10 @@ class IndexConfig(Settings):
 
 
 class LatencyConfig(Settings):
-    """How latency is measured: single calls after warm-up, at each concurrency."""
+    """Measurement of latency: single calls after warm-up, at each concurrency."""
 
     warmup: int = Field(5, ge=0, description="calls before the measurement")
-    repeats: int = Field(2, ge=1, le=1000, description="how often every query is called")
+    repeats: int = Field(2, ge=1, le=1000, description="calls of every query")
     concurrency: tuple[int, ...] = Field((1, 4), description="calls at once; 1 is serial")
 
     @field_validator("concurrency")
@@ -89,13 +89,13 @@ class LatencyConfig(Settings):
 
 
 class DeterminismConfig(Settings):
-    """How often every query is asked again."""
+    """Number of repetitions of every query."""
 
-    repeats: int = Field(2, ge=1, le=100, description="times every query is asked again")
+    repeats: int = Field(2, ge=1, le=100, description="repetitions of every query")
 
 
 class TrackingConfig(Settings):
-    """Where runs are logged."""
+    """Store of runs."""
 
     enabled: bool = Field(True, description="log to MLflow")
     uri: str | None = Field(None, description="MLflow tracking URI; the database under ./mlruns when left out")
@@ -103,28 +103,28 @@ class TrackingConfig(Settings):
     log_cells: Literal["chosen", "all", "none"] = Field(
         "chosen", description="cells of a grid that get a run of their own: chosen, all or none"
     )
-    traces: int = Field(0, ge=0, le=10_000, description="so many of the worst queries are logged as traces")
+    traces: int = Field(0, ge=0, le=10_000, description="number of the worst queries to log as traces")
     run_name: str | None = Field(None, description="name of the run; the experiment's and the time when left out")
 
     @field_serializer("uri")
     def _without_credentials(self, uri: str | None) -> str | None:
-        """What is printed, reported or logged of the address."""
+        """Address for terminal, reports and logs, without its password."""
         return redacted(uri) if uri else uri
 
 
 class ExperimentConfig(Settings):
     """A whole experiment."""
 
-    name: str = Field("experiment", min_length=1, description="what the experiment is called")
+    name: str = Field("experiment", min_length=1, description="name of the experiment")
     dataset: DatasetConfig = Field(default_factory=lambda: DatasetConfig.model_validate({}), description="golden data")
     retriever: RetrieverConfig = Field(
-        default_factory=lambda: RetrieverConfig.model_validate({}), description="what is evaluated"
+        default_factory=lambda: RetrieverConfig.model_validate({}), description="the retriever to evaluate"
     )
     sources: SourcesConfig = Field(default_factory=lambda: SourcesConfig.model_validate({}), description="pages")
     index: IndexConfig = Field(default_factory=lambda: IndexConfig.model_validate({}), description="indexing")
     metrics: tuple[str, ...] = Field(("*",), min_length=1, description="metric names or patterns such as ranking/*")
     criteria: Mapping[str, str] = Field(
-        default_factory=dict, description="what the run must meet, e.g. {ranking/mrr_at_10: '>= 0.8'}"
+        default_factory=dict, description="conditions on the run, e.g. {ranking/mrr_at_10: '>= 0.8'}"
     )
     judge: JudgeConfig = Field(default_factory=lambda: JudgeConfig.model_validate({}), description="the judge")
     latency: LatencyConfig = Field(default_factory=lambda: LatencyConfig.model_validate({}), description="latency")
@@ -133,7 +133,7 @@ class ExperimentConfig(Settings):
     )
     sweep: SweepConfig = Field(default_factory=lambda: SweepConfig.model_validate({}), description="the grid")
     objective: ObjectiveConfig = Field(
-        default_factory=lambda: ObjectiveConfig.model_validate({}), description="what the best cell is best at"
+        default_factory=lambda: ObjectiveConfig.model_validate({}), description="objective of the choice of a cell"
     )
     tracking: TrackingConfig = Field(default_factory=lambda: TrackingConfig.model_validate({}), description="MLflow")
     seed: int = Field(0, ge=0, description="seed of all resampling")
@@ -153,7 +153,7 @@ class ExperimentConfig(Settings):
             env: Environment; that of the process and `.env` when left out.
 
         Raises:
-            ConfigError: With every fault.
+            ConfigError: The settings have faults; the message names every one.
         """
         layers = [
             environment_layer(environment(os.environ) if env is None else env, "retriever."),

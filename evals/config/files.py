@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
 from uuid import uuid4
@@ -12,20 +13,33 @@ LONGEST_SHOWN = 160
 
 
 def write(file: Path, text: str) -> None:
-    """Write a file by way of a temporary one beside it, so that it is never seen half-written.
+    """Write a text file, whole or not at all.
 
     Raises:
         ConfigError: It cannot be written.
     """
-    part = file.with_name(f".{uuid4().hex}.part")  # short, however long the file's own name is
+    with replacing(file) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def replacing(file: Path) -> Iterator[Path]:
+    """Give a temporary file beside a file to write, which then takes its place: it is never seen half-written.
+
+    Raises:
+        ConfigError: It cannot be written.
+    """
+    # Short, however long the file's own name is.
+    part = file.with_name(f".{uuid4().hex}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
+        yield part
         part.replace(file)
     except OSError as error:
         raise ConfigError(f"{_shown(file)}: cannot be written: {error.strerror}") from error
     finally:
-        with contextlib.suppress(OSError):  # gone already, or there never was a folder
+        # Gone already, or there never was a folder.
+        with contextlib.suppress(OSError):
             part.unlink()
 
 
@@ -48,7 +62,7 @@ def check_writable(file: Path | None) -> None:
 
 
 def probe(folder: Path) -> None:
-    """Make a file that goes away by itself in a folder, or where it does not exist in the nearest one above it.
+    """Make a temporary file in a folder, or in its nearest existing parent, to check that it can be written.
 
     Raises:
         OSError: It cannot be made, or a folder cannot have such a name.
@@ -64,19 +78,19 @@ def _check_names(path: Path) -> None:
     Raises:
         OSError: One cannot be a name.
     """
-    place = _nearest(path)
-    for name in path.absolute().relative_to(place).parts:
+    target = _nearest(path)
+    for name in path.absolute().relative_to(target).parts:
         with contextlib.suppress(FileNotFoundError):
-            (place / name).lstat()
+            (target / name).lstat()
 
 
 def _nearest(path: Path) -> Path:
-    """The path, or where it does not exist the nearest folder above it."""
+    """Return the path, or the nearest existing folder above it."""
     chain = (path.absolute(), *path.absolute().parents)
-    return next(place for place in chain if os.path.lexists(place))
+    return next(folder for folder in chain if os.path.lexists(folder))
 
 
 def _shown(path: Path) -> str:
-    """A path for a message, its middle left out where it is long."""
+    """Shorten a path for a message: a long one loses its middle."""
     text = str(path)
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN // 2]}…{text[-LONGEST_SHOWN // 2 :]}"

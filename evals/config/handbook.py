@@ -14,13 +14,13 @@ def check_bundled(config: ExperimentConfig) -> None:
     Raises:
         ConfigError: Golden data or source pages are those of a checkout, and this is none; what to do instead.
     """
-    wanted = {"dataset.path": config.dataset.path, "sources.dir": config.sources.dir}
-    absent = {name: path for name, path in wanted.items() if path and path.is_relative_to(FOLDER) and not path.exists()}
+    paths = {"dataset.path": config.dataset.path, "sources.dir": config.sources.dir}
+    absent = {name: path for name, path in paths.items() if path and path.is_relative_to(FOLDER) and not path.exists()}
     if absent:
-        found = ", ".join(f"{name} {path}" for name, path in absent.items())
+        names = ", ".join(f"{name} {path}" for name, path in absent.items())
         raise ConfigError(
             f"the handbook of the packaged experiments comes with a checkout of the project, not with the installed "
-            f"package, and is not there: {found}; run this in a checkout, or give an experiment of your own "
+            f"package, and is not there: {names}; run this in a checkout, or give an experiment of your own "
             "(--config FILE) that names its golden queries (dataset.path) and its collection (retriever.store, "
             "retriever.collection)"
         )

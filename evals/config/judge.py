@@ -10,14 +10,14 @@ from retrievers.config import TABLE, Settings, VariableName, address
 
 
 class PriceConfig(Settings):
-    """What a model's tokens cost, in US dollars per million."""
+    """Price of a model's tokens, in US dollars per million."""
 
     input: float = Field(ge=0, description="US dollars per million tokens read")
     output: float = Field(ge=0, description="US dollars per million tokens written")
 
 
 class BudgetConfig(Settings):
-    """Where a run stops buying verdicts. What was judged by then is reported; the rest is unscored."""
+    """Limits on buying verdicts. Verdicts bought by then are reported; the rest is unscored."""
 
     calls: int | None = Field(None, ge=0, description="most calls of the judge")
     tokens: int | None = Field(None, ge=0, description="most tokens, read and written together")
@@ -34,16 +34,16 @@ class JudgeConfig(Settings):
         identity: A name of what answers, where model, parameters and address do not tell: the verdicts of one identity
             are not used for another. A `python:` model that does not tell its parameters is cached only with one.
         temperature: None leaves it to the provider, for models that refuse the parameter.
-        structured: Whether the model is asked for JSON by the provider's own means; `auto` finds out.
+        structured: True to ask the model for JSON by the provider's own option; `auto` finds out.
         timeout_s: Seconds one request may take.
         deadline_s: Seconds one verdict may take, from its first request, with all further attempts; the time that
             everybody waits because a server limits the rate does not count.
         cache: `off` neither reads nor writes the verdict store.
-        refresh: Ask again for what is stored, and store the new answer.
+        refresh: Ask for stored verdicts again, and store the new answer.
         recall: `bisect` asks for context recall of nested results (the cells of a grid) only where the shortest and the
             longest do not agree, assuming that more chunks never lower it: an approximation.
-        recall_audit: How many of the results that were not asked about for it are asked all the same, to check that.
-        rejudge: How many queries are judged a second time, past the store, to measure the judge's noise.
+        recall_audit: Number of results exempt from recall questions that are asked as a check.
+        rejudge: Number of queries judged a second time, past the store, to measure the judge's noise.
         strict: Count it as a failure where a judge's statements share nothing with the reference answer.
         prices: Model (as in `model`) to what its tokens cost.
     """
@@ -54,7 +54,7 @@ class JudgeConfig(Settings):
         None, description="environment variable of the API key; the provider's if left out"
     )
     identity: str | None = Field(
-        None, min_length=1, max_length=200, description="name of what answers, where model and address do not tell"
+        None, min_length=1, max_length=200, description="identity of the model, where name and address do not give it"
     )
     temperature: float | None = Field(0.0, ge=0, le=2, description="sampling temperature")
     seed: int | None = Field(0, description="seed of sampling, where the provider takes one")
@@ -68,15 +68,13 @@ class JudgeConfig(Settings):
     cache: Literal["on", "off"] = Field("on", description="keep verdicts on disk: on or off")
     cache_path: Path | None = Field(None, description="file of the verdicts; in the user's cache folder if left out")
     cache_max_mb: float = Field(2048.0, gt=0, description="megabytes of the verdict store, oldest used go first")
-    cache_max_days: float | None = Field(None, gt=0, description="days a verdict is kept; for ever if left out")
-    refresh: bool = Field(False, description="ask again for what is stored")
+    cache_max_days: float | None = Field(None, gt=0, description="days a verdict is kept; without limit if left out")
+    refresh: bool = Field(False, description="ask for stored verdicts again")
     recall: Literal["exact", "bisect"] = Field(
         "exact", description="context recall of a grid: exact, bisect (fewer calls)"
     )
     strict: bool = Field(True, description="statements that share nothing with the reference answer are a failure")
-    recall_audit: int = Field(
-        100, ge=0, description="results skipped by bisect that are asked all the same, as a check"
-    )
+    recall_audit: int = Field(100, ge=0, description="results skipped by bisect that are asked as a check")
     rejudge: int = Field(0, ge=0, description="queries to judge a second time, to measure the judge's noise")
     budget: BudgetConfig = Field(default_factory=lambda: BudgetConfig.model_validate({}), description="limits")
     prices: Mapping[str, PriceConfig] = Field(
@@ -121,5 +119,5 @@ class JudgeConfig(Settings):
 
     @property
     def price(self) -> PriceConfig | None:
-        """What the model's tokens cost, None when the table does not say."""
+        """Return the price of the model's tokens, None when the table lacks it."""
         return self.prices.get(self.model or "")

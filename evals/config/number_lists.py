@@ -1,4 +1,4 @@
-"""Values of a sweep as they are written: a list, `1:20`, or `0:0.95:0.05`; ends included, exact in decimals. Pure."""
+"""Values of a sweep as text: a list, `1:20`, or `0:0.95:0.05`; ends included, exact in decimals. Pure."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal, InvalidOperation
@@ -7,15 +7,15 @@ from typing import Any
 
 from retrievers.text.quoting import quoted
 
+# More values than this are a typing error.
 MOST = 10_000
-"""More values than this are a slip of the pen."""
+# Characters and power of ten of a number: what a float can hold.
 LONGEST, LARGEST_EXPONENT = 40, 300
-"""Characters and power of ten of a number: what a float can hold."""
 WRITTEN = "expected numbers such as 5, a list of them, or a range such as 1:20 or 0:0.95:0.05 (first:last:step)"
 
 
 def numbers(written: Any) -> tuple[float, ...]:
-    """The values, ascending, each once.
+    """Return the values, ascending, each once.
 
     A range counts in decimals from its first value by its step (1 when left out) to its last, which it must hit: the
     fourth value of `0:0.95:0.05` is 0.15, not 0.15000000000000002.
@@ -26,23 +26,23 @@ def numbers(written: Any) -> tuple[float, ...]:
     Raises:
         ValueError: It says what was expected and what was found.
     """
-    found = list(islice((value for part in _parts(written) for value in _values(part)), MOST + 1))
-    if len(found) > MOST:
+    values = list(islice((value for part in _parts(written) for value in _values(part)), MOST + 1))
+    if len(values) > MOST:
         raise ValueError(f"{quoted(written)}: holds more than {MOST:,} values")
-    return tuple(float(value) for value in sorted(set(found)))
+    return tuple(float(value) for value in sorted(set(values)))
 
 
 def integers(written: Any) -> tuple[int, ...]:
-    """`numbers` that must be whole.
+    """Return `numbers` that must be whole.
 
     Raises:
         ValueError: One of them is not, or `numbers` cannot read them.
     """
-    found = numbers(written)
-    broken = [value for value in found if not value.is_integer()]
+    values = numbers(written)
+    broken = [value for value in values if not value.is_integer()]
     if broken:
         raise ValueError(f"expected whole numbers, found {broken[0]:g}")
-    return tuple(int(value) for value in found)
+    return tuple(int(value) for value in values)
 
 
 def _parts(written: Any) -> Iterator[str]:
@@ -52,7 +52,8 @@ def _parts(written: Any) -> Iterator[str]:
         for part in written:
             yield from _parts(part)
     elif isinstance(written, int | float | Decimal) and not isinstance(written, bool):
-        yield repr(written) if isinstance(written, float) else str(written)  # the shortest text that means this float
+        # The shortest text that means this float.
+        yield repr(written) if isinstance(written, float) else str(written)
     else:
         raise ValueError(f"{WRITTEN}, found {quoted(written)}")
 

@@ -6,15 +6,15 @@ from typing import Any
 
 from retrievers.text.quoting import shortened
 
+# Characters of a pattern.
 LONGEST = 1_000
-"""Characters of a pattern."""
+# RE2 refuses a repetition of over 1,000, but takes one that no integer holds for text.
 HUGE_REPETITION = re.compile(r"(?<!\\)\{(?:\d*,)?\d{5}")
-"""RE2 refuses a repetition of over 1,000, but takes one that no integer holds for text."""
 
 
 @lru_cache(maxsize=1_024)
 def compiled(pattern: str) -> Any:
-    """The pattern, ready to search with.
+    """Compile a pattern to search with.
 
     Raises:
         ValueError: It is too long, or RE2 cannot read it, which has neither lookarounds nor back-references.
@@ -38,5 +38,5 @@ def compiled(pattern: str) -> Any:
 
 
 def found(pattern: str, text: str) -> bool:
-    """Whether a pattern matches somewhere in a text."""
+    """Return True if a pattern matches somewhere in a text."""
     return compiled(pattern).search(text.encode("utf-8", "replace").decode()) is not None

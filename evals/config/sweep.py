@@ -1,61 +1,80 @@
-"""The settings of a grid: what it runs over, and what its best cell is best at."""
+"""The settings of a grid: its axes and its objective."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from evals.config.conditions import by_metric, checked_conditions
-from evals.config.number_lists import integers, numbers
-from retrievers.config import TABLE, Fusion, Mode, Rerank, Settings
+from evals.config.axis import CHOICES, NUMBERS, THRESHOLDS, WHOLE_NUMBERS, Axis
+from evals.config.criterion_text import by_metric, checked_conditions
+from retrievers.config import RERANKERS, TABLE, Fusion, Mode, RerankerName, RetrieverConfig, Settings
+
+
+def _hybrid_by(settings: RetrieverConfig, *fusions: Fusion) -> bool:
+    return settings.mode == "hybrid" and settings.used_fusion in fusions
+
+
+def _order_is_made_of_all(settings: RetrieverConfig) -> bool:
+    """Return whether chunks deep in the list decide what comes first; otherwise the answer is its beginning."""
+    plain = settings.mode == "semantic" and not settings.reranker.make and settings.group_by is None
+    return settings.python is not None or not plain
 
 
 class SweepConfig(Settings):
-    """What a grid runs over: for each setting of the retriever the values it takes; those left out stay as they are."""
+    """Axes of a grid: for each setting of the retriever its values; settings left out stay as they are.
 
-    top_k: tuple[int, ...] = Field((), description="chunks to return: 1:20, or a list")
-    threshold: tuple[float, ...] | Literal["exact"] = Field(
+    A field is the whole declaration of an axis. Variants come in the order of the fields, the last changing fastest.
+    """
+
+    top_k: Annotated[tuple[int, ...], WHOLE_NUMBERS, Axis(cuts=True)] = Field(
+        (), description="chunks to return: 1:20, or a list"
+    )
+    threshold: Annotated[tuple[float, ...] | Literal["exact"], THRESHOLDS, Axis(cuts=True)] = Field(
         (), description="thresholds: 0:0.95:0.05, a list, or exact for every observed score"
     )
-    mode: tuple[Mode, ...] = Field((), description="semantic, keyword, hybrid")
-    fusion: tuple[Fusion, ...] = Field((), description="weighted, rrf, dbsf; of hybrid alone")
-    rerank: tuple[Rerank, ...] = Field((), description="none, mmr, cross-encoder, rrf")
-    candidates: tuple[int, ...] = Field((), description="candidate depths")
-    term_counts: tuple[bool, ...] = Field((), description="true, false: whether keywords repeated in a query count")
-    semantic_weight: tuple[float, ...] = Field((), description="shares of the semantic side in hybrid: 0.5:0.9:0.1")
-    rrf_constant: tuple[float, ...] = Field((), description="constants of reciprocal rank fusion")
-    mmr_lambda: tuple[float, ...] = Field((), description="trade-offs of mmr: 0.3:0.9:0.2")
-
-    @field_validator("top_k", "candidates", mode="before")
-    @classmethod
-    def _whole_numbers(cls, written: Any) -> tuple[int, ...]:
-        found = integers(written) if written not in ((), []) else ()
-        if any(value < 1 for value in found):
-            raise ValueError("expected whole numbers from 1")
-        return found
-
-    @field_validator("semantic_weight", "rrf_constant", "mmr_lambda", mode="before")
-    @classmethod
-    def _numbers(cls, written: Any) -> tuple[float, ...]:
-        return numbers(written) if written not in ((), []) else ()
-
-    @field_validator("threshold", mode="before")
-    @classmethod
-    def _thresholds(cls, written: Any) -> tuple[float, ...] | str:
-        if written in ("exact", ["exact"]):
-            return "exact"
-        found = cls._numbers(written)
-        if any(not 0 <= value <= 1 for value in found):
-            raise ValueError("expected thresholds from 0 to 1, or exact")
-        return found
-
-    @field_validator("mode", "fusion", "rerank", "term_counts", mode="before")
-    @classmethod
-    def _choices(cls, written: Any) -> Any:
-        names = [written] if isinstance(written, bool) else written
-        names = [part.strip() for part in written.split(",")] if isinstance(written, str) else names
-        return tuple(dict.fromkeys(names)) if isinstance(names, list | tuple) else names
+    mode: Annotated[tuple[Mode, ...], CHOICES, Axis(in_every_name=True, in_faults=True)] = Field(
+        (), description="semantic, keyword, hybrid"
+    )
+    fusion: Annotated[
+        tuple[Fusion, ...],
+        CHOICES,
+        Axis(
+            applies=lambda settings: settings.mode == "hybrid",
+            in_force=lambda settings: settings.used_fusion,
+            in_every_name=True,
+            in_faults=True,
+        ),
+    ] = Field((), description="weighted, rrf, dbsf; of hybrid alone")
+    rerank: Annotated[
+        tuple[RerankerName, ...],
+        CHOICES,
+        Axis(
+            in_force=lambda settings: settings.rerank if settings.reranker.make else "none",
+            in_every_name=True,
+            in_faults=True,
+        ),
+    ] = Field((), description=", ".join(RERANKERS))
+    semantic_weight: Annotated[
+        tuple[float, ...],
+        NUMBERS,
+        Axis(applies=lambda settings: _hybrid_by(settings, "weighted", "rrf"), resets=("keyword_weight",)),
+    ] = Field((), description="shares of the semantic side in hybrid: 0.5:0.9:0.1")
+    rrf_constant: Annotated[tuple[float, ...], NUMBERS, Axis(applies=lambda settings: _hybrid_by(settings, "rrf"))] = (
+        Field((), description="constants of reciprocal rank fusion")
+    )
+    mmr_lambda: Annotated[
+        tuple[float, ...], NUMBERS, Axis(applies=lambda settings: "mmr_lambda" in settings.reranker.settings)
+    ] = Field((), description="trade-offs of mmr: 0.3:0.9:0.2")
+    candidates: Annotated[tuple[int, ...], WHOLE_NUMBERS, Axis(applies=_order_is_made_of_all, in_faults=True)] = Field(
+        (), description="candidate depths"
+    )
+    term_counts: Annotated[
+        tuple[bool, ...],
+        CHOICES,
+        Axis(setting="keyword.term_counts", applies=lambda settings: settings.mode != "semantic"),
+    ] = Field((), description="true, false: whether keywords repeated in a query count")
 
     @property
     def axes(self) -> Mapping[str, tuple[Any, ...] | str]:
@@ -63,8 +82,17 @@ class SweepConfig(Settings):
         return {name: values for name, values in self if values}
 
 
+def _axis(name: str, metadata: Sequence[object]) -> Axis:
+    (axis,) = [entry for entry in metadata if isinstance(entry, Axis)]
+    return replace(axis, setting=axis.setting or name)
+
+
+# The axes by the names of their fields.
+AXES: Mapping[str, Axis] = {name: _axis(name, info.metadata) for name, info in SweepConfig.model_fields.items()}
+
+
 class ObjectiveConfig(Settings):
-    """What the best cell of a grid is best at."""
+    """Objective of the choice of a cell."""
 
     metrics: Mapping[str, float] = Field(
         default_factory=lambda: {"ranking/ndcg_at_10": 1.0},
@@ -74,10 +102,10 @@ class ObjectiveConfig(Settings):
     )
     constraints: Mapping[str, str] = Field(
         default_factory=dict,
-        description="what a cell must meet, e.g. 'scope/false_answer <= 0.1' (several: a list, or commas)",
+        description="conditions on a cell, e.g. 'scope/false_answer <= 0.1' (several: a list, or commas)",
         json_schema_extra=TABLE,
     )
-    margin: float = Field(0.02, ge=0, description="how much worse than the best a cheaper cell may be")
+    margin: float = Field(0.02, ge=0, description="largest loss against the best that a cheaper cell may have")
 
     held_out: str | None = Field(
         None, description="split on which the chosen cell is measured again; test if the grid is over dev"

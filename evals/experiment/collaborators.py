@@ -1,4 +1,4 @@
-"""Opening what an experiment works with, and closing it at the end."""
+"""The open resources of an experiment, closed at the end."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,7 +12,7 @@ from evals.golden.web_pages import open_sources
 from evals.grid.axes import Plan
 from evals.judge.judge import Judge
 from evals.metrics.collaborators import Collaborators
-from evals.report.judge import spent
+from evals.report.judge_lines import spent
 from retrievers.config import RetrieverConfig, factory
 from retrievers.embedding.models import make_embeddings
 from retrievers.net.patience import patient
@@ -23,15 +23,15 @@ from retrievers.terminal.command import Progress, progress_bar
 
 @contextmanager
 def open_collaborators(
-    inputs: Inputs, env: Mapping[str, str], *, shown: bool, retriever: Retriever | None = None
+    inputs: Inputs, env: Mapping[str, str], *, shown: bool, retrievers: Sequence[Retriever] = ()
 ) -> Iterator[Collaborators]:
     """Open what the experiment names: its judge, its retriever (of a sweep one for each variant) and its source pages.
 
     Args:
         inputs: The experiment.
         env: The environment that holds API keys.
-        shown: Whether progress is drawn on a terminal.
-        retriever: An open retriever in place of the one that the experiment names. It is left open.
+        shown: True to draw progress on a terminal.
+        retrievers: Open retrievers in place of those that the experiment names. They are left open.
 
     Raises:
         RetrievalError: Something cannot be opened, or the collection not be brought up to date.
@@ -42,12 +42,12 @@ def open_collaborators(
         progress_bar(shown=shown) as progress,
         _judge(config.judge, env, progress) as judge,
     ):
-        if retriever is not None:
+        if retrievers:
             sources = open_sources(config.sources)
-            yield Collaborators(retrievers=[retriever], progress=progress, sources=sources, judge=judge)
-            return
-        with _retrievers(config, inputs.sweep, env, progress) as (retrievers, sources):
             yield Collaborators(retrievers=retrievers, progress=progress, sources=sources, judge=judge)
+            return
+        with _retrievers(config, inputs.sweep, env, progress) as (opened, sources):
+            yield Collaborators(retrievers=opened, progress=progress, sources=sources, judge=judge)
 
 
 @contextmanager
@@ -66,7 +66,8 @@ def _judge(config: JudgeConfig, env: Mapping[str, str], progress: Progress) -> I
 def _retrievers(
     config: ExperimentConfig, sweep: Plan | None, env: Mapping[str, str], progress: Progress
 ) -> Iterator[tuple[Sequence[Retriever], Sources | None]]:
-    embeddings = None  # before anything is indexed, so that a missing key or factory leaves nothing behind
+    # Before anything is indexed, so that a missing key or factory leaves nothing behind.
+    embeddings = None
     if config.retriever.python is None:
         embeddings = make_embeddings(config.retriever.embedding, env)
     else:
@@ -75,7 +76,8 @@ def _retrievers(
     sources = open_sources(config.sources)
     with ExitStack() as stack:
         opened = [
-            stack.enter_context(open_retriever(one, env=env, embeddings=embeddings)) for one in _wanted(config, sweep)
+            stack.enter_context(open_retriever(settings, env=env, embeddings=embeddings))
+            for settings in _wanted(config, sweep)
         ]
         yield opened, sources
 

@@ -1,4 +1,4 @@
-"""What an experiment starts from: its configuration, checked in full, and its golden queries."""
+"""The inputs of an experiment: its configuration, checked in full, and its golden queries."""
 
 from dataclasses import dataclass
 
@@ -36,7 +36,7 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
         golden: Golden queries in place of those that the experiment names.
 
     Raises:
-        ConfigError: It is a packaged experiment, and the handbook has not come along.
+        ConfigError: It is a packaged experiment, and the handbook is not installed.
         ExperimentError: A metric, a criterion or a sweep cannot be computed.
         DatasetError: The golden data have faults; every one is listed.
     """

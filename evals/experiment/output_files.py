@@ -1,4 +1,4 @@
-"""Which files a run writes, and whether it can."""
+"""The files that a run writes, checked before it begins."""
 
 import itertools
 import logging
@@ -8,14 +8,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from evals.collect.saved.writable import check_retrieval_folder
 from evals.config.experiment import TrackingConfig
 from evals.config.files import check_writable
 from evals.tracking import FOLDER, check_database, check_folder
 from retrievers.errors import ConfigError
 
 log = logging.getLogger(__name__)
+# Most bytes of a report's name, before its number: file systems accept names of 255, some of 143.
+FLAGS = {"report": "output", "retrieval": "save-retrieval"}
 LONGEST_STEM = 120
-"""Bytes that the name of a report has at most, before its number: file systems take names of 255, some of 143."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,17 +29,19 @@ class Outputs:
         junit: Criteria and queries as JUnit XML.
         html: The report as a page.
         export: The retriever's settings for an application.
+        retrieval: The folder for what was retrieved, from which other runs can start.
     """
 
     report: Path | None = None
     junit: Path | None = None
     html: Path | None = None
     export: Path | None = None
+    retrieval: Path | None = None
 
 
 @contextmanager
 def settle(wanted: Outputs, config: TrackingConfig, name: str) -> Iterator[Outputs]:
-    """The files that a run of that name writes, of which every one can be written; none is made here.
+    """Yield the files that a run of that name writes, of which every one can be written; none is made here.
 
     A run that is tracked has a report in any case. Where no file is wanted for it, it gets one that no other run has,
     nor takes while the block lasts.
@@ -50,9 +54,12 @@ def settle(wanted: Outputs, config: TrackingConfig, name: str) -> Iterator[Outpu
         if not config.uri:
             check_folder(FOLDER)
         check_database(config.uri)
+    # All checks come before the work: a fault found at the end would cost the whole run.
     _refuse_shared(asdict(wanted))
-    for file in asdict(wanted).values():
+    for file in (wanted.report, wanted.junit, wanted.html, wanted.export):
         check_writable(file)
+    if wanted.retrieval:
+        check_retrieval_folder(wanted.retrieval)
     if wanted.report or not config.enabled:
         yield wanted
         return
@@ -62,7 +69,7 @@ def settle(wanted: Outputs, config: TrackingConfig, name: str) -> Iterator[Outpu
 
 @contextmanager
 def reserved(folder: Path, name: str) -> Iterator[Path]:
-    """A file for the report of a run of that name, which no earlier run has written and no other one takes meanwhile.
+    """Yield a file for the report of a run of that name, which no earlier run has written and no other takes meanwhile.
 
     An empty file beside it keeps the name; it is not one that readers take for a report. A run that is killed leaves it
     behind, and the name is passed by from then on.
@@ -71,46 +78,49 @@ def reserved(folder: Path, name: str) -> Iterator[Path]:
         ConfigError: The folder cannot be made or written to.
     """
     check_writable(folder / "report.json")
-    made = [place for place in (folder, folder.parent) if not place.exists()]
+    # Only folders of this run are removed again if it fails.
+    created = [path for path in (folder, folder.parent) if not path.exists()]
     file, mark = next(filter(None, (_reserve(file) for file in _names(folder, name))))
     try:
         yield file
     finally:
         mark.unlink(missing_ok=True)
         with suppress(OSError):  # it holds a report
-            for place in made:
-                place.rmdir()
+            for path in created:
+                path.rmdir()
 
 
 def _names(folder: Path, name: str) -> Iterator[Path]:
-    """Files for a run's report, in the order of preference; a name of any length and with any character fits."""
+    """Yield files for a run's report, in the order of preference; a name of any length and with any character fits."""
     plain = re.sub(r"[^\w.-]+", "-", name).strip(".-").encode()[:LONGEST_STEM].decode(errors="ignore")
     stem = plain.rstrip(".-") or "run"
     return (folder / f"{stem}{f'-{number}' if number > 1 else ''}.json" for number in itertools.count(1))
 
 
 def _reserve(file: Path) -> tuple[Path, Path] | None:
-    """The file and the mark that keeps its name; None where another run has it."""
+    """Return the file and the mark that keeps its name; None where another run has it."""
     mark = file.with_name(f".{file.name}.taken")
     if file.exists():
         return None
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        # Atomic: of two runs that start at once only one makes the file.
         mark.touch(exist_ok=False)
     except FileNotFoundError:  # a run that failed has removed the folder just now
         return _reserve(file)
     except FileExistsError:
         log.warning("%s is the report of a run that has not ended (if none is going on, remove %s)", file, mark)
         return None
-    if file.exists():  # that run ended between the two looks
+    # The other run ended between the two checks.
+    if file.exists():
         mark.unlink()
         return None
     return file, mark
 
 
 def _refuse_shared(files: Mapping[str, Path | None]) -> None:
-    seen: dict[Path, str] = {}
-    for flag, file in ((f"--{'output' if name == 'report' else name}", file) for name, file in files.items() if file):
-        other = seen.setdefault(file.absolute(), flag)
+    names: dict[Path, str] = {}
+    for flag, file in ((f"--{FLAGS.get(name, name)}", file) for name, file in files.items() if file):
+        other = names.setdefault(file.absolute(), flag)
         if other != flag:
             raise ConfigError(f"{file}: {other} and {flag} would be one file; expected a file for each")

@@ -1,18 +1,18 @@
-"""What makes two runs comparable: fingerprints, versions, commit."""
+"""Facts that make two runs comparable: fingerprints, versions, commit."""
 
 import hashlib
 import json
 import platform
 import subprocess
-import time
-from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from evals.collect.saved.retriever import SavedRetriever
 from evals.config.experiment import ExperimentConfig
 from evals.golden.loading import GoldenSet
-from evals.metrics.run_result import RunResult
+from evals.report.model import CollectionFacts, Facts, JudgeFacts, SavedRetrievalFacts, Section, ServerFacts
+from retrievers.config import EMBEDDING_PROVIDERS
 from retrievers.retriever.protocol import Retriever
 from retrievers.text.secrets import redacted
 
@@ -20,67 +20,68 @@ if TYPE_CHECKING:
     from evals.judge.ask.chat import Chat
 
 LIBRARIES = (
-    "retrieval-evals", "ragas", "datasets", "qdrant-client", "langchain-core", "langchain-qdrant", "langchain-cohere",
-    "cohere", "mlflow", "wordllama", "numpy", "scipy",
+    "retrieval-evals", "ragas", "datasets", "qdrant-client", "langchain-core", "langchain-qdrant", "mlflow", "numpy",
+    "scipy",
 )  # fmt: skip
 SAMPLE = 256
 
 
-def gather(
-    config: ExperimentConfig, golden: GoldenSet, retriever: Retriever, chat: "Chat | None" = None
-) -> dict[str, Any]:
-    """All facts of a run that are known before it.
+def gather(config: ExperimentConfig, golden: GoldenSet, retriever: Retriever, chat: "Chat | None" = None) -> Facts:
+    """Return all facts of a run that are known before it.
 
     Args:
         config: The experiment.
         golden: Its golden queries.
-        retriever: What is evaluated.
+        retriever: The retriever that is evaluated.
         chat: The judge's model, None without a judge.
 
     Raises:
         StoreError: The collection cannot be read.
     """
     inside = sum(case.in_scope for case in golden.cases)
-    return {
-        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "dataset": golden.name,
-        "dataset_fingerprint": golden.fingerprint,
-        "cases": len(golden.cases),
-        "in_scope": inside,
-        "out_of_scope": len(golden.cases) - inside,
-        "collection": collection_facts(retriever),
-        "retriever": retriever.label,
-        "relevance": "returned" if retriever.info is None else "collection",
-        "embedding": retriever.embedding_label,
-        "judge": None if chat is None else judge_facts(chat),
-        "versions": versions(),
-        "commit": code_commit(),
-        "seed": config.seed,
-    }
+    return Facts(
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        dataset=golden.name,
+        dataset_fingerprint=golden.fingerprint,
+        cases=len(golden.cases),
+        in_scope=inside,
+        out_of_scope=len(golden.cases) - inside,
+        collection=collection_facts(retriever),
+        saved_retrieval=_saved_retrieval(retriever),
+        retriever=retriever.label,
+        relevance="returned" if retriever.info is None else "collection",
+        embedding=retriever.embedding_label,
+        judge=None if chat is None else judge_facts(chat),
+        versions=versions(),
+        commit=code_commit(),
+        seed=config.seed,
+    )
 
 
-def judge_facts(chat: "Chat") -> dict[str, Any]:
-    """What a judge's verdicts depend on besides the question, and a fingerprint of it and of ragas' version."""
-    parameters = {name: redacted(v) if isinstance(v, str) else v for name, v in chat.parameters.items()}
-    known = {"provider": chat.provider, "model": chat.name, "parameters": parameters, "ragas": version("ragas")}
-    digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
-    return {**known, "fingerprint": digest}
+def judge_facts(chat: "Chat") -> JudgeFacts:
+    """Return everything besides the question that a judge's verdicts depend on, with its fingerprint."""
+    facts = JudgeFacts(
+        provider=chat.provider,
+        model=chat.name,
+        parameters={name: redacted(v) if isinstance(v, str) else v for name, v in chat.parameters.items()},
+        ragas=version("ragas"),
+        fingerprint="",
+    )
+    return facts.model_copy(update={"fingerprint": _fingerprint(facts, exclude={"fingerprint"})})
 
 
-def with_duration(result: RunResult, started: float) -> RunResult:
-    """The result with how long the run took, in seconds."""
-    return replace(result, facts={**result.facts, "duration_s": round(time.time() - started, 3)})
-
-
-def collection_facts(retriever: Retriever) -> dict[str, Any] | None:
-    """The collection's fingerprint as it is now: its size, vectors and recorded model, the content of up to 256 points.
+def collection_facts(retriever: Retriever) -> CollectionFacts | None:
+    """Return the collection as it is now: its size, vectors and recorded model, the content of up to 256 points.
 
     Beside it stands how its server runs it, on which no chunk depends. None for a retriever whose chunks cannot be
-    listed.
+    listed. Of a saved retrieval it is the collection at the time of saving.
 
     Raises:
         StoreError: The store failed.
     """
+    if isinstance(retriever, SavedRetriever):
+        known = retriever.retrieval.collection
+        return None if known is None else CollectionFacts.model_validate(known)
     surveyed = retriever.survey()
     if surveyed is None:
         return None
@@ -89,33 +90,51 @@ def collection_facts(retriever: Retriever) -> dict[str, Any] | None:
     content = hashlib.sha256()
     for point_id, payload in sorted(points):
         content.update(f"{point_id}\0{json.dumps(payload, sort_keys=True, default=str)}\0".encode())
-    known = {
-        "points": info.points,
-        "dimension": info.dimension,
-        "distance": info.distance,
-        "vectors": dict(info.vectors),
-        "sparse_vectors": list(info.sparse_vectors),
-        "embedding": dict(info.manifest.get("embedding", {})),
-        "sampled_points": len(points),
-        "sample_hash": content.hexdigest(),
-    }
-    digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
-    return {"name": info.name, **known, "fingerprint": digest, "server": server and asdict(server)}
+    facts = CollectionFacts(
+        name=info.name,
+        points=info.points,
+        dimension=info.dimension,
+        distance=info.distance,
+        vectors=dict(info.vectors),
+        sparse_vectors=list(info.sparse_vectors),
+        embedding=dict(info.manifest.get("embedding", {})),
+        sampled_points=len(points),
+        sample_hash=content.hexdigest(),
+        fingerprint="",
+        server=ServerFacts.of(server) if server else None,
+    )
+    digest = _fingerprint(facts, exclude={"name", "server", "fingerprint"})
+    return facts.model_copy(update={"fingerprint": digest})
+
+
+def _saved_retrieval(retriever: Retriever) -> SavedRetrievalFacts | None:
+    if not isinstance(retriever, SavedRetriever):
+        return None
+    saved = retriever.retrieval
+    return SavedRetrievalFacts(folder=saved.name, saved_at=saved.saved_at, versions=dict(saved.versions))
+
+
+def _fingerprint(facts: Section, exclude: set[str]) -> str:
+    """Return the SHA-256 over facts as JSON, but for some of their fields."""
+    return hashlib.sha256(
+        json.dumps(facts.model_dump(exclude=exclude), sort_keys=True, default=str).encode()
+    ).hexdigest()
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the libraries that scores depend on."""
-    found = {"python": platform.python_version()}
-    for name in LIBRARIES:
+    """Return the versions of Python and of the libraries that scores depend on."""
+    versions = {"python": platform.python_version()}
+    of_providers = [name for declared in EMBEDDING_PROVIDERS.values() for name in declared.packages]
+    for name in [*LIBRARIES, *of_providers]:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            versions[name] = "not installed"
+    return versions
 
 
 def code_commit() -> str:
-    """The commit of the working directory, with `-dirty` when files differ from it; `unknown` outside a checkout."""
+    """Return the commit of the working directory, with `-dirty` when files differ; `unknown` outside a checkout."""
     try:
         commit = _git("rev-parse", "HEAD")
         return f"{commit}-dirty" if _git("status", "--porcelain") else commit
@@ -124,5 +143,5 @@ def code_commit() -> str:
 
 
 def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, timeout=10)
-    return done.stdout.strip()
+    process = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, timeout=10)
+    return process.stdout.strip()

@@ -1,43 +1,43 @@
-"""Whether the collection was the same at the end of a run as at its beginning; where not, nothing is decided by it."""
+"""The collection at the end of a run; if it changed since the start, the run decides nothing."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 from evals.experiment.provenance import collection_facts
 from evals.metrics.criteria import undecided
 from evals.metrics.run_result import RunResult
+from evals.report.model import CollectionFacts, Facts, ServerFacts
 from retrievers.errors import StoreError
 from retrievers.retriever.protocol import Retriever
 
+# Facts of a collection that a change of its content leaves alone.
 CONFIGURATION = ("dimension", "distance", "vectors", "sparse_vectors", "embedding")
 
 
-def checked_at_end(result: RunResult, retriever: Retriever) -> RunResult:
-    """The result with the collection as it is now; where that changed, said first, and every criterion undecided.
+def checked_at_end(result: RunResult, facts: Facts, retriever: Retriever) -> tuple[RunResult, Facts]:
+    """Return the facts with the collection as it is now, and the result, undecided where that changed.
 
     Args:
         result: A run that was just measured.
-        retriever: What it was measured with.
+        facts: Its facts, as they were at its beginning.
+        retriever: Its retriever.
     """
-    before = result.facts["collection"]
-    if before is None:
-        return result
-    after, change = _now(before, retriever)
+    if facts.collection is None:
+        return result, facts
+    after, change = _now(facts.collection, retriever)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    known = {**result.facts, "collection_at_end": after, "collection_changed": change or None}
+    updated = facts.model_copy(update={"collection_at_end": after, "collection_changed": change or None})
     if not change:
-        return replace(result, facts=known)
-    said = (
-        f"the collection changed between {result.facts['started_at']} and {now}: {change}; the figures are of neither "
+        return result, updated
+    note = (
+        f"the collection changed between {facts.started_at} and {now}: {change}; the figures are of neither "
         "state, run again while nobody writes to it"
     )
-    return replace(result, facts=known, gates=undecided(result.gates, said), notes=[said, *result.notes])
+    return replace(result, gates=undecided(result.gates, note), notes=[note, *result.notes]), updated
 
 
-def _now(before: Mapping[str, Any], retriever: Retriever) -> tuple[Mapping[str, Any] | None, str]:
-    """The collection as it is now, and in what it changed; a run is not lost because it cannot be read any more."""
+def _now(before: CollectionFacts, retriever: Retriever) -> tuple[CollectionFacts | None, str]:
+    """Return the collection as it is now, and the change; a run is not lost because it cannot be read any more."""
     try:
         after = collection_facts(retriever)
     except StoreError as error:
@@ -45,20 +45,24 @@ def _now(before: Mapping[str, Any], retriever: Retriever) -> tuple[Mapping[str, 
     return after, differences(before, after) if after else ""
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """What tells two states of a collection apart, in words; empty where they are the same."""
-    said = [f"{before['points']:,} → {after['points']:,} points"] if before["points"] != after["points"] else []
-    said += [
-        f"{name.replace('_', ' ')} {before[name]!r} → {after[name]!r}"
+def differences(before: CollectionFacts, after: CollectionFacts) -> str:
+    """Return the differences of two states of a collection, in words; empty where they are the same."""
+    changes = [f"{before.points:,} → {after.points:,} points"] if before.points != after.points else []
+    changes += [
+        f"{name.replace('_', ' ')} {getattr(before, name)!r} → {getattr(after, name)!r}"
         for name in CONFIGURATION
-        if before[name] != after[name]
+        if getattr(before, name) != getattr(after, name)
     ]
-    if before["sample_hash"] != after["sample_hash"]:
-        said.append(f"content of the first {before['sampled_points']:,} points")
-    first, second = before["server"] or {}, after["server"] or {}
-    said += [
+    if before.sample_hash != after.sample_hash:
+        changes.append(f"content of the first {before.sampled_points:,} points")
+    first, second = _settings(before.server), _settings(after.server)
+    changes += [
         f"{name.replace('_', ' ')} {first.get(name)!r} → {second.get(name)!r}"
         for name in {**first, **second}
         if first.get(name) != second.get(name)
     ]
-    return ", ".join(said)
+    return ", ".join(changes)
+
+
+def _settings(server: ServerFacts | None) -> dict[str, object]:
+    return server.model_dump(exclude_unset=True) if server else {}

@@ -1,1 +1,1 @@
-"""Golden queries: their schema, their reading, and which chunks their evidence makes relevant."""
+"""Golden queries: their schema, their loading, and the chunks that their evidence makes relevant."""

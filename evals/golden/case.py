@@ -8,8 +8,8 @@ from evals.config.patterns import compiled
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS
 
 MAX_GRADE = 10
+# Number of cases with human verdicts needed to correct a judge's mean.
 FEWEST_LABELLED = 100
-"""Cases with human verdicts that it takes to correct a judge's mean."""
 
 
 def _not_blank(text: str) -> str:
@@ -32,7 +32,7 @@ class Evidence(_Record):
         source_url: Address of the page. Without it a quote is looked for in all chunks.
         heading: The nearest heading above the passage.
         quote: The passage, verbatim but for white space. Without it all text under the heading is meant.
-        grade: How much it gives, 1 (background) upwards.
+        grade: Relevance, 1 (background) upwards.
     """
 
     source_url: Text | None = None
@@ -66,10 +66,10 @@ class Case(_Record):
             below: judged, and not relevant.
         human_verdicts: Chunk id to what people say to the judge's own question, "was this chunk useful for arriving at
             the reference answer?", 1 or 0; for every chunk that may be returned. In-scope cases only.
-        in_scope: Whether the documents answer the query at all.
+        in_scope: True if the documents answer the query.
         expected_topics: Terms of which each occurs in a right result.
         source_url_pattern: A regular expression (RE2) that the address of at least one right chunk matches.
-        min_results: How many chunks a right result has at least.
+        min_results: Least number of chunks in a correct result.
         split: Such as `dev` or `test`.
     """
 

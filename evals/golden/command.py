@@ -1,4 +1,4 @@
-"""`python -m evals.golden validate | import | init`: check golden queries, bring some in, begin some."""
+"""`python -m evals.golden validate | import | init`: check, import and create golden queries."""
 
 import argparse
 import os
@@ -38,9 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(namespace: argparse.Namespace) -> int:
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
     command = {"validate": _validate, "import": _import, "init": _init}[namespace.command]
-    said = command(namespace)
+    lines = command(namespace)
     if not namespace.quiet:
-        print_out("\n".join(said))
+        print_out("\n".join(lines))
     return 0
 
 
@@ -53,8 +53,8 @@ def _parser() -> argparse.ArgumentParser:
         "--docs", type=path_argument, metavar="DIR", help="also find every piece of evidence in these pages"
     )
     validate.add_argument("--base-url", default="/docs", help="what page addresses begin with (default: /docs)")
-    brought = commands.add_parser("import", help="import a test collection", description="BEIR or TREC to golden data.")
-    formats = brought.add_subparsers(dest="format", required=True, metavar="FORMAT")
+    imports = commands.add_parser("import", help="import a test collection", description="BEIR or TREC to golden data.")
+    formats = imports.add_subparsers(dest="format", required=True, metavar="FORMAT")
     beir = formats.add_parser("beir", help="a BEIR folder: queries.jsonl and qrels/*.tsv")
     beir.add_argument("folder", type=path_argument, help="the folder")
     beir.add_argument(
@@ -124,13 +124,13 @@ def _human_verdicts(cases: "Sequence[Case]", chunks: "Sequence[Chunk] | None") -
     unplaced = [] if chunks is None else unplaced_verdicts(cases, chunks)
     if unplaced:
         case_id, chunk_id = unplaced[0]
-        where = f"as {chunk_id!r} of case {case_id!r}: were they cut otherwise?"
+        where = f"as {chunk_id!r} of case {case_id!r}: is the chunking another one?"
         lines.append(f"{len(unplaced)} of the verdicts are on chunks that these pages do not give, {where}")
     return lines
 
 
 def _resolve_in_pages(golden: "GoldenSet", docs: Path, base_url: str) -> "tuple[list[Chunk], str]":
-    """The chunks of the pages, and what relevant ones they do not give."""
+    """Return the chunks of the pages, and the relevant ones that the pages do not give."""
     from evals.errors import DatasetError
     from evals.golden.evidence import missing_chunks, resolve
     from evals.golden.source_pages import SourcePage

@@ -6,26 +6,27 @@ from difflib import SequenceMatcher
 
 from evals.errors import DatasetError
 from evals.golden.case import Case, Evidence
-from evals.golden.missing import missing_note, too_many_missing
+from evals.golden.missing_relevant import missing_note, too_many_missing
 from retrievers.records import Chunk
 
+# Share of a quote that makes a chunk relevant, whatever the chunking: no more than two chunks can each hold half.
 HALF = 0.5
+# The chunk that holds most of a quote must hold that share of it and that many characters in one stretch, or the
+# quote counts as missing: an unrelated text shares up to 19 with a page by chance.
 LEAST = 0.1
 LEAST_CHARACTERS = 30
-"""The chunk that holds most of a quote must hold that share of it and that many characters in one stretch, or the quote
-is not there: a foreign text shares up to 19 with a page by chance."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Relevance:
-    """What is relevant to one case.
+    """Relevant chunks of one case.
 
     Attributes:
         grades: Chunk id to grade, all above 0; the highest where several evidence items name a chunk.
         items: For each evidence item the chunks that hold it.
-        irrelevant: Chunks that were judged and found not relevant; of all others nobody said anything.
+        irrelevant: Chunks that were judged not relevant; all others are unjudged.
         missing: Relevant chunks that the collection lacks, which nothing can retrieve.
-        incomplete: Why there may be relevant chunks that are not in `grades`; empty when it holds them all.
+        incomplete: Reason why `grades` may lack relevant chunks; empty when it holds all of them.
     """
 
     grades: Mapping[str, int] = field(default_factory=dict)
@@ -41,30 +42,30 @@ def evidence_urls(cases: Sequence[Case]) -> list[str]:
 
 
 def names_no_page(cases: Sequence[Case]) -> bool:
-    """Return True if some quote has no page, so that it may stand in any chunk of the collection."""
+    """Return True if some quote has no page, so that any chunk of the collection may hold it."""
     return any(evidence.source_url is None for case in cases for evidence in case.evidence)
 
 
 def labelled_ids(cases: Sequence[Case]) -> list[str]:
-    """The ids of all chunks that cases name as relevant, sorted."""
+    """Return the ids of all chunks that cases name as relevant, sorted."""
     return sorted({key for case in cases for key in case.relevant})
 
 
 def judged_irrelevant(case: Case, grades: Mapping[str, int]) -> frozenset[str]:
-    """The chunks that a case judges not relevant, and that its evidence does not make so."""
+    """Return the chunks that a case judges not relevant, and that its evidence does not make so."""
     return frozenset(key for key, grade in case.relevant_ids.items() if grade <= 0 and key not in grades)
 
 
 def missing_chunks(relevance: Mapping[str, Relevance]) -> str:
-    """The note on relevant chunks that the collection lacks; empty where it has all."""
-    relevant = {key for one in relevance.values() for key in one.grades}
-    return missing_note({name: one.missing for name, one in relevance.items()}, len(relevant))
+    """Return the note on relevant chunks that the collection lacks; empty where it has all."""
+    relevant = {key for item in relevance.values() for key in item.grades}
+    return missing_note({name: item.missing for name, item in relevance.items()}, len(relevant))
 
 
 def unplaced_verdicts(cases: Sequence[Case], chunks: Sequence[Chunk]) -> list[tuple[str, str]]:
-    """Case id and chunk id of human verdicts on chunks that are not among these, as after cutting pages otherwise."""
-    known = {chunk.chunk_id for chunk in chunks}
-    return [(case.id, chunk_id) for case in cases for chunk_id in case.human_verdicts if chunk_id not in known]
+    """Return case and chunk id of human verdicts on chunks that are missing here, as after another chunking."""
+    chunk_ids = {chunk.chunk_id for chunk in chunks}
+    return [(case.id, chunk_id) for case in cases for chunk_id in case.human_verdicts if chunk_id not in chunk_ids]
 
 
 def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str, str]) -> dict[str, Relevance]:
@@ -73,7 +74,7 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
     A quote makes those chunks relevant that hold at least half of it (white space normalised), or else the one that
     holds most, provided that this is more than chance; the chunks under the evidence's heading come first, then the
     whole page. Without a quote all chunks under the heading and its sub-headings are relevant. `relevant_ids` are taken
-    as they are; one that is not there is relevant all the same, and never retrieved (as trec_eval has it).
+    as they are; a missing one still counts as relevant, and as never retrieved (as in trec_eval).
 
     Args:
         cases: Golden queries.
@@ -84,16 +85,17 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
         DatasetError: Evidence that resolves to no chunk, each item with its place; or over 5% of the ids are missing.
     """
     pages: dict[str, list[Chunk]] = {}
-    known = {chunk.chunk_id for chunk in chunks}
+    chunk_ids = {chunk.chunk_id for chunk in chunks}
     for chunk in chunks:
         pages.setdefault(chunk.source_url or "", []).append(chunk)
     faults: list[str] = []
-    found: dict[str, Relevance] = {}
+    result: dict[str, Relevance] = {}
     for case in cases:
         grades = case.relevant
         items = [frozenset([key]) for key in grades]
-        missing = frozenset(grades.keys() - known)
+        missing = frozenset(grades.keys() - chunk_ids)
         place = places.get(case.id, case.id)
+        # Every fault is collected before the error, so that one run names all of them.
         for number, evidence in enumerate(case.evidence):
             holders = _holders(evidence, chunks if evidence.source_url is None else pages.get(evidence.source_url, []))
             if not holders:
@@ -103,35 +105,36 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
             for chunk_id in holders:
                 grades[chunk_id] = max(grades.get(chunk_id, 0), evidence.grade)
         irrelevant = judged_irrelevant(case, grades)
-        found[case.id] = Relevance(grades=grades, items=tuple(items), irrelevant=irrelevant, missing=missing)
-    lost = too_many_missing(cases, known, places)
+        result[case.id] = Relevance(grades=grades, items=tuple(items), irrelevant=irrelevant, missing=missing)
+    lost = too_many_missing(cases, chunk_ids, places)
     if lost and not faults:
         raise DatasetError(lost)
     if faults := [*faults, *([lost] if lost else [])]:
         raise DatasetError("evidence that does not resolve to a chunk of the collection:", faults)
-    return found
+    return result
 
 
 def normalise(text: str) -> str:
-    """Text with every stretch of white space as one space."""
+    """Normalise white space: every stretch of it becomes one space."""
     return " ".join(text.split())
 
 
 def share_held(quote: str, text: str) -> float:
-    """How much of a quote stands in a text as one stretch, 0 to 1; both normalised."""
+    """Return the share of a quote that a text holds as one stretch, 0 to 1; both normalised."""
     if quote in text:
         return 1.0
+    # autojunk would ignore frequent characters in long texts, and so the letters of the quote.
     match = SequenceMatcher(None, quote, text, autojunk=False).find_longest_match()
     return match.size / len(quote)
 
 
 def more_than_chance(quote: str, share: float) -> bool:
-    """Whether a text that holds that share of a quote holds more of it than a foreign text does by chance."""
+    """Return True if a text with that share of a quote holds more of it than an unrelated text does by chance."""
     return share >= max(LEAST, LEAST_CHARACTERS / len(quote))
 
 
 def clear_holders(evidence: Evidence, page: Sequence[Chunk]) -> frozenset[str]:
-    """The chunks of a page that hold at least half of the quote, those under the heading first, or stand under it."""
+    """Return the chunks of a page that hold at least half of the quote, or without a quote those under the heading."""
     under = [chunk for chunk in page if _is_under(chunk, evidence.heading)]
     if evidence.quote is None:
         return frozenset(chunk.chunk_id for chunk in under)
@@ -153,7 +156,7 @@ def _shares(quote: str, chunks: Sequence[Chunk]) -> dict[str, float]:
 
 
 def _at_least(share: float, shares: Mapping[str, float]) -> frozenset[str]:
-    return frozenset(chunk_id for chunk_id, held in shares.items() if held >= share)
+    return frozenset(chunk_id for chunk_id, part in shares.items() if part >= share)
 
 
 def _most(quote: str, shares: Mapping[str, float]) -> frozenset[str]:
@@ -164,6 +167,7 @@ def _most(quote: str, shares: Mapping[str, float]) -> frozenset[str]:
 def _is_under(chunk: Chunk, heading: str | None) -> bool:
     if heading is None:
         return True
+    # The whole path counts, so that a heading covers its sub-headings.
     path = (chunk.section_path or "").split(" > ")
     return heading in path or heading == chunk.heading
 

@@ -1,10 +1,10 @@
-"""A page of a site as its text and headings, read by libxml2 as browsers read HTML: whatever it is, in linear time."""
+"""A page of a site as its text and headings. libxml2 reads HTML as browsers do, any input in linear time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from urllib.parse import urlsplit
 
-from retrievers.indexing.markdown import Block, Page, Section
+from retrievers.indexing.markdown import Block, Page, PageSection
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 SKIPPED = frozenset({"script", "style", "noscript", "template", "nav", "header", "footer", "svg"})
@@ -14,7 +14,7 @@ BREAKING = frozenset(
 
 
 def html_page(html: str, source_url: str) -> Page:
-    """The text of an HTML page, one line for each block, with the headings over it; navigation and scripts left out."""
+    """Return the text of an HTML page, a line for each block, with its headings; without navigation and scripts."""
     from lxml import etree
 
     reader = _Reader()
@@ -34,12 +34,12 @@ def html_page(html: str, source_url: str) -> Page:
 
 
 def page_path(source_url: str) -> str:
-    """What stands for the file of a page that has none: the path of its address."""
+    """Return the path of an address, in place of the file that a web page lacks."""
     return urlsplit(source_url).path.strip("/") or "index"
 
 
-def _sections(lines: Sequence[tuple[int, str]]) -> Iterator[Section]:
-    """Each heading with the lines under it up to the next one."""
+def _sections(lines: Sequence[tuple[int, str]]) -> Iterator[PageSection]:
+    """Return each heading with the lines below it, up to the next heading."""
     path: list[tuple[int, str]] = []
     headings = 0
     numbered = []
@@ -52,11 +52,11 @@ def _sections(lines: Sequence[tuple[int, str]]) -> Iterator[Section]:
         if level:
             path = [*((n, t) for n, t in path if n < level), (level, heading)]
         block = Block(text="\n".join(text for *_, text in under), start_line=start, end_line=under[-1][1])
-        yield Section(path=tuple(text for _, text in path), runs=((block,),))
+        yield PageSection(path=tuple(text for _, text in path), runs=((block,),))
 
 
 class _Reader:
-    """Collects (heading level or 0, text) lines of what the parser tells it."""
+    """Collector of (heading level or 0, text) lines from the parser's events."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[int, str]] = []
@@ -67,7 +67,7 @@ class _Reader:
         self._in_title = False
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """An element begins."""
+        """Handle the start of an element."""
         self._skipping += tag in SKIPPED
         self._in_title = tag == "title"
         if tag in BREAKING:
@@ -76,7 +76,7 @@ class _Reader:
             self._level = int(tag[1])
 
     def end(self, tag: str) -> None:
-        """An element ends, by its tag or because another begins."""
+        """Handle the end of an element, by its tag or because another element starts."""
         self._skipping -= tag in SKIPPED
         self._in_title = False
         if tag in BREAKING:
@@ -85,21 +85,22 @@ class _Reader:
             self._level = 0
 
     def data(self, text: str) -> None:
-        """A piece of text."""
+        """Handle text."""
         if self._in_title:
             self.title = " ".join(f"{self.title}{text}".split())
         elif not self._skipping:
             self._words.append(text)
 
     def comment(self, text: str) -> None:
-        """Nothing is shown of it."""
+        """Ignore content that a browser does not show."""
 
     def close(self) -> None:
-        """The page ends."""
+        """Handle the end of the page."""
         self._end_line()
 
     def _end_line(self) -> None:
-        text = " ".join("".join(self._words).replace("\u200b", "").split())  # Docusaurus ends headings with U+200B
+        # Docusaurus ends headings with U+200B.
+        text = " ".join("".join(self._words).replace("\u200b", "").split())
         self._words = []
         if text:
             self.lines.append((self._level, text))

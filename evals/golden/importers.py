@@ -15,6 +15,7 @@ from retrievers.config.guarded_json import load
 from retrievers.text.quoting import quoted
 
 TopicIds = Literal["auto", "num", "ordinal"]
+# Digits of a grade; int() of a long text takes quadratic time.
 LONGEST_GRADE = 10
 
 
@@ -58,23 +59,24 @@ def import_trec(topics: Path, qrels: Path, topic_ids: TopicIds = "auto") -> Impo
     Args:
         topics: The topics.
         qrels: Lines of `query iteration document grade`.
-        topic_ids: What the qrels' query ids are: the topics' `<num>`, their ordinal in the file (as in Cranfield), or,
-            with `auto`, the first of the two that knows every query id of the qrels.
+        topic_ids: Query ids of the qrels: the topics' `<num>`, their ordinal in the file (as in Cranfield), or,
+            with `auto`, the first of the two that matches every query id of the qrels.
 
     Raises:
         DatasetError: A file is missing or malformed, or the query ids fit neither.
     """
-    found = list(topics_of(topics))
-    if not found:
+    parsed = list(topics_of(topics))
+    if not parsed:
         raise DatasetError(f"{topics}: holds no <top> with <num> and <title>")
     judgements, faults = _judgements(qrels, _trec_line)
     _refuse(faults)
-    by_num = {topic.id: topic for topic in found}
-    by_ordinal = {str(number): replace(topic, id=str(number)) for number, topic in enumerate(found, 1)}
+    by_num = {topic.id: topic for topic in parsed}
+    by_ordinal = {str(number): replace(topic, id=str(number)) for number, topic in enumerate(parsed, 1)}
     judged = {judgement.query_id for judgement in judgements}
     queries, note = _topic_names(topic_ids, by_num, by_ordinal, judged, qrels)
+    # Ordinals are unique by construction.
     if queries is by_num:
-        _refuse(_repeated(found))
+        _refuse(_repeated(parsed))
     imported = _cases(queries, judgements)
     return Imported(cases=imported.cases, notes=(note, *imported.notes))
 
@@ -82,12 +84,12 @@ def import_trec(topics: Path, qrels: Path, topic_ids: TopicIds = "auto") -> Impo
 def _topic_names(
     topic_ids: TopicIds, by_num: Mapping[str, Query], by_ordinal: Mapping[str, Query], judged: set[str], qrels: Path
 ) -> tuple[Mapping[str, Query], str]:
-    known = {"num": by_num, "ordinal": by_ordinal}
+    numberings = {"num": by_num, "ordinal": by_ordinal}
     tried = ("num", "ordinal") if topic_ids == "auto" else (topic_ids,)
     for name in tried:
-        if judged <= known[name].keys():
-            return known[name], f"the query ids of {qrels.name} are the topics' {name}"
-    missing = {name: sorted(judged - known[name].keys())[:3] for name in tried}
+        if judged <= numberings[name].keys():
+            return numberings[name], f"the query ids of {qrels.name} are the topics' {name}"
+    missing = {name: sorted(judged - numberings[name].keys())[:3] for name in tried}
     raise DatasetError(
         f"{qrels}: its query ids are not the topics' "
         + " and not their ".join(f"{name} (unknown: {', '.join(map(quoted, ids))} …)" for name, ids in missing.items())
@@ -101,6 +103,7 @@ def _cases(queries: Mapping[str, Query], judgements: Sequence[Judgement]) -> Imp
         judged.setdefault(judgement.query_id, {})[judgement.document_id] = judgement.grade
     cases, faults = [], []
     for query in queries.values():
+        # Without a relevant document every relevance metric is 0 or undefined.
         if not any(grade > 0 for grade in judged.get(query.id, {}).values()):
             continue
         values = {"id": query.id, "query": query.text, "relevant_ids": judged[query.id], "split": "test"}
@@ -117,7 +120,7 @@ def _cases(queries: Mapping[str, Query], judgements: Sequence[Judgement]) -> Imp
 
 
 def _repeated(queries: Iterable[Query]) -> list[str]:
-    """A fault for each query whose id an earlier one has."""
+    """Return a fault for each query whose id an earlier one has."""
     first: dict[str, Query] = {}
     return [
         f"{query.place}: query id {quoted(query.id)} is used already at {first[query.id].place}"
@@ -142,6 +145,7 @@ def _beir_queries(file: Path) -> tuple[list[Query], list[str]]:
 
 def _beir_line(number: int, line: str) -> tuple[str, str, str] | None:
     parts = line.split("\t")
+    # BEIR files start with a header, some copies of them do not.
     if number == 1 and not parts[-1].strip().lstrip("-").isdigit():
         return None
     query_id, document_id, grade = parts

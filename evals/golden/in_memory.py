@@ -1,4 +1,4 @@
-"""Golden queries that a program holds: dictionaries, a DataFrame or a Hugging Face dataset."""
+"""Golden queries in memory: dictionaries, a DataFrame or a Hugging Face dataset."""
 
 from collections.abc import Iterable, Mapping
 from math import isnan
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def golden_set(data: "GoldenData", config: DatasetConfig | None = None) -> GoldenSet:
-    """Return golden queries, whatever holds them.
+    """Return golden queries from any of the supported containers.
 
     Args:
         data: A `.jsonl` file or a folder of them, rows with the fields of `Case` (a row without `id` is named by its
@@ -27,17 +27,17 @@ def golden_set(data: "GoldenData", config: DatasetConfig | None = None) -> Golde
         config: The split, ids and number of cases to keep; all when left out.
 
     Raises:
-        DatasetError: With every fault and its row.
+        DatasetError: The data has faults; the message lists each with its row.
     """
-    kept = config or DatasetConfig()
+    settings = config or DatasetConfig()
     if isinstance(data, GoldenSet):
         cases, places, name = data.cases, data.places, data.name
     elif isinstance(data, str | Path):
-        return load_golden(kept.model_copy(update={"path": Path(data), "hub": None}))
+        return load_golden(settings.model_copy(update={"path": Path(data), "hub": None}))
     else:
         cases, places = validate_rows(_rows(data))
         name = type(data).__name__
-    chosen = choose(cases, kept)
+    chosen = choose(cases, settings)
     return GoldenSet(cases=chosen, places=places, name=name, fingerprint=fingerprint(chosen))
 
 
@@ -68,7 +68,8 @@ def _plain(value: Any) -> Any:
     """Return the value in the types of JSON, without the empty fields that a table adds."""
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items() if not _missing(inner)}
-    if hasattr(value, "tolist"):  # numpy's arrays and numbers
+    # numpy's arrays and numbers.
+    if hasattr(value, "tolist"):
         value = value.tolist()
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 

@@ -1,4 +1,4 @@
-"""Reading golden queries: every line validated first, then handed on as a Hugging Face dataset."""
+"""Loading golden queries: every line is validated, then they become a Hugging Face dataset."""
 
 import hashlib
 import json
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 LABELS = {"query_type", "tags", "split"}
 MAX_FAULTS_SHOWN = 50
 MAX_IDS_SHOWN = 5
+# Fields whose keys are chunk ids. A table would make a column of each key, so there they are JSON text.
 BY_CHUNK = ("relevant_ids", "human_verdicts")
-"""Fields whose keys are chunk ids. A table would make a column of each key, so there they are JSON text."""
+# Largest file: hundreds of thousands of queries.
 MOST_BYTES = 100_000_000
-"""Largest file: hundreds of thousands of queries."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class GoldenSet:
     Attributes:
         cases: The chosen cases, in file order.
         places: Case id to `file:line`, for messages.
-        name: Where they came from.
+        name: Origin of the cases, for messages.
         fingerprint: SHA-256 over the chosen cases' content, independent of file, order of keys and formatting.
     """
 
@@ -46,7 +46,7 @@ class GoldenSet:
     fingerprint: str
 
     def to_huggingface(self) -> "Dataset":
-        """The cases as a Hugging Face dataset, one row a case."""
+        """Return the cases as a Hugging Face dataset, one row a case."""
         from datasets import Dataset
 
         return Dataset.from_list(
@@ -61,7 +61,7 @@ def load_golden(config: DatasetConfig) -> GoldenSet:
         config: A local file or folder of JSON Lines, or a hub id with a pinned revision; which split, ids, how many.
 
     Raises:
-        DatasetError: With every fault at its file and line, or because nothing is left to run.
+        DatasetError: The file has faults, listed with file and line, or no case is left to run.
     """
     rows = list(_hub_rows(config) if config.hub else _file_rows(config.path))
     cases, places = validate_rows(rows)
@@ -105,14 +105,14 @@ def validate_rows(rows: Iterable[tuple[str, Any]]) -> tuple[tuple[Case, ...], di
 
 
 def refusal(faults: Sequence[str]) -> DatasetError:
-    """The error that counts faults and lists the first of them."""
+    """Return the error that counts faults and lists the first ones."""
     more = [f"… and {len(faults) - MAX_FAULTS_SHOWN:,} more"] if len(faults) > MAX_FAULTS_SHOWN else []
     count = "1 fault" if len(faults) == 1 else f"{len(faults):,} faults"
     return DatasetError(f"{count} in the golden data:", [*faults[:MAX_FAULTS_SHOWN], *more])
 
 
 def choose(cases: Sequence[Case], config: DatasetConfig) -> tuple[Case, ...]:
-    """The cases of the configured split and ids, up to the limit, in file order.
+    """Select the cases of the configured split and ids, up to the limit, in file order.
 
     Raises:
         DatasetError: A split or id does not exist, or nothing is left.
@@ -121,23 +121,21 @@ def choose(cases: Sequence[Case], config: DatasetConfig) -> tuple[Case, ...]:
     if config.split and config.split not in splits:
         have = f"it has {', '.join(map(quoted, splits[:MAX_IDS_SHOWN]))}" if splits else "its cases name none"
         raise DatasetError(f"dataset.split: the golden data has no split {quoted(config.split)}: {have}")
-    known = {case.id for case in cases}
-    unknown = [case_id for case_id in config.ids if case_id not in known]
+    case_ids = {case.id for case in cases}
+    unknown = [case_id for case_id in config.ids if case_id not in case_ids]
     if unknown:
         hint = nearest(unknown[0], (case.id for case in cases))
         more = f" and {len(unknown) - MAX_IDS_SHOWN} more" if len(unknown) > MAX_IDS_SHOWN else ""
         raise DatasetError(
             f"dataset.ids: no case with id {', '.join(map(quoted, unknown[:MAX_IDS_SHOWN]))}{more}{hint}"
         )
-    wanted = frozenset(config.ids)
-    chosen = [
-        case for case in cases if (case.id in wanted if wanted else config.split is None or case.split == config.split)
-    ]
+    ids = frozenset(config.ids)
+    chosen = [case for case in cases if (case.id in ids if ids else config.split is None or case.split == config.split)]
     return tuple(chosen[: config.limit])
 
 
 def case_fingerprint(case: Case) -> str:
-    """SHA-256 over all of a case that its scores can depend on.
+    """Return the SHA-256 of all parts of a case that its scores can depend on.
 
     Not over what only sorts it (`LABELS`), nor over human verdicts, which correct a mean and no query's own score.
     """
@@ -146,7 +144,7 @@ def case_fingerprint(case: Case) -> str:
 
 
 def fingerprint(cases: Sequence[Case]) -> str:
-    """SHA-256 over the content of cases, in the order of their ids.
+    """Return the SHA-256 of the content of cases, in the order of their ids.
 
     `human_verdicts` count only where there are any: cases without keep the fingerprint they had before the field was.
     """
@@ -198,7 +196,7 @@ def _hub_rows(config: DatasetConfig) -> Iterator[tuple[str, Any]]:
 
 
 def _present(value: Any) -> Any:
-    """A value without the nulls that a table has where a row leaves a field out."""
+    """Remove the nulls that a table holds where a row leaves a field out."""
     if isinstance(value, dict):
         return {key: _present(inner) for key, inner in value.items() if inner is not None}
     return [_present(inner) for inner in value] if isinstance(value, list) else value
@@ -208,8 +206,8 @@ def explain(item: dict[str, Any]) -> str:
     """Put one fault that pydantic found in a case into words."""
     name = clipped(".".join(str(part) for part in item["loc"]))
     if item["type"] == "extra_forbidden":
-        known = (Evidence if item["loc"][0] == "evidence" else Case).model_fields
-        return f"{name}: unknown field{nearest(str(item['loc'][-1]), known)}"
+        fields = (Evidence if item["loc"][0] == "evidence" else Case).model_fields
+        return f"{name}: unknown field{nearest(str(item['loc'][-1]), fields)}"
     if item["type"] == "missing":
         return f"{name}: this field is required"
     message = str(item["msg"]).removeprefix("Value error, ")

@@ -1,7 +1,7 @@
-"""Evidence to chunks where a retriever's chunks cannot be listed: which of those that came back hold it.
+"""Evidence to chunks where a retriever's chunks cannot be listed: the returned chunks that hold it.
 
-What a returned chunk holds is certain; what there would have been besides is not. So whether a chunk is relevant and
-whether an evidence item was found can be told, but not the share of all relevant chunks (`Relevance.incomplete`).
+The content of a returned chunk is known; other chunks of the collection are not. So it is known whether a chunk is
+relevant and an evidence item was found, but not the share of all relevant chunks (`Relevance.incomplete`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ UNLISTED = "the retriever's chunks cannot be listed"
 
 
 def check_evidence(cases: Sequence[Case], sources: SourcePages, places: Mapping[str, str]) -> None:
-    """Make sure that evidence stands in its page.
+    """Check that evidence is in its page.
 
     Args:
         cases: Golden queries.
@@ -49,7 +49,7 @@ def resolve_returned(
     Args:
         cases: Golden queries.
         returned: Case id to chunks.
-        sources: Where page and heading of a chunk are looked up that does not name them; None when not known.
+        sources: Source pages that give the page and heading of a chunk without them; None when unknown.
 
     Raises:
         ExperimentError: The chunks do not say which page they are from, or under which heading they stand.
@@ -76,11 +76,12 @@ def _relevance(case: Case, chunks: Sequence[Chunk]) -> Relevance:
 
 
 def _placed(chunk: Chunk, sources: Sources | None) -> Chunk:
-    """A chunk with address and headings completed by its page, where it lacks them."""
+    """Complete a chunk's address and headings from its page, where it lacks them."""
     if sources is None or (chunk.source_url and (chunk.section_path or chunk.heading)):
         return chunk
     if not chunk.source_url and not isinstance(sources, SourcePages):
-        return chunk  # a site's page has nothing but its address to be found by
+        # A page of a site can be found by its address alone.
+        return chunk
     try:
         page = sources.page_of(chunk)
     except SourcePageError:  # a note on the run names it
@@ -119,8 +120,8 @@ def _fault(evidence: Evidence, sources: SourcePages) -> str:
     if page is None:
         return f"the sources have no page {evidence.source_url!r}"
     if evidence.quote is None:
-        known = evidence.heading in page.headings
-        return "" if known else f"{evidence.source_url!r} has no heading {evidence.heading!r}"
+        exists = evidence.heading in page.headings
+        return "" if exists else f"{evidence.source_url!r} has no heading {evidence.heading!r}"
     quote = normalise(evidence.quote)
     if more_than_chance(quote, share_held(quote, page.text)):
         return ""

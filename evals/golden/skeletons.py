@@ -1,4 +1,4 @@
-"""Skeleton cases out of a collection's own chunks, for a person to fill in. Pure, seeded."""
+"""Skeleton cases from a collection's own chunks, for a person to fill in. Pure, seeded."""
 
 import random
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ QUOTE_WORDS = 60
 
 
 def skeletons(chunks: Sequence[Chunk], count: int, out_of_scope: int, seed: int) -> list[dict[str, Any]]:
-    """Cases with evidence but an empty query, spread over as many pages as possible.
+    """Return cases with evidence but an empty query, spread over as many pages as possible.
 
     Args:
-        chunks: Of the collection.
-        count: How many in-scope cases; fewer if there are fewer chunks.
-        out_of_scope: How many cases out of scope to add, empty but for their id.
-        seed: Of the choice.
+        chunks: Chunks of the collection.
+        count: Number of in-scope cases; fewer if there are fewer chunks.
+        out_of_scope: Number of out-of-scope cases to add, empty but for their id.
+        seed: Seed of the choice.
     """
     chosen = _spread([chunk for chunk in chunks if chunk.text.strip()], count, random.Random(seed))
     inside = [_in_scope(f"case-{number:03}", chunk) for number, chunk in enumerate(chosen, 1)]
@@ -25,7 +25,7 @@ def skeletons(chunks: Sequence[Chunk], count: int, out_of_scope: int, seed: int)
         for number in range(1, out_of_scope + 1)
     ]
     cases = inside + outside
-    return [case | {"split": ("dev", "test")[place % 2]} for place, case in enumerate(cases)]
+    return [case | {"split": ("dev", "test")[index % 2]} for index, case in enumerate(cases)]
 
 
 def _spread(chunks: Sequence[Chunk], count: int, rng: random.Random) -> list[Chunk]:

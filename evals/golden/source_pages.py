@@ -1,4 +1,4 @@
-"""The source pages, to check against: where a chunk's text stands in its page, and what the page says of itself."""
+"""The source pages, to check against: the location of a chunk's text in its page, and the page's metadata."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -19,7 +19,7 @@ WORD = re.compile(r"\S+")
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a text stands in a page: lines, 1-based and inclusive, and the headings above its first line."""
+    """Location of a text in a page: lines, 1-based and inclusive, and the headings above its first line."""
 
     start_line: int
     end_line: int
@@ -48,16 +48,16 @@ class SourcePage:
         return frozenset([self.page.title, *(heading for section in self.page.sections for heading in section.path)])
 
     def places(self, text: str, from_line: int = 1) -> Iterator[Place]:
-        """Every place from a line on where a text stands, white space aside."""
-        wanted = " ".join(text.split())
-        start = self.text.find(wanted, self._offset_of(from_line)) if wanted else -1
+        """Find every occurrence of a text from a line on, ignoring white space."""
+        words = " ".join(text.split())
+        start = self.text.find(words, self._offset_of(from_line)) if words else -1
         while start >= 0:
-            first, last = self._line_at(start), self._line_at(start + len(wanted) - 1)
+            first, last = self._line_at(start), self._line_at(start + len(words) - 1)
             yield Place(start_line=first, end_line=last, section=self._section_at(first))
-            start = self.text.find(wanted, start + 1)
+            start = self.text.find(words, start + 1)
 
     def facts(self, chunk: Chunk) -> dict[str, Any]:
-        """What the page says a chunk's metadata should be; only what can be told from the page.
+        """Return the metadata that a chunk of the page should have, as far as the page shows it.
 
         Where the text stands more than once, the place that the chunk itself claims is preferred.
         """
@@ -73,13 +73,14 @@ class SourcePage:
             "module": module,
             "chapter": chapter,
         }
-        place = next(self.places(chunk.text, chunk.start_line or 1), None)
-        if place is None or place.start_line != chunk.start_line:
-            place = next(self.places(chunk.text), None)
-        if place:
-            facts |= {"start_line": place.start_line, "end_line": place.end_line}
-            facts["heading"] = place.section[-1] if place.section else page.title
-            facts["section_path"] = SECTION_SEPARATOR.join(place.section) or page.title
+        match = next(self.places(chunk.text, chunk.start_line or 1), None)
+        # The text is not at the claimed line, so the first occurrence in the page counts.
+        if match is None or match.start_line != chunk.start_line:
+            match = next(self.places(chunk.text), None)
+        if match:
+            facts |= {"start_line": match.start_line, "end_line": match.end_line}
+            facts["heading"] = match.section[-1] if match.section else page.title
+            facts["section_path"] = SECTION_SEPARATOR.join(match.section) or page.title
         return facts if self.known is None else {name: facts[name] for name in self.known if name in facts}
 
     @cached_property
@@ -107,6 +108,7 @@ class SourcePage:
         return [section.runs[0][0].start_line for section in self.page.sections]
 
     def _section_at(self, line: int) -> tuple[str, ...]:
+        # Sections are in the order of the page, so the last that starts above holds the line.
         above = bisect_right(self._starts, line)
         return self.page.sections[above - 1].path if above else ()
 
@@ -116,15 +118,15 @@ class SourcePageError(EvaluationError):
 
 
 class Sources(Protocol):
-    """Where source pages come from."""
+    """Origin of source pages."""
 
     @property
     def faults(self) -> Sequence[str]:
-        """What is wrong with the pages that cannot be read, as far as it is known, one line each."""
+        """Faults of the pages that cannot be read, as far as known, one line each."""
         ...
 
     def page_of(self, chunk: Chunk) -> SourcePage | None:
-        """The page a chunk says it is from, None when it does not exist.
+        """Return the page that a chunk names as its source, None when it does not exist.
 
         Raises:
             SourcePageError: It exists, but cannot be read.
@@ -137,8 +139,8 @@ class SourcePages:
 
     Attributes:
         pages: Those that can be read.
-        broken: File to what is wrong with it, of the others.
-        base_url: What addresses begin with.
+        broken: Fault of each file that could not be read.
+        base_url: Start of all addresses.
     """
 
     pages: Sequence[SourcePage]
@@ -157,11 +159,11 @@ class SourcePages:
 
     @property
     def faults(self) -> Sequence[str]:
-        """What is wrong with the pages that cannot be read."""
+        """Faults of the pages that cannot be read."""
         return [f"{file}: {fault}" for file, fault in self.broken.items()]
 
     def page_of(self, chunk: Chunk) -> SourcePage | None:
-        """The page a chunk says it is from, by file if it names one, else by address.
+        """Return the page that a chunk names as its source, by file if it names one, else by address.
 
         Raises:
             SourcePageError: It cannot be read.

@@ -43,7 +43,8 @@ def topics_of(file: Path) -> Iterator[Query]:
 
 
 def _plain(title: str) -> str:
-    with suppress(ValueError):  # a character's number of thousands of digits
+    # A character's number of thousands of digits.
+    with suppress(ValueError):
         title = html.unescape(title)
     return " ".join(title.split())
 

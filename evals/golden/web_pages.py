@@ -21,18 +21,19 @@ from retrievers.text.secrets import redacted
 if TYPE_CHECKING:
     import httpx
 
+# Seconds that a page may take, from connecting to its last byte, redirects included.
 PAGE_S = 10.0
-"""Seconds that a page may take, from connecting to its last byte, redirects included."""
 MOST_BYTES = 8 * 2**20
 MAX_REDIRECTS = 3
+# Pages in a row that a host does not send before it is not asked again.
 GIVEN_UP_AFTER = 3
-"""Pages in a row that a host does not send before it is not asked again."""
+# Charsets of web pages. Others, such as UTF-7, can hide markup, and some of Python's codecs are no charsets.
 CHARSETS = frozenset(
     {"utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-2", "iso8859-15", "cp1250", "cp1251", "cp1252", "koi8-r"}
     | {"utf-16", "utf-16-le", "utf-16-be", "shift_jis", "euc_jp", "gbk", "gb18030", "big5", "euc_kr"}
 )
+# Metadata that a fetched page shows; tags, files and lines do not appear on a site.
 KNOWN = ("source_url", "title", "heading", "section_path")
-"""The facts that a page fetched from a site can tell; tags, files and lines are not to be seen there."""
 log = logging.getLogger(__name__)
 
 
@@ -42,9 +43,9 @@ class WebPages:
 
     Attributes:
         hosts: The only hosts that are ever contacted, such as `docs.example.com` or `localhost:3000`.
-        base_url: What a relative address is joined to.
+        base_url: Address that completes relative ones.
         page_s: Seconds that a page may take.
-        most_bytes: Of a page.
+        most_bytes: Largest size of a page.
     """
 
     hosts: Sequence[str]
@@ -56,11 +57,11 @@ class WebPages:
 
     @property
     def faults(self) -> Sequence[str]:
-        """What was wrong with the pages that could not be read so far."""
+        """Faults of the pages that could not be read so far."""
         return [str(page) for page in self._fetched.values() if isinstance(page, SourcePageError)]
 
     def page_of(self, chunk: Chunk) -> SourcePage | None:
-        """The page at a chunk's address; None when it does not exist or is on another host.
+        """Return the page at a chunk's address; None when it does not exist or is on another host.
 
         Raises:
             SourcePageError: It cannot be fetched or read.
@@ -76,7 +77,7 @@ class WebPages:
         return page
 
     def _tried(self, address: str, source_url: str) -> SourcePage | SourcePageError | None:
-        """The page, or what is wrong with it; a host that has failed again and again is not asked."""
+        """Fetch the page, or return its fault; a host that failed repeatedly is not asked again."""
         from httpx import HTTPError, InvalidURL
 
         from retrievers.net import TooLargeError
@@ -86,6 +87,7 @@ class WebPages:
             if self._unanswered[host] >= GIVEN_UP_AFTER:
                 raise PageError(f"not fetched, as {host} did not send the {GIVEN_UP_AFTER} pages before it")
             answer = self._fetch(address)
+            # Only pages in a row count, so that a host with a few broken pages is still asked.
             self._unanswered[host] = 0
             return None if answer is None else SourcePage(_read(answer, source_url), KNOWN)
         except (HTTPError, TooLargeError) as error:
@@ -97,7 +99,7 @@ class WebPages:
         return fault
 
     def _fetch(self, address: str) -> "httpx.Response | None":
-        """The answer of the last redirect; None where it is from another host, or there is no page.
+        """Return the answer of the last redirect; None where it is from another host, or there is no page.
 
         Raises:
             PageError: It is an error, or leads to no address.
@@ -110,6 +112,7 @@ class WebPages:
 
         ends = time.monotonic() + self.page_s
         target = address
+        # Without the environment's proxies: the hosts that are contacted are those of the settings alone.
         with bounded(httpx.Client(trust_env=False)) as client:
             for _ in range(MAX_REDIRECTS + 1):
                 request = client.build_request("GET", target)
@@ -123,6 +126,7 @@ class WebPages:
                     raise PageError(f"redirects to {quoted(redacted(location))}, which is no address")
                 if urlsplit(target).netloc not in self.hosts:
                     return None
+        # A missing page is an answer, not a fault: its chunk has no source.
         if answer.status_code in (404, 410):
             return None
         if not answer.is_success:
@@ -131,7 +135,7 @@ class WebPages:
 
 
 def open_sources(config: SourcesConfig) -> Sources | None:
-    """The source pages that the settings name, None when they name none.
+    """Open the source pages that the settings name, None when they name none.
 
     Raises:
         IndexingError: The folder does not exist or holds no page.
@@ -142,7 +146,7 @@ def open_sources(config: SourcesConfig) -> Sources | None:
 
 
 def _joined(base: str, url: str) -> str | None:
-    """An address from another one's page; None where it is none."""
+    """Resolve an address against another page's address; None where it is invalid."""
     try:
         address = urljoin(base, url)
         return address if urlsplit(address).scheme in ("http", "https") else None
@@ -158,7 +162,7 @@ def _read(answer: "httpx.Response", source_url: str) -> Page:
 
 
 def _text(answer: "httpx.Response") -> str:
-    """The page by the character set that the server names, where it is one in use; else by UTF-8."""
+    """Decode the page by the character set that the server names, if known; else as UTF-8."""
     try:
         charset = codecs.lookup(answer.charset_encoding or "utf-8").name
     except (LookupError, ValueError):  # unknown, or no name at all

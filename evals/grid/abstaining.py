@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evals.config.conditions import CRITERION
+from evals.collect.observations import Observation, at_places, chunk_ids, chunks_of
+from evals.config.criterion_text import CRITERION
 from evals.grid.cells import Configuration, Grid
-from evals.grid.prefixes import id_recall
-from evals.grid.relevance_arrays import found, is_plain, judged
-from evals.stats.abstention import Abstention, Operating, Wanted, assess, operating, threshold_for
+from evals.grid.relevance_arrays import is_plain, of_candidates, of_selections, threshold_scores
+from evals.metrics.prefixes import id_recall
+from evals.stats.abstention import Abstention, OperatingPoint, RateThreshold, assess, operating, threshold_for
 from evals.stats.risk_coverage import RiskAt, area_under, risk_coverage
-from retrievers.search.selection import select
+from retrievers.search.selection import cut, group_of
 
 FALSE_ANSWER = "scope/false_answer"
 RATES = (0.0, 0.05, 0.1)
@@ -24,8 +25,8 @@ class Abstaining:
 
     Attributes:
         top_k: The cut, for recall and risk.
-        known: What any threshold could do.
-        by_threshold: What the thresholds of the grid do, with recall at the cut.
+        known: Separation that any threshold could reach.
+        by_threshold: Effect of the thresholds of the grid, with recall at the cut.
         wanted: The thresholds for wanted false-answer rates; empty without out-of-scope queries.
         risk_coverage: An in-scope query loses 1 when nothing relevant is among its first `top_k`, an out-of-scope one
             always; empty where relevance is not known in full. `aurc` is the area under it.
@@ -34,8 +35,8 @@ class Abstaining:
     configuration: str
     top_k: int
     known: Abstention
-    by_threshold: tuple[Operating, ...]
-    wanted: tuple[Wanted, ...]
+    by_threshold: tuple[OperatingPoint, ...]
+    wanted: tuple[RateThreshold, ...]
     risk_coverage: tuple[RiskAt, ...] = ()
     aurc: float | None = None
 
@@ -54,8 +55,8 @@ def abstaining(grid: Grid, index: int, rates: tuple[float, ...] = RATES) -> Abst
         return None
     observations = configuration.observed.observations
     in_scope = np.asarray([o.case.in_scope for o in observations], dtype=np.bool_)
-    arrays = found(observations, configuration.settings).scores
-    best = np.max(arrays, axis=1, initial=0.0)
+    scores = threshold_scores(configuration.observed, configuration.settings).scores
+    best = np.max(scores, axis=1, initial=0.0)
     inside, outside = best[in_scope].tolist(), best[~in_scope].tolist()
     at = operating(inside, outside, configuration.thresholds)
     recalls, losses = _by_threshold(configuration, in_scope, cell.top_k)
@@ -72,7 +73,7 @@ def abstaining(grid: Grid, index: int, rates: tuple[float, ...] = RATES) -> Abst
 
 
 def wanted_rates(constraints: Mapping[str, str]) -> tuple[float, ...]:
-    """The usual rates, and the one that a constraint on false answers names."""
+    """Return the usual rates, and the one that a constraint on false answers names."""
     match = CRITERION.fullmatch(constraints.get(FALSE_ANSWER, ""))
     return (*RATES, float(match[2])) if match and match[1].startswith("<") else RATES
 
@@ -81,18 +82,22 @@ def _by_threshold(
     configuration: Configuration, in_scope: np.ndarray[tuple[int], np.dtype[np.bool_]], top_k: int
 ) -> tuple[list[float | None], list[float] | None]:
     """Mean recall at each threshold, and of each in-scope query what answering it without a threshold loses."""
-    selections = configuration.selections
-    if not in_scope.any() or not all(is_plain(o) for o in configuration.observed.observations):
+    selections, observed = configuration.selections, configuration.observed
+    if not in_scope.any() or not is_plain(observed):
         return [None] * len(configuration.thresholds), None
-    values = id_recall(judged(configuration.observed.observations, selections)).ravel()
+    values = id_recall(of_selections(observed, selections, of_candidates(observed))).ravel()
     cut = selections.top_ks.index(top_k)
     recalls: list[float | None] = [
         float(values[selections.of_cell(place * len(selections.top_ks) + cut)[in_scope]].mean())
         for place in range(len(configuration.thresholds))
     ]
-    losses = []
-    for o in configuration.observed.observations:
-        if o.case.in_scope:
-            returned = select(o.candidates.chunks, top_k, None, group_by=configuration.settings.group_by).chunks
-            losses.append(float(not any(c.chunk.chunk_id in o.relevance.grades for c in returned)))
-    return recalls, losses
+    group_by = configuration.settings.group_by
+    return recalls, [lost(o, top_k, group_by) for o in observed.observations if o.case.in_scope]
+
+
+def lost(observation: Observation, top_k: int, group_by: str | None) -> float:
+    """Return 1 where nothing relevant is among the first `top_k` candidates, whatever their scores, else 0."""
+    hits = observation.candidates.chunks
+    groups = [group_of(chunk, group_by) for chunk in chunks_of(hits)] if group_by else None
+    first = at_places(hits, cut(np.zeros(len(hits)).tolist(), top_k, 0.0, groups).kept)
+    return float(observation.relevance.grades.keys().isdisjoint(chunk_ids(first)))

@@ -2,21 +2,21 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
-from operator import attrgetter
+from operator import attrgetter, getitem
 from typing import Any
 
 from pydantic import ValidationError
 
-from evals.config.sweep import SweepConfig
+from evals.config.axis import Axis
+from evals.config.sweep import AXES, SweepConfig
 from evals.errors import ExperimentError
-from retrievers.config import FOREIGN_SETTINGS, RetrieverConfig
+from retrievers.config import FOREIGN_SETTINGS, RERANKERS, RetrieverConfig
 
-CELL_AXES = ("top_k", "threshold")
+CELL_AXES = tuple(name for name, axis in AXES.items() if axis.cuts)
 """The axes that cut candidates; all others decide which candidates there are."""
-GROUPS = {"term_counts": "keyword"}
-"""The axes that are a setting of a group."""
-SHOWN = ("mode", "fusion", "rerank", "candidates")
+VARIANT_AXES = {name: axis for name, axis in AXES.items() if not axis.cuts}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +36,11 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a grid takes.
+    """Plan of a grid.
 
     Attributes:
         thresholds: None for every observed score; a single 0 where none is in force.
-        notes: Which combinations were left out or are one, and why.
+        notes: Combinations that were left out or are one, and why.
     """
 
     variants: tuple[Variant, ...]
@@ -50,7 +50,7 @@ class Plan:
 
 
 def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
-    """Every combination of the sweep, checked; those that find the same are one.
+    """Return every combination of the sweep, checked; those that find the same are one.
 
     Args:
         base: The retriever, whose settings hold where the sweep names none.
@@ -70,14 +70,15 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
     faults: dict[str, list[str]] = {}
     notes: dict[str, None] = {}
     for changes in _combinations(base, sweep):
-        if changes.get("rerank") == "rrf" and changes["mode"] != "hybrid":
-            notes[f"rerank rrf fuses two searches: left out in mode {changes['mode']}"] = None
+        rerank = changes.get("rerank", "none")
+        if RERANKERS[rerank].fusion and changes["mode"] != "hybrid":
+            notes[f"rerank {rerank} fuses two searches: left out in mode {changes['mode']}"] = None
             continue
         try:
             settings = _changed(base, changes | cut)
         except ValidationError as error:
             faults.setdefault(_said(error), []).append(
-                ", ".join(f"{name} {changes[name]}" for name in SHOWN if name in changes)
+                ", ".join(f"{name} {value}" for name, value in changes.items() if name in AXES and AXES[name].in_faults)
             )
             continue
         key = tuple(effective(settings).items())
@@ -91,62 +92,50 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
 
 
 def effective(settings: RetrieverConfig) -> dict[str, Any]:
-    """The settings that decide what is found, of those a sweep may change; equal ones find the same.
+    """Return the settings on which candidates depend, of those that a sweep may change; equal ones find the same.
 
-    Fusion and its weight mean something in hybrid alone, and the candidate depth nothing where the answer is the
-    beginning of the list: in semantic search without reranking and grouping. What it means to a retriever that is not
-    ours is not known.
+    Only the candidate depth can be set for a retriever of the user's own, and what it means there is not known.
     """
-    if settings.python is not None:
-        return {"python": settings.python, "candidates": settings.candidates}
-    found: dict[str, Any] = {"mode": settings.mode}
-    if settings.mode == "hybrid":
-        found["fusion"] = settings.used_fusion
-        if settings.used_fusion != "dbsf":
-            found["semantic_weight"] = settings.semantic_weight
-        if settings.used_fusion == "rrf":
-            found["rrf_constant"] = settings.rrf_constant
-    if settings.mode != "semantic":
-        found["term_counts"] = settings.keyword.term_counts
-    found["rerank"] = "none" if settings.rerank == "rrf" else settings.rerank
-    if settings.rerank == "mmr":
-        found["mmr_lambda"] = settings.mmr_lambda
-    if not (settings.mode == "semantic" and found["rerank"] == "none" and settings.group_by is None):
-        found["candidates"] = settings.candidates
-    return found
+    own = {} if settings.python is None else {"python": settings.python}
+    return own | {name: axis.value(settings) for name, axis in _axes_of(settings).items() if axis.applies(settings)}
 
 
-def dotted(axis: str) -> str:
-    """The setting that an axis changes, by its dotted name."""
-    return f"{GROUPS[axis]}.{axis}" if axis in GROUPS else axis
+def dotted(name: str) -> str:
+    """Return the dotted name of the setting that an axis changes; any other name as it is."""
+    return AXES[name].setting if name in AXES else name
 
 
 def setting_of(settings: RetrieverConfig, axis: str) -> Any:
-    """What the settings say of an axis."""
+    """Return what the settings say of an axis."""
     return attrgetter(dotted(axis))(settings)
 
 
+def _axes_of(base: RetrieverConfig) -> Mapping[str, Axis]:
+    """Return the axes that decide what such a retriever finds."""
+    return {name: axis for name, axis in VARIANT_AXES.items() if base.python is None or axis.is_foreign}
+
+
 def _combinations(base: RetrieverConfig, sweep: SweepConfig) -> Iterator[dict[str, Any]]:
-    known = [name for name in SweepConfig.model_fields if name not in CELL_AXES]
-    names = known if base.python is None else [name for name in known if name in FOREIGN_SETTINGS]
-    values = [getattr(sweep, name) or (setting_of(base, name),) for name in names]
+    axes = _axes_of(base)
+    values = [getattr(sweep, name) or (axis.raw(base),) for name, axis in axes.items()]
     for combination in product(*values):
-        yield dict(zip(names, combination, strict=True))
+        yield dict(zip(axes, combination, strict=True))
 
 
 def _changed(base: RetrieverConfig, changes: Mapping[str, Any]) -> RetrieverConfig:
-    """The settings with others, checked."""
-    own = (
-        {"keyword_weight": None} if changes.get("semantic_weight", base.semantic_weight) != base.semantic_weight else {}
-    )
+    """Return the settings with others, checked."""
     plain = base.model_dump()
-    grouped = {group: {**plain[group], axis: changes[axis]} for axis, group in GROUPS.items() if axis in changes}
-    direct = {name: changed for name, changed in changes.items() if name not in GROUPS}
-    return RetrieverConfig.model_validate({**plain, **own, **grouped, **direct})
+    for name, value in changes.items():
+        axis = AXES[name]
+        if value != axis.raw(base):
+            plain |= dict.fromkeys(axis.resets)
+        *groups, last = axis.setting.split(".")
+        reduce(getitem, groups, plain)[last] = value
+    return RetrieverConfig.model_validate(plain)
 
 
 def _said(error: ValidationError) -> str:
-    """What is wrong with settings; a fault of one of them names it and its value."""
+    """Return the faults of settings; a fault of one of them names it and its value."""
     faults = []
     for item in error.errors():
         text, name = str(item["msg"]).removeprefix("Value error, "), ".".join(map(str, item["loc"]))
@@ -174,21 +163,26 @@ def _refuse(faults: Mapping[str, Sequence[str]]) -> None:
 
 
 def _named(variants: Sequence[RetrieverConfig], sweep: SweepConfig) -> tuple[Variant, ...]:
-    """Each with what it is told apart by: mode, fusion and reranker always, other settings where they are swept."""
+    """Name each variant: mode, fusion and reranker always, other settings where they are swept."""
     made = []
     for settings in variants:
         means = effective(settings)
-        shown = [str(means.get(name, "")) for name in ("python", "mode", "fusion", "rerank")]
-        numbers = [
-            f"{name} {means[name]:g}" if name != "term_counts" else f"{name} {str(means[name]).lower()}"
-            for name in ("semantic_weight", "rrf_constant", "mmr_lambda", "candidates", "term_counts")
-            if name in means and len(getattr(sweep, name)) > 1
+        shown = [means.get(name, "") for name in ("python", *(n for n, axis in AXES.items() if axis.in_every_name))]
+        several = [
+            f"{name} {_written(means[name])}"
+            for name, axis in VARIANT_AXES.items()
+            if name in means and not axis.in_every_name and len(getattr(sweep, name)) > 1
         ]
         made.append(
             Variant(
-                name=" ".join(part for part in [*shown, *numbers] if part not in ("", "none")),
+                name=" ".join(part for part in [*shown, *several] if part not in ("", "none")),
                 parameters={**means, "candidates": settings.candidates},
                 settings=settings,
             )
         )
     return tuple(made)
+
+
+def _written(value: Any) -> str:
+    """Return a value as a sweep names it."""
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)

@@ -11,7 +11,7 @@ from evals.errors import ExperimentError
 from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Configuration, Grid, MetricScores
 from evals.grid.means import Scored, summarise_cells
-from evals.grid.relevance_arrays import found
+from evals.grid.relevance_arrays import threshold_scores
 from evals.grid.scoring import score_all
 from evals.grid.selections import observed_scores, select_all
 from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC
@@ -23,14 +23,14 @@ MOST_CELLS = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Retrieved:
-    """What was observed of the golden queries under one variant, candidates at full depth."""
+    """Observations of the golden queries under one variant, with candidates at full depth."""
 
     variant: Variant
     observed: Observed
 
 
 def configure(plan: Plan, retrieved: Sequence[Retrieved]) -> tuple[Configuration, ...]:
-    """What every variant found, with the selections that its cells keep.
+    """Return each variant with the selections that its cells keep.
 
     Args:
         plan: Its cuts and thresholds.
@@ -56,7 +56,7 @@ def build(
         sweep: As it was written.
         configurations: At least one.
         metrics: Those over queries are scored in every cell; those of a run belong to the configurations.
-        context: What metrics need besides observations.
+        context: Inputs of the metrics besides observations.
     """
     by_query = {name: metric for name, metric in metrics.items() if isinstance(metric, QueryMetric)}
     parts = score_all(by_query, configurations, context)
@@ -68,7 +68,7 @@ def build(
     return Grid(
         axes=dict(sweep.axes),
         top_ks=plan.top_ks,
-        configurations=tuple(_with_summaries(c, metrics, context) for c in configurations),
+        configurations=tuple(with_summaries(c, metrics, context) for c in configurations),
         query_ids=ids,
         metrics={
             name: MetricScores(
@@ -87,7 +87,7 @@ def build(
 
 
 def pass_rate() -> QueryMetric:
-    """The share of queries whose verdict is SUCCESS, as a metric of the grid."""
+    """Return the share of queries whose verdict is SUCCESS as a metric of the grid."""
     return QueryMetric(
         name=VERDICT_METRIC,
         scope="all",
@@ -100,7 +100,7 @@ def pass_rate() -> QueryMetric:
 
 
 def _configuration(plan: Plan, one: Retrieved) -> Configuration:
-    arrays = found(one.observed.observations, one.variant.settings)
+    arrays = threshold_scores(one.observed, one.variant.settings)
     thresholds = plan.thresholds
     if thresholds is None:
         thresholds = observed_scores(arrays, max(plan.top_ks)) or (0.0,)
@@ -120,9 +120,20 @@ def _configuration(plan: Plan, one: Retrieved) -> Configuration:
     )
 
 
-def _with_summaries(configuration: Configuration, metrics: Mapping[str, Metric], context: Context) -> Configuration:
-    """The configuration with the metrics that belong to it; what the judge cost belongs to the whole grid."""
-    own = [m for name, m in metrics.items() if not isinstance(m, QueryMetric) and name not in NEED_A_JUDGE]
+def with_summaries(configuration: Configuration, metrics: Mapping[str, Metric], context: Context) -> Configuration:
+    """Return a configuration with the metrics that belong to it, as far as they were measured.
+
+    The cost of the judge belongs to the whole grid.
+    """
+    observed = configuration.observed
+    lacking = {"latency": not observed.latency, "determinism": not observed.repetitions}
+    own = [
+        metric
+        for name, metric in metrics.items()
+        if not isinstance(metric, QueryMetric)
+        and name not in NEED_A_JUDGE
+        and not any(lacking.get(need) for need in metric.needs)
+    ]
     summaries = tuple(metric.summarise(configuration.observed, context) for metric in own)
     return replace(configuration, summaries=summaries)
 

@@ -1,10 +1,10 @@
 """What a grid is: its configurations, its cells, and for every metric the score of each query in each cell. All frozen.
 
-Scores are kept once for each distinct selection and looked up for a cell, so that a grid of any size is as large as
+Scores are known once for each distinct selection and looked up for a cell, so that a grid of any size is as large as
 what was found. `MetricScores.matrix` gives them as scores[query, cell], on which statistics are computed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.collect.observations import Failure, Observed, Score, Summary, Unscored
+from evals.collect.observations import Failure, Observed, Score, Summary, Unscored, at_places
 from evals.grid.selections import Selections
 from evals.metrics.base import Kind, Scope
 from retrievers.config import RetrieverConfig
-from retrievers.records import RetrievedChunk
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -48,8 +47,8 @@ class Configuration:
         parameters: The settings that are swept or tell it apart, and mean something in it.
         settings: All settings, with the largest `top_k` and the smallest threshold of its cells.
         thresholds: Ascending; a single 0 where none is in force.
-        observed: What was found, at full depth, and the selections of the widest cell; latency and repetitions.
-        selections: What every cell keeps.
+        observed: Candidates at full depth, and the selections of the widest cell; latency and repetitions.
+        selections: Selections of every cell.
         summaries: The metrics that belong to the configuration, not to a cell: latency, determinism, separation.
     """
 
@@ -78,17 +77,21 @@ class SelectionScores:
     issues: tuple[Unscored | Failure, ...] = ()
 
 
+Part = Callable[[], SelectionScores]
+"""Computes a metric over the selections of one configuration, or returns what was computed."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CellSummaries:
     """A metric over every cell; each array has one entry a cell.
 
     Attributes:
         mean: Over the scored queries, NaN where there is none.
-        n: How many queries that is.
-        n_unscored: How many could not be scored; `n_failed`, how many failed.
+        n: Number of these queries.
+        n_unscored: Number of values that could not be scored; `n_failed`, of those that failed.
         common: The mean over the queries that are scored in all cells: what cells are ranked by.
-        n_common: How many queries that is.
-        n_dropped: How many queries are scored in some cells and not in all, or failed; those without a score in any
+        n_common: Number of these queries.
+        n_dropped: Number of queries scored in some cells and not in all, or failed; those without a score in any
             cell for want of a reference are not among them.
     """
 
@@ -116,14 +119,8 @@ class MetricScores:
     interval: Kind
     query_ids: tuple[str, ...]
     rows: NDArray[np.int64]
-    parts: tuple[SelectionScores, ...]
+    parts: tuple[Part, ...]
     summaries: CellSummaries
-
-
-def ranked(chunks: Sequence[RetrievedChunk], places: Sequence[int]) -> tuple[RetrievedChunk, ...]:
-    """The chunks at some places (from 0), ranked anew from 1."""
-    kept = [chunks[place] for place in places]
-    return tuple(found if found.rank == rank else replace(found, rank=rank) for rank, found in enumerate(kept, 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +133,7 @@ class Grid:
         axes: Each axis that has several values, with them; `threshold` is `exact` where every observed score is one.
         query_ids: All queries, in their order.
         metrics: By name.
-        notes: What a reader must know beside the figures.
+        notes: Remarks that a reader must know beside the figures.
     """
 
     axes: Mapping[str, Sequence[Any] | str]
@@ -154,7 +151,7 @@ class Grid:
         return np.cumsum([part.selections.cells for part in self.configurations], dtype=np.int64)
 
     def cell(self, index: int) -> Cell:
-        """The cell of a number.
+        """Return the cell of a number.
 
         Raises:
             IndexError: There is none.
@@ -181,13 +178,13 @@ class Grid:
         return [self.cell(index) for index in range(len(self))]
 
     def settings(self, index: int) -> RetrieverConfig:
-        """The retriever's settings of a cell, as for a run of its own."""
+        """Return the retriever's settings of a cell, as for a run of its own."""
         cell = self.cell(index)
         cuts = {"top_k": cell.top_k, **({} if cell.threshold is None else {"threshold": cell.threshold})}
         return self.configurations[cell.configuration].settings.model_copy(update=cuts)
 
     def observed(self, index: int) -> Observed:
-        """What a run of that cell alone observes: what was found, and the cell's selection of it."""
+        """Return what a run of that cell alone observes: the candidates, and the cell's selection of them."""
         cell = self.cell(index)
         configuration = self.configurations[cell.configuration]
         selections = configuration.selections
@@ -197,7 +194,7 @@ class Grid:
         return replace(
             configuration.observed,
             observations=tuple(
-                replace(o, selection=ranked(o.candidates.chunks, places))
+                replace(o, selection=at_places(o.candidates.chunks, places))
                 for o, places in zip(observations, kept, strict=True)
             ),
         )
@@ -211,27 +208,58 @@ class Grid:
         known = self.metrics[metric]
         made = np.empty((len(known.query_ids), len(self)))
         for configuration, part, first in zip(self.configurations, known.parts, self._starts, strict=True):
+            values = part().values
             for cells, numbers in configuration.selections.blocks():
-                made[:, first + cells.start : first + cells.stop] = part.values[numbers[:, known.rows]].T
+                made[:, first + cells.start : first + cells.stop] = values[numbers[:, known.rows]].T
         return made
 
-    def scores(self, metric: str, index: int) -> dict[str, Score]:
-        """The scores of a cell by query id, with the reason where there is none.
+    def scores(self, metric: str, index: int) -> "CellScores":
+        """Return the scores of a cell by query id, with the reason where there is none.
 
         Raises:
             KeyError: The grid has no such metric.
             IndexError: The grid has no such cell.
         """
         known, cell = self.metrics[metric], self.cell(index)
-        part = known.parts[cell.configuration]
+        part = known.parts[cell.configuration]()
         inner = index - int(self._starts[cell.configuration])
         numbers = self.configurations[cell.configuration].selections.of_cell(inner)[known.rows]
-        found: list[Score] = [float(value) for value in part.values[numbers]]
-        if part.issue is not None:
-            why = part.issue[numbers]
-            found = [value if at < 0 else part.issues[at] for value, at in zip(found, why, strict=True)]
-        return dict(zip(known.query_ids, found, strict=True))
+        chosen = SelectionScores(
+            values=part.values[numbers],
+            issue=None if part.issue is None else part.issue[numbers],
+            issues=part.issues,
+        )
+        return CellScores(self._place_of(known.scope, known.query_ids), chosen)
+
+    def _place_of(self, scope: str, query_ids: Sequence[str]) -> Mapping[str, int]:
+        """Return the place of each query of a scope, one mapping for all of its metrics."""
+        if scope not in self._places:
+            self._places[scope] = {query_id: place for place, query_id in enumerate(query_ids)}
+        return self._places[scope]
+
+    @cached_property
+    def _places(self) -> dict[str, Mapping[str, int]]:
+        return {}
 
     @property
     def _starts(self) -> Counts:
         return np.concatenate([[0], self._ends[:-1]]).astype(np.int64)
+
+
+class CellScores(Mapping[str, Score]):
+    """The scores of one metric in one cell, by query id."""
+
+    def __init__(self, places: Mapping[str, int], scores: SelectionScores) -> None:
+        self._places, self._scores = places, scores
+
+    def __getitem__(self, query_id: str) -> Score:
+        place, scores = self._places[query_id], self._scores
+        if scores.issue is not None and scores.issue[place] >= 0:
+            return scores.issues[int(scores.issue[place])]
+        return float(scores.values[place])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)

@@ -30,7 +30,7 @@ class Child:
 
 
 def children(result: GridResult, which: LogCells) -> list[Child]:
-    """The cells that are logged, in their order.
+    """Return the cells that are logged, in their order.
 
     Args:
         result: The grid.
@@ -55,7 +55,7 @@ def children(result: GridResult, which: LogCells) -> list[Child]:
 
 
 def table(grid: Grid) -> dict[str, list[Any]]:
-    """The whole grid by columns: one row a cell, its settings and the mean of every metric, or None."""
+    """Return the whole grid by columns: one row a cell, its settings and the mean of every metric, or None."""
     cells = grid.cells()
     names = dict.fromkeys(name for cell in cells for name in cell.parameters)
     made: dict[str, list[Any]] = {name: [cell.parameters.get(name) for cell in cells] for name in names}
@@ -97,7 +97,7 @@ def pareto_front(values: NDArray[np.float64], cost: NDArray[np.float64]) -> list
 
 
 def _columns(result: GridResult) -> dict[str, NDArray[np.float64]]:
-    """Metric to its value in every cell. MLflow's parallel coordinates begin with the first: what is optimised."""
+    """Return each metric's value in every cell, the objective first: MLflow's parallel coordinates begin with it."""
     ranking = result.ranking
     means = {name: metric.summaries.mean for name, metric in result.grid.metrics.items()}
     first = {name: means[name] for name in ranking.weights} if len(ranking.weights) == 1 else {}
@@ -105,7 +105,7 @@ def _columns(result: GridResult) -> dict[str, NDArray[np.float64]]:
 
 
 def _parameters(grid: Grid, index: int) -> dict[str, Any]:
-    """What tells a cell apart: its cuts as `cell.top_k` and `cell.threshold`, the rest as a run of its own names it.
+    """Return the settings that tell a cell apart: its cuts as `cell.top_k` and `cell.threshold`, the rest as in a run.
 
     MLflow's comparison draws the first three parameters by name that differ, so that the cuts come before all others,
     and once; one that a run lacks counts as differing, so that every cell has the settings of every way to retrieve.

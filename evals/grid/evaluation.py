@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any
 
 from evals.collect import passes as candidates
 from evals.config.experiment import ExperimentConfig
@@ -11,39 +10,36 @@ from evals.errors import ExperimentError
 from evals.golden.loading import GoldenSet
 from evals.grid.abstaining import Abstaining, abstaining, wanted_rates
 from evals.grid.axes import Plan
-from evals.grid.building import Retrieved, build, configure, pass_rate
+from evals.grid.building import Retrieved, build, configure, pass_rate, with_summaries
 from evals.grid.cells import Grid
 from evals.grid.choice import Choice, HeldOut
 from evals.grid.objective import Ranking, describe, needed, rank
 from evals.grid.recommending import decide
 from evals.grid.scoring import distinct
-from evals.metrics import BY_NAME_ONLY, METRICS, NEED_A_JUDGE, VERDICT_METRIC, choose
+from evals.metrics import BY_NAME_ONLY, METRICS, NEED_A_JUDGE, VERDICT_METRIC, choose, needs
 from evals.metrics.base import Context, Metric, QueryMetric, summarise
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.depth import reach
-from evals.metrics.evaluation import Grounds, context_of, finish, observe, with_trust
+from evals.metrics.evaluation import Grounds, context_of, finish, observe, with_passes, with_trust
 from evals.metrics.run_result import RunResult
-from retrievers.config import RetrieverConfig
 from retrievers.errors import nearest
 
 
 @dataclass(frozen=True, kw_only=True)
-class GridResult:
-    """A finished grid, ready to be reported.
+class GridResult(RunResult):
+    """A finished grid. As a run it is that of the recommended cell: its scores, intervals, criteria, verdicts.
 
     Attributes:
         ranking: Its cells by the objective.
-        choice: Which cell to use, and what is known about it; None where cells cannot be ranked, and `run` is then of
-            the first.
-        run: The recommended cell as a run of its own has it: scores, intervals, criteria, verdicts.
-        abstaining: What thresholds do under the cell's configuration, at its cut; None where none is in force.
+        choice: Which cell to use, and what is known about it; None where cells cannot be ranked, and the run is then
+            of the first.
+        abstaining: Effect of thresholds under the cell's configuration, at its cut; None where none is in force.
         held_out: The recommended cell on queries that had no part in the choice; None without any.
     """
 
     grid: Grid
     ranking: Ranking
     choice: Choice | None
-    run: RunResult
     abstaining: Abstaining | None = None
     held_out: HeldOut | None = None
 
@@ -52,14 +48,9 @@ class GridResult:
         """The cell that was chosen; None where cells cannot be ranked."""
         return None if self.choice is None else self.choice.recommended.cell
 
-    @property
-    def settings(self) -> RetrieverConfig:
-        """The retriever's settings of the cell that `run` is of."""
-        return self.grid.settings(self.chosen or 0)
-
 
 def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
-    """The metrics of a grid: those chosen, those of the criteria and the objective, and context tokens.
+    """Return the metrics of a grid: those chosen, those of the criteria and the objective, and context tokens.
 
     Those that read further than any of its cells returns are there when they are named.
 
@@ -93,22 +84,25 @@ def retrieve(
 ) -> list[Retrieved]:
     """Run golden queries through every variant, once each at full depth.
 
+    Latency and determinism are measured here where a constraint names them; else on the chosen variant alone.
+
     Args:
         config: The experiment.
         plan: The variants of its sweep.
         golden: Its golden queries.
-        grounds: What is relevant to them.
+        grounds: Relevant chunks of these queries.
         collaborators: A retriever for each variant, in their order.
 
     Raises:
         RetrievalError: A search failed.
     """
-    metrics, progress = grid_metrics(config), collaborators.progress
+    named, progress = config.objective.constraints, collaborators.progress
+    chunks = collaborators.retriever.chunk_table()  # one for all variants, so that no chunk is read twice
     retrieved = []
     for variant, retriever in zip(plan.variants, collaborators.retrievers, strict=True):
-        named = _named(progress, variant.name) if len(plan.variants) > 1 else progress
-        observed = observe(config, metrics, golden, retriever, grounds, named)
-        retrieved.append(Retrieved(variant=variant, observed=observed))
+        told = _told(progress, variant.name) if len(plan.variants) > 1 else progress
+        observed = observe(golden, retriever, grounds, told, chunks)
+        retrieved.append(Retrieved(variant=variant, observed=with_passes(config, named, observed, retriever, told)))
     return retrieved
 
 
@@ -118,7 +112,6 @@ def evaluate_grid(
     retrieved: Sequence[Retrieved],
     grounds: Grounds,
     collaborators: Collaborators,
-    facts: Mapping[str, Any],
 ) -> GridResult:
     """Score every cell of what was retrieved, and say which it comes down to.
 
@@ -126,9 +119,8 @@ def evaluate_grid(
         config: The experiment.
         plan: The variants, cuts and thresholds of its sweep.
         retrieved: By variant, in their order.
-        grounds: What is relevant.
+        grounds: Relevant chunks of the golden queries.
         collaborators: Source pages and a judge, where there are any; it is asked once for each distinct selection.
-        facts: What makes runs comparable, handed on to the result.
 
     Raises:
         ExperimentError: No cell meets the constraints.
@@ -145,15 +137,25 @@ def evaluate_grid(
     choice = decide(grid, ranking, config.objective, config.seed)
     chosen = None if choice is None else choice.recommended.cell
     shown = 0 if chosen is None else chosen
+    grid = _with_passes(grid, shown, config, metrics, context, collaborators)
     if judge and judging:
         if config.judge.rejudge:
             judging = judge.again(judging, metrics, grid.observed(shown).observations, config.seed)
         context = with_trust(replace(context, judging=judging), grid.observed(shown))
+    run = run_of(grid, shown, config, metrics, context)
     return GridResult(
+        config=run.config,
+        observed=run.observed,
+        scores=run.scores,
+        summaries=run.summaries,
+        gates=run.gates,
+        validation=run.validation,
+        notes=[*run.notes, *_notes(run, grid, ranking, chosen)],
+        judging=run.judging,
+        trust=run.trust,
         grid=grid,
         ranking=ranking,
         choice=choice,
-        run=_noted(run_of(grid, shown, config, metrics, context, facts), grid, ranking, chosen),
         abstaining=abstaining(grid, shown, wanted_rates(config.objective.constraints)),
     )
 
@@ -164,7 +166,6 @@ def run_of(
     config: ExperimentConfig,
     metrics: Mapping[str, Metric],
     context: Context,
-    facts: Mapping[str, Any],
 ) -> RunResult:
     """A cell as a run of its own has it, out of the grid's scores.
 
@@ -173,8 +174,7 @@ def run_of(
         index: The cell's number.
         config: The experiment; in the result its retriever is that of the cell.
         metrics: Those of the grid; one that reads further than the cell returns must be named, as in a run of its own.
-        context: What metrics need besides what was observed.
-        facts: What makes runs comparable.
+        context: Inputs of the metrics besides the observations.
     """
     own = config.model_copy(update={"retriever": grid.settings(index)})
     observed, length, named = grid.observed(index), reach(own.retriever), _asked_for(config)
@@ -187,24 +187,42 @@ def run_of(
             summaries.append(summarise(name, list(scores[name].values()), metric.interval))
         else:
             summaries.append(metric.summarise(observed, context))
-    return finish(own, observed, scores, summaries, context, facts)
+    return finish(own, observed, scores, summaries, context)
+
+
+def _with_passes(
+    grid: Grid,
+    index: int,
+    config: ExperimentConfig,
+    metrics: Mapping[str, Metric],
+    context: Context,
+    collaborators: Collaborators,
+) -> Grid:
+    """Measure latency and determinism of a cell's variant, as far as the metrics need it and it was not done."""
+    if not (needs(metrics, "latency") or needs(metrics, "determinism")):
+        return grid
+    place = grid.cell(index).configuration
+    configuration, retriever = grid.configurations[place], collaborators.retrievers[place]
+    observed = with_passes(config, metrics, configuration.observed, retriever, collaborators.progress)
+    measured = with_summaries(replace(configuration, observed=observed), metrics, context)
+    every = list(grid.configurations)
+    return replace(grid, configurations=(*every[:place], measured, *every[place + 1 :]))
 
 
 def _asked_for(config: ExperimentConfig) -> list[str]:
-    """The names and patterns of metrics that a grid is asked for."""
+    """Return the names and patterns of metrics that a grid is asked for."""
     return [*config.metrics, *config.criteria, *needed(config.objective)]
 
 
-def _noted(run: RunResult, grid: Grid, ranking: Ranking, chosen: int | None) -> RunResult:
-    """The run with what a reader must know of where it comes from."""
-    if chosen is None:
-        said = f"the cells are not ranked ({ranking.reason}); these are the figures of {describe(grid, 0)}"
-    else:
-        said = (
-            f"chosen out of {len(grid)} cells on these queries, so its figures are optimistic; "
-            "a run on a split of its own is not"
-        )
-    return replace(run, notes=[*run.notes, *grid.notes, *_on_depth(grid, ranking), *_on_budget(run, ranking), said])
+def _notes(run: RunResult, grid: Grid, ranking: Ranking, chosen: int | None) -> list[str]:
+    """Return what a reader must know of a run that is a cell of a grid."""
+    origin = (
+        f"the cells are not ranked ({ranking.reason}); these are the figures of {describe(grid, 0)}"
+        if chosen is None
+        else f"chosen out of {len(grid)} cells on these queries, so its figures are optimistic; "
+        "a run on a split of its own is not"
+    )
+    return [*grid.notes, *_on_depth(grid, ranking), *_on_budget(run, ranking), origin]
 
 
 def _on_budget(run: RunResult, ranking: Ranking) -> list[str]:
@@ -219,7 +237,7 @@ def _on_budget(run: RunResult, ranking: Ranking) -> list[str]:
 
 
 def _on_depth(grid: Grid, ranking: Ranking) -> list[str]:
-    """That some cells return fewer chunks than they are ranked by."""
+    """Return a note for each metric that reads deeper than some cells return chunks."""
     least = min(grid.top_ks)
     metrics = {name: METRICS.get(name) for name in ranking.weights}
     depths = {n: m.depth for n, m in metrics.items() if isinstance(m, QueryMetric) and m.of == "returned" and m.depth}
@@ -230,5 +248,5 @@ def _on_depth(grid: Grid, ranking: Ranking) -> list[str]:
     ]
 
 
-def _named(progress: candidates.Progress, name: str) -> candidates.Progress:
+def _told(progress: candidates.Progress, name: str) -> candidates.Progress:
     return lambda stage, done, total: progress(f"{name}: {stage}", done, total)

@@ -17,13 +17,12 @@ from evals.metrics import criteria as gates
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.evaluation import Grounds
 from evals.metrics.llm_metrics import respent
-from evals.metrics.run_result import RunResult
 
 CHOSEN_ON, HELD_OUT = "dev", "test"
 
 
 def load_held_out(config: ExperimentConfig) -> GoldenSet | None:
-    """The golden queries of the split that is held out; None where there is none.
+    """Load the golden queries of the split that is held out; None where there is none.
 
     It is `objective.held_out`, or `test` where the grid is over `dev` and there are cases of that split.
 
@@ -50,14 +49,14 @@ def with_held_out(
     grounds: Grounds,
     collaborators: Collaborators,
 ) -> GridResult:
-    """The grid with the figure of its chosen cell on held-out queries, and with what judging these has cost.
+    """Add the figure of the chosen cell on held-out queries to a grid, and the cost of judging them.
 
     Args:
         config: The experiment.
         plan: The sweep of the grid.
         result: The grid, and what was chosen.
         golden: The held-out queries.
-        grounds: What is relevant to them.
+        grounds: Relevant chunks of these queries.
         collaborators: A retriever for each variant of the plan, with source pages and judge where there are any.
 
     Raises:
@@ -68,26 +67,25 @@ def with_held_out(
     own, cell = _objective_alone(config), result.grid.cell(result.choice.recommended.cell)
     alone = _cell_alone(plan, cell)
     its = replace(collaborators, retrievers=[collaborators.retrievers[cell.configuration]])
-    found = evaluate_grid(own, alone, retrieve(own, alone, golden, grounds, its), grounds, its, {})
-    run = _with_all_its_cost(result.run, config, collaborators.judge)
-    missing = (found.run.judging and found.run.judging.incomplete) or found.ranking.reason
+    found = evaluate_grid(own, alone, retrieve(own, alone, golden, grounds, its), grounds, its)
+    whole = _with_all_its_cost(result, config, collaborators.judge)
+    missing = (found.judging and found.judging.incomplete) or found.ranking.reason
     if missing:
-        said = f"there is no figure on the held-out queries: {missing}"
-        return replace(result, run=replace(run, notes=[*run.notes, said]))
-    return replace(result, run=run, held_out=_of(result.choice, own, found))
+        return replace(whole, notes=[*whole.notes, f"there is no figure on the held-out queries: {missing}"])
+    return replace(whole, held_out=_of(result.choice, own, found))
 
 
-def _with_all_its_cost(run: RunResult, config: ExperimentConfig, judge: Judge | None) -> RunResult:
-    """The run with what the judge has come to by now, and its criteria held against that."""
-    if judge is None or run.judging is None:
-        return run
-    judging = replace(run.judging, usage=judge.usage)
-    summaries = respent(run.summaries, judging)
-    return replace(run, judging=judging, summaries=summaries, gates=gates.judge(config.criteria, summaries))
+def _with_all_its_cost(result: GridResult, config: ExperimentConfig, judge: Judge | None) -> GridResult:
+    """Return the grid with all that the judge has cost by now, and its criteria held against that."""
+    if judge is None or result.judging is None:
+        return result
+    judging = replace(result.judging, usage=judge.usage)
+    summaries = respent(result.summaries, judging)
+    return replace(result, judging=judging, summaries=summaries, gates=gates.judge(config.criteria, summaries))
 
 
 def _cell_alone(plan: Plan, cell: Cell) -> Plan:
-    """The sweep of that cell and no other."""
+    """Return the sweep of one cell alone."""
     return replace(
         plan,
         variants=(plan.variants[cell.configuration],),
@@ -97,7 +95,7 @@ def _cell_alone(plan: Plan, cell: Cell) -> Plan:
 
 
 def _objective_alone(config: ExperimentConfig) -> ExperimentConfig:
-    """The experiment with the metrics of the objective, judged once, and nothing that they have to meet."""
+    """Return the experiment with the metrics of the objective alone, judged once, without criteria and constraints."""
     own = config.objective.model_copy(update={"constraints": {}})
     once = config.judge.model_copy(update={"rejudge": 0})
     known = {"metrics": tuple(config.objective.metrics), "criteria": {}, "objective": own, "judge": once}
@@ -105,6 +103,6 @@ def _objective_alone(config: ExperimentConfig) -> ExperimentConfig:
 
 
 def _of(choice: Choice, config: ExperimentConfig, found: GridResult) -> HeldOut:
-    """The figure; scores of the one cell stand for those of every cell, of which only that one is read."""
+    """Return the figure; the scores of the one cell stand in every column, of which only that one is read."""
     scores = objective_scores(found.grid, config.objective)
     return held_out(choice, replace(scores, values=np.repeat(scores.values, choice.n_cells, axis=1)))

@@ -1,14 +1,14 @@
 """Scores of selections → the mean of every cell, with its counts, and over the queries scored in all cells. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evals.collect.observations import Failure
-from evals.grid.cells import CellSummaries, SelectionScores
-from evals.grid.selections import Selections
+from evals.grid.cells import CellSummaries, Part, SelectionScores
+from evals.grid.selections import BLOCK, Selections
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -18,7 +18,7 @@ Rows = NDArray[np.int64]
 class Scored:
     """A metric's scores by configuration, and the queries it is over, by their places among all."""
 
-    parts: tuple[SelectionScores, ...]
+    parts: tuple[Part, ...]
     rows: Rows
 
 
@@ -32,36 +32,46 @@ def summarise_cells(scored: Mapping[str, Scored], selections: Sequence[Selection
         scored: By metric.
         selections: By configuration; cells are numbered across them.
     """
-    made = {name: _Columns(one, selections) for name, one in scored.items()}
+    blocks = [_Blocks(known) for known in selections]
+    return {name: _summaries(one, selections, blocks) for name, one in scored.items()}
+
+
+class _Blocks:
+    """The selection of every cell and query, block by block; kept where there is but one block."""
+
+    def __init__(self, selections: Selections) -> None:
+        self._selections = selections
+        whole = selections.cells * selections.queries <= BLOCK
+        self._kept = list(selections.blocks()) if whole else None
+
+    def __iter__(self) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+        return iter(self._kept if self._kept is not None else self._selections.blocks())
+
+
+def _summaries(scored: Scored, selections: Sequence[Selections], blocks: Sequence[_Blocks]) -> CellSummaries:
+    parts = [part() for part in scored.parts]
+    in_all, dropped = _scored_in_all(scored.rows, parts, selections)
+    figures = _Figures(sum(known.cells for known in selections), np.flatnonzero(in_all), dropped)
     first = 0
-    for place, known in enumerate(selections):
-        for cells, numbers in known.blocks():
-            where = slice(first + cells.start, first + cells.stop)
-            chosen: dict[bytes, NDArray[np.int64]] = {}  # most metrics are over the same queries
-            for columns in made.values():
-                if columns.key not in chosen:
-                    whole = len(columns.rows) == numbers.shape[1]
-                    chosen[columns.key] = numbers if whole else np.ascontiguousarray(numbers[:, columns.rows])
-                columns.fill(place, where, chosen[columns.key])
+    for scores, known, of_part in zip(parts, selections, blocks, strict=True):
+        for cells, numbers in of_part:
+            whole = len(scored.rows) == numbers.shape[1]
+            asked = numbers if whole else np.ascontiguousarray(numbers[:, scored.rows])
+            figures.fill(scores, slice(first + cells.start, first + cells.stop), asked)
         first += known.cells
-    return {name: columns.summaries() for name, columns in made.items()}
+    return figures.summaries()
 
 
-class _Columns:
+class _Figures:
     """The figures of one metric, filled cell by cell."""
 
-    def __init__(self, scored: Scored, selections: Sequence[Selections]) -> None:
-        cells = sum(known.cells for known in selections)
-        self.rows, self.key = scored.rows, scored.rows.tobytes()
-        self._parts = scored.parts
+    def __init__(self, cells: int, in_all: NDArray[np.int64], dropped: int) -> None:
         self._mean, self._common = np.full(cells, np.nan), np.full(cells, np.nan)
         self._n, self._unscored, self._failed = (np.zeros(cells, dtype=np.int64) for _ in range(3))
-        in_all, self._dropped = _scored_in_all(scored, selections)
-        self._in_all = np.flatnonzero(in_all)
+        self._in_all, self._dropped = in_all, dropped
 
-    def fill(self, place: int, where: slice, numbers: NDArray[np.int64]) -> None:
-        """Figures of some cells of a configuration, given the selection of each (cell, query of the metric)."""
-        part = self._parts[place]
+    def fill(self, part: SelectionScores, where: slice, numbers: NDArray[np.int64]) -> None:
+        """Fill in some cells of a configuration, given the selection of each (cell, query of the metric)."""
         values = np.take(part.values, numbers)
         if part.issue is None:
             self._n[where] = values.shape[1]
@@ -83,7 +93,7 @@ class _Columns:
             self._mean[cell] = _means(row[gaps < 0][None, :])[0]
 
     def summaries(self) -> CellSummaries:
-        """What has been filled in."""
+        """Return the figures."""
         return CellSummaries(
             mean=self._mean,
             n=self._n,
@@ -102,11 +112,13 @@ def _means(values: Floats) -> Floats:
     return means
 
 
-def _scored_in_all(scored: Scored, selections: Sequence[Selections]) -> tuple[NDArray[np.bool_], int]:
+def _scored_in_all(
+    rows: Rows, parts: Sequence[SelectionScores], selections: Sequence[Selections]
+) -> tuple[NDArray[np.bool_], int]:
     """Which queries every cell scores; and how many others some cell scores, or fails to."""
     count = selections[0].queries if selections else 0
     lacking, answered = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
-    for part, known in zip(scored.parts, selections, strict=True):
+    for part, known in zip(parts, selections, strict=True):
         if part.issue is None:
             answered[:] = True
             continue
@@ -115,5 +127,5 @@ def _scored_in_all(scored: Scored, selections: Sequence[Selections]) -> tuple[ND
         failures = [at for at, one in enumerate(part.issues) if isinstance(one, Failure)]
         lacking[query[issue >= 0]] = True
         answered[query[(issue < 0) | np.isin(issue, failures)]] = True
-    own_lacking, own_answered = lacking[scored.rows], answered[scored.rows]
+    own_lacking, own_answered = lacking[rows], answered[rows]
     return ~own_lacking, int((own_lacking & own_answered).sum())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.config.conditions import CRITERION
+from evals.config.criterion_text import CRITERION
 from evals.config.sweep import ObjectiveConfig
 from evals.errors import ExperimentError
 from evals.grid.cells import Grid, MetricScores
@@ -31,7 +31,7 @@ class Ranking:
         order: The cells that meet the constraints, the best first; equal ones by threshold, the lowest first,
             then by context tokens, then by number. Empty where cells cannot be ranked.
         n: On how many queries each of the metrics compares cells; `dropped`, how many it leaves out.
-        constraints: What cells had to meet; `excluded` is how many did not.
+        constraints: Conditions on cells; `excluded` is the number of cells that do not meet them.
         reason: Why cells are not ranked; empty where they are.
     """
 
@@ -46,7 +46,7 @@ class Ranking:
 
 
 def needed(objective: ObjectiveConfig) -> list[str]:
-    """The metrics that a ranking reads."""
+    """Return the metrics that a ranking reads."""
     return [*objective.metrics, *objective.constraints, TOKENS]
 
 
@@ -55,7 +55,7 @@ def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str = "") -> Rankin
 
     Args:
         grid: The grid.
-        objective: What is optimised and constrained.
+        objective: Metrics to optimise, and constraints.
         incomplete: Why not everything was judged; then it is no fault of the user if no cell meets the constraints.
 
     Raises:
@@ -87,13 +87,13 @@ def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str = "") -> Rankin
 
 
 def thresholds(grid: Grid) -> NDArray[np.float64]:
-    """The threshold of every cell, 0 where none is in force."""
+    """Return the threshold of every cell, 0 where none is in force."""
     cuts = len(grid.top_ks)
     return np.concatenate([np.empty(0), *(np.repeat(c.thresholds, cuts) for c in grid.configurations)])
 
 
 def figures(grid: Grid, metric: str, *, symbol: str) -> NDArray[np.float64]:
-    """The figure of every cell that a condition is held against: the mean, or where scores failed the worse bound.
+    """Return the figure of every cell for a condition: the mean, or where scores failed the worse bound.
 
     A metric that belongs to configurations has the same figure in all their cells. NaN where there is none.
 

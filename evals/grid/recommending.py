@@ -14,7 +14,7 @@ def decide(grid: Grid, ranking: Ranking, objective: ObjectiveConfig, seed: int) 
     Args:
         grid: The grid.
         ranking: Its cells by the objective; those in its order meet the constraints.
-        objective: What is optimised, and how much worse than the best a cheaper cell may be.
+        objective: Metrics to optimise, and the largest loss against the best that a cheaper cell may have.
         seed: Of the resampling.
 
     Returns:
@@ -34,7 +34,7 @@ def decide(grid: Grid, ranking: Ranking, objective: ObjectiveConfig, seed: int) 
 
 
 def objective_scores(grid: Grid, objective: ObjectiveConfig) -> ObjectiveScores:
-    """What is optimised, for every query in every cell."""
+    """Return the objective of every query in every cell."""
     known = {name: grid.metrics[name] for name in objective.metrics}
     return combine(
         objective.metrics,

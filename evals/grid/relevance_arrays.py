@@ -1,144 +1,185 @@
 """Candidates against golden judgements, as arrays: what the metrics over all prefixes at once read. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from evals.collect.observations import Observation
-from evals.grid.selections import Found, Integers, Selections
+from evals.collect.observations import Observed
+from evals.golden.evidence import Relevance
+from evals.grid.selections import Found, Selections
+from evals.metrics.arrays import Integers, RelevanceArrays, Small
 from evals.metrics.cost import chunk_tokens
 from retrievers.config import RetrieverConfig
-from retrievers.records import RetrievedChunk
+from retrievers.search.candidate_table import CandidateTable, Chunks
 
 DEEPEST = 10
 """The deepest at which a metric looks at the ideal order."""
+BITS = 63
+"""Evidence items that one integer holds as bits."""
+Item = TypeVar("Item", bound=np.generic)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Judged:
-    """Ranked lists and what is relevant to their queries; rows are lists.
-
-    Attributes:
-        gains: Grade of the chunk at each place, 0 where it is not relevant or the list has ended; (lists, longest).
-        relevant: How many chunks are relevant in all, found or not; (lists,).
-        ideal: The highest grades of all that is relevant, descending, 0 beyond the last; (lists, at least 10).
-        items_found: How many evidence items the first n hold, n from 0; (lists, longest + 1). None where nobody asks.
-        item_count: How many evidence items there are; (lists,).
-        tokens: Tokens of the chunk at each place, 0 beyond the end; (lists, longest). None where nobody asks.
-    """
-
-    gains: Integers
-    relevant: Integers
-    ideal: Integers
-    items_found: Integers | None = None
-    item_count: Integers | None = None
-    tokens: Integers | None = None
-
-
-def found(observations: Sequence[Observation], settings: RetrieverConfig) -> Found:
-    """What threshold, grouping and cut read of candidates.
+def threshold_scores(observed: Observed, settings: RetrieverConfig) -> Found:
+    """Return what threshold, grouping and cut read of candidates.
 
     Args:
-        observations: The queries, with their candidates at full depth.
+        observed: The queries, with their candidates at full depth.
         settings: Which score the threshold reads, and what results are grouped by.
     """
-    depth = max((len(o.candidates.chunks) for o in observations), default=0)
-    scores = np.full((len(observations), depth), -np.inf)
-    for row, o in enumerate(observations):
-        scores[row, : len(o.candidates.chunks)] = _read(o.candidates.chunks, settings)
+    table = observed.table
+    name = "score" if settings.threshold_on == "final" else "semantic"
+    read = np.zeros(len(table.codes)) if settings.used_threshold is None else table.column(name)
+    scores = table.matrix(read, -np.inf)
     if settings.group_by is None:
         return Found(scores=scores)
-    groups = np.zeros(scores.shape, dtype=np.int64)
-    for row, o in enumerate(observations):
-        groups[row, : len(o.candidates.chunks)] = _groups(o.candidates.chunks, settings.group_by)
-    return Found(scores=scores, groups=groups)
+    return Found(scores=scores, groups=_groups(table, settings.group_by))
 
 
-def judge_lists(ranked: Sequence[Sequence[str]], grades: Sequence[Mapping[str, int]]) -> Judged:
-    """Ranked lists of distinct ids against what is relevant to their queries.
+def of_candidates(observed: Observed) -> RelevanceArrays:
+    """Compare the candidates of every query with what is relevant to it."""
+    relevance = [observation.relevance for observation in observed.observations]
+    grades = [known.grades for known in relevance]
+    return RelevanceArrays(gains=_gains(observed.table, grades), relevant=_counts(grades), ideal=_ideal(grades))
+
+
+def of_selections(observed: Observed, selections: Selections, candidates: RelevanceArrays) -> RelevanceArrays:
+    """Compare the lists of selections with what is relevant to their queries.
 
     Args:
-        ranked: Ids in rank order, one list a query.
-        grades: To each list the relevant ids with their grades above 0.
+        observed: The queries.
+        selections: The lists.
+        candidates: Relevance arrays of the candidates of every query (see `of_candidates`).
     """
-    gains = np.zeros((len(ranked), max(map(len, ranked), default=0)), dtype=np.int64)
-    ideal = np.zeros((len(ranked), max(DEEPEST, *map(len, grades), 0)), dtype=np.int64)
-    for row, (ids, known) in enumerate(zip(ranked, grades, strict=True)):
-        gains[row, : len(ids)] = [known.get(chunk_id, 0) for chunk_id in ids]
+    query, relevance = selections.query, [observation.relevance for observation in observed.observations]
+    return RelevanceArrays(
+        gains=_at(candidates.gains, selections),
+        relevant=candidates.relevant[query],
+        ideal=candidates.ideal[query],
+        count_items=lambda: _items_found(observed.table, relevance, selections),
+        item_count=np.asarray([len(known.items) for known in relevance], dtype=np.int64)[query],
+        count_tokens=lambda: _tokens(observed.table, selections),
+    )
+
+
+def is_plain(observed: Observed) -> bool:
+    """Return True if arrays say all: every list holds distinct ids, and all that is relevant is known.
+
+    A collection made elsewhere may give several points one chunk id.
+    """
+    table = observed.table
+    if any(observation.relevance.incomplete for observation in observed.observations):
+        return False
+    same: dict[str, int] = {}
+    first = [same.setdefault(table.chunks.chunk_id(code), code) for code in _found_codes(table)]
+    number = np.zeros(len(table.chunks), dtype=np.int64)
+    number[_found_codes(table)] = first
+    ids = table.matrix(number[table.codes], -1)
+    ids.sort(axis=1)
+    return not ((ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)).any()
+
+
+def _found_codes(table: CandidateTable) -> list[int]:
+    codes: list[int] = np.unique(table.codes).tolist()
+    return codes
+
+
+def _counts(grades: Sequence[Mapping[str, int]]) -> Integers:
+    return np.asarray([len(known) for known in grades], dtype=np.int64)
+
+
+def _ideal(grades: Sequence[Mapping[str, int]]) -> Small:
+    ideal = np.zeros((len(grades), max(DEEPEST, *map(len, grades), 0)), dtype=np.int32)
+    for row, known in enumerate(grades):
         ideal[row, : len(known)] = sorted(known.values(), reverse=True)
-    return Judged(gains=gains, relevant=np.asarray([len(known) for known in grades], dtype=np.int64), ideal=ideal)
+    return ideal
 
 
-def judged(observations: Sequence[Observation], selections: Selections) -> Judged:
-    """The lists of selections against what is relevant to their queries."""
-    ranked = [[c.chunk.chunk_id for c in o.candidates.chunks] for o in observations]
-    known = judge_lists(ranked, [o.relevance.grades for o in observations])
-    query = selections.query
-    return Judged(gains=_at(known.gains, selections), relevant=known.relevant[query], ideal=known.ideal[query])
+def _gains(table: CandidateTable, grades: Sequence[Mapping[str, int]]) -> Small:
+    """Lay the grade of every candidate out by query and place."""
+    values = _lookup(table, [{key: grade for key, grade in known.items()} for known in grades])
+    return table.matrix(values.astype(np.int32), 0)
 
 
-def with_items(known: Judged, observations: Sequence[Observation], selections: Selections) -> Judged:
-    """The same with how many evidence items each list holds, as far as each place."""
-    holders = [_holders(o) for o in observations]
-    found = np.zeros((len(selections.members), selections.width), dtype=np.int64)
-    for row, (query, members) in enumerate(zip(selections.query.tolist(), selections.members.tolist(), strict=True)):
-        chunks, held = observations[query].candidates.chunks, holders[query]
-        seen: set[int] = set()
-        for place, member in enumerate(members, 1):
-            new = held.get(chunks[member].chunk.chunk_id, ()) if member >= 0 else ()
-            seen.update(new)
-            found[row, place] = len(seen)
-    counts = np.asarray([len(o.relevance.items) for o in observations], dtype=np.int64)
-    return replace(known, items_found=found, item_count=counts[selections.query])
+def _lookup(table: CandidateTable, values: Sequence[Mapping[str, int]]) -> Integers:
+    """Return the value that each candidate has for its query, 0 where it has none; shape (candidates,).
+
+    A pair of query and chunk is one number, and so a value is looked up in a sorted array for all candidates at once.
+    """
+    codes = _codes_of(table, {key for known in values for key in known})
+    triples = [
+        (row * len(table.chunks) + code, value)
+        for row, known in enumerate(values)
+        for key, value in known.items()
+        for code in codes.get(key, ())
+    ]
+    if not triples:
+        return np.zeros(len(table.codes), dtype=np.int64)
+    keys, held = np.asarray(sorted(triples), dtype=np.int64).T
+    rows = np.repeat(np.arange(len(table)), table.lengths)
+    asked = rows * len(table.chunks) + table.codes
+    at = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+    return np.where(keys[at] == asked, held[at], 0)
 
 
-def with_tokens(known: Judged, observations: Sequence[Observation], selections: Selections) -> Judged:
-    """The same with the tokens of each chunk, recorded ones or else counted."""
-    tokens = np.zeros(selections.members.shape, dtype=np.int64)
-    for row, query in enumerate(selections.query):
-        chunks = observations[query].candidates.chunks
-        places = selections.members[row]
-        tokens[row] = [chunk_tokens(chunks[place].chunk) if place >= 0 else 0 for place in places]
-    return replace(known, tokens=tokens)
+def _codes_of(table: CandidateTable, chunk_ids: set[str]) -> dict[str, list[int]]:
+    """Map chunk ids to their numbers; an id that was not found has none."""
+    codes: dict[str, list[int]] = {}
+    for code in _found_codes(table):
+        chunk_id = table.chunks.chunk_id(code)
+        if chunk_id in chunk_ids:
+            codes.setdefault(chunk_id, []).append(code)
+    return codes
 
 
-def is_plain(observation: Observation) -> bool:
-    """Whether arrays say all: no chunk id comes twice, as in a collection made elsewhere, and all relevant is known."""
-    chunks = observation.candidates.chunks
-    return not observation.relevance.incomplete and len({c.chunk.chunk_id for c in chunks}) == len(chunks)
+def _items_found(table: CandidateTable, relevance: Sequence[Relevance], selections: Selections) -> Small:
+    """Count the evidence items that the first n places of each list hold: bits of an integer, joined place by place."""
+    most = max((len(known.items) for known in relevance), default=0)
+    found = np.zeros((len(selections.members), selections.width), dtype=np.int32)
+    for first in range(0, most, BITS):
+        bits = [_bits(known.items[first : first + BITS]) for known in relevance]
+        held = _at(table.matrix(_lookup(table, bits), 0), selections)
+        found[:, 1:] += np.bitwise_count(np.bitwise_or.accumulate(held, axis=1))
+    return found
 
 
-def _read(chunks: Sequence[RetrievedChunk], settings: RetrieverConfig) -> list[float]:
-    """The scores that the threshold reads; all alike where there is no threshold."""
-    if settings.used_threshold is None:
-        return [0.0] * len(chunks)
-    return [c.known_score if settings.threshold_on == "final" else c.scores["semantic"] for c in chunks]
-
-
-def _holders(observation: Observation) -> dict[str, list[int]]:
-    """Chunk id to the evidence items it holds, by number."""
-    held: dict[str, list[int]] = {}
-    for number, chunk_ids in enumerate(observation.relevance.items):
+def _bits(items: Sequence[frozenset[str]]) -> dict[str, int]:
+    """Map chunk ids to the evidence items that they hold, a bit each."""
+    held: dict[str, int] = {}
+    for number, chunk_ids in enumerate(items):
         for chunk_id in chunk_ids:
-            held.setdefault(chunk_id, []).append(number)
+            held[chunk_id] = held.get(chunk_id, 0) | 1 << number
     return held
 
 
-def _groups(chunks: Sequence[RetrievedChunk], field: str) -> list[int]:
-    """Each chunk's group by the place of the first chunk of it; a chunk without the field is alone."""
-    first: dict[object, int] = {}
-    values = [found.chunk.value(field) for found in chunks]
-    keys = [
-        ("chunk", found.chunk.chunk_id) if value is None else ("group", value)
-        for found, value in zip(chunks, values, strict=True)
-    ]
-    return [first.setdefault(key, place) for place, key in enumerate(keys)]
+def _tokens(table: CandidateTable, selections: Selections) -> Small:
+    """Count the tokens of the chunk at each place, recorded ones or else counted."""
+    codes = _at(table.matrix(table.codes, -1), selections, beyond=-1)
+    counts = np.zeros(len(table.chunks) + 1, dtype=np.int32)  # code −1, beyond the end of a list, is the last
+    for code in np.unique(codes[codes >= 0]).tolist():
+        counts[code] = chunk_tokens(table.chunks[code])
+    return counts[codes]
 
 
-def _at(values: Integers, selections: Selections) -> Integers:
-    """What holds of candidates, by place in the lists; 0 beyond their end."""
+def _groups(table: CandidateTable, field: str) -> Integers:
+    """Number each candidate's group within its query; a chunk without the field is alone."""
+    return table.matrix(_group_numbers(table.chunks, field, _found_codes(table))[table.codes], 0)
+
+
+def _group_numbers(chunks: Chunks, field: str, codes: Sequence[int]) -> Integers:
+    numbers = np.zeros(len(chunks), dtype=np.int64)
+    groups: dict[object, int] = {}
+    for code in codes:
+        value = chunks[code].value(field)
+        key = ("chunk", chunks.chunk_id(code)) if value is None else ("group", value)
+        numbers[code] = groups.setdefault(key, len(groups))
+    return numbers
+
+
+def _at(values: NDArray[Item], selections: Selections, beyond: int = 0) -> NDArray[Item]:
+    """Return what holds of candidates by place in the lists."""
     if values.shape[1] == 0:
-        return np.zeros(selections.members.shape, dtype=np.int64)
+        return np.full(selections.members.shape, beyond, dtype=values.dtype)
     taken = values[selections.query[:, None], selections.members]
-    return np.where(selections.members < 0, 0, taken)
+    return np.where(selections.members < 0, values.dtype.type(beyond), taken)

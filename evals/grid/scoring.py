@@ -2,18 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.collect.observations import Failure, Observation, Score, Unscored
-from evals.grid.cells import Configuration, SelectionScores, ranked
-from evals.grid.prefixes import ON_ITEMS, ON_TOKENS, PREFIXES, Prefixes
-from evals.grid.relevance_arrays import Judged, is_plain, judged, with_items, with_tokens
-from evals.grid.selections import Selections
+from evals.collect.observations import Failure, Observation, Score, Unscored, at_places
+from evals.grid.cells import Configuration, Part, SelectionScores
+from evals.grid.relevance_arrays import is_plain, of_candidates, of_selections
+from evals.grid.selections import Floats, Selections
+from evals.metrics.arrays import RelevanceArrays
 from evals.metrics.base import Context, QueryMetric, within
-
-TOO_FEW = Unscored(reason="fewer than three relevant chunks")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,31 +31,52 @@ class Distinct:
 
 def score_all(
     metrics: Mapping[str, QueryMetric], configurations: Sequence[Configuration], context: Context
-) -> dict[str, tuple[SelectionScores, ...]]:
-    """Every metric over the selections of every configuration.
+) -> dict[str, tuple[Part, ...]]:
+    """Score every metric over the selections of every configuration.
 
-    Those that can be computed over all beginnings of a list at once are; each of the others is called once, with the
-    distinct selections of all configurations together, or with the queries if it reads the candidates.
+    Those that can be computed over all beginnings of a list at once are, whenever they are read: kept, they would take
+    more memory than all that was found. Each of the others is called once, with the distinct selections of all
+    configurations together, or with the queries if it reads the candidates.
 
     Args:
         metrics: By name.
-        configurations: What was found, and what cells keep of it.
-        context: What metrics need besides observations.
+        configurations: Candidates, and the selections of the cells.
+        context: Inputs of the metrics besides observations.
     """
-    plain = all(is_plain(o) for one in configurations for o in one.observed.observations)
-    at_once: Mapping[str, Prefixes] = PREFIXES if plain else {}
-    sides = [_arrays(one, [name for name in metrics if name in at_once]) for one in configurations]
-    apart = {of: [_asked(one, of) for one in configurations] for of in _lists_read(metrics, at_once)}
+    arrays = [_Arrays(configuration) for configuration in configurations]
+    plain = all(is_plain(configuration.observed) for configuration in configurations)
+    by_array = {name for name, metric in metrics.items() if plain and metric.over_prefixes}
+    lists = {metric.of for name, metric in metrics.items() if name not in by_array}
+    apart = {of: [_asked(configuration, of) for configuration in configurations] for of in lists}
     return {
-        name: tuple(_at_once(name, side) for side in sides)
-        if name in at_once
-        else _one_by_one(metric, configurations, apart[metric.of], context)
+        name: tuple(partial(_at_once, metric, of_configuration) for of_configuration in arrays)
+        if name in by_array
+        else tuple(map(_kept, _one_by_one(metric, configurations, apart[metric.of], context)))
         for name, metric in metrics.items()
     }
 
 
+class _Arrays:
+    """The relevance arrays of a configuration, made where a metric asks for them."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._observed, self._selections = configuration.observed, configuration.selections
+
+    @cached_property
+    def candidates(self) -> RelevanceArrays:
+        return of_candidates(self._observed)
+
+    @cached_property
+    def lists(self) -> RelevanceArrays:
+        return of_selections(self._observed, self._selections, self.candidates)
+
+    def by_selection(self, of_queries: Floats) -> Floats:
+        """Lay values of queries out by the number of the selection."""
+        return np.repeat(of_queries[self._selections.query], self._selections.width)
+
+
 def distinct(configuration: Configuration) -> Distinct:
-    """The distinct selections that some cell keeps: lists may begin alike, and a query's empty ones are the same."""
+    """Return the distinct selections of all cells: lists may begin alike, and a query's empty ones are the same."""
     selections = configuration.selections
     numbers = selections.used()
     places: dict[tuple[int, tuple[int, ...]], int] = {}
@@ -68,17 +88,13 @@ def distinct(configuration: Configuration) -> Distinct:
         if (query, members) not in places:
             places[query, members] = len(observations)
             found = configuration.observed.observations[query]
-            observations.append(replace(found, selection=ranked(found.candidates.chunks, members)))
+            observations.append(replace(found, selection=at_places(found.candidates.chunks, members)))
         which[at] = places[query, members]
     return Distinct(numbers=numbers, which=which, observations=tuple(observations))
 
 
-def _lists_read(metrics: Mapping[str, QueryMetric], at_once: Mapping[str, Prefixes]) -> set[str]:
-    return {metric.of for name, metric in metrics.items() if name not in at_once}
-
-
 def _asked(configuration: Configuration, of: str) -> Distinct:
-    """What a metric is called with: the distinct selections, or each query once, whose candidates no cut changes."""
+    """Return observations to call a metric with: distinct selections, or, for its candidates, each query once."""
     if of == "returned":
         return distinct(configuration)
     selections = configuration.selections
@@ -87,25 +103,20 @@ def _asked(configuration: Configuration, of: str) -> Distinct:
     return Distinct(numbers=numbers, which=which, observations=configuration.observed.observations)
 
 
-def _arrays(configuration: Configuration, names: Sequence[str]) -> Judged | None:
-    if not names:
-        return None
-    observations, selections = configuration.observed.observations, configuration.selections
-    known = judged(observations, selections)
-    if not ON_ITEMS.isdisjoint(names):
-        known = with_items(known, observations, selections)
-    if not ON_TOKENS.isdisjoint(names):
-        known = with_tokens(known, observations, selections)
-    return known
-
-
-def _at_once(name: str, side: Judged | None) -> SelectionScores:
-    assert side is not None
-    values = PREFIXES[name](side).ravel()
+def _at_once(metric: QueryMetric, arrays: _Arrays) -> SelectionScores:
+    assert metric.over_prefixes is not None
+    if metric.of == "candidates":
+        return SelectionScores(values=arrays.by_selection(metric.over_prefixes(arrays.candidates)[:, -1]))
+    values = metric.over_prefixes(arrays.lists).ravel()
     missing = np.isnan(values)
     if not missing.any():
         return SelectionScores(values=values)
-    return SelectionScores(values=values, issue=np.where(missing, 0, -1).astype(np.int32), issues=(TOO_FEW,))
+    issues = (Unscored(reason=metric.undefined),)
+    return SelectionScores(values=values, issue=np.where(missing, 0, -1).astype(np.int32), issues=issues)
+
+
+def _kept(scores: SelectionScores) -> Part:
+    return lambda: scores
 
 
 def _one_by_one(

@@ -19,10 +19,10 @@ BLOCK = 4_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What the search found for every query, as arrays; rows are queries.
+    """Candidates of every query as arrays; rows are queries.
 
     Attributes:
-        scores: What the threshold reads, by candidate, −∞ beyond the last; shape (queries, depth).
+        scores: Scores that the threshold reads, by candidate, −∞ beyond the last; shape (queries, depth).
         groups: Which group each candidate is of, numbered within its query; None where results are not grouped.
     """
 
@@ -35,10 +35,10 @@ class Selections:
     """The selections of every query under every threshold and `top_k`.
 
     Attributes:
-        query: Of which query each list is; shape (lists,).
+        query: The query of each list; shape (lists,).
         members: The candidates of each list by their place among all (from 0), −1 beyond its end; (lists, longest).
         list_of: The list that a threshold leaves of a query; shape (thresholds, queries).
-        reach: How much of that list reaches the threshold; shape (thresholds, queries).
+        reach: Number of candidates of that list that reach the threshold; shape (thresholds, queries).
         top_ks: The cuts.
     """
 
@@ -69,20 +69,20 @@ class Selections:
         return len(self.list_of) * len(self.top_ks)
 
     def of_cell(self, cell: int) -> Integers:
-        """The selection of every query in one cell, by number."""
+        """Return the selection of every query in one cell, by number."""
         threshold, cut = divmod(cell, len(self.top_ks))
         lengths = np.minimum(self.top_ks[cut], self.reach[threshold]).astype(np.int64)
         numbers: Integers = self.list_of[threshold].astype(np.int64) * self.width + lengths
         return numbers
 
     def places(self, number: int) -> list[int]:
-        """The candidates of a selection by their place among all (from 0), in their order."""
+        """Return the candidates of a selection by their place among all (from 0), in their order."""
         row, length = divmod(number, self.width)
         kept: list[int] = self.members[row, :length].tolist()
         return kept
 
     def blocks(self) -> Iterator[tuple[slice, Integers]]:
-        """The selection of every (cell, query) by its number, some cells at a time; (cells, queries)."""
+        """Yield the selection of every (cell, query) by its number, some cells at a time; (cells, queries)."""
         queries = max(1, self.queries)
         cut_step = min(len(self.top_ks), max(1, BLOCK // queries))
         step = max(1, BLOCK // (queries * len(self.top_ks)))
@@ -98,7 +98,7 @@ class Selections:
                 yield slice(start, start + count), numbers.reshape(count, -1)
 
     def used(self) -> Integers:
-        """The numbers of the selections that some cell keeps, ascending."""
+        """Return the numbers of the selections that some cell keeps, ascending."""
         marked = np.zeros(self.count, dtype=bool)
         for _, numbers in self.blocks():
             marked[numbers] = True
@@ -106,7 +106,7 @@ class Selections:
 
 
 def select_all(found: Found, thresholds: Sequence[float], top_ks: Sequence[int]) -> Selections:
-    """What every threshold and cut leaves, as `retrievers.search.selection.select` does it one by one.
+    """Select by every threshold and cut, as `retrievers.search.selection.select` does it one by one.
 
     Args:
         found: The candidates.
@@ -114,31 +114,28 @@ def select_all(found: Found, thresholds: Sequence[float], top_ks: Sequence[int])
         top_ks: At least one, each 1 or more.
     """
     longest = min(max(top_ks), found.scores.shape[1])
+    builder = _Lists(longest, len(thresholds), len(found.scores))
     plain = _in_order(found)
-    builder = _Lists(longest)
-    list_of = np.zeros((len(thresholds), len(found.scores)), dtype=np.int32)
-    reach = np.zeros_like(list_of)
-    first = found.scores[:, :longest]
-    for place, threshold in enumerate(thresholds):
-        reach[place] = (first >= threshold).sum(axis=1)
-    for query in np.flatnonzero(~plain).tolist():
-        groups = None if found.groups is None else found.groups[query]
-        list_of[:, query], reach[:, query] = builder.add(query, found.scores[query], groups, thresholds)
-    rows = np.flatnonzero(plain)
-    list_of[:, rows] = np.arange(len(rows)) + len(builder.query)
-    places = np.arange(longest, dtype=np.int32)
-    whole = np.where(np.isfinite(first[rows]), places, np.int32(-1))
+    for rows in _blocks(np.flatnonzero(plain), found.scores.shape[1]):
+        builder.add_beginnings(rows, found.scores[rows, :longest], thresholds)
+    rest = np.flatnonzero(~plain)
+    if found.groups is None:
+        for rows in _blocks(rest, found.scores.shape[1]):
+            builder.add_lists(rows, found.scores[rows], thresholds)
+    else:
+        for row in rest.tolist():
+            builder.add_grouped(row, found.scores[row], found.groups[row], thresholds)
     return Selections(
-        query=np.concatenate([np.asarray(builder.query, dtype=np.int32), rows.astype(np.int32)]),
-        members=np.concatenate([builder.array(), whole]),
-        list_of=list_of,
-        reach=reach,
+        query=np.concatenate([np.empty(0, dtype=np.int32), *builder.query]),
+        members=np.concatenate([np.empty((0, longest), dtype=np.int32), *builder.members]),
+        list_of=builder.list_of,
+        reach=builder.reach,
         top_ks=tuple(top_ks),
     )
 
 
 def observed_scores(found: Found, longest: int) -> tuple[float, ...]:
-    """The thresholds, ascending, among which every threshold of a cell has one that keeps the same.
+    """Return thresholds, ascending, among which every threshold of a cell has one that keeps the same.
 
     Every score that a threshold could read: where candidates stand in their order, of the first `longest`; elsewhere of
     all. Those outside [0, 1], which no threshold may be, are left out.
@@ -156,39 +153,72 @@ def _in_order(found: Found) -> NDArray[np.bool_]:
     return ordered
 
 
+def _blocks(rows: NDArray[np.intp], depth: int) -> Iterator[NDArray[np.intp]]:
+    """Split queries so that an array of a block's candidates has at most `BLOCK` entries."""
+    step = max(1, BLOCK // max(1, depth))
+    return (rows[first : first + step] for first in range(0, len(rows), step))
+
+
 class _Lists:
-    """Collects the lists of queries whose candidates do not stand in the order of the threshold's score."""
+    """Collects lists, and which of them each threshold leaves of each query."""
 
-    def __init__(self, longest: int) -> None:
+    def __init__(self, longest: int, thresholds: int, queries: int) -> None:
         self.longest = longest
-        self.query: list[int] = []
-        self._members: list[tuple[int, ...]] = []
+        self.query: list[NDArray[np.int32]] = []
+        self.members: list[NDArray[np.int32]] = []
+        self.list_of = np.zeros((thresholds, queries), dtype=np.int32)
+        self.reach = np.zeros((thresholds, queries), dtype=np.int32)
+        self._count = 0
 
-    def add(
-        self, query: int, scores: Floats, groups: Integers | None, thresholds: Sequence[float]
-    ) -> tuple[list[int], list[int]]:
-        """The lists that thresholds leave of one query: for each threshold which, and how much of it."""
-        order = np.sort(scores)
-        _, first, kind_of = np.unique(np.searchsorted(order, thresholds), return_index=True, return_inverse=True)
-        left = [self._reaching(scores, groups, thresholds[place]) for place in first]
-        begins: dict[tuple[int, ...], int] = {}  # every beginning of a list, to that list
-        for members in sorted(dict.fromkeys(left), key=len, reverse=True):
-            if members not in begins:
-                begins |= {members[:length]: len(self.query) for length in range(len(members) + 1)}
-                self.query.append(query)
-                self._members.append(members)
-        return [begins[left[kind]] for kind in kind_of], [len(left[kind]) for kind in kind_of]
+    def add_beginnings(self, rows: NDArray[np.intp], scores: Floats, thresholds: Sequence[float]) -> None:
+        """Add queries of which every selection is a beginning of the candidates; one list each."""
+        for place, threshold in enumerate(thresholds):
+            self.reach[place, rows] = (scores >= threshold).sum(axis=1)
+        whole = np.where(np.isfinite(scores), np.arange(self.longest, dtype=np.int32), np.int32(-1))
+        self.list_of[:, rows] = self._append(rows, whole)
 
-    def array(self) -> NDArray[np.int32]:
-        """All lists, shape (lists, longest)."""
-        made = np.full((len(self._members), self.longest), -1, dtype=np.int32)
-        for row, members in enumerate(self._members):
-            made[row, : len(members)] = members
-        return made
+    def add_lists(self, rows: NDArray[np.intp], scores: Floats, thresholds: Sequence[float]) -> None:
+        """Add queries whose candidates do not stand in the order of their scores.
 
-    def _reaching(self, scores: Floats, groups: Integers | None, threshold: float) -> tuple[int, ...]:
-        reached = np.flatnonzero(scores >= threshold)
-        if groups is not None:
+        A higher threshold keeps fewer candidates, so from one threshold to the next a list is another one or the
+        beginning of the one before; only those that are another one are kept.
+        """
+        current = np.full((len(rows), self.longest), -1, dtype=np.int32)
+        number = np.full(len(rows), -1, dtype=np.int64)
+        order = np.argsort(thresholds, kind="stable")
+        for place in order.tolist():
+            members, reach = _first_reaching(scores, thresholds[place], self.longest)
+            beyond = np.arange(self.longest) >= reach[:, None]
+            new = (number < 0) | ~np.all((members == current) | beyond, axis=1)
+            current[new] = members[new]
+            number[new] = self._append(rows[new], members[new])
+            self.list_of[place, rows], self.reach[place, rows] = number, reach
+
+    def add_grouped(self, row: int, scores: Floats, groups: Integers, thresholds: Sequence[float]) -> None:
+        """Add one query of whose candidates only the first of each group counts."""
+        lists: dict[tuple[int, ...], int] = {}
+        for place, threshold in enumerate(thresholds):
+            reached = np.flatnonzero(scores >= threshold)
             _, first = np.unique(groups[reached], return_index=True)
-            reached = reached[np.sort(first)]
-        return tuple(reached[: self.longest].tolist())
+            members = tuple(reached[np.sort(first)][: self.longest].tolist())
+            if members not in lists:
+                laid = np.full((1, self.longest), -1, dtype=np.int32)
+                laid[0, : len(members)] = members
+                lists[members] = int(self._append(np.asarray([row]), laid)[0])
+            self.list_of[place, row], self.reach[place, row] = lists[members], len(members)
+
+    def _append(self, rows: NDArray[np.intp], members: NDArray[np.int32]) -> Integers:
+        """Add lists, and return their numbers."""
+        numbers = np.arange(self._count, self._count + len(rows), dtype=np.int64)
+        self._count += len(rows)
+        self.query.append(rows.astype(np.int32))
+        self.members.append(members)
+        return numbers
+
+
+def _first_reaching(scores: Floats, threshold: float, longest: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the places of the first candidates that reach a threshold, −1 beyond them, and their number."""
+    reached = scores >= threshold
+    reach = np.minimum(reached.sum(axis=1), longest).astype(np.int32)
+    first = np.argsort(~reached, axis=1, kind="stable")[:, :longest].astype(np.int32)
+    return np.where(np.arange(longest) < reach[:, None], first, np.int32(-1)), reach

@@ -1,4 +1,4 @@
-"""The judge of a run: every question of every query in flight at once, each answered once."""
+"""The judge of a run: all questions of all queries run concurrently, each answered once."""
 
 import asyncio
 import logging
@@ -19,14 +19,14 @@ from evals.judge.tasks import CLAIM_RECALL, PRECISION, RECALL, Graded, Task, gra
 from evals.judge.verdicts import Bisected, ChunkVerdict, Claim, Judging, Selected
 
 log = logging.getLogger(__name__)
-Told = Callable[[int, int, Usage], None]
-"""Told how many questions are done, of how many, and what was spent."""
+# Called with the number of answered questions, their total, and the spending.
+OnProgress = Callable[[int, int, Usage], None]
 UNIDENTIFIED = (
     "the verdicts of judge.model %r are not kept, and are bought again by every run: its class %s does not tell its "
     "parameters (_identifying_params). Set judge.identity to a name of your own, and to another when the model changes"
 )
+# Number of prepared questions for each concurrent call.
 AHEAD = 4
-"""Questions made ready for each call that may be in flight."""
 
 
 class Judge:
@@ -37,13 +37,15 @@ class Judge:
         config: JudgeConfig,
         chat: Chat,
         store: VerdictStore | None,
-        told: Told = lambda done, total, usage: None,
+        progress: OnProgress = lambda done, total, usage: None,
     ) -> None:
-        self.config, self.chat, self.store, self._told = config, chat, store, told
+        self.config, self.chat, self.store, self._progress = config, chat, store, progress
         self._ledger = Ledger(config.budget, config.price)
 
     @classmethod
-    def open(cls, config: JudgeConfig, env: Mapping[str, str], told: Told = lambda done, total, usage: None) -> "Judge":
+    def open(
+        cls, config: JudgeConfig, env: Mapping[str, str], progress: OnProgress = lambda done, total, usage: None
+    ) -> "Judge":
         """Build the model and open the verdict store. No call is made.
 
         Raises:
@@ -52,9 +54,10 @@ class Judge:
         chat = make_chat(config, env)
         cached = config.cache == "on"
         if cached and not chat.identified:
+            # Without an identity, verdicts of one model could be returned for another.
             cached = False
             log.warning(UNIDENTIFIED, config.model, type(chat.model).__name__)
-        return cls(config, chat, VerdictStore(store_file(config, env)) if cached else None, told)
+        return cls(config, chat, VerdictStore(store_file(config, env)) if cached else None, progress)
 
     @property
     def model(self) -> str:
@@ -63,16 +66,16 @@ class Judge:
 
     @property
     def usage(self) -> Usage:
-        """What was spent so far."""
+        """Spending so far."""
         return self._ledger.usage
 
     def judge(self, metrics: Collection[str], observations: Sequence[Observation], seed: int = 0) -> Judging:
-        """Ask whatever the metrics need to know of the selections of observations.
+        """Ask all questions of the metrics on the selections of observations.
 
         Args:
             metrics: Names of metrics; those that need no judge are passed over.
             observations: The selections; several of one query are as many selections.
-            seed: Of the order of the queries, and of the audit of what `judge.recall: bisect` did not ask.
+            seed: Seed of the order of the queries, and of the audit of `judge.recall: bisect`.
 
         Raises:
             JudgeError: The very first call was refused for a reason that all others would share.
@@ -85,10 +88,10 @@ class Judge:
         """Ask some queries a second time, past the store, if the settings want it.
 
         Args:
-            first: What was said the first time.
+            first: Verdicts of the first pass.
             metrics: Names of metrics; those that need no judge are passed over.
             observations: One for each query.
-            seed: Of the choice of queries.
+            seed: Seed of the choice of queries.
         """
         if not self.config.rejudge:
             return first
@@ -105,9 +108,9 @@ class Judge:
             scores[RECALL, case_id, chosen] = value
         for task, result in graded:
             if task.metric == PRECISION:
-                found = result.verdict or result.value
-                assert not isinstance(found, float)
-                verdicts[task.case_id, task.chunk_ids[0]] = found
+                verdict = result.verdict or result.value
+                assert not isinstance(verdict, float)
+                verdicts[task.case_id, task.chunk_ids[0]] = verdict
             elif task.metric == CLAIM_RECALL:
                 found_claims = result.claims or result.value
                 assert not isinstance(found_claims, float)
@@ -132,7 +135,7 @@ class Judge:
         if self.store:
             try:
                 self.store.trim(max_mb=self.config.cache_max_mb, max_days=self.config.cache_max_days)
-            except JudgeError as error:  # the run is over, and what it came to stands
+            except JudgeError as error:  # the run is over, and its verdicts remain
                 log.warning("the verdict store was not trimmed: %s", error)
             finally:
                 self.store.close()
@@ -154,7 +157,7 @@ class Judge:
             return asyncio.run(run())
 
     async def _ask_wave(self, wave: Sequence[Task], engine: Engine, graded: Answers) -> None:
-        """Ask the questions of a wave side by side, and add what they came to."""
+        """Ask the questions of a wave concurrently, and add their results."""
         total, waiting = len(graded) + len(wave), iter(wave)
 
         async def work() -> None:
@@ -162,17 +165,18 @@ class Judge:
                 if engine.fatal:
                     return
                 result = await grade(task, engine, strict=self.config.strict)
-                if engine.fatal:  # which is raised, and not told twice
+                # The error is raised below, and not reported twice.
+                if engine.fatal:
                     return
                 graded.append((task, result))
                 _log_failure(task, result)
-                self._told(len(graded), total, engine.usage)
+                self._progress(len(graded), total, engine.usage)
 
         await asyncio.gather(*(work() for _ in range(AHEAD * self.config.max_concurrency)))
 
 
 def waves(config: JudgeConfig, questions: Sequence[Task], seed: int) -> Waves:
-    """The questions in the order that the settings want: at once, or those on recall by bisection."""
+    """Return the questions in the order of the settings: all at once, or recall by bisection."""
     return bisecting(questions, config.recall_audit, seed) if config.recall == "bisect" else at_once(questions)
 
 
@@ -184,7 +188,7 @@ def _log_failure(task: Task, result: Graded) -> None:
 
 
 def repeated(observations: Sequence[Observation], count: int, seed: int) -> list[Observation]:
-    """A random sample of the queries that the judge was asked about, at most `count`, in their order."""
-    asked = list(dict.fromkeys(o.case.id for o in observations if o.case.in_scope and o.selection))
-    chosen = set(random.Random(seed).sample(asked, min(count, len(asked))))
+    """Draw at most `count` of the queries that the judge was asked about, in their order."""
+    case_ids = list(dict.fromkeys(o.case.id for o in observations if o.case.in_scope and o.selection))
+    chosen = set(random.Random(seed).sample(case_ids, min(count, len(case_ids))))
     return [o for o in observations if o.case.id in chosen]

@@ -1,4 +1,4 @@
-"""What judging would cost, counted before a call is made: the same questions, answered by nobody."""
+"""The cost of judging, counted without a call: the same questions with blank answers."""
 
 import asyncio
 from collections import Counter
@@ -11,17 +11,18 @@ from pydantic import BaseModel
 from evals.collect.observations import Observation
 from evals.judge.ask.budget import cost
 from evals.judge.ask.buyer import USUAL_ANSWER
-from evals.judge.ask.kept import KeptVerdicts
+from evals.judge.ask.checked_verdicts import CheckedVerdicts
 from evals.judge.ask.keys import Keys
 from evals.judge.judge import Judge, repeated, waves
 from evals.judge.tasks import JUDGED, RECALL, grade, tasks
 from retrievers.embedding.tokens import count_tokens
 
 Schema = TypeVar("Schema", bound=BaseModel)
+# The share of the second pass.
 AGAIN = "judged again"
-"""The share of the second pass."""
+# Assumed duration of a call without a limit a minute; the plan states this assumption.
 SECONDS_PER_CALL = 2.0
-"""What a call is taken to last where no limit a minute is set; an assumption that the plan states."""
+# A blank answer of every schema: no question depends on the answer to another.
 BLANK: dict[str, Any] = {
     "reason": "",
     "verdict": 0,
@@ -29,12 +30,11 @@ BLANK: dict[str, Any] = {
     "entities": [],
     "classifications": [{"statement": "", "reason": "", "attributed": 0}],
 }
-"""An answer of every schema: no question depends on the answer to another."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Share:
-    """What one metric needs.
+    """Calls of one metric.
 
     Attributes:
         questions: Distinct calls of the judge; `cached`, how many of them are in the verdict store.
@@ -55,18 +55,18 @@ class Share:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What a run's judging needs.
+class JudgePlan:
+    """Calls of a run's judging.
 
     Attributes:
         model: `provider:name` of the judge.
-        shares: By metric; a question that two metrics ask is counted with the first.
-        measured_answers: Whether the answers' length is an average of stored ones, or a guess.
-        usd: What the calls would cost by the price table, None without a price.
-        seconds: How long they would take at the given limits; see `SECONDS_PER_CALL`.
+        shares: Share of each metric; a question that two metrics ask is counted with the first.
+        measured_answers: True if the answers' length is an average of stored ones, False for a guess.
+        usd: Price of the calls by the price table, None without a price.
+        seconds: Duration of the calls at the given limits; see `SECONDS_PER_CALL`.
         fewest: Calls of recall by bisection (`judge.recall`) if it never changes along a list, the audit included; its
             share counts the most. None where all of it is asked for.
-        stopped: What the budget would leave out, empty when it holds everything.
+        stopped: Part that the budget leaves out, empty when it covers everything.
     """
 
     model: str
@@ -81,16 +81,16 @@ class Plan:
     def total(self) -> Share:
         """All metrics together."""
         fields = ("questions", "cached", "tokens_in", "tokens_out")
-        return Share(metric="all", **{name: sum(getattr(one, name) for one in self.shares) for name in fields})
+        return Share(metric="all", **{name: sum(getattr(share, name) for share in self.shares) for name in fields})
 
 
 class _Counter:
-    """Answers every prompt with a blank, and counts what it would have cost."""
+    """Stand-in for the judge that answers every prompt with a blank and counts its cost."""
 
     def __init__(self, judge: Judge) -> None:
         self._keys = Keys(judge.chat)
         self._judge = judge
-        self._kept = KeptVerdicts(judge.store) if judge.store else None
+        self._kept = CheckedVerdicts(judge.store) if judge.store else None
         self._seen: set[bytes] = set()
         self._means: dict[str, float | None] = {}
         self.share = ""
@@ -99,7 +99,7 @@ class _Counter:
 
     @property
     def measured(self) -> bool:
-        """Whether every kind of answer was seen before."""
+        """True if every kind of answer was seen before."""
         return bool(self._means) and all(mean is not None for mean in self._means.values())
 
     async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
@@ -134,15 +134,15 @@ def plan(
     observations: Sequence[Observation],
     again: Sequence[Observation],
     seed: int,
-) -> Plan:
+) -> JudgePlan:
     """Count the calls that judging these selections would take. No call is made.
 
     Args:
-        judge: Whose model, limits, prices and store count.
+        judge: Judge with its model, limits, prices and store.
         metrics: Names of metrics; those that need no judge are passed over.
         observations: The selections; several of one query are as many selections.
         again: One for each query, of which some are judged a second time, if the settings say so.
-        seed: Of that choice.
+        seed: Seed of that choice.
     """
     counter = _Counter(judge)
 
@@ -162,9 +162,11 @@ def plan(
         for name, counts in counter.found.items()
         if name in metrics or (name == AGAIN and judge.config.rejudge)
     )
-    made = Plan(model=judge.model, shares=shares, measured_answers=counter.measured, usd=None, seconds=0.0, stopped="")
+    made = JudgePlan(
+        model=judge.model, shares=shares, measured_answers=counter.measured, usd=None, seconds=0.0, stopped=""
+    )
     whole, config = made.total, judge.config
-    return Plan(
+    return JudgePlan(
         model=judge.model,
         shares=shares,
         measured_answers=counter.measured,
@@ -176,7 +178,7 @@ def plan(
 
 
 async def _fewest(judge: Judge, metrics: Collection[str], observations: Sequence[Observation], seed: int) -> int | None:
-    """Calls of recall by bisection where every answer is the same."""
+    """Count the calls of recall by bisection where every answer is the same."""
     if judge.config.recall == "exact" or RECALL not in metrics:
         return None
     counter = _Counter(judge)

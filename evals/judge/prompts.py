@@ -1,4 +1,4 @@
-"""ragas' prompts, word for word, without building their schema and examples anew for every question.
+"""ragas' prompts, word for word, without building their schema and examples again for every question.
 
 A prompt of ragas is the same text for every question but for the input at its end; the text before it takes ten times
 as long to build as the rest.
@@ -20,7 +20,7 @@ class QuickPrompt:
         self._prompt = prompt
 
     def to_string(self, data: BaseModel) -> str:
-        """What the prompt's own `to_string` says."""
+        """Return the prompt's own `to_string`."""
         kind: Any = type(self._prompt)
         around = _around(kind, type(data))
         if around is None:
@@ -39,14 +39,14 @@ def quicken(metric: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def _around(prompt: Any, data: type[BaseModel]) -> tuple[str, str] | None:
-    """The texts before and after the input; None where the input is not all that differs between questions."""
+    """Return the texts before and after the input; None where more than the input differs between questions."""
     try:
         first, second = (data(**dict.fromkeys(data.model_fields, text)) for text in (PROBE, f"{PROBE} {PROBE}\n"))
     except ValidationError:  # not all that is put in is text
         return None
-    known: str = prompt().to_string(first)
-    before, found, after = known.rpartition(_as_json(first))
-    same = found and before + _as_json(second) + after == prompt().to_string(second)
+    rendered: str = prompt().to_string(first)
+    before, example, after = rendered.rpartition(_as_json(first))
+    same = example and before + _as_json(second) + after == prompt().to_string(second)
     return (before, after) if same else None
 
 

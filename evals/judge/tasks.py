@@ -1,4 +1,4 @@
-"""What there is to judge: one task for each verdict, by ragas' own metric classes.
+"""The judge's tasks: one for each verdict, by ragas' own metric classes.
 
 Context precision is asked chunk by chunk (ragas asks it one chunk at a time as well, but waits for each); the other
 metrics are asked about a whole selection. Source: ragas 0.4.3, `ragas.metrics.collections`.
@@ -10,28 +10,28 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from evals.collect.observations import Failure, Observation, Score, Unscored
+from evals.collect.observations import Failure, Observation, Score, Unscored, chunk_ids
 from evals.judge.ask.engine import Asker, UnansweredError
 from evals.judge.claims import aligned, foreign
 from evals.judge.verdicts import ChunkVerdict, Claim, Selected
 
 PRECISION = "ragas/llm_context_precision"
 RECALL = "ragas/llm_context_recall"
+# Context recall, one question a chunk: see `evals.judge.claims`.
 CLAIM_RECALL = "ragas/llm_claim_recall"
-"""Context recall asked chunk by chunk: `evals.judge.claims`."""
 RELEVANCE = "ragas/llm_context_relevance"
 ENTITY_RECALL = "ragas/llm_context_entity_recall"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
-    """How a metric of ragas is asked.
+class JudgedMetric:
+    """Question of a ragas metric.
 
     Attributes:
-        class_name: In `ragas.metrics.collections`.
-        by_chunk: Whether it is asked about each chunk alone.
+        class_name: Name of the class in `ragas.metrics.collections`.
+        by_chunk: True if each chunk is a separate question.
         inputs: Question, reference answer and texts to the arguments of its `ascore`.
-        needs_reference: Whether it needs a reference answer.
+        needs_reference: True if it needs a reference answer.
         calls: Calls of the model that one task makes.
     """
 
@@ -54,18 +54,20 @@ def _reference(_: str, reference: str, texts: list[str]) -> dict[str, Any]:
     return {"reference": reference, "retrieved_contexts": texts}
 
 
-JUDGED: Mapping[str, Judged] = {
-    PRECISION: Judged(
+# The metrics that a judge grades.
+JUDGED: Mapping[str, JudgedMetric] = {
+    PRECISION: JudgedMetric(
         class_name="ContextPrecisionWithReference", by_chunk=True, inputs=_full, needs_reference=True, calls=1
     ),
-    RECALL: Judged(class_name="ContextRecall", by_chunk=False, inputs=_full, needs_reference=True, calls=1),
-    CLAIM_RECALL: Judged(class_name="ContextRecall", by_chunk=True, inputs=_full, needs_reference=True, calls=1),
-    RELEVANCE: Judged(class_name="ContextRelevance", by_chunk=False, inputs=_question, needs_reference=False, calls=2),
-    ENTITY_RECALL: Judged(
+    RECALL: JudgedMetric(class_name="ContextRecall", by_chunk=False, inputs=_full, needs_reference=True, calls=1),
+    CLAIM_RECALL: JudgedMetric(class_name="ContextRecall", by_chunk=True, inputs=_full, needs_reference=True, calls=1),
+    RELEVANCE: JudgedMetric(
+        class_name="ContextRelevance", by_chunk=False, inputs=_question, needs_reference=False, calls=2
+    ),
+    ENTITY_RECALL: JudgedMetric(
         class_name="ContextEntityRecall", by_chunk=False, inputs=_reference, needs_reference=True, calls=2
     ),
 }
-"""The metrics that a judge grades."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,7 +82,7 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Graded:
-    """What a task came to: the value of ragas' metric, and what the judge said of the parts."""
+    """Result of a task: the value of ragas' metric, and the judge's verdicts on the parts."""
 
     value: Score
     verdict: ChunkVerdict | None = None
@@ -100,22 +102,22 @@ def tasks(metrics: Collection[str], observations: Sequence[Observation], seed: i
 
     Args:
         metrics: Names out of JUDGED; others are passed over.
-        observations: Of in-scope queries are asked; several of one query are as many selections.
-        seed: Of the order of the queries.
+        observations: Results to judge, of in-scope queries; several of one query are as many selections.
+        seed: Seed of the order of the queries.
     """
-    seen: set[tuple[str, str, Selected]] = set()
+    keys: set[tuple[str, str, Selected]] = set()
     for observation in sorted(observations, key=lambda observation: turn(observation.case.id, seed)):
         for name in (name for name in JUDGED if name in metrics):
             if why_not(name, observation) is None:
                 for task in _of(name, observation):
                     key = (task.metric, task.case_id, task.chunk_ids)
-                    if key not in seen:
-                        seen.add(key)
+                    if key not in keys:
+                        keys.add(key)
                         yield task
 
 
 def why_not(metric: str, observation: Observation) -> Score | None:
-    """The score of a metric that needs no judge, or why it has none; None when the judge has to be asked."""
+    """Return the score that needs no judge, or the reason for none; None when the judge has to be asked."""
     if not observation.case.in_scope:
         return Unscored(reason="out of scope")
     if JUDGED[metric].needs_reference and not (observation.case.reference_answer or "").strip():
@@ -124,13 +126,13 @@ def why_not(metric: str, observation: Observation) -> Score | None:
 
 
 def selected(observation: Observation) -> Selected:
-    """The chunk ids of a selection."""
-    return tuple(found.chunk.chunk_id for found in observation.selection)
+    """Return the chunk ids of a selection."""
+    return chunk_ids(observation.selection)
 
 
 def _of(metric: str, observation: Observation) -> Iterator[Task]:
     how, case = JUDGED[metric], observation.case
-    chunks = [found.chunk for found in observation.selection]
+    chunks = observation.returned
     for part in [[chunk] for chunk in chunks] if how.by_chunk else [chunks]:
         yield Task(
             metric=metric,
@@ -144,7 +146,7 @@ async def grade(task: Task, asker: Asker, *, strict: bool = True) -> Graded:
     """Let ragas' metric ask the judge.
 
     Args:
-        task: What to ask.
+        task: Question to ask.
         asker: The judge; asked for the same prompt again, it must answer the same.
         strict: Fail where the judge's statements are not those of the reference answer (see `claims.foreign`).
     """
@@ -160,10 +162,12 @@ async def grade(task: Task, asker: Asker, *, strict: bool = True) -> Graded:
         result = await metric.ascore(**task.inputs)
         value = float(result.value)
     except UnansweredError:
-        value = 0.0  # of no account: the judge remembers why it gave no answer
+        # Ignored: the judge remembers its failure.
+        value = 0.0
     except Exception as error:  # a metric that fails is shown as failed, beside the mean of the others
         value = Failure(type=type(error).__name__, message=str(error))
-    if judge.unanswered:  # even where the metric swallowed it: its value is then that of a part of the answers
+    # Also where the metric swallowed the failure: its value covers only a part of the answers.
+    if judge.unanswered:
         value = judge.unanswered.outcome
     elif isinstance(value, float) and not isfinite(value):
         value = Failure(type="NotFinite", message=f"ragas returned {value}")
@@ -196,5 +200,5 @@ def _malformed(strangers: Sequence[Claim], claims: Sequence[Claim], value: float
     )
 
 
-def _claim(said: Any) -> Claim:
-    return Claim(statement=said.statement, attributed=int(said.attributed), reason=said.reason)
+def _claim(statement: Any) -> Claim:
+    return Claim(statement=statement.statement, attributed=int(statement.attributed), reason=statement.reason)

@@ -1,4 +1,4 @@
-"""What the judge said, as records."""
+"""The judge's verdicts, as records."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from evals.collect.observations import Failure, Score, Unscored
 from evals.judge.ask.budget import Usage
 
+# Chunk ids of a selection in rank order.
 Selected = tuple[str, ...]
-"""Chunk ids of a selection in rank order."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChunkVerdict:
-    """Whether a chunk was useful for arriving at the reference answer (1 or 0), and the judge's reason."""
+    """Verdict on a chunk: 1 if it was useful for arriving at the reference answer, else 0; and the judge's reason."""
 
     verdict: int
     reason: str
@@ -29,12 +29,12 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Bisected:
-    """Recall of selections that nobody was asked about, and how far that can be trusted.
+    """Recall of skipped selections, with its audit.
 
     Attributes:
         implied: (case id, selection) to the recall of the shorter and the longer selection that agree on it.
-        audited: Some of these, drawn at random and asked all the same: to what was said.
-        selections: How many distinct selections there are in all.
+        audited: Some of these, drawn at random and asked as a check, to their answers.
+        selections: Number of distinct selections in all.
     """
 
     implied: Mapping[tuple[str, Selected], float]
@@ -48,8 +48,8 @@ class Bisected:
 
     @property
     def compared(self) -> list[bool]:
-        """Whether what was said differs, for each selection of the audit that has an answer."""
-        return [said != self.implied[key] for key, said in self.audited.items() if isinstance(said, float)]
+        """Differences from the implied answer, for each selection of the audit that has an answer."""
+        return [answer != self.implied[key] for key, answer in self.audited.items() if isinstance(answer, float)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +64,8 @@ class Judging:
         supports: (case id, chunk id) to each sentence of the reference answer, and whether that chunk alone supports
             it; or why that is not known. Empty where nobody asks.
         bisected: Which recall was not asked for, under `judge.recall: bisect`; None where all was.
-        usage: What it cost, the second pass included.
-        again: What the judge said of some queries when asked a second time; None when it was not.
+        usage: Cost, with the second pass.
+        again: Verdicts of the second pass on some queries; None without one.
     """
 
     model: str
@@ -79,5 +79,5 @@ class Judging:
 
     @property
     def incomplete(self) -> str:
-        """Why not everything was judged, empty when it was."""
+        """Reason why something was not judged, empty when everything was."""
         return self.usage.stopped

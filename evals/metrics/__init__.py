@@ -1,6 +1,6 @@
 """All metrics, by name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from evals.collect.observations import VERDICT_METRIC
@@ -20,8 +20,8 @@ from evals.metrics import (
     trust_metrics,
 )
 from evals.metrics.base import Metric, RunMetric
+from evals.metrics.declaration import Declaration, Need
 from evals.metrics.depth import Reach
-from evals.metrics.llm_metrics import BY_NAME_ONLY
 from retrievers.errors import nearest
 
 METRICS: Mapping[str, Metric] = {
@@ -43,31 +43,46 @@ METRICS: Mapping[str, Metric] = {
 }
 
 
-NEED_A_JUDGE = llm_metrics.NAMES | trust_metrics.NAMES
-"""The metrics that there are only with a judge."""
+# Share of queries with the verdict SUCCESS, which a run has for any choice of metrics.
+PASS_RATE = Declaration(name=VERDICT_METRIC, about="queries whose verdict is SUCCESS")
+# The metrics that there are only with a judge.
+NEED_A_JUDGE = frozenset(name for name, metric in METRICS.items() if metric.is_judged)
+# The metrics that no pattern chooses.
+BY_NAME_ONLY = frozenset(name for name, metric in METRICS.items() if metric.by_name_only)
+
+
+def declared(name: str) -> Declaration:
+    """Return the declaration of a metric; one that this version does not know, of an older report, has the defaults."""
+    metric = PASS_RATE if name == VERDICT_METRIC else METRICS.get(name) or latency.metric_named(name)
+    return metric or Declaration(name=name, about="", headline="never")
+
+
+def needs(names: Iterable[str], need: Need) -> bool:
+    """Return True if one of the metrics needs that."""
+    return any(need in declared(name).needs for name in names)
 
 
 def choose(
     patterns: Sequence[str], concurrency: Sequence[int], *, judged: bool = False, reach: Reach | None = None
 ) -> dict[str, Metric]:
-    """The metrics that names or patterns such as `ranking/*` choose, in the order of METRICS.
+    """Select metrics by names or patterns such as `ranking/*`, in the order of METRICS.
 
     Args:
         patterns: Names or patterns; `*` is all but BY_NAME_ONLY.
         concurrency: The concurrencies at which latency is measured.
-        judged: Whether there is a judge; without one, patterns pass over the metrics that need it.
-        reach: How long the lists are; patterns pass over the metrics that read further. None for any length.
+        judged: True if there is a judge; without one, patterns skip the metrics that need it.
+        reach: Lengths of the lists; patterns skip the metrics that read further. None for any length.
 
     Raises:
         ExperimentError: A pattern chooses nothing, the nearest names are given; or only what needs a judge, or only
             what reads further than the lists go.
     """
     measured = {m.name: m for level in concurrency for m in latency.metrics_at(level)}
-    named = {f"latency/{s}_{t}_ms" for s in latency.STAGES for t in ("mean", *latency.PERCENTILES)}
-    known = {name: m for name, m in METRICS.items() if not _is_concurrent(name, named) or name in measured} | measured
+    apart = METRICS.keys() - {m.name for m in latency.METRICS if latency.CONCURRENT.fullmatch(m.name)}
+    selectable = {name: m for name, m in METRICS.items() if name in apart | measured.keys()} | measured
     chosen: dict[str, Metric] = {}
     for pattern in patterns:
-        fitting = {name: metric for name, metric in known.items() if _chooses(pattern, name)}
+        fitting = {name: metric for name, metric in selectable.items() if _chooses(pattern, name)}
         matching = {n: m for n, m in fitting.items() if n == pattern or not (reach and reach.is_exceeded_by(m))}
         if fitting and not matching and reach:
             raise ExperimentError(
@@ -75,7 +90,7 @@ def choose(
                 f"candidates {reach.candidates}): {', '.join(fitting)}; raise top_k, or name a metric in full"
             )
         if not matching and not fnmatchcase(VERDICT_METRIC, pattern):
-            near = nearest(pattern, [*known, VERDICT_METRIC])
+            near = nearest(pattern, [*selectable, VERDICT_METRIC])
             raise ExperimentError(f"metrics: no metric {pattern!r}{near} (--list-metrics shows all)")
         if not judged and matching and matching.keys() <= NEED_A_JUDGE:
             raise ExperimentError(
@@ -83,15 +98,23 @@ def choose(
                 "--judge.model cohere:command-a-03-2025"
             )
         chosen |= {name: metric for name, metric in matching.items() if judged or name not in NEED_A_JUDGE}
-    return {name: metric for name, metric in known.items() if name in chosen}
+    return {name: metric for name, metric in selectable.items() if name in chosen}
 
 
 def _chooses(pattern: str, name: str) -> bool:
     return name == pattern or (name not in BY_NAME_ONLY and fnmatchcase(name, pattern))
 
 
-def _is_concurrent(name: str, serial: set[str]) -> bool:
-    return name.startswith("latency/") and name.rpartition("_c")[0] in serial
-
-
-__all__ = ["BY_NAME_ONLY", "METRICS", "VERDICT_METRIC", "Metric", "RunMetric", "choose"]
+__all__ = [
+    "BY_NAME_ONLY",
+    "METRICS",
+    "NEED_A_JUDGE",
+    "PASS_RATE",
+    "VERDICT_METRIC",
+    "Declaration",
+    "Metric",
+    "RunMetric",
+    "choose",
+    "declared",
+    "needs",
+]

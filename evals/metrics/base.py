@@ -1,4 +1,4 @@
-"""What a metric is: a score for each query and a way to summarise it, or a statistic of the whole run."""
+"""The structure of a metric: a score for each query with a summary, or a statistic of the whole run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,27 +8,29 @@ from evals.collect.observations import Failure, Observation, Observed, Score, Su
 from evals.golden.source_pages import SourcePageError, Sources
 from evals.judge.trust.trust import Trust
 from evals.judge.verdicts import Judging
+from evals.metrics.arrays import Prefixes
+from evals.metrics.declaration import Declaration
 from evals.stats import intervals as stats
 
 Scope = Literal["in_scope", "out_of_scope", "all"]
+# Interval of a metric: of a proportion for values of 0 or 1, of shares (`mean`), or of amounts.
 Kind = Literal["proportion", "mean", "amount"]
-"""Which interval a metric has: that of a proportion for values of 0 or 1, of shares (`mean`), or of amounts."""
 Scorer = Callable[[Sequence[Observation], "Context"], Sequence[Score]]
 Statistic = Callable[[Observed, "Context"], Summary]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What metrics need besides what was observed.
+    """Inputs of metrics besides the observations.
 
     Attributes:
         required: Metadata fields that every chunk must have.
         sources: The source pages, None when it is not known where they are.
         relevant_texts: Chunk id to text of every chunk that is relevant to some query; None where the retriever's
             chunks cannot be listed.
-        seed: Of all resampling.
-        judging: What the judge said, None without a judge.
-        trust: How far to trust it, None without a judge.
+        seed: Seed of all resampling.
+        judging: Verdicts of the judge, None without a judge.
+        trust: Quality of the judge, None without a judge.
     """
 
     required: tuple[str, ...]
@@ -40,34 +42,33 @@ class Context:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueryMetric:
+class QueryMetric(Declaration):
     """A score for every query, averaged.
 
     Attributes:
-        name: As in MLflow.
         scope: Over which queries.
         interval: `proportion` for values of 0 or 1, `mean` for others within [0, 1], `amount` for unbounded ones.
-        about: One line for `--list-metrics`.
         score: All observations of the scope to as many scores.
         of: Which list it reads: what was returned, or the candidates, which threshold and cut do not change.
-        depth: How many places of that list it reads; None for all.
+        depth: Number of places of that list that it reads; None for all.
+        over_prefixes: Computes it over every beginning of every list at once, equal to `score` to the last bit; None
+            where a grid scores selection by selection. NaN where there is nothing to score.
+        undefined: Reason for a NaN of `over_prefixes`.
     """
 
-    name: str
     scope: Scope
     interval: Kind
-    about: str
     score: Scorer
     of: Literal["returned", "candidates"] = "returned"
     depth: int | None = None
+    over_prefixes: Prefixes | None = None
+    undefined: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunMetric:
+class RunMetric(Declaration):
     """A statistic of the whole run that is not a mean of query scores."""
 
-    name: str
-    about: str
     summarise: Statistic
 
 
@@ -75,7 +76,7 @@ Metric = QueryMetric | RunMetric
 
 
 def each(score: Callable[[Observation, Context], Score]) -> Scorer:
-    """A scorer of many observations from one of a single one; a source page that cannot be read is a failure."""
+    """Return a scorer of many observations from a scorer of one; an unreadable source page is a failure."""
 
     def one(observation: Observation, context: Context) -> Score:
         try:
@@ -87,7 +88,7 @@ def each(score: Callable[[Observation, Context], Score]) -> Scorer:
 
 
 def within(observations: Sequence[Observation], scope: Scope) -> list[Observation]:
-    """The observations a metric of that scope is over."""
+    """Return the observations in the scope of a metric."""
     return [o for o in observations if scope == "all" or o.case.in_scope == (scope == "in_scope")]
 
 

@@ -1,8 +1,8 @@
-"""What a reader must know beside the figures of a run. Pure."""
+"""Notes on a run that qualify its figures. Pure."""
 
 from collections.abc import Collection, Iterator, Sequence
 
-from evals.collect.observations import LatencyPass, Observation, Observed
+from evals.collect.observations import LatencyPass, Observation, Observed, distinct_chunks
 from evals.golden.evidence import missing_chunks
 from evals.golden.source_pages import Sources
 from evals.judge.trust.audit import describe
@@ -15,12 +15,12 @@ SHOWN = 5
 
 
 def notes(observed: Observed, top_k: int, judging: Judging | None, sources: Sources | None = None) -> list[str]:
-    """All notes on a run, in the order of their weight for its reader.
+    """Return all notes on a run, the most important first.
 
     Args:
         observed: The run.
-        top_k: How many chunks were asked for.
-        judging: What the judge said, None without one.
+        top_k: Number of chunks asked for.
+        judging: Verdicts of the judge, None without one.
         sources: The source pages as far as they were read, None when not known.
     """
     observations = observed.observations
@@ -38,24 +38,24 @@ def notes(observed: Observed, top_k: int, judging: Judging | None, sources: Sour
 
 
 def depth_notes(metrics: Collection[str], settings: RetrieverConfig) -> list[str]:
-    """That metrics read more places than there are.
+    """Note metrics that read more places than the lists have.
 
     Args:
         metrics: The names of those that a run has.
         settings: The retriever's.
     """
-    known = [METRICS[name] for name in metrics if name in METRICS and reach(settings).is_exceeded_by(METRICS[name])]
-    returned = [metric.name for metric in known if not metric.name.startswith("candidates/")]
-    found = [metric.name for metric in known if metric.name.startswith("candidates/")]
-    made = []
+    exceeding = [METRICS[name] for name in metrics if name in METRICS and reach(settings).is_exceeded_by(METRICS[name])]
+    returned = [metric.name for metric in exceeding if not metric.name.startswith("candidates/")]
+    names = [metric.name for metric in exceeding if metric.name.startswith("candidates/")]
+    notes = []
     if returned:
-        made.append(
+        notes.append(
             f"deeper than top_k {settings.top_k}: {_listed(returned)}; what was returned is scored as if nothing "
             "followed it, and candidates/* score what the search found"
         )
-    if found:
-        made.append(f"deeper than the {settings.candidates} candidates: {_listed(found)}")
-    return made
+    if names:
+        notes.append(f"deeper than the {settings.candidates} candidates: {_listed(names)}")
+    return notes
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -64,13 +64,13 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _on_kinds(observations: Sequence[Observation]) -> Iterator[str]:
-    for kind, wanted in (("in-scope", True), ("out-of-scope", False)):
-        if not any(o.case.in_scope == wanted for o in observations):
+    for kind, in_scope in (("in-scope", True), ("out-of-scope", False)):
+        if not any(o.case.in_scope == in_scope for o in observations):
             yield f"the golden data holds no {kind} query: metrics over them have no value"
 
 
 def _on_unlisted(observations: Sequence[Observation]) -> Iterator[str]:
-    """What is true where relevance was resolved in what came back, and signs that names do not agree."""
+    """Note the limits of relevance resolved in returned chunks, and signs of differing names."""
     if any(o.relevance.incomplete for o in observations):
         yield (
             "the retriever's chunks cannot be listed: a returned chunk is relevant when it holds at least half of a "
@@ -78,19 +78,19 @@ def _on_unlisted(observations: Sequence[Observation]) -> Iterator[str]:
             "retriever.collection if it reads from one"
         )
     evidence = [e for o in observations for e in o.case.evidence if e.source_url]
-    returned = [found.chunk for o in observations for found in o.candidates.chunks]
+    returned = distinct_chunks(observations)
     pages = {chunk.source_url for chunk in returned}
     if evidence and returned and not any(e.source_url in pages for e in evidence):
         yield (
             f"no returned chunk is from a page that evidence names: returned {_first(pages)!r}, evidence "
             f"{evidence[0].source_url!r}; are addresses written alike (retriever.metadata.map)?"
         )
-    wanted = {key for o in observations for key in o.case.relevant}
+    relevant = {key for o in observations for key in o.case.relevant}
     ids = {chunk.chunk_id for chunk in returned}
-    if wanted and ids and not wanted & ids:
+    if relevant and ids and not relevant & ids:
         yield (
-            f"none of the {len(wanted)} relevant_ids was returned for any query: returned {_first(ids)!r}, expected "
-            f"{_first(wanted)!r}; are ids written alike (retriever.metadata.map)?"
+            f"none of the {len(relevant)} relevant_ids was returned for any query: returned {_first(ids)!r}, expected "
+            f"{_first(relevant)!r}; are ids written alike (retriever.metadata.map)?"
         )
 
 
@@ -101,7 +101,7 @@ def _on_few(observations: Sequence[Observation], top_k: int) -> Iterator[str]:
 
 
 def _on_judged(observations: Sequence[Observation]) -> Iterator[str]:
-    """Relevant chunks that are not there; where some were judged not relevant, returned ones that nobody judged."""
+    """Note missing relevant chunks and, where golden data judge chunks not relevant, unjudged returned ones."""
     if missing := missing_chunks({o.case.id: o.relevance for o in observations}):
         yield missing
     judged = [o for o in observations if o.relevance.irrelevant]

@@ -1,4 +1,4 @@
-"""What an evaluation works with: retrievers, source pages, judge, progress."""
+"""The open resources of an evaluation: retrievers, source pages, judge, progress."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from retrievers.retriever.protocol import Retriever
 
 @dataclass(frozen=True, kw_only=True)
 class Collaborators:
-    """What an evaluation works with, open.
+    """Open resources of an evaluation.
 
     Attributes:
-        retrievers: What is evaluated: one, or for a sweep one for each of its variants, in their order.
-        progress: Told how far the work is.
+        retrievers: Retrievers to evaluate: one, or for a sweep one for each of its variants, in their order.
+        progress: Called with the stage, the amount done and the total.
         sources: The source pages, None when not known.
-        judge: Who grades the metrics that need a judge; None without one.
+        judge: Judge of the metrics that need one; None without one.
     """
 
     retrievers: Sequence[Retriever]

@@ -1,16 +1,16 @@
-"""Criteria to verdicts: does the run meet what the experiment demands. Pure."""
+"""Criteria of the experiment to verdicts on the run. Pure."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from evals.collect.observations import Gate, Summary
-from evals.config.conditions import CRITERION
+from evals.config.criterion_text import CRITERION
 from evals.errors import ExperimentError
 from retrievers.errors import nearest
 
+# `== 1` and `>= 1` mean within this: ragas' average precision of a perfect ranking is 0.9999999999.
 TOLERANCE = 1e-9
-"""`== 1` and `>= 1` mean within this: ragas' average precision of a perfect ranking is 0.9999999999."""
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": lambda a, b: a <= b + TOLERANCE,
@@ -72,7 +72,7 @@ def _lost(summary: Summary) -> str:
 
 
 def _margin(symbol: str, figure: float, limit: float) -> float:
-    """How far a figure is on the good side of the limit; negative on the bad side."""
+    """Return the distance of a figure from the limit, positive on the good side."""
     if symbol == "==":
         return -abs(figure - limit)
     return limit - figure if symbol.startswith("<") else figure - limit

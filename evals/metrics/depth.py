@@ -1,4 +1,4 @@
-"""Metrics that read more places than a list has: shown only to who asks for them by name. Pure."""
+"""Metrics that read more places than a list has: shown only when requested by name. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from retrievers.config import RetrieverConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """How many places the lists have: of what is returned at most `top_k`, of the candidates their depth."""
+    """Lengths of the lists: `top_k` for returned chunks, the depth for candidates."""
 
     returned: int
     candidates: int
@@ -22,7 +22,7 @@ class Reach:
 
 
 def reach(config: RetrieverConfig, top_ks: Sequence[int] = (), depths: Sequence[int] = ()) -> Reach:
-    """The reach of a retriever, or of the cells of a sweep: the longest result, the shallowest candidates.
+    """Return the reach of a retriever, or of the cells of a sweep: the longest result, the shallowest candidates.
 
     Args:
         config: The retriever, whose settings hold where the sweep names none.

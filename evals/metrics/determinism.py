@@ -1,36 +1,37 @@
-"""Whether the same query gets the same ids and scores again."""
+"""Determinism: repeated queries return the same ids and scores."""
 
 from collections import Counter
 
 from evals.collect.observations import Observed, Summary
 from evals.metrics.base import Context, RunMetric
+from evals.metrics.declaration import AMOUNT
 from evals.stats import intervals as stats
 
 
 def rate(observed: Observed, _: Context) -> Summary:
-    """Share of the queries whose every repetition gave the same ids in the same order with the same scores, 0 to 1."""
+    """Return the share of queries whose repetitions all gave the same ids, order and scores, 0 to 1."""
     name = "determinism/rate"
     queries = {r.query_id: True for r in observed.repetitions}
     if not queries:
-        return Summary(metric=name, value=None, note="no query was repeated")
+        return Summary(metric=name, value=None, note=observed.unmeasured or "no query was repeated")
     changed = {r.query_id: r.cause for r in observed.repetitions if not r.identical}
     same = len(queries) - len(changed)
-    found = stats.wilson(same, len(queries))
+    interval = stats.wilson(same, len(queries))
     causes = ", ".join(f"{cause}: {count}" for cause, count in sorted(Counter(changed.values()).items()))
     return Summary(
-        metric=name, value=same / len(queries), ci_low=found.low, ci_high=found.high, n=len(queries),
+        metric=name, value=same / len(queries), ci_low=interval.low, ci_high=interval.high, n=len(queries),
         note=f"changed by {causes}" if causes else "",
     )  # fmt: skip
 
 
 def max_score_delta(observed: Observed, _: Context) -> Summary:
-    """The largest change of a chunk's score between repetitions; one that came or went changed by its whole score.
+    """Return the largest change of a chunk's score between repetitions; a missing chunk changed by its whole score.
 
     A maximum has no interval.
     """
     name = "determinism/max_score_delta"
     if not observed.repetitions:
-        return Summary(metric=name, value=None, note="no query was repeated")
+        return Summary(metric=name, value=None, note=observed.unmeasured or "no query was repeated")
     deltas = [r.max_score_delta for r in observed.repetitions if r.max_score_delta is not None]
     if len(deltas) < len(observed.repetitions):
         lacking = len(observed.repetitions) - len(deltas)
@@ -39,10 +40,19 @@ def max_score_delta(observed: Observed, _: Context) -> Summary:
 
 
 METRICS: tuple[RunMetric, ...] = (
-    RunMetric(name="determinism/rate", about="queries that give the same ids and scores again", summarise=rate),
+    RunMetric(
+        name="determinism/rate",
+        about="queries that give the same ids and scores again",
+        summarise=rate,
+        needs=frozenset({"determinism"}),
+    ),
     RunMetric(
         name="determinism/max_score_delta",
         about="largest change of a returned chunk's score",
+        direction="lower",
+        unit="score",
+        range=AMOUNT,
+        needs=frozenset({"determinism"}),
         summarise=max_score_delta,
     ),
 )

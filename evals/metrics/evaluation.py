@@ -1,11 +1,18 @@
-"""The flow of an evaluation, every collaborator passed in."""
+"""The flow of an evaluation; every collaborator is an argument."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from evals.collect import passes as candidates
-from evals.collect.observations import LatencyPass, Observation, Observed, Repetition, Score, Summary, ValidationReport
+from evals.collect.observations import (
+    Observed,
+    Score,
+    Summary,
+    ValidationReport,
+    chunks_of,
+    observations_of,
+)
+from evals.collect.saved.retriever import NOT_MEASURED, SavedRetriever
 from evals.config.experiment import ExperimentConfig
 from evals.golden.case import Case
 from evals.golden.evidence import Relevance, evidence_urls, labelled_ids, names_no_page, resolve
@@ -15,7 +22,7 @@ from evals.golden.source_pages import SourcePages, Sources
 from evals.judge.trust.audit import marked
 from evals.judge.trust.measuring import measure
 from evals.judge.verdicts import Judging
-from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC, choose
+from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC, choose, needs
 from evals.metrics import criteria as gates
 from evals.metrics.base import Context, Metric, QueryMetric, summarise, within
 from evals.metrics.caveats import depth_notes, notes
@@ -24,32 +31,32 @@ from evals.metrics.depth import reach
 from evals.metrics.run_result import RunResult
 from evals.metrics.verdicts import validate
 from evals.stats import intervals as stats
-from retrievers.config import dump
-from retrievers.records import Candidates, Chunk
+from retrievers.records import Chunk
 from retrievers.retriever.protocol import Retriever
+from retrievers.search.candidate_table import CandidateTable, Chunks
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grounds:
-    """What is relevant in a collection: to each case, by its id; and chunk id to text of every chunk that is.
+    """Relevant chunks of a collection: for each case, by its id; and the text of each by chunk id.
 
     Where the retriever's chunks cannot be listed, `relevance` is empty, to be resolved in what it returns, and `texts`
-    None; `sources` then tells page and heading of a chunk that does not name them.
+    None; `sources` then gives page and heading of a chunk without them.
     """
 
     relevance: Mapping[str, Relevance]
     texts: Mapping[str, str] | None
     sources: Sources | None = None
 
-    def among(self, cases: Sequence[Case], found: Mapping[str, Candidates]) -> Mapping[str, Relevance]:
-        """What is relevant to each case, given what was found for it.
+    def among(self, cases: Sequence[Case], table: CandidateTable) -> Mapping[str, Relevance]:
+        """Return the relevant chunks of each case, given its candidates.
 
         Raises:
             ExperimentError: Chunks that cannot be listed do not say where they are from.
         """
         if self.texts is not None:
             return self.relevance
-        returned = {case.id: [hit.chunk for hit in found[case.id].chunks] for case in cases}
+        returned = {case.id: chunks_of(candidates.chunks) for case, candidates in zip(cases, table, strict=True)}
         return resolve_returned(cases, returned, self.sources)
 
 
@@ -58,7 +65,7 @@ def ground(golden: GoldenSet, retriever: Retriever, sources: Sources | None = No
 
     Args:
         golden: Golden queries.
-        retriever: Whose chunks are listed. Where they cannot be, evidence is looked for in the source pages.
+        retriever: Retriever whose chunks are listed. Where it has no list, evidence is searched in the source pages.
         sources: The source pages, None when not known.
 
     Raises:
@@ -69,15 +76,26 @@ def ground(golden: GoldenSet, retriever: Retriever, sources: Sources | None = No
         if isinstance(sources, SourcePages):
             check_evidence(golden.cases, sources, golden.places)
         return Grounds(relevance={}, texts=None, sources=sources)
-    urls, ids = evidence_urls(golden.cases), labelled_ids(golden.cases)
-    if names_no_page(golden.cases):
+    chunks = evidence_chunks(golden.cases, retriever)
+    relevance = resolve(golden.cases, chunks, golden.places)
+    # Texts of other chunks are dropped: the evidence pages may hold most of a large collection.
+    wanted = {chunk_id for item in relevance.values() for chunk_id in item.grades}
+    return Grounds(relevance=relevance, texts={c.chunk_id: c.text for c in chunks if c.chunk_id in wanted})
+
+
+def evidence_chunks(cases: Sequence[Case], retriever: Retriever) -> list[Chunk]:
+    """Return the chunks in which the evidence of cases is looked for, and those that they name.
+
+    Raises:
+        StoreError: The collection cannot be read.
+    """
+    urls, ids = evidence_urls(cases), labelled_ids(cases)
+    # A quote without a page may be in any chunk, so all of them are read.
+    if names_no_page(cases):
         chunks = retriever.chunks()
     else:
         chunks = retriever.chunks({"source_url": urls}) if urls else []
-    chunks += _named(ids, retriever) if ids else []
-    relevance = resolve(golden.cases, chunks, golden.places)
-    wanted = {chunk_id for item in relevance.values() for chunk_id in item.grades}
-    return Grounds(relevance=relevance, texts={c.chunk_id: c.text for c in chunks if c.chunk_id in wanted})
+    return chunks + (_named(ids, retriever) if ids else [])
 
 
 def evaluate(
@@ -85,16 +103,14 @@ def evaluate(
     golden: GoldenSet,
     grounds: Grounds,
     collaborators: Collaborators,
-    facts: Mapping[str, Any],
 ) -> RunResult:
     """Run golden queries through a retriever and score what came back.
 
     Args:
         config: The experiment.
         golden: Its golden queries.
-        grounds: What is relevant to them.
+        grounds: Relevant chunks of the queries.
         collaborators: The retriever that is evaluated, with source pages and judge where there are any.
-        facts: What makes runs comparable, handed on to the result.
 
     Raises:
         RetrievalError: A search failed, or the judge refused its very first call.
@@ -106,18 +122,20 @@ def evaluate(
         reach=reach(config.retriever),
     )
     gates.check_names(config.criteria, [*metrics, VERDICT_METRIC])
-    observed = observe(config, metrics, golden, collaborators.retriever, grounds, collaborators.progress)
+    retriever, progress = collaborators.retriever, collaborators.progress
+    observed = with_passes(config, metrics, observe(golden, retriever, grounds, progress), retriever, progress)
     judge, judging = collaborators.judge, None
     if judge and not NEED_A_JUDGE.isdisjoint(metrics):
         judging = judge.judge(metrics, observed.observations, config.seed)
+        # After the first pass, so that a budget buys first verdicts before second ones.
         judging = judge.again(judging, metrics, observed.observations, config.seed)
     context = with_trust(context_of(config, grounds, collaborators.sources, judging), observed)
     scores, summaries = score(metrics, observed, context)
-    return finish(config, observed, scores, summaries, context, facts)
+    return finish(config, observed, scores, summaries, context)
 
 
 def context_of(config: ExperimentConfig, grounds: Grounds, sources: Sources | None, judging: Judging | None) -> Context:
-    """What metrics need besides what was observed."""
+    """Return the inputs of metrics besides the observations."""
     return Context(
         required=config.retriever.metadata.required,
         sources=sources,
@@ -128,7 +146,7 @@ def context_of(config: ExperimentConfig, grounds: Grounds, sources: Sources | No
 
 
 def with_trust(context: Context, observed: Observed) -> Context:
-    """The context with how far the judge can be trusted by what it said of these observations."""
+    """Add the quality of the judge, by its verdicts on these observations."""
     if context.judging is None:
         return context
     return replace(context, trust=measure(context.judging, observed.observations, context.seed))
@@ -140,17 +158,15 @@ def finish(
     scores: Mapping[str, Mapping[str, Score]],
     summaries: Sequence[Summary],
     context: Context,
-    facts: Mapping[str, Any],
 ) -> RunResult:
-    """A run out of its scores: the verdicts of its queries, and whether it meets its criteria."""
+    """Build a run from its scores: the verdicts of its queries, and its criteria."""
+    # Times of the verdicts come from serial calls; concurrent ones wait for each other.
     serial = next((p for p in observed.latency if p.concurrency == 1), None)
     validation = validate(observed.observations, serial, context)
     bisected = context.judging.bisected if context.judging else None
     whole = [*marked(summaries, bisected, observed.observations), _pass_rate(validation)]
     return RunResult(
-        name=config.name,
-        config=dump(config),
-        facts=facts,
+        config=config,
         observed=observed,
         scores=scores,
         summaries=whole,
@@ -166,52 +182,64 @@ def finish(
 
 
 def observe(
-    config: ExperimentConfig,
-    metrics: Collection[str],
     golden: GoldenSet,
     retriever: Retriever,
     grounds: Grounds,
     progress: candidates.Progress,
+    chunks: Chunks | None = None,
 ) -> Observed:
-    """Retrieve every case once at full depth; time single calls and repeat queries if a metric needs it."""
-    found = candidates.collect(retriever, golden.cases, progress)
-    relevance = grounds.among(golden.cases, found)
-    latency: tuple[LatencyPass, ...] = ()
-    if any(name.startswith("latency/") for name in metrics):
-        latency = candidates.measure_latency(
-            retriever,
-            golden.cases,
-            warmup=config.latency.warmup,
-            repeats=config.latency.repeats,
-            concurrency=config.latency.concurrency,
-            progress=progress,
-        )
-    repetitions: tuple[Repetition, ...] = ()
-    if any(name.startswith("determinism/") for name in metrics):
-        repeats = config.determinism.repeats
-        repetitions = candidates.repeat(retriever, golden.cases, found, repeats=repeats, progress=progress)
-    observations = tuple(
-        Observation(
-            case=case,
-            relevance=relevance[case.id],
-            candidates=found[case.id],
-            selection=retriever.select(found[case.id].chunks).chunks,
-        )
-        for case in golden.cases
-    )
+    """Retrieve every case once, in batches at full depth."""
+    table = candidates.collect(retriever, golden.cases, progress, chunks)
+    relevance = grounds.among(golden.cases, table)
     return Observed(
-        observations=observations,
-        latency=latency,
-        repetitions=repetitions,
+        observations=observations_of(golden.cases, relevance, table, retriever.settings),
         listed=retriever.info is not None,
         retriever_notes=retriever.notes,
     )
 
 
+def with_passes(
+    config: ExperimentConfig,
+    metrics: Collection[str],
+    observed: Observed,
+    retriever: Retriever,
+    progress: candidates.Progress,
+) -> Observed:
+    """Time single calls and repeat queries, as far as the metrics need it, it was not done, and the retriever can.
+
+    Args:
+        config: The numbers of calls.
+        metrics: The names of metrics.
+        observed: The golden queries, with their candidates.
+        retriever: The retriever that found them.
+        progress: Called with the stage, the number of calls done, and that of all.
+
+    Raises:
+        RetrievalError: A call failed.
+    """
+    if isinstance(retriever, SavedRetriever):
+        return replace(observed, unmeasured=NOT_MEASURED)
+    cases = [observation.case for observation in observed.observations]
+    latency, repetitions = observed.latency, observed.repetitions
+    if needs(metrics, "latency") and not latency:
+        latency = candidates.measure_latency(
+            retriever,
+            cases,
+            warmup=config.latency.warmup,
+            repeats=config.latency.repeats,
+            concurrency=config.latency.concurrency,
+            progress=progress,
+        )
+    if needs(metrics, "determinism") and not repetitions:
+        repeats = config.determinism.repeats
+        repetitions = candidates.repeat(retriever, cases, observed.table, repeats=repeats, progress=progress)
+    return replace(observed, latency=latency, repetitions=repetitions)
+
+
 def score(
     metrics: Mapping[str, Metric], observed: Observed, context: Context
 ) -> tuple[dict[str, dict[str, Score]], list[Summary]]:
-    """Every metric: its score for each query it is over, and its summary."""
+    """Compute every metric: its score for each query in its scope, and its summary."""
     scores: dict[str, dict[str, Score]] = {}
     summaries: list[Summary] = []
     for name, metric in metrics.items():
@@ -226,14 +254,18 @@ def score(
 
 
 def _named(ids: Sequence[str], retriever: Retriever) -> list[Chunk]:
-    """The chunks of those ids; where chunks have none of their own they are known by their point's."""
-    found = retriever.chunks({"chunk_id": ids})
-    rest = sorted({*ids} - {chunk.chunk_id for chunk in found})
-    return found + (retriever.chunks({"point_id": rest}) if rest else [])
+    """Return the chunks of those ids; chunks without an id of their own have their point's."""
+    chunks = retriever.chunks({"chunk_id": ids})
+    rest = sorted({*ids} - {chunk.chunk_id for chunk in chunks})
+    return chunks + (retriever.chunks({"point_id": rest}) if rest else [])
 
 
 def _pass_rate(validation: ValidationReport) -> Summary:
-    found = stats.wilson(validation.passed, validation.total)
+    interval = stats.wilson(validation.passed, validation.total)
     return Summary(
-        metric=VERDICT_METRIC, value=validation.pass_rate, ci_low=found.low, ci_high=found.high, n=validation.total
+        metric=VERDICT_METRIC,
+        value=validation.pass_rate,
+        ci_low=interval.low,
+        ci_high=interval.high,
+        n=validation.total,
     )

@@ -1,20 +1,24 @@
-"""How long single searches take, by stage and concurrency, and whether they get slower during the run."""
+"""Duration of single searches, by stage and concurrency, and its drift during the run."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 from statistics import fmean, median
 
 from evals.collect.observations import LatencyPass, Observed, Summary
 from evals.metrics.base import Context, RunMetric
+from evals.metrics.declaration import AMOUNT
 from evals.stats import intervals as stats
 
 STAGES = ("embed", "search", "rerank", "total")
 PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 DEFAULT_CONCURRENCY = (1, 4)
+CONCURRENT = re.compile(r"latency/\w+_ms_c(?P<concurrency>[1-9]\d{0,3})")
 
 
 def stage_statistic(observed: Observed, context: Context, *, stage: str, statistic: str, concurrency: int) -> Summary:
-    """A statistic of one stage's wall time in milliseconds, over single calls after warm-up.
+    """Return a statistic of one stage's wall time in milliseconds, over single calls after warm-up.
 
     The mean has an interval over the queries' own means, since calls of one query are alike. Percentiles have one
     of order statistics over all calls, which speaks for these queries called again, not for others. Under concurrency
@@ -23,7 +27,9 @@ def stage_statistic(observed: Observed, context: Context, *, stage: str, statist
     name = metric_name(stage, statistic, concurrency)
     timed = next((p for p in observed.latency if p.concurrency == concurrency), None)
     if timed is None:
-        return Summary(metric=name, value=None, note=f"not measured at concurrency {concurrency}")
+        return Summary(
+            metric=name, value=None, note=observed.unmeasured or f"not measured at concurrency {concurrency}"
+        )
     if timed.differing:
         other = "the serial ones" if concurrency > 1 else "one serial call to the next"
         note = f"the results of {len(timed.differing)} queries differ from {other} ({', '.join(timed.differing[:3])})"
@@ -32,27 +38,29 @@ def stage_statistic(observed: Observed, context: Context, *, stage: str, statist
     if not values:
         return Summary(metric=name, value=None, note=f"no {stage} stage ran")
     if statistic == "mean":
-        value, found = fmean(values), stats.mean_interval(_query_means(timed, stage), shares=False)
+        value, interval = fmean(values), stats.mean_interval(_query_means(timed, stage), shares=False)
     else:
         share = PERCENTILES[statistic]
-        value, found = stats.percentile(values, share), stats.percentile_interval(values, share)
-    return Summary(metric=name, value=value, ci_low=found.low, ci_high=found.high, n=len(values), note=found.note)
+        value, interval = stats.percentile(values, share), stats.percentile_interval(values, share)
+    return Summary(
+        metric=name, value=value, ci_low=interval.low, ci_high=interval.high, n=len(values), note=interval.note
+    )
 
 
 def drift(observed: Observed, _: Context) -> Summary:
-    """Median total time of the last half of the serial calls over that of the first half, less 1; 0 is no drift."""
+    """Return the median total time of the last half of the serial calls over that of the first half, minus 1."""
     name = "latency/drift"
     serial = next((p for p in observed.latency if p.concurrency == 1), None)
     values = stage_values(serial, "total") if serial else []
     if len(values) < 2:
-        return Summary(metric=name, value=None, note="fewer than two calls")
+        return Summary(metric=name, value=None, note=observed.unmeasured or "fewer than two calls")
     half = len(values) // 2
     value = median(values[-half:]) / median(values[:half]) - 1
     return Summary(metric=name, value=value, n=len(values), note="a ratio of medians; no interval")
 
 
 def stage_values(timed: LatencyPass, stage: str) -> Sequence[float]:
-    """The times of one stage, in call order, for the calls in which it ran."""
+    """Return the times of one stage, in call order, for the calls in which it ran."""
     return [call.stages[stage] for call in timed.calls if stage in call.stages]
 
 
@@ -65,17 +73,22 @@ def _query_means(timed: LatencyPass, stage: str) -> Sequence[float]:
 
 
 def metric_name(stage: str, statistic: str, concurrency: int) -> str:
-    """`latency/total_p95_ms`, with `_c4` for concurrency 4."""
+    """Return `latency/total_p95_ms`, with `_c4` for concurrency 4."""
     return f"latency/{stage}_{statistic}_ms" + (f"_c{concurrency}" if concurrency > 1 else "")
 
 
 def metrics_at(concurrency: int) -> tuple[RunMetric, ...]:
-    """The latency metrics at one concurrency."""
+    """Return the latency metrics at one concurrency."""
     return tuple(
         RunMetric(
             name=metric_name(stage, statistic, concurrency),
             about=f"{statistic} of the {stage} time in ms"
             + (f", {concurrency} calls at once" if concurrency > 1 else ""),
+            direction="lower",
+            unit="ms",
+            range=AMOUNT,
+            headline="always" if stage == "total" and _is_shown(statistic, concurrency) else "never",
+            needs=frozenset({"latency"}),
             summarise=partial(stage_statistic, stage=stage, statistic=statistic, concurrency=concurrency),
         )
         for stage in STAGES
@@ -83,7 +96,26 @@ def metrics_at(concurrency: int) -> tuple[RunMetric, ...]:
     )
 
 
+def _is_shown(statistic: str, concurrency: int) -> bool:
+    return concurrency == 1 or (statistic == "p95" and concurrency == 4)
+
+
+def metric_named(name: str) -> RunMetric | None:
+    """Return the latency metric of that name, at any concurrency; None for any other name."""
+    level = CONCURRENT.fullmatch(name)
+    metrics = metrics_at(int(level["concurrency"])) if level else METRICS
+    return next((metric for metric in metrics if metric.name == name), None)
+
+
 METRICS: tuple[RunMetric, ...] = (
     *(metric for concurrency in DEFAULT_CONCURRENCY for metric in metrics_at(concurrency)),
-    RunMetric(name="latency/drift", about="change of the median time from first to last half", summarise=drift),
+    RunMetric(
+        name="latency/drift",
+        about="change of the median time from first to last half",
+        direction="neither",
+        unit="ratio",
+        range=(-1.0, inf),
+        needs=frozenset({"latency"}),
+        summarise=drift,
+    ),
 )

@@ -1,4 +1,4 @@
-"""The LLM-graded context metrics of ragas: arithmetic on what the judge said, with our denominators.
+"""The LLM-graded context metrics of ragas: arithmetic on the judge's verdicts, with our denominators.
 
 An empty result of an in-scope query scores 0 and needs no call. A verdict that could not be had makes the query's score
 a failure, not a zero. Source: ragas 0.4.3, `ragas.metrics.collections`.
@@ -10,9 +10,10 @@ from evals.collect.observations import Observation, Observed, Score, Summary, Un
 from evals.judge.ask.budget import Usage
 from evals.judge.claim_recall import claim_recall
 from evals.judge.precision import NOT_JUDGED, context_precision
-from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, PRECISION, RECALL, RELEVANCE, selected, turn, why_not
+from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE, selected, turn, why_not
 from evals.judge.verdicts import Judging
 from evals.metrics.base import Context, Metric, QueryMetric, RunMetric
+from evals.metrics.declaration import AMOUNT, Direction, Need, Unit
 
 SAVED = "cost/judge_calls_saved"
 
@@ -30,8 +31,8 @@ def _scorer(
     def of(observation: Observation, context: Context) -> Score:
         if context.judging is None:
             return Unscored(reason="there is no judge (judge.model)")
-        known = why_not(metric, observation)
-        return score(observation, context.judging) if known is None else known
+        reason = why_not(metric, observation)
+        return score(observation, context.judging) if reason is None else reason
 
     def score_all(observations: Sequence[Observation], context: Context) -> list[Score]:
         scores = [of(observation, context) for observation in observations]
@@ -54,24 +55,15 @@ def _as_far_as_judged(
     ]
 
 
-def _spent(name: str, about: str) -> RunMetric:
-    def summarise(_: Observed, context: Context) -> Summary:
-        if context.judging is None:
-            return Summary(metric=name, value=None, note="there is no judge (judge.model)")
-        return _total(name, context.judging)
-
-    return RunMetric(name=name, about=about, summarise=summarise)
+def respent(summaries: Sequence[Summary], judging: Judging) -> list[Summary]:
+    """Return the summaries of a run, those of what judging cost by the usage that there is now."""
+    return [_total(summary.metric, judging) if summary.metric in SPENT else summary for summary in summaries]
 
 
 def _total(name: str, judging: Judging) -> Summary:
-    value = _SPENT[name](judging.usage)
+    value = SPENT[name](judging.usage)
     note = f"no price for {judging.model} in judge.prices" if value is None else "a total has no interval"
     return Summary(metric=name, value=value, n=int(value is not None), note=note)
-
-
-def respent(summaries: Sequence[Summary], judging: Judging) -> list[Summary]:
-    """The summaries of a run, those of what judging cost by the usage that there is now."""
-    return [_total(one.metric, judging) if one.metric in _SPENT else one for one in summaries]
 
 
 def _saved(_: Observed, context: Context) -> Summary:
@@ -82,31 +74,70 @@ def _saved(_: Observed, context: Context) -> Summary:
     return Summary(metric=SAVED, value=float(bisected.saved), n=1, note="a total has no interval")
 
 
-_SPENT: Mapping[str, Callable[[Usage], float | None]] = {
+def _spent(name: str, about: str, unit: Unit, direction: Direction = "lower") -> RunMetric:
+    """Declare a total of the judge's calls, tokens or time."""
+
+    def summarise(_: Observed, context: Context) -> Summary:
+        if context.judging is None:
+            return Summary(metric=name, value=None, note="there is no judge (judge.model)")
+        return _total(name, context.judging)
+
+    return RunMetric(
+        name=name, about=about, direction=direction, unit=unit, range=AMOUNT, needs=USAGE, summarise=summarise
+    )
+
+
+def _graded(
+    name: str, about: str, score: Callable[[Observation, Judging], Score], *, by_name_only: bool = False
+) -> QueryMetric:
+    """Declare a metric that the judge grades."""
+    return QueryMetric(
+        name=name,
+        scope="in_scope",
+        interval="mean",
+        about=about,
+        source=f"ragas 0.4.3, `{JUDGED[name].class_name}`",
+        needs=frozenset({"judge"}),
+        by_name_only=by_name_only,
+        score=_scorer(name, score),
+    )
+
+
+USAGE: frozenset[Need] = frozenset({"judge usage"})
+SPENT: Mapping[str, Callable[[Usage], float | None]] = {
     "cost/judge_calls": lambda usage: float(usage.calls),
     "cost/judge_cache_hits": lambda usage: float(usage.hits),
     "cost/judge_tokens": lambda usage: float(usage.tokens),
     "cost/judge_usd": lambda usage: usage.usd,
 }
-_ABOUT = (
-    (PRECISION, context_precision, "average precision of the returned chunks by the judge's verdicts"),
-    (RECALL, _by_selection(RECALL), "share of the reference's statements that the returned chunks support"),
-    (CLAIM_RECALL, claim_recall, "share of the reference's sentences that some returned chunk supports (by name only)"),
-    (RELEVANCE, _by_selection(RELEVANCE), "how relevant the returned chunks are to the question, by two prompts"),
-    (ENTITY_RECALL, _by_selection(ENTITY_RECALL), "share of the reference's entities that the returned chunks name"),
-)
 METRICS: tuple[Metric, ...] = (
-    *(
-        QueryMetric(name=name, scope="in_scope", interval="mean", about=about, score=_scorer(name, score))
-        for name, score, about in _ABOUT
+    _graded(PRECISION, "average precision of the returned chunks by the judge's verdicts", context_precision),
+    _graded(RECALL, "share of the reference's statements that the returned chunks support", _by_selection(RECALL)),
+    _graded(
+        CLAIM_RECALL,
+        "share of the reference's sentences that some returned chunk supports (by name only)",
+        claim_recall,
+        by_name_only=True,  # it buys verdicts that answer a question which another metric answers already
     ),
-    _spent("cost/judge_calls", "calls of the judge, every attempt counted"),
-    _spent("cost/judge_cache_hits", "verdicts that needed no call"),
-    _spent("cost/judge_tokens", "tokens that the judge read and wrote"),
-    RunMetric(name=SAVED, about="calls on recall that bisection saved (judge.recall: bisect)", summarise=_saved),
-    _spent("cost/judge_usd", "what the judge cost in US dollars, by judge.prices"),
+    _graded(
+        RELEVANCE, "how relevant the returned chunks are to the question, by two prompts", _by_selection(RELEVANCE)
+    ),
+    _graded(
+        ENTITY_RECALL,
+        "share of the reference's entities that the returned chunks name",
+        _by_selection(ENTITY_RECALL),
+    ),
+    _spent("cost/judge_calls", "calls of the judge, every attempt counted", "calls"),
+    _spent("cost/judge_cache_hits", "verdicts that needed no call", "calls", "neither"),
+    _spent("cost/judge_tokens", "tokens that the judge read and wrote", "total tokens"),
+    RunMetric(
+        name=SAVED,
+        about="calls on recall that bisection saved (judge.recall: bisect)",
+        direction="neither",  # which calls a run was spared is no merit of it
+        unit="calls",
+        range=AMOUNT,
+        needs=USAGE,
+        summarise=_saved,
+    ),
+    _spent("cost/judge_usd", "what the judge cost in US dollars, by judge.prices", "USD"),
 )
-NAMES = frozenset(metric.name for metric in METRICS)
-"""What needs a judge."""
-BY_NAME_ONLY = frozenset({CLAIM_RECALL})
-"""What no pattern chooses: it buys verdicts that answer a question which another metric answers already."""

@@ -1,4 +1,4 @@
-"""Whether chunks carry the metadata they must, and whether it is true to the source pages."""
+"""Completeness of the chunks' metadata, and its accuracy against the source pages."""
 
 import hashlib
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ NO_CHUNKS = Unscored(reason="nothing was returned")
 
 
 def missing_fields(chunk: Chunk, required: Sequence[str]) -> list[str]:
-    """The required fields that a chunk lacks or holds with the wrong type, each with what was found."""
+    """Return the required fields that a chunk lacks or holds with the wrong type, each with what was found."""
     problems = {problem.partition(":")[0]: problem for problem in chunk.problems}
     return [problems.get(name, f"{name}: missing") for name in required if getattr(chunk, name) in (None, "")]
 
 
 def wrong_fields(chunk: Chunk, required: Sequence[str], sources: Sources) -> tuple[list[str], int]:
-    """The required fields whose value differs from what the source page gives, and how many could be compared.
+    """Return the required fields whose value differs from what the source page gives, and how many could be compared.
 
     Every field the page can tell is compared: address, title, tags, position, file, heading, section, lines, and the
     hash of the text by the algorithm its length names. A chunk whose page does not exist is wrong: one of one.
@@ -32,8 +32,8 @@ def wrong_fields(chunk: Chunk, required: Sequence[str], sources: Sources) -> tup
     """
     page = sources.page_of(chunk)
     if page is None:
-        place = chunk.file_path or chunk.source_url
-        return [f"source page: {place!r} does not exist"], 1
+        origin = chunk.file_path or chunk.source_url
+        return [f"source page: {origin!r} does not exist"], 1
     expected: dict[str, Any] = page.facts(chunk)
     algorithm = HASHES.get(len(chunk.content_hash or ""))
     if algorithm:
@@ -48,17 +48,17 @@ def wrong_fields(chunk: Chunk, required: Sequence[str], sources: Sources) -> tup
 
 
 def completeness(observation: Observation, context: Context) -> Score:
-    """Mean over the returned chunks of the share of required fields that are present and valid, 0 to 1."""
+    """Return the mean over the returned chunks of the share of required fields that are present and valid, 0 to 1."""
     if not observation.selection:
         return NO_CHUNKS
     if not context.required:
         return Unscored(reason="no metadata field is required")
-    lacking = sum(len(missing_fields(found.chunk, context.required)) for found in observation.selection)
+    lacking = sum(len(missing_fields(chunk, context.required)) for chunk in observation.returned)
     return 1 - lacking / (len(context.required) * len(observation.selection))
 
 
 def accuracy(observation: Observation, context: Context) -> Score:
-    """Mean over the returned chunks of the share of comparable required fields that equal what the page gives, 0 to 1.
+    """Return the mean share of comparable required fields that equal the page's, over the returned chunks, 0 to 1.
 
     A chunk whose page does not exist counts 0; one without any comparable field is left out.
     """
@@ -66,7 +66,7 @@ def accuracy(observation: Observation, context: Context) -> Score:
         return NO_SOURCES
     if not observation.selection:
         return NO_CHUNKS
-    checked = [wrong_fields(found.chunk, context.required, context.sources) for found in observation.selection]
+    checked = [wrong_fields(chunk, context.required, context.sources) for chunk in observation.returned]
     shares = [1 - len(wrong) / compared for wrong, compared in checked if compared]
     return fmean(shares) if shares else Unscored(reason="no required field can be compared with the source pages")
 
@@ -84,6 +84,7 @@ METRICS: tuple[QueryMetric, ...] = (
         scope="all",
         interval="mean",
         about="share of required metadata fields that equal what the source page gives",
+        needs=frozenset({"sources"}),
         score=each(accuracy),
     ),
 )

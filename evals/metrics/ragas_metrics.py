@@ -13,14 +13,15 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from evals.collect.observations import Failure, Observation, Score, Unscored
+from evals.metrics import prefixes
 from evals.metrics.base import Context, QueryMetric
 
 if TYPE_CHECKING:
     from ragas.dataset_schema import SingleTurnSample
 
 log = logging.getLogger(__name__)
+# The only metric that reads the relevance of each returned chunk and of no other chunk.
 OF_THE_RETURNED = "IDBasedContextPrecision"
-"""The one metric that asks of each returned chunk whether it is relevant, and of no other."""
 
 
 def score_with_ragas(class_name: str, observations: Sequence[Observation]) -> list[Score]:
@@ -32,7 +33,8 @@ def score_with_ragas(class_name: str, observations: Sequence[Observation]) -> li
     """
     metric = _ragas_metric(class_name)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # its first score reads a file of its own and leaves it open
+        # ragas' first score reads a file and leaves it open.
+        warnings.simplefilter("ignore", ResourceWarning)
         return asyncio.run(_score_all(metric, observations))
 
 
@@ -62,7 +64,8 @@ def _sample(observation: Observation) -> "SingleTurnSample":
 
 
 def _ragas_metric(class_name: str) -> Any:
-    os.environ["RAGAS_DO_NOT_TRACK"] = "true"  # read once, at import
+    # Read once, at import.
+    os.environ["RAGAS_DO_NOT_TRACK"] = "true"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         from ragas import metrics
@@ -75,9 +78,27 @@ def _scorer(class_name: str) -> Callable[[Sequence[Observation], Context], list[
 
 
 METRICS: tuple[QueryMetric, ...] = tuple(
-    QueryMetric(name=name, scope="in_scope", interval="mean", about=about, score=_scorer(class_name))
-    for name, class_name, about in (
-        ("ragas/id_context_precision", "IDBasedContextPrecision", "share of the returned chunks that is relevant"),
-        ("ragas/id_context_recall", "IDBasedContextRecall", "share of the relevant chunks that was returned"),
+    QueryMetric(
+        name=name,
+        scope="in_scope",
+        interval="mean",
+        about=about,
+        source=f"ragas 0.4.3, `{class_name}`",
+        score=_scorer(class_name),
+        over_prefixes=over_prefixes,
+    )
+    for name, class_name, about, over_prefixes in (
+        (
+            "ragas/id_context_precision",
+            "IDBasedContextPrecision",
+            "share of the returned chunks that is relevant",
+            prefixes.id_precision,
+        ),
+        (
+            "ragas/id_context_recall",
+            "IDBasedContextRecall",
+            "share of the relevant chunks that was returned",
+            prefixes.id_recall,
+        ),
     )
 )

@@ -1,24 +1,25 @@
-"""Whether the retriever knows when to return nothing: abstention on queries that the documents do not answer."""
+"""Abstention: empty results for queries that the documents do not answer."""
 
 from collections.abc import Sequence
 
 from evals.collect.observations import Observation, Observed, Score, Summary
+from evals.metrics import prefixes
 from evals.metrics.base import Context, Metric, QueryMetric, RunMetric, each, within
 from evals.stats import intervals as stats
 
 
 def abstained(observation: Observation, _: Context) -> Score:
-    """1 if nothing was returned, else 0."""
+    """Return 1 if nothing was returned, else 0."""
     return float(not observation.selection)
 
 
 def answered(observation: Observation, _: Context) -> Score:
-    """1 if something was returned, else 0."""
+    """Return 1 if something was returned, else 0."""
     return float(bool(observation.selection))
 
 
 def auroc(observed: Observed, _: Context) -> Summary:
-    """How well the best cosine before the threshold tells in-scope from out-of-scope queries, 0 to 1; 0.5 is chance.
+    """Return the AUROC of the best cosine before the threshold, in scope against out of scope, 0 to 1; 0.5 is chance.
 
     The probability that an in-scope query's best score exceeds an out-of-scope query's, ties counted half.
     """
@@ -31,14 +32,14 @@ def auroc(observed: Observed, _: Context) -> Summary:
     if not inside or not outside:
         return Summary(metric=name, value=None, note="needs in-scope and out-of-scope queries")
     area = stats.auroc(inside, outside)
-    found = stats.auroc_interval(area, len(inside), len(outside))
-    note = found.note or f"{len(inside)} in scope, {len(outside)} out of scope"
+    interval = stats.auroc_interval(area, len(inside), len(outside))
+    note = interval.note or f"{len(inside)} in scope, {len(outside)} out of scope"
     count = len(inside) + len(outside)
-    return Summary(metric=name, value=area, ci_low=found.low, ci_high=found.high, n=count, note=note)
+    return Summary(metric=name, value=area, ci_low=interval.low, ci_high=interval.high, n=count, note=note)
 
 
 def max_out_of_scope_score(observed: Observed, _: Context) -> Summary:
-    """The highest cosine that any out-of-scope query reaches before the threshold, 0 to 1; it has no interval."""
+    """Return the highest cosine of any out-of-scope query before the threshold, 0 to 1; it has no interval."""
     name = "scope/max_out_of_scope_score"
     lacking = _without_cosine(name, within(observed.observations, "out_of_scope"))
     if lacking:
@@ -50,25 +51,29 @@ def max_out_of_scope_score(observed: Observed, _: Context) -> Summary:
 
 
 def top_scores(observations: Sequence[Observation]) -> list[float]:
-    """The best cosine of each query that has one."""
+    """Return the best cosine of each query that has one."""
     return [score for o in observations if (score := o.top_score) is not None]
 
 
 def _without_cosine(name: str, observations: Sequence[Observation]) -> Summary | None:
-    """Why there is no figure, where some queries have no cosine."""
+    """Return the reason why there is no figure, where some queries have no cosine."""
     reasons = [o.candidates.no_cosine for o in observations if o.top_score is None]
     return Summary(metric=name, value=None, n_unscored=len(reasons), note=reasons[0]) if reasons else None
 
 
 METRICS: tuple[Metric, ...] = (
     QueryMetric(name="scope/abstention", scope="out_of_scope", interval="proportion", score=each(abstained),
+                over_prefixes=prefixes.nothing_returned,
                 about="out-of-scope queries for which nothing was returned"),
     QueryMetric(name="scope/false_answer", scope="out_of_scope", interval="proportion", score=each(answered),
-                about="out-of-scope queries for which something was returned"),
+                over_prefixes=prefixes.returned,
+                about="out-of-scope queries for which something was returned", direction="lower"),
     QueryMetric(name="scope/false_abstention", scope="in_scope", interval="proportion", score=each(abstained),
-                about="in-scope queries for which nothing was returned"),
-    RunMetric(name="scope/auroc", summarise=auroc,
+                over_prefixes=prefixes.nothing_returned,
+                about="in-scope queries for which nothing was returned", direction="lower"),
+    RunMetric(name="scope/auroc", summarise=auroc, unit="score", source="Hanley and McNeil (1982)",
               about="how well the best score tells in-scope from out-of-scope queries; 0.5 is chance"),
     RunMetric(name="scope/max_out_of_scope_score", summarise=max_out_of_scope_score,
+              direction="lower", unit="cosine", range=(-1.0, 1.0),
               about="highest score of an out-of-scope query, before the threshold"),
 )  # fmt: skip

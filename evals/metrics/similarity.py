@@ -1,6 +1,6 @@
 """The context metrics of ragas that compare texts as strings, its formulas on similarities computed in bulk.
 
-ragas compares every pair of a returned and a relevant text anew for every sample, one awaited call at a time. Here each
+ragas compares every pair of a returned and a relevant text again in every sample, one awaited call a time. Here each
 pair of a query is compared once, however many selections of its candidates are scored. Values equal those of ragas' own
 classes; an empty result of an in-scope query scores 0. Source: ragas 0.4.3, `ragas.metrics`, `_context_precision.py`,
 `_context_recall.py` and `_string.py`.
@@ -16,19 +16,19 @@ from evals.collect.observations import Observation, Score, Unscored
 from evals.judge.precision import average_precision
 from evals.metrics.base import Context, QueryMetric
 
+# Normalised Levenshtein distance beyond which texts are not alike; precision takes exactly this, recall does not.
 FARTHEST = 0.5
-"""Normalised Levenshtein distance beyond which texts are not alike; precision takes exactly this, recall does not."""
 KEPT_QUERIES = 4096
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Likeness:
-    """Which of a query's relevant texts each returned text is like.
+    """Likeness of returned texts to a query's relevant texts.
 
     Attributes:
         near: Text to 1 if its similarity to some relevant text is at least 0.5, else 0.
         covers: Text to the relevant texts to which its similarity is above 0.5: one bit each.
-        count: How many relevant texts there are, found in the collection or not.
+        count: Number of relevant texts, found in the collection or not.
     """
 
     near: Mapping[str, int]
@@ -61,27 +61,28 @@ def likeness(relevant: tuple[str, ...], returned: tuple[str, ...]) -> Likeness:
     )
 
 
-def precision(texts: Sequence[str], known: Likeness) -> float:
-    """Average precision over the returned texts, relevant those that are like a relevant text, 0 to 1 - 1e-10."""
-    return average_precision([known.near[text] for text in texts])
+def precision(texts: Sequence[str], likeness: Likeness) -> float:
+    """Return the average precision over the returned texts, relevant if like a relevant text, 0 to 1 - 1e-10."""
+    return average_precision([likeness.near[text] for text in texts])
 
 
-def recall(texts: Sequence[str], known: Likeness) -> float:
-    """Share of the relevant texts that some returned text is like, 0 to 1."""
+def recall(texts: Sequence[str], likeness: Likeness) -> float:
+    """Return the share of the relevant texts that some returned text is like, 0 to 1."""
     covered = 0
     for text in texts:
-        covered |= known.covers[text]
-    return covered.bit_count() / known.count
+        covered |= likeness.covers[text]
+    return covered.bit_count() / likeness.count
 
 
 def _scorer(
     measure: Callable[[Sequence[str], Likeness], float],
 ) -> Callable[[Sequence[Observation], Context], list[Score]]:
     def score(observations: Sequence[Observation], context: Context) -> list[Score]:
-        returned: dict[str, dict[str, None]] = {}  # of every query all texts that some selection of it holds, in order
+        # For each query all texts of its selections, in order.
+        returned: dict[str, dict[str, None]] = {}
         for observation in observations:
-            held = returned.setdefault(observation.case.id, {})
-            held.update(dict.fromkeys(found.chunk.text for found in observation.selection))
+            texts = returned.setdefault(observation.case.id, {})
+            texts.update(dict.fromkeys(chunk.text for chunk in observation.returned))
         return [_score(o, tuple(returned[o.case.id]), context, measure) for o in observations]
 
     return score
@@ -103,9 +104,10 @@ def _score(
     relevant = [chunk_id for chunk_id in sorted(observation.relevance.grades) if chunk_id in texts]
     if not relevant:
         return 0.0
-    known = likeness(tuple(texts[chunk_id] for chunk_id in relevant), returned)
-    known = replace(known, count=len(observation.relevance.grades))  # nothing is like a chunk that is not there
-    return measure([found.chunk.text for found in observation.selection], known)
+    result = likeness(tuple(texts[chunk_id] for chunk_id in relevant), returned)
+    # No text is similar to a missing chunk.
+    result = replace(result, count=len(observation.relevance.grades))
+    return measure([chunk.text for chunk in observation.returned], result)
 
 
 METRICS: tuple[QueryMetric, ...] = (
@@ -114,6 +116,7 @@ METRICS: tuple[QueryMetric, ...] = (
         scope="in_scope",
         interval="mean",
         about="average precision over the returned, relevant by string similarity",
+        source="ragas 0.4.3, `NonLLMContextPrecisionWithReference`",
         score=_scorer(precision),
     ),
     QueryMetric(
@@ -121,6 +124,7 @@ METRICS: tuple[QueryMetric, ...] = (
         scope="in_scope",
         interval="mean",
         about="share of the relevant texts that a returned text resembles",
+        source="ragas 0.4.3, `NonLLMContextRecall`",
         score=_scorer(recall),
     ),
 )

@@ -1,38 +1,88 @@
-"""How far to trust the judge, as metrics of the run."""
+"""Trust in the judge, as metrics of the run."""
 
 from evals.collect.observations import Observed, Summary
 from evals.judge.tasks import PRECISION
 from evals.judge.trust.trust import summaries
 from evals.metrics.base import Context, RunMetric
+from evals.metrics.declaration import SHARE, Direction, Unit
 
-_ABOUT = {
-    "judge/agreement": "share of the judge's verdicts that equal the golden label",
-    "judge/kappa": "Cohen's kappa of verdicts and golden labels: agreement beyond chance",
-    "judge/false_useful": "share of verdict useful among chunks that are not labelled relevant",
-    "judge/false_useless": "share of verdict useless among chunks that are labelled relevant",
-    "judge/self_agreement": "share of verdicts that come out the same when given again (judge.rejudge)",
-    "judge/noise_share": "share of context precision's variance across queries that is judge noise (judge.rejudge)",
-    "judge/bisection_error": "share of skipped recall that differs where asked all the same (judge.recall: bisect)",
-    f"{PRECISION}_corrected": "context precision corrected by human verdicts on at least 100 queries",
-}
-_MISSING = {
-    "judge/self_agreement": "not asked for (judge.rejudge)",
-    "judge/noise_share": "not asked for (judge.rejudge)",
-    "judge/bisection_error": "not asked for (judge.recall: bisect)",
-    f"{PRECISION}_corrected": "no case has human_verdicts",
-}
+NO_VERDICT = "no verdict on a labelled chunk"
+NOT_REJUDGED = "not asked for (judge.rejudge)"
 
 
-def _metric(name: str) -> RunMetric:
+def _metric(
+    name: str,
+    about: str,
+    missing: str,
+    *,
+    direction: Direction = "higher",
+    unit: Unit = "share",
+    range: tuple[float, float] = SHARE,
+    source: str = "this project",
+) -> RunMetric:
+    """Declare a statistic of the judge; `missing` is the reason where there is none."""
+
     def summarise(_: Observed, context: Context) -> Summary:
         if context.trust is None:
             return Summary(metric=name, value=None, note="there is no judge (judge.model)")
-        found = next((one for one in summaries(context.trust) if one.metric == name), None)
-        return found or Summary(metric=name, value=None, note=_MISSING.get(name, "no verdict on a labelled chunk"))
+        summary = next((item for item in summaries(context.trust) if item.metric == name), None)
+        return summary or Summary(metric=name, value=None, note=missing)
 
-    return RunMetric(name=name, about=_ABOUT[name], summarise=summarise)
+    return RunMetric(
+        name=name,
+        about=about,
+        source=source,
+        direction=direction,
+        unit=unit,
+        range=range,
+        needs=frozenset({"judge"}),
+        summarise=summarise,
+    )
 
 
-METRICS: tuple[RunMetric, ...] = tuple(_metric(name) for name in _ABOUT)
-NAMES = frozenset(_ABOUT)
-"""What needs a judge."""
+METRICS: tuple[RunMetric, ...] = (
+    _metric("judge/agreement", "share of the judge's verdicts that equal the golden label", NO_VERDICT),
+    _metric(
+        "judge/kappa",
+        "Cohen's kappa of verdicts and golden labels: agreement beyond chance",
+        NO_VERDICT,
+        unit="score",
+        range=(-1.0, 1.0),
+        source="Cohen (1960)",
+    ),
+    _metric(
+        "judge/false_useful",
+        "share of verdict useful among chunks that are not labelled relevant",
+        NO_VERDICT,
+        direction="lower",
+    ),
+    _metric(
+        "judge/false_useless",
+        "share of verdict useless among chunks that are labelled relevant",
+        NO_VERDICT,
+        direction="lower",
+    ),
+    _metric(
+        "judge/self_agreement",
+        "share of verdicts that come out the same when given again (judge.rejudge)",
+        NOT_REJUDGED,
+    ),
+    _metric(
+        "judge/noise_share",
+        "share of context precision's variance across queries that is judge noise (judge.rejudge)",
+        NOT_REJUDGED,
+        direction="lower",
+    ),
+    _metric(
+        "judge/bisection_error",
+        "share of skipped recall that differs where asked all the same (judge.recall: bisect)",
+        "not asked for (judge.recall: bisect)",
+        direction="lower",
+    ),
+    _metric(
+        f"{PRECISION}_corrected",
+        "context precision corrected by human verdicts on at least 100 queries",
+        "no case has human_verdicts",
+        source="Angelopoulos et al. (2023), prediction-powered inference",
+    ),
+)

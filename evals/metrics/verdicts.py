@@ -1,4 +1,4 @@
-"""Whether each query was answered as it should be, with reasons. Pure."""
+"""The verdict on each query, with reasons. Pure."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -16,7 +16,7 @@ SHOWN = 3
 
 
 def validate(observations: Sequence[Observation], latency: LatencyPass | None, context: Context) -> ValidationReport:
-    """A verdict for every query, and their totals.
+    """Return a verdict for every query, and their totals.
 
     Args:
         observations: The queries of the run.
@@ -55,22 +55,23 @@ def verdict(observation: Observation, context: Context, time_ms: float) -> Query
     relevant = content_relevance(observation)
     [metadata] = each(accuracy)([observation], context)
     metadata_accuracy = metadata if isinstance(metadata, float) else None
-    known = [value for value in (metadata_accuracy, relevant) if value is not None]
+    scores = [value for value in (metadata_accuracy, relevant) if value is not None]
     return QueryVerdict(
         query_id=observation.case.id,
         outcome=outcome,  # type: ignore[arg-type]
         reasons=tuple(relevance_faults + other_faults),
         metadata_accuracy=metadata_accuracy,
         content_relevance=relevant,
-        accuracy_score=fmean(known),
+        accuracy_score=fmean(scores),
         time_ms=time_ms,
     )
 
 
 def content_relevance(observation: Observation) -> float:
-    """Share of the first five results that are relevant, 0 for none; out of scope 1 if nothing was returned."""
+    """Return the share of relevant among the first five results, 0 for none; out of scope 1 if nothing was returned."""
     first = observation.ranked_ids[:FIRST]
     if not observation.case.in_scope:
+        # Out of scope the correct answer is an empty result.
         return float(not first)
     return sum(chunk_id in observation.relevance.grades for chunk_id in first) / len(first) if first else 0.0
 
@@ -79,8 +80,8 @@ def _relevance_faults(observation: Observation) -> list[str]:
     case, returned = observation.case, observation.selection
     if not case.in_scope:
         best = returned[0].score if returned else None
-        said = "" if best is None else f" (best score {best:.3f})"
-        return [f"out of scope, but {len(returned)} chunks were returned{said}"] if returned else []
+        score_text = "" if best is None else f" (best score {best:.3f})"
+        return [f"out of scope, but {len(returned)} chunks were returned{score_text}"] if returned else []
     faults = []
     if len(returned) < case.min_results:
         faults.append(f"returned {len(returned)} chunks, expected at least {case.min_results}")
@@ -90,15 +91,15 @@ def _relevance_faults(observation: Observation) -> list[str]:
 
 
 def _first_relevant(observation: Observation) -> str:
-    place = next(
+    index = next(
         (c.rank for c in observation.candidates.chunks if c.chunk.chunk_id in observation.relevance.grades), None
     )
     depth = len(observation.candidates.chunks)
-    return f"the first relevant one is candidate {place}" if place else f"none among the {depth} candidates either"
+    return f"the first relevant one is candidate {index}" if index else f"none among the {depth} candidates either"
 
 
 def _against_source(chunk: Chunk, context: Context) -> list[str]:
-    """What differs from the chunk's page; that it cannot be read, where it cannot: nothing is vouched for unread."""
+    """Return the differences from the chunk's page; an unreadable page counts as one."""
     if context.sources is None:
         return []
     try:
@@ -109,10 +110,11 @@ def _against_source(chunk: Chunk, context: Context) -> list[str]:
 
 def _other_faults(observation: Observation, context: Context) -> list[str]:
     faults: list[str] = []
-    for found in observation.selection:
-        wrong = missing_fields(found.chunk, context.required)
-        wrong += _against_source(found.chunk, context)
-        faults += [f"rank {found.rank}: {fault}" for fault in wrong[:SHOWN]]
+    for hit in observation.selection:
+        wrong = missing_fields(hit.chunk, context.required)
+        wrong += _against_source(hit.chunk, context)
+        # A chunk without metadata would list every field.
+        faults += [f"rank {hit.rank}: {fault}" for fault in wrong[:SHOWN]]
     if not observation.case.in_scope:
         return faults
     topics = topic_match(observation, context)

@@ -1,1 +1,1 @@
-"""Records to what people and programs read: JSON, terminal, figures. Pure; rounding happens here only."""
+"""Records to their output: JSON, terminal, figures. Pure; rounding happens here only."""

@@ -17,5 +17,5 @@ class SafeConsole(Console):
         super().__init__(file=self.text, width=width, force_terminal=color, no_color=not color, highlight=False)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Every text on its way to the screen, cells of tables included."""
+        """Render a text, cells of tables included, with nothing in it that steers the terminal."""
         return super().render_str(printable(text), **options)

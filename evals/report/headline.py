@@ -1,49 +1,29 @@
 """The metrics that the terminal shows beside those that have a criterion; the report has them all. Pure."""
 
-from collections.abc import Collection
-from fnmatch import fnmatchcase
+from collections.abc import Collection, Sequence
 
-PATTERNS = (
-    "queries/pass_rate",
-    "ragas/*",
-    "judge/*",
-    "ranking/expected_top3_in_5",
-    "ranking/hit_rate_at_K",
-    "ranking/recall_at_K",
-    "ranking/mrr_at_K",
-    "ranking/map_at_K",
-    "ranking/ndcg_at_K",
-    "ranking/evidence_recall_at_K",
-    "candidates/ndcg_at_10",
-    "candidates/recall_at_100",
-    "metadata/*",
-    "content/*",
-    "scope/*",
-    "determinism/*",
-    "latency/total_mean_ms",
-    "latency/total_p50_ms",
-    "latency/total_p95_ms",
-    "latency/total_p99_ms",
-    "latency/total_p95_ms_c4",
-    "latency/drift",
-    "cost/*",
-)
-"""Names and patterns; `_at_K` is at the deepest that was measured."""
+from evals.metrics import declared
 
 
 def headline(*measured: Collection[str]) -> list[str]:
-    """The metrics of runs that are shown, in their order; `_at_K` at the deepest that all of the runs have.
+    """Return the metrics of runs that are shown, in their order; `_at_K` at the deepest that all of the runs have.
 
     Args:
         measured: The metrics of each run.
     """
-    patterns = [deepest(pattern, *measured) for pattern in PATTERNS]
     every = dict.fromkeys(name for names in measured for name in names)
-    return [name for name in every if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    return [name for name in every if _is_shown(name, measured)]
+
+
+def _is_shown(name: str, measured: Sequence[Collection[str]]) -> bool:
+    shown = declared(name).headline
+    return shown == "always" or (
+        shown == "at the deepest" and name == deepest(name.rstrip("0123456789") + "K", *measured)
+    )
 
 
 def deepest(pattern: str, *measured: Collection[str]) -> str:
-    """The deepest name for a pattern that ends in `_at_K`, of those that all runs have if any; others as they are."""
+    """Return the deepest name for a pattern that ends in `_at_K`, of those that all runs have; others as they are."""
     stem = pattern.removesuffix("K")
     if stem == pattern:
         return pattern

@@ -11,87 +11,80 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from evals.collect.observations import Gate, Observation, QueryVerdict
-from evals.metrics.run_result import RunResult
+from evals.report.model import Criterion, QueryRow, Report
 from retrievers.terminal.present import score_text
 from retrievers.text.printable import printable
 
+# Results that a skipped query shows.
 FIRST = 5
 
 
-def junit(result: RunResult, incomplete: str = "") -> str:
-    """The run as an XML document.
+def junit(report: Report, incomplete: str = "") -> str:
+    """Return the run as an XML document.
 
     Args:
-        result: The run.
-        incomplete: Why its scores are not to be relied on, if they are not.
+        report: The run.
+        incomplete: Reason why its scores are not to be relied on; empty where they are.
     """
     suites = Element("testsuites")
-    _criteria(suites, result, incomplete)
-    _queries(suites, result)
+    _criteria(suites, report, incomplete)
+    _queries(suites, report)
     indent(suites)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + tostring(suites, encoding="unicode") + "\n"
 
 
-def _criteria(suites: Element, result: RunResult, incomplete: str) -> None:
-    suite = _suite(suites, result, "criteria", float(result.facts.get("duration_s", 0.0)))
-    for gate in result.gates:
-        case = _case(suite, "criteria", f"{gate.metric} {gate.condition}", 0.0)
-        if not gate.passed:
-            _explain(case, "failure", _said(gate), "undecided" if gate.undecided else "criterion")
+def _criteria(suites: Element, report: Report, incomplete: str) -> None:
+    suite = _suite(suites, report, "criteria", report.facts.duration_s or 0.0)
+    for criterion in report.criteria:
+        case = _case(suite, "criteria", f"{criterion.metric} {criterion.condition}", 0.0)
+        if not criterion.passed:
+            _explain(case, "failure", _message(criterion), "undecided" if criterion.undecided else "criterion")
     case = _case(suite, "criteria", "complete", 0.0)
     if incomplete:
         _explain(case, "failure", incomplete, "incomplete")
     _count(suite)
 
 
-def _said(gate: Gate) -> str:
-    figure = "no value" if gate.figure is None else f"{gate.figure:g}"
-    return f"expected {gate.metric} {gate.condition}, got {figure} ({gate.reason})"
+def _message(criterion: Criterion) -> str:
+    figure = "no value" if criterion.figure is None else f"{criterion.figure:g}"
+    return f"expected {criterion.metric} {criterion.condition}, got {figure} ({criterion.reason})"
 
 
-def _queries(suites: Element, result: RunResult) -> None:
-    observations = {o.case.id: o for o in result.observed.observations}
-    verdicts = result.validation.verdicts
-    suite = _suite(suites, result, "queries", sum(verdict.time_ms for verdict in verdicts) / 1000)
-    for verdict in verdicts:
-        observation = observations[verdict.query_id]
-        group = f"queries.{observation.case.query_type or 'untyped'}"
-        case = _case(suite, group, verdict.query_id, verdict.time_ms / 1000)
-        if verdict.outcome != "SUCCESS":
-            message = f"{verdict.outcome}: {'; '.join(verdict.reasons)}"
-            _explain(case, "skipped", message, verdict.outcome, _details(observation, verdict))
+def _queries(suites: Element, report: Report) -> None:
+    suite = _suite(suites, report, "queries", sum(row.time_ms for row in report.rows()) / 1000)
+    for row in report.rows():
+        case = _case(suite, f"queries.{row.query_type or 'untyped'}", row.id, row.time_ms / 1000)
+        if row.outcome != "SUCCESS":
+            message = f"{row.outcome}: {'; '.join(row.reasons)}"
+            _explain(case, "skipped", message, row.outcome, _details(row))
     _count(suite)
 
 
-def _details(observation: Observation, verdict: QueryVerdict) -> Sequence[str]:
+def _details(row: QueryRow) -> Sequence[str]:
     returned = [
-        f"{found.rank}. {score_text(found.score).strip()} "
-        f"{'relevant' if _relevant(observation, found.chunk.chunk_id) else 'other'} {found.source}"
-        for found in observation.selection[:FIRST]
+        f"{hit.rank}. {score_text(hit.score).strip()} {'relevant' if hit.grade else 'other'} {hit.source}"
+        for hit in row.retrieved[:FIRST]
     ]
-    return [f"query: {observation.case.query}", *verdict.reasons, *(returned or ["nothing was returned"])]
+    return [f"query: {row.query}", *row.reasons, *(returned or ["nothing was returned"])]
 
 
-def _relevant(observation: Observation, chunk_id: str) -> bool:
-    return observation.relevance.grades.get(chunk_id, 0) > 0
-
-
-def _suite(suites: Element, result: RunResult, name: str, seconds: float) -> Element:
-    started = datetime.fromisoformat(result.facts["started_at"]).astimezone(UTC)
+def _suite(suites: Element, report: Report, name: str, seconds: float) -> Element:
+    facts = report.facts
+    started = datetime.fromisoformat(facts.started_at).astimezone(UTC)
     suite = SubElement(
         suites,
         "testsuite",
         name=name,
-        package=printable(result.name),
+        package=printable(report.name),
         id=str(len(suites)),
+        # Required by the schema; the real name would make reports of equal runs differ.
         hostname="localhost",
         timestamp=f"{started:%Y-%m-%dT%H:%M:%S}",
         time=f"{seconds:.3f}",
     )
     properties = SubElement(suite, "properties")
-    for key in ("dataset_fingerprint", "commit"):
-        SubElement(properties, "property", name=key, value=printable(str(result.facts[key])))
+    for key, value in (("dataset_fingerprint", facts.dataset_fingerprint), ("commit", facts.commit)):
+        SubElement(properties, "property", name=key, value=printable(value))
     return suite
 
 
@@ -100,8 +93,8 @@ def _case(suite: Element, group: str, name: str, seconds: float) -> Element:
 
 
 def _explain(case: Element, tag: str, message: str, kind: str, details: Sequence[str] = ()) -> None:
-    made = SubElement(case, tag, message=printable(message), type=kind)
-    made.text = printable("\n".join(details or [message]))
+    element = SubElement(case, tag, message=printable(message), type=kind)
+    element.text = printable("\n".join(details or [message]))
 
 
 def _count(suite: Element) -> None:

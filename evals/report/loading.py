@@ -6,21 +6,21 @@ from typing import Any
 from pydantic import ValidationError
 
 from evals.errors import ReportError
-from evals.report.schema import SCHEMA_VERSION, Report
+from evals.report.model import SCHEMA_VERSION, Report
 from retrievers.config.guarded_json import load
 from retrievers.text.quoting import quoted
 
 MAX_FAULTS_SHOWN = 5
+# Largest report: tens of thousands of queries.
 MOST_BYTES = 500_000_000
-"""Largest report: tens of thousands of queries."""
 
 
-def parse(text: str, place: str) -> Report:
+def parse(text: str, origin: str) -> Report:
     """Read a report; its schema version is looked at before anything else.
 
     Args:
         text: The JSON document.
-        place: Where it comes from, for messages.
+        origin: Origin, for messages.
 
     Raises:
         ReportError: It is no JSON, no report, one of another schema version, or breaks the schema.
@@ -28,25 +28,25 @@ def parse(text: str, place: str) -> Report:
     try:
         document = load(text)
     except ValueError as error:
-        raise ReportError(f"{place}: {error}; expected a report of evals.run") from None
+        raise ReportError(f"{origin}: {error}; expected a report of evals.run") from None
     if not isinstance(document, dict) or "schema_version" not in document:
         names = ", ".join(map(quoted, [*document][:5])) if isinstance(document, dict) else ""
-        found = f"the fields {names}" if names else _kind(document)
-        raise ReportError(f"{place}: expected a report of evals.run, which has a schema_version; found {found}")
+        actual = f"the fields {names}" if names else _kind(document)
+        raise ReportError(f"{origin}: expected a report of evals.run, which has a schema_version; found {actual}")
     version = document["schema_version"]
     if type(version) is not int or version != SCHEMA_VERSION:
         raise ReportError(
-            f"{place}: expected a report of schema version {SCHEMA_VERSION}, found version {quoted(version)}; "
+            f"{origin}: expected a report of schema version {SCHEMA_VERSION}, found version {quoted(version)}; "
             "make it again with this version of retrieval-evals, or read it with the version that made it"
         )
     try:
         report = Report.model_validate(document)
     except ValidationError as error:
-        raise ReportError(f"{place}: not a report of schema version {SCHEMA_VERSION}:", _faults(error)) from error
+        raise ReportError(f"{origin}: not a report of schema version {SCHEMA_VERSION}:", _faults(error)) from error
     ids = [row.id for row in report.queries]
     if len({*ids}) < len(ids):
         [(twice, _)] = Counter(ids).most_common(1)
-        raise ReportError(f"{place}: expected every query once, found {quoted(twice)} more than once")
+        raise ReportError(f"{origin}: expected every query once, found {quoted(twice)} more than once")
     return report
 
 
@@ -55,6 +55,6 @@ def _kind(value: Any) -> str:
 
 
 def _faults(error: ValidationError) -> list[str]:
-    found = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors(include_url=False)]
-    more = [f"… and {len(found) - MAX_FAULTS_SHOWN} more"] if len(found) > MAX_FAULTS_SHOWN else []
-    return [*found[:MAX_FAULTS_SHOWN], *more]
+    faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors(include_url=False)]
+    more = [f"… and {len(faults) - MAX_FAULTS_SHOWN} more"] if len(faults) > MAX_FAULTS_SHOWN else []
+    return [*faults[:MAX_FAULTS_SHOWN], *more]

@@ -5,22 +5,22 @@ from collections.abc import Iterator, Sequence
 from rich.markup import escape
 from rich.table import Table
 
-from evals.judge.plan import SECONDS_PER_CALL, Plan
+from evals.judge.plan import SECONDS_PER_CALL, JudgePlan
 from evals.report.console import SafeConsole
 from retrievers.config import RetrieverConfig
 
 
 def render_plan(
-    plan: Plan | None, retrieval: Sequence[str], *, held_out: int | None = None, width: int, color: bool
+    plan: JudgePlan | None, retrieval: Sequence[str], *, held_out: int | None = None, width: int, color: bool
 ) -> str:
-    """The plan as text.
+    """Return the plan as text.
 
     Args:
-        plan: Of the judge, None without one.
+        plan: Plan of the judge, None without one.
         retrieval: Lines on what retrieval itself calls.
         held_out: The most calls that measuring the chosen cell on held-out queries takes, None where it takes none.
-        width: Of the terminal.
-        color: Whether to color it.
+        width: Width of the terminal, in columns.
+        color: Use colors.
     """
     console = SafeConsole(width=width, color=color)
     console.print("[bold]Retrieval[/bold]")
@@ -38,7 +38,7 @@ def render_plan(
     return console.text.getvalue()
 
 
-def _table(plan: Plan) -> Table:
+def _table(plan: JudgePlan) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("  metric", "questions", "cached", "calls", "tokens in", "tokens out"):
         table.add_column(name, justify="left" if name == "  metric" else "right", no_wrap=True)
@@ -48,8 +48,8 @@ def _table(plan: Plan) -> Table:
     return table
 
 
-def _remarks(plan: Plan, held_out: int | None) -> Iterator[str]:
-    """What the table leaves out, what it rests on, and what it comes to."""
+def _remarks(plan: JudgePlan, held_out: int | None) -> Iterator[str]:
+    """Yield what the table leaves out and rests on, cost and time."""
     if plan.fewest is not None:
         yield (
             f"Recall by bisection (judge.recall) takes at least {plan.fewest:,} calls, its audit included; "
@@ -69,11 +69,11 @@ def _remarks(plan: Plan, held_out: int | None) -> Iterator[str]:
 
 
 def retrieval_calls(config: RetrieverConfig, cases: int, latency_calls: int, determinism_calls: int) -> list[str]:
-    """What retrieval embeds and reranks, line by line.
+    """Return what retrieval embeds and reranks, line by line.
 
     Args:
         config: The retriever.
-        cases: How many queries there are.
+        cases: Number of queries.
         latency_calls: Further searches that measure latency.
         determinism_calls: Further searches that repeat queries.
     """
@@ -83,16 +83,15 @@ def retrieval_calls(config: RetrieverConfig, cases: int, latency_calls: int, det
             f"{cases:,} for candidates (this plan has made them), {latency_calls:,} to measure latency, "
             f"{determinism_calls:,} to repeat queries"
         ]
-    embedding = f"{config.embedding.provider}:{config.embedding.resolved_model}"
-    local = " (local, free)" if config.embedding.provider == "wordllama" else ""
+    local = " (local, free)" if config.embedding.declared.hosted is False else ""
     total = cases + latency_calls + determinism_calls
     lines = [
-        f"{total:,} query embeddings by {embedding}{local}: {cases:,} for candidates (this plan has made them), "
-        f"{latency_calls:,} to measure latency, {determinism_calls:,} to repeat queries"
+        f"{total:,} query embeddings by {config.embedding.label}{local}: {cases:,} for candidates (this plan has made "
+        f"them), {latency_calls:,} to measure latency, {determinism_calls:,} to repeat queries"
     ]
-    if config.rerank == "cross-encoder":
-        reranker = f"{config.cross_encoder.provider}:{config.cross_encoder.resolved_model}"
-        lines.append(f"{total:,} rerank calls by {reranker}, each of up to {config.candidates} chunks")
+    if config.reranker.model:
+        reranker = config.reranker.model(config)
+        lines.append(f"{total:,} rerank calls by {reranker.label}, each of up to {config.candidates} chunks")
     return lines
 
 

@@ -1,109 +1,80 @@
 """A run as an engineer reads it at a glance: the table of metrics, the criteria, the worst queries."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evals.collect.observations import Gate, Summary
-from evals.metrics.run_result import RunResult
+from evals.metrics import declared
 from evals.report.console import SafeConsole
 from evals.report.disagreements import print_disagreements
-from evals.report.headline import headline
-from evals.report.judge import judging_lines
+from evals.report.judge_lines import judge_lines
+from evals.report.model import Criterion, Facts, MetricEntry, Report
 from evals.report.worst import print_worst
 
 COLORS = {"pass": "green", "FAIL": "red", "undecided": "yellow"}
 
 
-def render(result: RunResult, *, width: int, color: bool, everything: bool = False) -> str:
-    """The report for a terminal of that width; `everything` shows every metric."""
+def render(report: Report, *, width: int, color: bool, everything: bool = False) -> str:
+    """Return the report for a terminal.
+
+    Args:
+        report: The run.
+        width: Width of the terminal, in columns.
+        color: Use colors.
+        everything: Show every metric.
+    """
     console = SafeConsole(width=width, color=color)
-    facts = result.facts
+    facts = report.facts
     console.print(
-        f"[bold]{escape(result.name)}[/bold]  {facts['cases']} queries "
-        f"({facts['in_scope']} in scope, {facts['out_of_scope']} out of scope)"
+        f"[bold]{escape(report.name)}[/bold]  {facts.cases} queries "
+        f"({facts.in_scope} in scope, {facts.out_of_scope} out of scope)"
         f" · {escape(searched(facts))}"
     )
-    console.print(escape(settings(result)), style="dim")
-    console.print(_table(result, everything=everything))
-    for note in result.notes:
+    console.print(escape(report.settings), style="dim")
+    console.print(_table(report, everything=everything))
+    for note in report.notes:
         console.print(f"[yellow]Note:[/yellow] {escape(note)}")
-    print_worst(console, result)
-    print_disagreements(console, result, everything=everything)
-    _print_outcome(console, result.gates)
+    print_worst(console, report.queries)
+    print_disagreements(console, report, everything=everything)
+    _print_outcome(console, report.criteria)
     return console.text.getvalue()
 
 
-def description(result: RunResult) -> str:
-    """What a run came to, in a few lines of Markdown: the description that the MLflow UI shows on its page."""
-    facts = result.facts
+def description(report: Report) -> str:
+    """Return a run in a few lines of Markdown: the description that the MLflow UI shows on its page."""
+    facts, validation = report.facts, report.validation
     lines = [
-        f"{facts['cases']} queries ({facts['in_scope']} in scope), {settings(result)}",
+        f"{facts.cases} queries ({facts.in_scope} in scope), {report.settings}",
         "",
-        f"{result.validation.passed} of {result.validation.total} queries answered as they should be.",
+        f"{validation.passed} of {validation.total} queries answered as they should be.",
     ]
-    if result.gates:
+    if report.criteria:
         lines += ["", "| criterion | figure | |", "|---|---|---|"]
-    for gate in result.gates:
-        shown = figure(gate.metric, gate.figure)
-        verdict = gate.verdict if gate.passed else f"**{gate.verdict}**"
-        lines.append(f"| {gate.metric} {gate.condition} | {shown} | {verdict} |")
-    if result.judging:
-        lines += ["", *judging_lines(result.judging)]
+    for criterion in report.criteria:
+        shown = figure(criterion.metric, criterion.figure)
+        verdict = criterion.verdict if criterion.passed else f"**{criterion.verdict}**"
+        lines.append(f"| {criterion.metric} {criterion.condition} | {shown} | {verdict} |")
+    if report.judge:
+        lines += ["", *judge_lines(report.judge)]
     return "\n".join(lines)
 
 
 def figure(metric: str, value: float | None) -> str:
-    """A value rounded for reading: milliseconds and tokens to one place, dollars to four, the rest to three."""
-    if value is None:
-        return "–"
-    if metric == "cost/judge_usd":
-        return f"{value:,.4f}"
-    if metric.startswith("cost/judge_"):
-        return f"{value:,.0f}"
-    return (
-        f"{value:,.1f}" if metric.endswith("_ms") or "_ms_c" in metric or metric.startswith("cost/") else f"{value:.3f}"
-    )
+    """Return a value rounded as the metric's unit asks for, a dash for none."""
+    return "–" if value is None else declared(metric).written(value)
 
 
-def searched(facts: Mapping[str, Any]) -> str:
-    """What was searched, in a few words."""
-    collection = facts["collection"]
-    if collection is None:
+def searched(facts: Facts) -> str:
+    """Return what was searched, in a few words."""
+    if facts.collection is None:
         return "a retriever whose chunks cannot be listed"
-    return f"collection {collection['name']} ({collection['points']:,} chunks)"
+    return f"collection {facts.collection.name} ({facts.collection.points:,} chunks)"
 
 
-def settings(result: RunResult) -> str:
-    """The settings that matter most, in a line."""
-    retriever, facts = result.config["retriever"], result.facts
-    foreign = retriever.get("python")
-    threshold = retriever.get("threshold")
-    parts = [
-        *([f"python {foreign} ({facts['retriever']})"] if foreign else _retrieval(retriever)),
-        f"top_k {retriever['top_k']}",
-        "no threshold" if threshold is None else f"threshold {threshold:g}",
-        f"candidates {retriever['candidates']}",
-        facts["embedding"],
-    ]
-    return " · ".join(str(part) for part in parts if part)
-
-
-def _retrieval(retriever: Mapping[str, Any]) -> list[str]:
-    """The mode, and the fusion and the reranker that are in force; reranking by rrf is fusion by rrf."""
-    rerank = retriever.get("rerank", "none")
-    fusion = "rrf" if rerank == "rrf" else retriever.get("fusion")
-    parts = [retriever["mode"]]
-    if retriever["mode"] == "hybrid" and fusion:
-        parts.append(f"fusion {fusion}")
-    return parts if rerank in ("none", "rrf") else [*parts, f"rerank {rerank}"]
-
-
-def _table(result: RunResult, *, everything: bool) -> Table:
-    gates = {gate.metric: gate for gate in result.gates}
+def _table(report: Report, *, everything: bool) -> Table:
+    criteria = {criterion.metric: criterion for criterion in report.criteria}
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("metric", no_wrap=True)
     for name in ("value", "95% interval", "n"):
@@ -111,58 +82,61 @@ def _table(result: RunResult, *, everything: bool) -> Table:
     table.add_column("criterion", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("", style="dim", overflow="fold")
-    wanted = {*headline([summary.metric for summary in result.summaries]), *result.config.get("metrics", ())}
-    for summary in result.summaries:
-        if everything or summary.metric in gates or (summary.metric in wanted and _has_something(summary)):
-            table.add_row(*_cells(summary, gates))
+    for name, metric in report.metrics.items():
+        # A metric with a criterion is always shown, also without a value.
+        if everything or name in criteria or (name in report.headline and has_something(metric)):
+            table.add_row(*_cells(name, metric, criteria.get(name)))
     return table
 
 
-def _has_something(summary: Summary) -> bool:
-    """Whether it was asked for, and there is something that it could be about."""
-    return summary.value is not None or bool(summary.n_unscored or summary.n_failed)
+def has_something(metric: MetricEntry) -> bool:
+    """Return True if there is a value, or a query that could have one."""
+    return metric.value is not None or bool(metric.n_unscored or metric.n_failed)
 
 
-def _cells(summary: Summary, gates: Mapping[str, Gate]) -> list[str]:
-    gate = gates.get(summary.metric)
-    low, high = figure(summary.metric, summary.ci_low), figure(summary.metric, summary.ci_high)
+def _cells(name: str, metric: MetricEntry, criterion: Criterion | None) -> list[str]:
     return [
-        summary.metric,
-        figure(summary.metric, summary.value),
-        f"{low} … {high}" if summary.ci_low is not None else "–",
-        str(summary.n),
-        gate.condition if gate else "",
-        "" if gate is None else f"[{COLORS[gate.verdict]}]{gate.verdict}[/]",
-        escape(remark(summary)),
+        name,
+        figure(name, metric.value),
+        interval(name, metric),
+        str(metric.n),
+        criterion.condition if criterion else "",
+        "" if criterion is None else f"[{COLORS[criterion.verdict]}]{criterion.verdict}[/]",
+        escape(remark(metric)),
     ]
 
 
-def remark(summary: Summary) -> str:
-    """What must be known beside a value: how many are missing from it, the bounds these leave open, its note."""
+def interval(name: str, metric: MetricEntry) -> str:
+    """Return the interval of a metric, rounded for reading."""
+    return "–" if metric.ci_low is None else f"{figure(name, metric.ci_low)} … {figure(name, metric.ci_high)}"
+
+
+def remark(metric: MetricEntry) -> str:
+    """Return what must be known beside a value: the counts of missing scores, the bounds these leave, its note."""
     parts = []
-    if summary.n_unscored and summary.value is not None:
-        parts.append(f"{summary.n_unscored} unscored")
-    if summary.n_failed:
-        parts.append(f"{summary.n_failed} failed")
-    if summary.n_missing:
-        parts.append(f"{summary.n_missing} of them missing")
-    if parts and summary.bound_low is not None:
-        parts[-1] += f", {summary.bound_low:.3f} … {summary.bound_high:.3f}"
-    return ": ".join(part for part in ("; ".join(parts), summary.note) if part)
+    if metric.n_unscored and metric.value is not None:
+        parts.append(f"{metric.n_unscored} unscored")
+    if metric.n_failed:
+        parts.append(f"{metric.n_failed} failed")
+    if metric.n_missing:
+        parts.append(f"{metric.n_missing} of them missing")
+    if parts and metric.bound_low is not None:
+        parts[-1] += f", {metric.bound_low:.3f} … {metric.bound_high:.3f}"
+    return ": ".join(part for part in ("; ".join(parts), metric.note) if part)
 
 
-def _print_outcome(console: Console, gates: Sequence[Gate]) -> None:
-    if not gates:
+def _print_outcome(console: Console, criteria: Sequence[Criterion]) -> None:
+    if not criteria:
         console.print("\nNo criteria to meet.")
         return
-    if all(gate.passed for gate in gates):
-        console.print(f"\n[green]All {len(gates)} criteria are met.[/green]")
-    for verdict, said in (("FAIL", "not met"), ("undecided", "undecided")):
-        chosen = [gate for gate in gates if gate.verdict == verdict]
+    if all(criterion.passed for criterion in criteria):
+        console.print(f"\n[green]All {len(criteria)} criteria are met.[/green]")
+    for verdict, text in (("FAIL", "not met"), ("undecided", "undecided")):
+        chosen = [criterion for criterion in criteria if criterion.verdict == verdict]
         if not chosen:
             continue
-        console.print(f"\n[{COLORS[verdict]}]{len(chosen)} of {len(gates)} criteria are {said}:[/]")
-        for gate in chosen:
+        console.print(f"\n[{COLORS[verdict]}]{len(chosen)} of {len(criteria)} criteria are {text}:[/]")
+        for one in chosen:
             console.print(
-                f"  {gate.metric} {gate.condition}, got {figure(gate.metric, gate.figure)} ({escape(gate.reason)})"
+                f"  {one.metric} {one.condition}, got {figure(one.metric, one.figure)} ({escape(one.reason)})"
             )

@@ -4,13 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from evals.collect.observations import Failure, Observation, QueryVerdict, Unscored
+from evals.collect.observations import Failure, Observation, Observed
 from evals.judge.tasks import CLAIM_RECALL, PRECISION, RECALL
 from evals.metrics import NEED_A_JUDGE
-from evals.metrics.run_result import RunResult
-from evals.report.document import rows
-from evals.report.judge import chunk_claim_lines, claim_lines, verdict_lines
-from evals.report.worst import in_order
+from evals.report.judge_lines import chunk_claim_lines, claim_lines, verdict_lines
+from evals.report.model import FailedValue, QueryRow, Report, UnscoredValue
+from evals.report.worst import worst_first
 from retrievers.records import RetrievedChunk
 
 OUTCOME = "outcome"
@@ -19,11 +18,11 @@ STAGES = ("embed", "search", "rerank")
 
 @dataclass(frozen=True, kw_only=True)
 class Feedback:
-    """One thing that is said of a query: a metric's value, or the verdict.
+    """A metric's value of a query, or its verdict.
 
     Attributes:
         value: None where its computation failed, as `failure` then says.
-        source: Whether the project's code says it or the judge, by its model.
+        source: Author of the assessment: the project's code, or the judge by its model.
     """
 
     name: str
@@ -38,9 +37,9 @@ class QueryTrace:
     """A query of a run.
 
     Attributes:
-        documents: What was returned: `page_content`, `metadata` (chunk id, score, source, grade, ...) and `id`.
+        documents: Returned chunks: `page_content`, `metadata` (chunk id, score, source, grade, ...) and `id`.
         stages: Stage to milliseconds, `total` among them.
-        timing: Where those are from.
+        timing: Origin of the times.
         feedback: The outcome, then every metric that has a value or failed.
     """
 
@@ -53,77 +52,81 @@ class QueryTrace:
     feedback: tuple[Feedback, ...]
 
 
-def traces(result: RunResult, most: int) -> list[QueryTrace]:
-    """The worst queries of a run, the worst first: at most so many."""
-    said = {row["id"]: row for row in rows(result)}
-    serial = next((p.calls for p in result.observed.latency if p.concurrency == 1), ())
+def traces(report: Report, observed: Observed, most: int) -> list[QueryTrace]:
+    """Return the worst queries of a run, the worst first.
+
+    Args:
+        report: The run.
+        observed: Its observations: the texts of the returned chunks, and the times of the stages.
+        most: Number of traces, at most.
+    """
+    observations = {observation.case.id: observation for observation in observed.observations}
+    serial = next((p.calls for p in observed.latency if p.concurrency == 1), ())
     timed = {call.query_id: call.stages for call in reversed(serial)}
-    return [_trace(result, o, verdict, said[o.case.id], timed.get(o.case.id)) for o, verdict in in_order(result)[:most]]
+    judge = report.judge.model if report.judge else ""
+    return [_trace(row, observations[row.id], timed.get(row.id), judge) for row in worst_first(report.queries, most)]
 
 
-def _trace(
-    result: RunResult,
-    observation: Observation,
-    verdict: QueryVerdict,
-    row: Mapping[str, Any],
-    timed: Mapping[str, float] | None,
-) -> QueryTrace:
+def _trace(row: QueryRow, observation: Observation, timed: Mapping[str, float] | None, judge: str) -> QueryTrace:
     return QueryTrace(
-        query_id=observation.case.id,
-        query=observation.case.query,
-        reference=observation.case.reference_answer,
-        documents=tuple(_document(found, observation) for found in observation.selection),
+        query_id=row.id,
+        query=row.query,
+        reference=row.reference_answer,
+        documents=tuple(_document(hit, observation) for hit in observation.selection),
         stages=timed or _batch(observation),
         timing="a single call" if timed else "the batch",
         feedback=(
-            Feedback(name=OUTCOME, value=verdict.outcome, reason="; ".join(verdict.reasons)),
-            *_feedback(result, observation.case.id, row),
+            Feedback(name=OUTCOME, value=row.outcome, reason="; ".join(row.reasons)),
+            *_feedback(row, judge),
         ),
     )
 
 
 def _batch(observation: Observation) -> dict[str, float]:
     timings = observation.candidates.timings
-    known = {stage: getattr(timings, f"{stage}_ms") for stage in (*STAGES, "total")}
-    return {stage: value for stage, value in known.items() if value is not None}
+    durations = {stage: getattr(timings, f"{stage}_ms") for stage in (*STAGES, "total")}
+    return {stage: value for stage, value in durations.items() if value is not None}
 
 
-def _document(found: RetrievedChunk, observation: Observation) -> dict[str, Any]:
-    chunk = found.chunk
+def _document(hit: RetrievedChunk, observation: Observation) -> dict[str, Any]:
+    chunk = hit.chunk
     metadata = {
         "chunk_id": chunk.chunk_id,
-        "rank": found.rank,
-        "score": found.score,
-        "score_scale": found.score_scale,
-        **{f"score.{name}": value for name, value in found.scores.items()},
+        "rank": hit.rank,
+        "score": hit.score,
+        "score_scale": hit.score_scale,
+        **{f"score.{name}": value for name, value in hit.scores.items()},
         "grade": observation.relevance.grades.get(chunk.chunk_id, 0),
-        "source": found.source,
+        "source": hit.source,
         "source_url": chunk.source_url,
         "title": chunk.title,
         "heading": chunk.heading,
     }
-    known = {name: value for name, value in metadata.items() if value is not None}
-    return {"page_content": chunk.text, "metadata": known, "id": chunk.chunk_id}
+    values = {name: value for name, value in metadata.items() if value is not None}
+    return {"page_content": chunk.text, "metadata": values, "id": chunk.chunk_id}
 
 
-def _feedback(result: RunResult, query_id: str, row: Mapping[str, Any]) -> Iterator[Feedback]:
-    judge = result.judging.model if result.judging else ""
-    for name, values in result.scores.items():
-        score = values.get(query_id)
-        if score is None or isinstance(score, Unscored):
+def _feedback(row: QueryRow, judge: str) -> Iterator[Feedback]:
+    for name, score in row.scores.items():
+        if isinstance(score, UnscoredValue):
             continue
-        failure = score if isinstance(score, Failure) else None
         by_judge = name in NEED_A_JUDGE
         yield Feedback(
             name=name,
-            value=None if isinstance(score, Failure) else score,
+            value=None if isinstance(score, FailedValue) else score,
             reason=_reason(name, row) if by_judge else "",
-            failure=failure,
+            failure=_failure(score.failed) if isinstance(score, FailedValue) else None,
             source=("LLM_JUDGE", judge) if by_judge else ("CODE", "retrieval-evals"),
         )
 
 
-def _reason(name: str, row: Mapping[str, Any]) -> str:
-    """What the judge said: of each chunk for precision, of each claim for recall, of both for claim recall."""
+def _failure(cause: str) -> Failure:
+    # the report has type and message in one text; MLflow shows them apart
+    kind, _, message = cause.partition(": ")
+    return Failure(type=kind, message=message)
+
+
+def _reason(name: str, row: QueryRow) -> str:
+    """Return the judge's words: of each chunk for precision, of each claim for recall, of both for claim recall."""
     lines = {PRECISION: verdict_lines, RECALL: claim_lines, CLAIM_RECALL: chunk_claim_lines}.get(name)
     return "\n".join(lines(row)) if lines else ""

@@ -1,78 +1,66 @@
-"""The worst queries of a run, for a terminal: what came back instead of what was expected, and what the judge says."""
+"""The worst queries of a run, and how a terminal shows them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from heapq import nsmallest
 
 from rich.console import Console
 from rich.markup import escape
 
-from evals.collect.observations import Failure, Observation, QueryVerdict
-from evals.judge.verdicts import ChunkVerdict
-from evals.metrics.run_result import RunResult
+from evals.report.model import Hit, QueryRow
 from retrievers.terminal.present import score_text
 
+# Queries that the terminal shows.
 WORST = 5
 ORDER = {"FAILURE": 0, "PARTIAL_SUCCESS": 1, "SUCCESS": 2}
 
 
-def worst(result: RunResult) -> list[tuple[Observation, QueryVerdict]]:
-    """The five worst queries, of those that are not answered as they should be."""
-    return [pair for pair in in_order(result) if pair[1].outcome != "SUCCESS"][:WORST]
-
-
-def in_order(result: RunResult) -> list[tuple[Observation, QueryVerdict]]:
-    """All queries, the worst first: by outcome, then by how little of their result was right, then by id."""
-    verdicts = {verdict.query_id: verdict for verdict in result.validation.verdicts}
-    pairs = [(o, verdicts[o.case.id]) for o in result.observed.observations]
-    return sorted(
-        pairs,
-        key=lambda pair: (ORDER[pair[1].outcome], pair[1].content_relevance, -_surprise(pair[0]), pair[1].query_id),
-    )
-
-
-def _surprise(observation: Observation) -> float:
-    """How confidently wrong: the best score that was returned."""
-    return max((found.score for found in observation.selection if found.score is not None), default=0.0)
-
-
-def print_worst(console: Console, result: RunResult) -> None:
-    """The worst queries with what was retrieved instead, and why the judge found it useless; nothing if all are well.
+def worst_first(rows: Iterable[QueryRow], most: int) -> list[QueryRow]:
+    """Return the worst queries: by outcome, then by how little of the result was right, by its best score, by id.
 
     Args:
-        console: Where to.
-        result: The run.
+        rows: The queries.
+        most: Number of queries, at most.
     """
-    pairs = worst(result)
-    if not pairs:
+    # A heap of `most` rows: the rows of a large run come from a file and are not all in memory.
+    return nsmallest(most, rows, key=lambda row: (ORDER[row.outcome], row.content_relevance, -_best_score(row), row.id))
+
+
+def worst(rows: Iterable[QueryRow], most: int = WORST) -> list[QueryRow]:
+    """Return the worst of the queries that are no success, the worst first."""
+    return worst_first((row for row in rows if row.outcome != "SUCCESS"), most)
+
+
+def _best_score(row: QueryRow) -> float:
+    return max((hit.score for hit in row.retrieved if hit.score is not None), default=0.0)
+
+
+def print_worst(console: Console, rows: Iterable[QueryRow]) -> None:
+    """Print the worst queries with what was retrieved instead, and why the judge found it useless.
+
+    Args:
+        console: Console to print to.
+        rows: All queries; nothing is printed where all are a success.
+    """
+    shown = worst(rows)
+    if not shown:
         return
-    which = "worst query" if len(pairs) == 1 else f"{len(pairs)} worst queries"
+    which = "worst query" if len(shown) == 1 else f"{len(shown)} worst queries"
     console.print(f"\n[bold]The {which}[/bold], and what was retrieved instead")
-    for observation, verdict in pairs:
-        console.print(f"\n  [bold]{escape(observation.case.id)}[/bold] {escape(observation.case.query)}")
-        for reason in verdict.reasons[:2]:
-            console.print(f"    [red]{verdict.outcome}[/red] {escape(reason)}")
-        for found in observation.selection[:3]:
-            mark = "✓" if found.chunk.chunk_id in observation.relevance.grades else " "
-            heading = escape(found.chunk.heading or "")
-            console.print(
-                f"    {found.rank}. {score_text(found.score)} {mark} {escape(found.source)}  [dim]{heading}[/dim]",
-                overflow="ellipsis",
-                no_wrap=True,
-            )
-            if said := _judged(result, observation.case.id, found.chunk.chunk_id):
-                console.print(f"       {escape(said)}", style="dim")
-        for place in expected(observation)[:2]:
-            console.print(f"    expected  {escape(place)}", overflow="ellipsis", no_wrap=True, style="dim")
+    for row in shown:
+        console.print(f"\n  [bold]{escape(row.id)}[/bold] {escape(row.query)}")
+        for reason in row.reasons[:2]:
+            console.print(f"    [red]{row.outcome}[/red] {escape(reason)}")
+        for hit in row.retrieved[:3]:
+            _print_hit(console, hit)
+        for expected in row.expected[:2]:
+            console.print(f"    expected  {escape(expected)}", overflow="ellipsis", no_wrap=True, style="dim")
 
 
-def expected(observation: Observation) -> Sequence[str]:
-    """The places that should have been found, the most relevant first."""
-    ordered = sorted(observation.case.evidence, key=lambda e: -e.grade)
-    return list(dict.fromkeys(evidence.place for evidence in ordered))
-
-
-def _judged(result: RunResult, case_id: str, chunk_id: str) -> str:
-    """Why the judge found a chunk useless, or has no verdict on it; empty for a useful one."""
-    found = result.judging.verdicts.get((case_id, chunk_id)) if result.judging else None
-    if isinstance(found, ChunkVerdict):
-        return "" if found.verdict else f"judged useless: {found.reason}"
-    return f"not judged: {found.type}: {found.message}" if isinstance(found, Failure) else ""
+def _print_hit(console: Console, hit: Hit) -> None:
+    mark = "✓" if hit.grade else " "
+    text = f"    {hit.rank}. {score_text(hit.score)} {mark} {escape(hit.source)}  [dim]{escape(hit.heading)}[/dim]"
+    console.print(text, overflow="ellipsis", no_wrap=True)
+    if hit.judge and hit.judge.verdict == 0:
+        console.print(f"       {escape(f'judged useless: {hit.judge.reason}')}", style="dim")
+    elif hit.judge and hit.judge.failed:
+        console.print(f"       {escape(f'not judged: {hit.judge.failed}')}", style="dim")

@@ -24,7 +24,7 @@ from retrievers.terminal.command import (
 )
 
 if TYPE_CHECKING:
-    from evals.experiment.finished import Outcome
+    from evals.experiment.evaluation import Evaluation
 
 __all__ = ["EXIT_FAILED", "PRESETS", "load_config", "main", "parser"]
 EXIT_FAILED = 1
@@ -52,7 +52,10 @@ def _main(namespace: argparse.Namespace) -> int:
 def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[str, str]) -> int:
     from evals.experiment.flow import plan_experiment
 
-    print_rendered(plan_experiment(config, env, shown=not namespace.quiet, width=terminal_width()).rstrip())
+    plan = plan_experiment(
+        config, env, shown=not namespace.quiet, width=terminal_width(), from_retrieval=namespace.from_retrieval
+    )
+    print_rendered(plan.rstrip())
     return 0
 
 
@@ -60,42 +63,46 @@ def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[s
     from evals.api import evaluate, sweep
     from evals.experiment.output_files import Outputs
 
-    outcome = (sweep if config.sweep.axes else evaluate)(
+    evaluation = (sweep if config.sweep.axes else evaluate)(
         experiment=config,
-        outputs=Outputs(report=namespace.output, junit=namespace.junit, html=namespace.html, export=namespace.export),
+        outputs=Outputs(
+            report=namespace.output,
+            junit=namespace.junit,
+            html=namespace.html,
+            export=namespace.export,
+            retrieval=namespace.save_retrieval,
+        ),
+        from_retrieval=namespace.from_retrieval,
         env=env,
         track=config.tracking.enabled,
         progress=not namespace.quiet,
-    ).outcome
+    )
     if not namespace.quiet:
-        _show(outcome, everything=namespace.verbose)
-    if outcome.incomplete:
-        kept = f" (the report is at {outcome.outputs.report})" if outcome.outputs.report else ""
-        print_error(f"incomplete: {outcome.incomplete}{kept}")
+        _show(evaluation, everything=namespace.verbose)
+    if evaluation.incomplete:
+        note = f" (the report is at {evaluation.outputs.report})" if evaluation.outputs.report else ""
+        print_error(f"incomplete: {evaluation.incomplete}{note}")
         return EXIT_INCOMPLETE
-    failed = any(not gate.passed for gate in outcome.result.gates)
+    failed = any(not criterion.passed for criterion in evaluation.report.criteria)
     return EXIT_FAILED if failed and not namespace.no_gate else 0
 
 
-def _show(outcome: "Outcome", *, everything: bool) -> None:
+def _show(evaluation: "Evaluation", *, everything: bool) -> None:
     from evals.report.grid_terminal import render_grid
     from evals.report.terminal import render
 
     width, color = terminal_width(), in_color()
-    if outcome.grid:
-        print_rendered(render_grid(outcome.grid, width=width, color=color).rstrip() + "\n")
-    print_rendered(render(outcome.result, width=width, color=color, everything=everything).rstrip())
-    if outcome.outputs.report:
-        print_out(f"Report: {outcome.outputs.report}")
-    if outcome.outputs.html:
-        print_out(f"Page: {outcome.outputs.html}")
+    if evaluation.report.grid:
+        print_rendered(render_grid(evaluation.report, width=width, color=color).rstrip() + "\n")
+    print_rendered(render(evaluation.report, width=width, color=color, everything=everything).rstrip())
+    if evaluation.outputs.report:
+        print_out(f"Report: {evaluation.outputs.report}")
+    if evaluation.outputs.html:
+        print_out(f"Page: {evaluation.outputs.html}")
 
 
 def _list_metrics() -> int:
-    from evals.metrics import METRICS, VERDICT_METRIC
+    from evals.metrics.listing import listing
 
-    width = max(map(len, METRICS))
-    print_out(f"{VERDICT_METRIC:<{width}}  queries whose verdict is SUCCESS")
-    for name, metric in METRICS.items():
-        print_out(f"{name:<{width}}  {metric.about}")
+    print_out(listing())
     return 0

@@ -1,4 +1,4 @@
-"""The flags of `python -m evals.run`, and the experiment that flags, its file and the environment come to."""
+"""The flags of `python -m evals.run`, and the experiment built from flags, file and environment."""
 
 import argparse
 from collections.abc import Mapping
@@ -13,46 +13,58 @@ PRESETS = Path(__file__).parents[1] / "config" / "presets"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command's flags: the short ones, then one for every setting."""
-    made = Parser(
+    """Return the parser of the command's flags: the short ones, then one for every setting."""
+    command = Parser(
         prog="python -m evals.run",
         description="Run golden queries through a retriever, score what comes back, log it to MLflow.",
         epilog="Exit codes: 0 passed, 1 a criterion failed, 2 user error, 3 incomplete, 130 interrupted.",
     )
-    _add_inputs(made)
-    _add_outputs(made)
-    made.add_argument("--plan", action="store_true", help="say what the run would call and cost, and stop")
-    made.add_argument("--no-gate", action="store_true", help="exit with 0 although a criterion failed")
-    made.add_argument("--list-metrics", action="store_true", help="list all metrics and stop")
-    made.add_argument("--print-config", action="store_true", help="print the resolved configuration and stop")
-    add_logging_flags(made)
-    add_flags(made, ExperimentConfig)
-    return made
+    _add_inputs(command)
+    _add_outputs(command)
+    _add_retrieval(command)
+    command.add_argument("--plan", action="store_true", help="say what the run would call and cost, and stop")
+    command.add_argument("--no-gate", action="store_true", help="exit with 0 although a criterion failed")
+    command.add_argument("--list-metrics", action="store_true", help="list all metrics and stop")
+    command.add_argument("--print-config", action="store_true", help="print the resolved configuration and stop")
+    add_logging_flags(command)
+    add_flags(command, ExperimentConfig)
+    return command
 
 
-def _add_inputs(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
+def _add_inputs(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
         "--config", type=path_argument, metavar="FILE", help="experiment file (default: the packaged default.yaml)"
     )
-    made.add_argument("--limit", dest="dataset.limit", default=argparse.SUPPRESS, metavar="N", help="at most N cases")
-    made.add_argument("--ids", dest="dataset.ids", default=argparse.SUPPRESS, metavar="A,B", help="only these cases")
+    command.add_argument(
+        "--limit", dest="dataset.limit", default=argparse.SUPPRESS, metavar="N", help="at most N cases"
+    )
+    command.add_argument("--ids", dest="dataset.ids", default=argparse.SUPPRESS, metavar="A,B", help="only these cases")
 
 
-def _add_outputs(made: argparse.ArgumentParser) -> None:
+def _add_outputs(command: argparse.ArgumentParser) -> None:
     for flag, about in (
         ("--output", "where to write the JSON report"),
         ("--junit", "where to write criteria and queries as JUnit XML"),
         ("--html", "where to write the report as one HTML page"),
         ("--export", "write the retriever's settings for an application"),
     ):
-        made.add_argument(flag, type=path_argument, metavar="FILE", help=about)
+        command.add_argument(flag, type=path_argument, metavar="FILE", help=about)
+
+
+def _add_retrieval(command: argparse.ArgumentParser) -> None:
+    either = command.add_mutually_exclusive_group()
+    for flag, about in (
+        ("--save-retrieval", "save what was retrieved, so that other runs can start from it"),
+        ("--from-retrieval", "start from a saved retrieval: no store is opened, and nothing embedded"),
+    ):
+        either.add_argument(flag, type=path_argument, metavar="DIR", help=about)
 
 
 def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> ExperimentConfig:
-    """The experiment out of flags, file and environment.
+    """Build the experiment from flags, file and environment.
 
     Raises:
-        ConfigError: With every fault.
+        ConfigError: Any setting has a fault; the message names every one.
     """
     layers: list[Layer] = [
         environment_layer(env, "retriever."),

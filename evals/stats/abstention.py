@@ -1,4 +1,4 @@
-"""Knowing when to return nothing: what a threshold on the best score costs in scope and saves out of scope. Pure.
+"""Abstention by a threshold on the best score: its cost in scope and its gain out of scope. Pure.
 
 A query is answered when its best score, of those the threshold reads, reaches the threshold. A false answer is an
 out-of-scope query that is answered, a false abstention an in-scope query that is not.
@@ -16,15 +16,17 @@ from evals.stats import intervals as stats
 from evals.stats.intervals import Interval
 
 Floats = NDArray[np.float64]
+# `entire`: some threshold makes no error; `none`: the order of the scores is no better than chance.
 Separation = Literal["entire", "partial", "none", "unknown"]
-"""`entire`: some threshold makes no error; `none`: the order of the scores is no better than chance."""
+# AUROC of a random order.
 CHANCE = 0.5
+# Decimals that tell any two floats within [0, 1] apart.
 MOST_DIGITS = 17
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Operating:
-    """What a threshold does.
+class OperatingPoint:
+    """Effect of a threshold.
 
     Attributes:
         false_answer: Share of the out-of-scope queries that are answered, None without any.
@@ -40,11 +42,11 @@ class Operating:
 
 @dataclass(frozen=True, kw_only=True)
 class Abstention:
-    """How well scores tell what the documents answer from what they do not.
+    """Separation of in-scope from out-of-scope queries by their best scores.
 
     Attributes:
         auroc: Probability that an in-scope query's best score exceeds an out-of-scope query's, ties counted half.
-        separation: Whether a threshold can tell the two apart; `statement` says it in a sentence.
+        separation: Degree to which a threshold can tell the two apart; `statement` is the same as a sentence.
         curve: Every distinct score as a threshold, ascending, and above them 1 if no score is. The ROC curve is
             (`false_answer`, 1 − `false_abstention`).
     """
@@ -55,31 +57,31 @@ class Abstention:
     auroc_interval: Interval
     separation: Separation
     statement: str
-    curve: tuple[Operating, ...]
+    curve: tuple[OperatingPoint, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class RateThreshold:
     """The threshold for a wanted false-answer rate.
 
     Attributes:
-        rate: What was wanted: at most this share of the out-of-scope queries answered.
+        rate: Largest share of the out-of-scope queries that may be answered.
         threshold: The least that meets it on these queries, in the fewest digits; None where none that answers an
             in-scope query does.
-        at: What it does; the intervals are those of its two rates, for few queries prove little.
+        at: Effect of that threshold. Few queries prove little, so its two rates have intervals.
         statement: The same in a sentence.
     """
 
     rate: float
     threshold: float | None
-    at: Operating | None
+    at: OperatingPoint | None
     false_answer_interval: Interval
     false_abstention_interval: Interval
     statement: str
 
 
 def assess(inside: Sequence[float], outside: Sequence[float]) -> Abstention:
-    """Everything a threshold on the best score could do.
+    """Assess every threshold on the best score.
 
     Args:
         inside: The best score of each in-scope query, 0 where nothing was found.
@@ -89,6 +91,7 @@ def assess(inside: Sequence[float], outside: Sequence[float]) -> Abstention:
     if inside and outside:
         area = stats.auroc(inside, outside)
         interval = stats.auroc_interval(area, len(inside), len(outside))
+    # Between two neighbouring scores every threshold has the same effect, so the scores are enough.
     curve = operating(inside, outside, sorted({*inside, *outside, 1.0}))
     separation, statement = _separation(inside, outside, area, interval, curve)
     return Abstention(
@@ -102,11 +105,13 @@ def assess(inside: Sequence[float], outside: Sequence[float]) -> Abstention:
     )
 
 
-def operating(inside: Sequence[float], outside: Sequence[float], thresholds: Sequence[float]) -> tuple[Operating, ...]:
-    """What each of some thresholds does."""
+def operating(
+    inside: Sequence[float], outside: Sequence[float], thresholds: Sequence[float]
+) -> tuple[OperatingPoint, ...]:
+    """Return the effect of each threshold."""
     below = [np.searchsorted(np.sort(side), thresholds, side="left").tolist() for side in (inside, outside)]
     return tuple(
-        Operating(
+        OperatingPoint(
             threshold=threshold,
             false_answer=(len(outside) - silent_outside) / len(outside) if outside else None,
             false_abstention=silent_inside / len(inside) if inside else None,
@@ -115,8 +120,8 @@ def operating(inside: Sequence[float], outside: Sequence[float], thresholds: Seq
     )
 
 
-def threshold_for(inside: Sequence[float], outside: Sequence[float], rate: float) -> Wanted:
-    """The least threshold at which at most a share `rate` of the out-of-scope queries is answered.
+def threshold_for(inside: Sequence[float], outside: Sequence[float], rate: float) -> RateThreshold:
+    """Return the lowest threshold at which at most a share `rate` of the out-of-scope queries is answered.
 
     A lower one answers too many of them, a higher one gives up in-scope queries for nothing.
 
@@ -132,17 +137,17 @@ def threshold_for(inside: Sequence[float], outside: Sequence[float], rate: float
         raise ValueError("expected at least one out-of-scope query, got none")
     scores = sorted({*inside, *outside})
     curve = operating(inside, outside, scores)
-    place = next(
-        (place for place, at in enumerate(curve) if at.false_answer is not None and at.false_answer <= rate), None
+    index = next(
+        (index for index, at in enumerate(curve) if at.false_answer is not None and at.false_answer <= rate), None
     )
-    if place is None or (inside and curve[place].false_abstention == 1):
+    if index is None or (inside and curve[index].false_abstention == 1):
         return _impossible(rate)
-    at = curve[place]
-    threshold = 0.0 if place == 0 else shortest_between(scores[place - 1], scores[place])
+    at = curve[index]
+    threshold = 0.0 if index == 0 else shortest_between(scores[index - 1], scores[index])
     answers = stats.wilson(round((at.false_answer or 0.0) * len(outside)), len(outside))
     abstentions = stats.wilson(round((at.false_abstention or 0.0) * len(inside)), len(inside))
     cost = f" and gives up {at.false_abstention:.1%} of {len(inside)} in scope" if inside else ""
-    return Wanted(
+    return RateThreshold(
         rate=rate,
         threshold=threshold,
         at=at,
@@ -154,7 +159,7 @@ def threshold_for(inside: Sequence[float], outside: Sequence[float], rate: float
 
 
 def shortest_between(low: float, high: float) -> float:
-    """The number of the fewest decimals that is above `low` and at most `high`, the least of them.
+    """Return the number with the fewest decimals above `low` and at most `high`, the least of them.
 
     Args:
         low: 0 to 1.
@@ -168,8 +173,8 @@ def shortest_between(low: float, high: float) -> float:
     return high
 
 
-def _impossible(rate: float) -> Wanted:
-    return Wanted(
+def _impossible(rate: float) -> RateThreshold:
+    return RateThreshold(
         rate=rate,
         threshold=None,
         at=None,
@@ -184,7 +189,7 @@ def _separation(
     outside: Sequence[float],
     area: float | None,
     interval: Interval,
-    curve: Sequence[Operating],
+    curve: Sequence[OperatingPoint],
 ) -> tuple[Separation, str]:
     if area is None:
         return "unknown", f"whether a threshold separates in scope from out of scope is not known: {interval.note}"
@@ -192,11 +197,12 @@ def _separation(
         best = shortest_between(max(outside), min(inside))
         return "entire", f"a threshold separates in scope from out of scope entirely: {best}"
     spread = "" if interval.low is None else f", 95% {interval.low:.3f} to {interval.high:.3f}"
-    known = f"AUROC {area:.3f}{spread}"
+    auroc_text = f"AUROC {area:.3f}{spread}"
     if (area if interval.low is None else interval.low) <= CHANCE:
-        return "none", f"no threshold separates in scope from out of scope: their order may be chance ({known})"
-    at = min(curve, key=lambda one: (one.false_answer or 0.0) + (one.false_abstention or 0.0))
+        return "none", f"no threshold separates in scope from out of scope: their order may be chance ({auroc_text})"
+    at = min(curve, key=lambda point: (point.false_answer or 0.0) + (point.false_abstention or 0.0))
     return "partial", (
-        f"no threshold separates in scope from out of scope entirely ({known}); where the two rates are least together "
-        f"there are {at.false_answer or 0.0:.1%} false answers and {at.false_abstention or 0.0:.1%} false abstentions"
+        f"no threshold separates in scope from out of scope entirely ({auroc_text}); "
+        f"where the two rates are least together there are "
+        f"{at.false_answer or 0.0:.1%} false answers and {at.false_abstention or 0.0:.1%} false abstentions"
     )

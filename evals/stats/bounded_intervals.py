@@ -20,20 +20,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+# Newton's method takes fewer than ten; the limit guards against values that are not finite.
 STEPS = 100
+# Values that differ by no more are equal.
 TINY = 1e-9
+# A last Newton step below this leaves an error of about its square.
 CLOSE = 1e-8
-"""Newton's steps below this leave an error of about its square."""
 
 
 def bounded_intervals(values: Floats, floor: float, ceiling: float, alpha: float = 0.05) -> tuple[Floats, Floats]:
-    """Intervals of the means of columns.
+    """Return the intervals of the means of columns.
 
     Args:
         values: [n, columns], within the bounds, n at least 1.
         floor: The least value possible.
         ceiling: The greatest value possible.
-        alpha: How often the interval may miss the mean, between 0 and 1; 0.05 for 95%.
+        alpha: Probability that an interval misses the mean, between 0 and 1; 0.05 for 95%.
 
     Returns:
         Lower and upper ends [columns], within the bounds.
@@ -46,15 +48,15 @@ def bounded_intervals(values: Floats, floor: float, ceiling: float, alpha: float
 
 
 def tied_share(values: Floats) -> Floats:
-    """The share of a column's values that repeat its most frequent one, (k − 1)/(n − 1): 0 if all differ, 1 if none.
+    """Return the share of each column that repeats its most frequent value, (k − 1)/(n − 1): 0 if all differ.
 
     Args:
         values: [n, columns].
     """
-    ordered, places = np.sort(values, axis=0), np.arange(len(values))[:, None]
-    fresh = np.vstack([np.ones_like(ordered[:1], dtype=np.bool_), np.diff(ordered, axis=0) > TINY])
-    begun = np.maximum.accumulate(np.where(fresh, places, 0), axis=0)
-    repeats: Floats = (places - begun).max(axis=0) / max(len(values) - 1, 1)
+    ordered, positions = np.sort(values, axis=0), np.arange(len(values))[:, None]
+    is_first = np.vstack([np.ones_like(ordered[:1], dtype=np.bool_), np.diff(ordered, axis=0) > TINY])
+    starts = np.maximum.accumulate(np.where(is_first, positions, 0), axis=0)
+    repeats: Floats = (positions - starts).max(axis=0) / max(len(values) - 1, 1)
     return repeats
 
 
@@ -65,12 +67,13 @@ def _upper(values: Floats, ceiling: float, share: float) -> Floats:
 
 
 def _reach(centred: Floats, least: Floats, share: float) -> Floats:
-    """The least c − m, not below `least`, at which harmonic over arithmetic mean of the c − x is at least `share`.
+    """Return the least c − m ≥ `least` at which harmonic over arithmetic mean of the c − x is at least `share`.
 
     That ratio is concave and decreasing in 1/(c − m): Newton's method goes beyond the root at most once, and from there
     straight to it. It starts where the ratio would be `share` if only the variance counted.
     """
-    nearest = np.maximum(centred.max(axis=0), TINY) / (1 - share / len(centred))  # there the ratio is below `share`
+    # There the ratio is below `share`.
+    nearest = np.maximum(centred.max(axis=0), TINY) / (1 - share / len(centred))
     most = 1 / np.maximum(nearest, least)
     inverse = np.minimum(most, np.sqrt(1 - share) / np.maximum(centred.std(axis=0), TINY))
     for _ in range(STEPS):

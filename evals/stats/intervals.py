@@ -16,11 +16,12 @@ from evals.stats.bounded_intervals import bounded_intervals, tied_share
 
 LEVEL = 0.95
 Z = score_intervals.Z
+# One below 10,000: with the observed sample p values are multiples of 1/10,000.
 RESAMPLES = 9_999
+# Fewer values have no 95% interval: where most results are empty, nine values are likely to be all 0.
 FEWEST = 10
-"""Fewer values have no 95% interval: of mostly empty results, nine or fewer may well hold not one that is not 0."""
+# Values that differ by no more are the same: ragas' perfect precision is 1 - 1e-10 / number of relevant.
 SAME = 1e-9
-"""Values that differ by no more are the same: ragas' perfect precision is 1 - 1e-10 / number of relevant."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,17 +34,17 @@ class Interval:
 
 
 def total(values: Sequence[float] | NDArray[np.float64]) -> float:
-    """The sum, added pairwise as numpy does: of one array it is the same to the last bit however it was computed."""
+    """Return the sum, added pairwise: it is the same to the last bit for the same values in any container."""
     return float(np.add.reduce(np.ascontiguousarray(values, dtype=float)))
 
 
 def wilson(successes: float, n: float) -> Interval:
-    """Wilson score interval of a proportion, within [0, 1].
+    """Return Wilson's score interval of a proportion, within [0, 1].
 
     (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n), without continuity correction.
 
     Args:
-        successes: How many of the `n` succeeded.
+        successes: Number of the `n` that succeeded.
         n: Trials, or as many as they are worth; 0 has no interval.
     """
     if n == 0:
@@ -56,15 +57,15 @@ def mean_interval(values: Sequence[float], *, shares: bool = True) -> Interval:
     """Score interval of a mean of at least ten values, by `score_intervals` and `bounded_intervals`.
 
     Shares: (1 − t) · the score interval + t · that which the bounds 0 and 1 give, where t is the share of values that
-    repeat the most frequent one. All different they speak for themselves; all equal only the bounds say how far another
-    may be. Fewer than ten have an interval, Wilson's, where all are 0 or all 1.
+    repeat the most frequent one. If all differ, their variance is enough; if all are equal, only the bounds limit
+    other values. Fewer than ten have an interval, Wilson's, where all are 0 or all 1.
 
     In simulations of 20, 40, 80 and 225 values, up to 97% of them zeros or ones, the interval of shares holds the true
     mean in 93% of samples and more; that of amounts in 93% to 97% of samples of 40, 80 and 225. See docs/choice.md.
 
     Args:
         values: One finite number per query.
-        shares: Whether values lie within [0, 1] by their nature, unlike milliseconds, tokens or differences. Where they
+        shares: True if values lie within [0, 1] by their nature, unlike milliseconds, tokens or differences. Where they
             are of both signs they are treated as differences.
     """
     array = np.asarray(values, dtype=float)
@@ -79,11 +80,11 @@ def mean_interval(values: Sequence[float], *, shares: bool = True) -> Interval:
 
 
 def mean_intervals(values: NDArray[np.float64], *, shares: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What `mean_interval` says of every column of values [n, columns]: lower and upper ends, NaN where there is none.
+    """Return `mean_interval` of each column [n, columns]: lower and upper ends, NaN where there is none.
 
     Args:
         values: Finite.
-        shares: Whether they lie within [0, 1].
+        shares: True if they lie within [0, 1].
     """
     own = _own_intervals(values, shares=shares)
     if not shares or not values.size:
@@ -91,7 +92,8 @@ def mean_intervals(values: NDArray[np.float64], *, shares: bool) -> tuple[NDArra
     tied, bounded = tied_share(values), bounded_intervals(values, 0.0, 1.0)
     same = np.ptp(values, axis=0) <= SAME
     if len(values) < FEWEST:
-        same &= np.abs(values[0] - 0.5) >= 0.5 - SAME  # zeros or ones have Wilson's, however few
+        # All zeros or all ones have Wilson's interval, however few.
+        same &= np.abs(values[0] - 0.5) >= 0.5 - SAME
     low, high = (np.where(same, b, (1 - tied) * a + tied * b) for a, b in zip(own, bounded, strict=True))
     return low, high
 
@@ -106,6 +108,7 @@ def _own_intervals(values: NDArray[np.float64], *, shares: bool) -> score_interv
         mean = varying.mean(axis=0)
         centred = varying - mean
         variance = (centred**2).sum(axis=0) / (n - 1)
+        # Differences have both signs; their skewness is left out (see `score_intervals`).
         one_sign = (varying >= 0).all(axis=0) | (varying <= 0).all(axis=0)
         ends[0][vary], ends[1][vary] = (
             score_intervals.share_intervals(mean, variance, count)
@@ -116,7 +119,7 @@ def _own_intervals(values: NDArray[np.float64], *, shares: bool) -> score_interv
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The percentile by linear interpolation between order statistics (numpy's default).
+    """Return the percentile by linear interpolation between order statistics (numpy's default).
 
     Args:
         values: At least one number.
@@ -126,7 +129,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def percentile_interval(values: Sequence[float], share: float) -> Interval:
-    """Distribution-free interval of a percentile: two order statistics that hold it with at least 95% probability.
+    """Return the distribution-free interval of a percentile: two order statistics that hold it with probability ≥ 95%.
 
     The number of values below the percentile is binomial(n, share); each tail is left at most 2.5%. A 95% interval of
     p95 needs 72 values, of p99 368, of the median 6.
@@ -137,6 +140,7 @@ def percentile_interval(values: Sequence[float], share: float) -> Interval:
     if n == 0:
         return Interval(note="not computable: no values")
     tail = (1 - LEVEL) / 2
+    # Ranks, from 1; a rank outside 1 to n means that no pair of order statistics reaches 95%.
     low = int(binom.ppf(tail, n, share))
     high = int(binom.ppf(1 - tail, n, share)) + 1
     if low < 1 or high > n:
@@ -146,7 +150,7 @@ def percentile_interval(values: Sequence[float], share: float) -> Interval:
 
 
 def auroc(positive: Sequence[float], negative: Sequence[float]) -> float:
-    """Probability that a positive scores higher than a negative, ties counted half (Mann–Whitney U / mn), 0 to 1.
+    """Return P(a positive scores higher than a negative), ties counted half (Mann–Whitney U / mn), 0 to 1.
 
     Args:
         positive: Scores of in-scope queries, at least one.
@@ -160,7 +164,7 @@ def auroc(positive: Sequence[float], negative: Sequence[float]) -> float:
 
 
 def auroc_interval(area: float, m: int, n: int) -> Interval:
-    """Newcombe's method 5: the areas whose score statistic stays within ±1.96, from the Hanley–McNeil variance.
+    """Return Newcombe's interval (method 5): areas whose score statistic (Hanley–McNeil variance) is within ±1.96.
 
     V(θ) = θ(1−θ) [1 + N(1−θ)/(2−θ) + Nθ/(1+θ)] / (mn) with N = (m+n)/2 − 1. Defined at 0 and 1 too.
 
@@ -173,6 +177,7 @@ def auroc_interval(area: float, m: int, n: int) -> Interval:
 
     if m < 2 or n < 2:
         return Interval(note="not computable: fewer than two queries on one side")
+    # Method 5 replaces both sample sizes in the variance by their mean.
     extra = (m + n) / 2 - 1
 
     def deviation(theta: float) -> float:
@@ -187,6 +192,6 @@ def auroc_interval(area: float, m: int, n: int) -> Interval:
 
 
 def _needed(share: float) -> int:
-    """The least number of values for which both order statistics exist."""
+    """Return the least number of values for which both order statistics exist."""
     extreme = max(share, 1 - share)
     return int(np.ceil(np.log((1 - LEVEL) / 2) / np.log(extreme)))

@@ -27,12 +27,13 @@ from evals.stats.bounded_intervals import bounded_intervals
 from evals.stats.intervals import FEWEST, RESAMPLES, SAME, Interval
 from evals.stats.score_intervals import Floats, Pair, student
 
+# Up to this many queries that differ, all 2^n signs are counted, as pairs of 2^(n/2) for either half.
 EXACT = 30
-"""Up to this many queries that differ, all 2^n signs are counted, as pairs of 2^(n/2) for either half."""
+# Draws in memory at a time.
 BATCH = 1_000
 ALPHA = 0.05
+# Alpha at which an interval is nearly a point.
 NEVER = 1 - 1e-6
-"""An alpha at which an interval is next to nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +46,7 @@ class Paired:
         interval: 95% interval of the difference.
         p: Two-sided p value of no difference, below 0.05 just where `interval` excludes 0.
         p_test: The test's own, at most `p`.
-        test: How it was found.
+        test: Name of the test.
         rises: Queries on which the second is higher; `ties`, the same; `falls`, lower.
     """
 
@@ -67,8 +68,8 @@ def compare(baseline: Sequence[float], other: Sequence[float], seed: int) -> Pai
 
     Args:
         baseline: One finite number a query, at least one.
-        other: As many.
-        seed: Of the drawn signs.
+        other: One finite number a query, in the same order.
+        seed: Seed of the drawn signs.
     """
     first, second = np.asarray(baseline, dtype=float), np.asarray(other, dtype=float)
     differences = second - first
@@ -96,15 +97,15 @@ def compare(baseline: Sequence[float], other: Sequence[float], seed: int) -> Pai
 
 
 def difference_intervals(differences: Floats, span: float, alpha: float = ALPHA, *, binary: bool = False) -> Pair:
-    """Intervals of mean differences, before they are made to agree with the test: lower and upper ends.
+    """Return the intervals of mean differences before they agree with the test: lower and upper ends.
 
     (1 − t²) · Student's + t² · the interval by the bounds ±span, where t is the share of ties.
 
     Args:
         differences: [n, columns], n at least 2.
         span: The largest difference possible.
-        alpha: How often an interval may miss the mean, between 0 and 1.
-        binary: Whether each difference is 0 or ±span, for which the interval by the bounds is given alone.
+        alpha: Probability that an interval misses the mean, between 0 and 1.
+        binary: True if each difference is 0 or ±span, for which the interval by the bounds is given alone.
     """
     n, mean = len(differences), differences.mean(axis=0)
     half = student(np.asarray(float(n)), alpha) * differences.std(axis=0, ddof=1) / sqrt(n)
@@ -114,42 +115,44 @@ def difference_intervals(differences: Floats, span: float, alpha: float = ALPHA,
 
 
 def mcnemar(rises: int, falls: int) -> float:
-    """Exact two-sided p value for scores of 0 and 1: of the pairs that differ, half should rise (binomial)."""
+    """Return McNemar's exact two-sided p value for scores of 0 and 1: half of the pairs that differ should rise."""
     from scipy.stats import binomtest
 
     return float(binomtest(rises, rises + falls).pvalue) if rises + falls else 1.0
 
 
 def sign_flip(differences: Floats, seed: int) -> tuple[float, str]:
-    """Two-sided p value of Fisher's randomisation test of a mean difference, and how it was found.
+    """Return the two-sided p value of Fisher's randomisation test of a mean difference, and the test's name.
 
     The share of sign changes under which the sum is at least as far from 0 as observed: of all of them where at most 30
     queries differ, else of 9,999 drawn ones and the observed.
     """
     moved = np.abs(differences[np.abs(differences) > SAME])
-    observed = abs(float(differences.sum())) - SAME * float(moved.sum())  # in another order the last bits differ
+    # The slack covers the last bits, which differ with the order of summation.
+    observed = abs(float(differences.sum())) - SAME * float(moved.sum())
     if moved.size <= EXACT:
+        # Meet in the middle: 2 · 2^15 sums in place of 2^30, and a binary search for each.
         halves = _signed_sums(moved[::2]), np.sort(_signed_sums(moved[1::2]))
         beyond = halves[1].size - np.searchsorted(halves[1], observed - halves[0])
         return min(1.0, 2 * float(beyond.sum()) / 2**moved.size), "randomisation, exact"
     rng = np.random.default_rng(seed)
     hits = 0
-    for begun in range(0, RESAMPLES, BATCH):
-        draws = min(BATCH, RESAMPLES - begun)
+    for start in range(0, RESAMPLES, BATCH):
+        draws = min(BATCH, RESAMPLES - start)
         signs = 1 - 2 * rng.integers(0, 2, size=(draws, moved.size), dtype=np.int8)
         hits += int((np.abs(signs @ moved) >= observed).sum())
     return (hits + 1) / (RESAMPLES + 1), f"randomisation, {RESAMPLES:,} draws"
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P values adjusted so that calling those below 0.05 different is wrong anywhere in at most 5% of families.
+    """Adjust p values so that calling those below 0.05 different is wrong anywhere in at most 5% of families.
 
     The i-th smallest of m times m − i + 1, no smaller than the one before, at most 1; in the order given.
     """
     adjusted = [0.0] * len(p_values)
     reached = 0.0
-    for place, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
-        reached = max(reached, min(1.0, (len(p_values) - place) * p_values[index]))
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = reached
     return adjusted
 
@@ -159,7 +162,7 @@ def _binary(values: Floats) -> bool:
 
 
 def _signed_sums(sizes: Floats) -> Floats:
-    """The sums of all choices of signs."""
+    """Return the sums of all choices of signs."""
     sums = np.zeros(1)
     for size in sizes:
         sums = np.concatenate([sums - size, sums + size])
@@ -167,7 +170,7 @@ def _signed_sums(sizes: Floats) -> Floats:
 
 
 def _obstacle(differences: Floats, *, binary: bool) -> str:
-    """Why there is no interval; empty where there is one."""
+    """Return the reason why there is no interval; empty where there is one."""
     n, ties = len(differences), bool((np.abs(differences) <= SAME).all())
     if n < 2:
         return "not computable: fewer than two queries"
@@ -184,20 +187,21 @@ def _ends(differences: Floats, span: float, alpha: float, *, binary: bool) -> tu
 
 
 def _agreeing(ends: Callable[[float], tuple[float, float]], p: float) -> tuple[Interval, float]:
-    """The 95% interval, widened to 0 where the test does not reject it, and the larger one of both p values.
+    """Return the 95% interval, widened to 0 where the test does not reject it, and the larger of both p values.
 
     Args:
         ends: The interval's, by alpha.
-        p: Of the test.
+        p: P value of the test.
     """
     from scipy.optimize import brentq
 
     def distance(alpha: float) -> float:
-        """The distance from 0 to the interval at level 1 − alpha, negative where it holds 0."""
+        """Return the distance from 0 to the interval at level 1 − alpha, negative where it holds 0."""
         low, high = ends(alpha)
         return max(low, -high)
 
     low, high = ends(ALPHA)
+    # The interval must not be sharper than the exact test.
     if p >= ALPHA:
         low, high = min(low, 0.0), max(high, 0.0)
     if p < NEVER and distance(p) < 0:

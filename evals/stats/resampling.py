@@ -3,22 +3,23 @@
 import numpy as np
 from numpy.typing import NDArray
 
+# Number of counts that fit a processor's cache.
 CACHED = 50_000
-"""Counts that stay in a processor's cache."""
 
 
-def drawn_counts(places: NDArray[np.integer], n: int) -> NDArray[np.float64]:
-    """How often every one of n is in each sample, (…, n).
+def drawn_counts(indices: NDArray[np.integer], n: int) -> NDArray[np.float64]:
+    """Count the draws of each of n items in each sample, (…, n).
 
     Args:
-        places: What was drawn, each within 0 to n − 1, (…, drawn).
-        n: Of how many.
+        indices: Indices of the drawn items, each 0 to n − 1, (…, drawn).
+        n: Number of items.
     """
-    flat = places.reshape(-1, places.shape[-1])
+    flat = indices.reshape(-1, indices.shape[-1])
     counts = np.empty((len(flat), n))
     rows = max(1, CACHED // n)
-    for begun in range(0, len(flat), rows):
-        part = flat[begun : begun + rows]
+    for start in range(0, len(flat), rows):
+        part = flat[start : start + rows]
+        # Each row gets its own range of numbers, so that one bincount counts all rows.
         numbered = part + n * np.arange(len(part))[:, None]
-        counts[begun : begun + rows] = np.bincount(numbered.ravel(), minlength=len(part) * n).reshape(-1, n)
-    return counts.reshape(*places.shape[:-1], n)
+        counts[start : start + rows] = np.bincount(numbered.ravel(), minlength=len(part) * n).reshape(-1, n)
+    return counts.reshape(*indices.shape[:-1], n)

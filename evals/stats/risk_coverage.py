@@ -1,4 +1,4 @@
-"""Risk against coverage: what is lost by answering, as fewer and fewer queries are answered. Pure.
+"""Risk against coverage: the loss of answering, as fewer and fewer queries are answered. Pure.
 
 Source: El-Yaniv and Wiener (2010), the risk–coverage curve of selective classification.
 """
@@ -19,27 +19,28 @@ class RiskAt:
 
 
 def risk_coverage(scores: Sequence[float], losses: Sequence[float]) -> tuple[RiskAt, ...]:
-    """The curve from the fewest queries answered to all; queries of equal score come together.
+    """Return the curve from the fewest queries answered to all; queries of equal score form one point.
 
     Args:
         scores: The best score of each query.
-        losses: What is lost by answering it, 0 to 1: for an out-of-scope query 1.
+        losses: Loss of answering each query, 0 to 1; 1 for an out-of-scope query.
     """
     order = np.argsort(-np.asarray(scores, dtype=float), kind="stable")
-    known, summed = np.asarray(scores, dtype=float)[order], np.cumsum(np.asarray(losses, dtype=float)[order])
-    ends = np.flatnonzero(np.append(known[1:] != known[:-1], True)).tolist() if len(known) else []
+    ordered, summed = np.asarray(scores, dtype=float)[order], np.cumsum(np.asarray(losses, dtype=float)[order])
+    # A threshold cannot separate equal scores, so each group of them is one point.
+    ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)).tolist() if len(ordered) else []
     return tuple(
         RiskAt(
-            threshold=float(known[place]),
-            coverage=float((place + 1) / len(known)),
-            risk=float(summed[place] / (place + 1)),
+            threshold=float(ordered[end]),
+            coverage=float((end + 1) / len(ordered)),
+            risk=float(summed[end] / (end + 1)),
         )
-        for place in ends
+        for end in ends
     )
 
 
 def area_under(curve: Sequence[RiskAt]) -> float | None:
-    """Mean risk over all coverages, 0 is best; between two points that of the greater coverage holds. None of none."""
+    """Return the mean risk over all coverages, 0 at best, as a step function of coverage; None for an empty curve."""
     if not curve:
         return None
     steps = np.diff([0.0, *(point.coverage for point in curve)])

@@ -26,10 +26,10 @@ Z = 1.959963984540054
 
 
 def proportion_intervals(share: Floats, n: Floats) -> Pair:
-    """Wilson's intervals, with ends of exactly 0 and 1 where no or every trial succeeded.
+    """Return Wilson's intervals, with ends of exactly 0 and 1 where no or every trial succeeded.
 
     Args:
-        share: Of the trials that succeeded, 0 to 1.
+        share: Share of the trials that succeeded, 0 to 1.
         n: Trials, at least one; broadcast with `share`.
     """
     low, high = _wilson(share, n, np.asarray(Z))
@@ -37,25 +37,25 @@ def proportion_intervals(share: Floats, n: Floats) -> Pair:
 
 
 def share_intervals(mean: Floats, variance: Floats, n: Floats) -> Pair:
-    """Intervals of means of shares.
+    """Return intervals of means of shares.
 
     Args:
         mean: Strictly between 0 and 1.
         variance: Unbiased sample variance, above 0.
-        n: How many values, at least two.
+        n: Number of values, at least two.
     """
     low, high = _wilson(mean, n * mean * (1 - mean) / variance, student(n))
     return np.maximum(low, 0.0), np.minimum(high, 1.0)
 
 
 def amount_intervals(mean: Floats, variance: Floats, third: Floats, n: Floats) -> Pair:
-    """Intervals of means of amounts, or of differences.
+    """Return intervals of means of amounts, or of differences.
 
     Args:
-        mean: Any.
+        mean: Means, of any sign.
         variance: Unbiased sample variance, above 0.
         third: Third central moment (the mean of cubed distances); 0 for differences.
-        n: How many values, at least two.
+        n: Number of values, at least two.
     """
     square = student(n) ** 2
     tilt = square * third / (variance * (n - 1) / n)
@@ -64,7 +64,7 @@ def amount_intervals(mean: Floats, variance: Floats, third: Floats, n: Floats) -
 
 
 def student(n: Floats, alpha: float = 0.05) -> Floats:
-    """The quantile q such that Student's t with n − 1 degrees of freedom lies beyond ±q with probability alpha."""
+    """Return the quantile q with P(|t| > q) = alpha, for Student's t with n − 1 degrees of freedom."""
     from scipy.stats import t
 
     quantile: Any = t.isf(alpha / 2, n - 1)

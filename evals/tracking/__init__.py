@@ -1,4 +1,4 @@
-"""Runs to and from MLflow, which only this package knows."""
+"""Runs to and from MLflow, which only this package imports."""
 
 from evals.tracking.starting import start
 from evals.tracking.store import FOLDER, check_database, check_folder, local_uri

@@ -10,9 +10,9 @@ from evals.grid.children import Child
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
+# Number of runs written concurrently. A database waits for its disk and a server for its database, so that this takes
+# two thirds to four fifths of the time. MLflow holds two of SQLite's 15 connections for each: many more would fail.
 WORKERS = 4
-"""Runs that are written at once. A database waits for its disk and a server for its database, so that this takes two
-thirds to four fifths of the time; MLflow holds two of SQLite's 15 connections for each, so many more would not do."""
 
 
 def log_cells(
@@ -23,11 +23,11 @@ def log_cells(
     They start a millisecond after one another, so that a list by time has them in the order of the grid.
 
     Args:
-        client: Where to.
-        experiment_id: Of the parent.
+        client: Client of MLflow.
+        experiment_id: Id of the parent's experiment.
         parent: The id of the grid's run.
         children: The cells.
-        progress: Told how many are written.
+        progress: Called with the number of written cells.
 
     Raises:
         Exception: MLflow's, SQLAlchemy's or that of requests; cells that were not begun then are left out.
@@ -38,9 +38,9 @@ def log_cells(
     pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cells")
     try:
         written = [pool.submit(_log_cell, client, experiment_id, parent, c, now - n) for n, c in enumerate(children)]
-        for done, one in enumerate(written, 1):
-            one.result()
-            progress("logging", done, len(written))
+        for count, run in enumerate(written, 1):
+            run.result()
+            progress("logging", count, len(written))
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -1,4 +1,4 @@
-"""Talking to MLflow: nothing of it reaches the terminal, and its errors are ours."""
+"""Access to MLflow: nothing of it reaches the terminal, and its errors are ours."""
 
 import contextlib
 import logging
@@ -19,7 +19,7 @@ SECONDS_FOR_SERVER = "10"
 
 @contextlib.contextmanager
 def connection(uri: str) -> Iterator["MlflowClient"]:
-    """A client of MLflow that prints nothing and whose errors are ours.
+    """Yield a client of MLflow that prints nothing and whose errors are ours.
 
     Raises:
         TrackingError: MLflow failed within the block.
@@ -46,7 +46,8 @@ def mlflow_at(uri: str) -> Iterator[None]:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Keep MLflow's and alembic's loggers and warnings off the terminal."""
-    import mlflow  # its import sets the levels that are changed here  # noqa: F401
+    # The import of MLflow sets the levels that are changed here.
+    import mlflow  # noqa: F401
 
     loggers = [logging.getLogger(name) for name in ("mlflow", "alembic")]
     levels = [logger.level for logger in loggers]
@@ -63,7 +64,8 @@ def quiet() -> Iterator[None]:
 
 def _set_environment() -> None:
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-    os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"  # with credentials, and even when quiet
+    # MLflow would print the run's address, with any credentials, even when quiet.
+    os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", SECONDS_FOR_SERVER)
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from evals.errors import TrackingError
 from evals.report.loading import MOST_BYTES
+from evals.report.rows_file import ROWS_SUFFIX, RowsFile
 from evals.tracking.client import connection
 from evals.tracking.store import FOLDER, check_database, database_file
 from retrievers.config.text_files import read_text
@@ -25,19 +26,20 @@ REPORT = "report.json"
 RUN_ID = re.compile(r"[0-9a-f]{32}")
 TAG = re.compile(r"tag:([\w ./:-]+?)(?:=(.*))?")
 PARENT = "mlflow.parentRunId"
+# Number of runs to search, the newest first.
 MOST = 1_000
-"""Runs that are looked through, the newest first."""
 LISTED = 10
 NEWEST = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrackedRun:
-    """A run in MLflow and its report's text."""
+    """A run in MLflow, its report's text, and the file of its rows where the report does not hold them all."""
 
     run_id: str
     name: str
     report: str
+    rows: RowsFile | None = None
 
 
 def read_run(reference: str, uri: str | None, experiment: str) -> TrackedRun:
@@ -46,7 +48,7 @@ def read_run(reference: str, uri: str | None, experiment: str) -> TrackedRun:
     Args:
         reference: A run's id (looked for in all experiments), its name, or `tag:KEY` or `tag:KEY=VALUE`, which is the
             newest run of the experiment that has the tag.
-        uri: Where MLflow is; the database under ./mlruns when None.
+        uri: Address of MLflow; the database under ./mlruns when None.
         experiment: Name of the experiment in which names and tags are looked for.
 
     Raises:
@@ -58,11 +60,12 @@ def read_run(reference: str, uri: str | None, experiment: str) -> TrackedRun:
     check_database(uri)
     with connection(uri) as client:
         run = _find(client, reference, experiment, redacted(uri))
-        return TrackedRun(run_id=run.info.run_id, name=run.info.run_name or "", report=_report(client, run))
+        report, rows = _report(client, run)
+        return TrackedRun(run_id=run.info.run_id, name=run.info.run_name or "", report=report, rows=rows)
 
 
 def _check_there(uri: str, reference: str) -> None:
-    """MLflow would make a database that is not there."""
+    """Refuse a database that does not exist, which MLflow would make."""
     file = database_file(uri)
     if file is not None and not file.is_file():
         raise TrackingError(
@@ -71,80 +74,85 @@ def _check_there(uri: str, reference: str) -> None:
         )
 
 
-def _find(client: "MlflowClient", reference: str, experiment: str, place: str) -> "MlflowRun":
+def _find(client: "MlflowClient", reference: str, experiment: str, address: str) -> "MlflowRun":
     if RUN_ID.fullmatch(reference):
         everywhere = [one.experiment_id for one in client.search_experiments()]
-        found = _search(client, everywhere, f"attributes.run_id = '{reference}'")
-        if found:
-            return found[0]
-    within = [_experiment_id(client, experiment, place)]
+        runs = _search(client, everywhere, f"attributes.run_id = '{reference}'")
+        if runs:
+            return runs[0]
+    within = [_experiment_id(client, experiment, address)]
     tag = TAG.fullmatch(reference)
     if tag:
-        return _tagged(client, within, tag[1], tag[2], f"in experiment {experiment!r} at {place}")
-    found = _named(client, within, reference)
-    if len(found) > 1:
-        listed = [_described(run) for run in found[:LISTED]]
-        more = [f"… and {len(found) - LISTED} more"] if len(found) > LISTED else []
+        return _tagged(client, within, tag[1], tag[2], f"in experiment {experiment!r} at {address}")
+    runs = _named(client, within, reference)
+    if len(runs) > 1:
+        listed = [_described(run) for run in runs[:LISTED]]
+        more = [f"… and {len(runs) - LISTED} more"] if len(runs) > LISTED else []
         raise TrackingError(
-            "\n  ".join([f"{len(found)} runs are called {quoted(reference)}; give an id:", *listed, *more])
+            "\n  ".join([f"{len(runs)} runs are called {quoted(reference)}; give an id:", *listed, *more])
         )
-    if not found:
+    if not runs:
         raise TrackingError(
-            f"no run with the id or name {quoted(reference)} in experiment {experiment!r} at {place}, and no file "
+            f"no run with the id or name {quoted(reference)} in experiment {experiment!r} at {address}, and no file "
             f"of that name{_near(reference, _search(client, within))}"
         )
-    return found[0]
+    return runs[0]
 
 
 def _near(reference: str, every: Sequence["MlflowRun"]) -> str:
-    """The runs nearest to what was asked for, or else the newest; not the cells of a grid, which have no report."""
+    """Return the runs nearest to the reference, or else the newest; not cells of a grid, which have no report."""
     runs = [run for run in every if PARENT not in run.data.tags]
     near = nearest(reference, [name for run in runs for name in (run.info.run_name or "", run.info.run_id)])
     newest = list(dict.fromkeys(run.info.run_name or run.info.run_id for run in runs))[:NEWEST]
     return near or (f"; the newest are {', '.join(map(repr, newest))}" if newest else "; it has no runs")
 
 
-def _experiment_id(client: "MlflowClient", name: str, place: str) -> str:
-    found = client.get_experiment_by_name(name)
-    if found is None:
-        known = [one.name for one in client.search_experiments()]
-        raise TrackingError(f"MLflow at {place} has no experiment {quoted(name)}{nearest(name, known)}")
-    return str(found.experiment_id)
+def _experiment_id(client: "MlflowClient", name: str, address: str) -> str:
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        names = [item.name for item in client.search_experiments()]
+        raise TrackingError(f"MLflow at {address} has no experiment {quoted(name)}{nearest(name, names)}")
+    return str(experiment.experiment_id)
 
 
-def _tagged(client: "MlflowClient", within: Sequence[str], key: str, value: str | None, place: str) -> "MlflowRun":
-    found = _search(client, within, f"tags.`{key}` LIKE '%'")
-    for run in found:
+def _tagged(client: "MlflowClient", within: Sequence[str], key: str, value: str | None, address: str) -> "MlflowRun":
+    runs = _search(client, within, f"tags.`{key}` LIKE '%'")
+    for run in runs:
         if value is None or run.data.tags[key] == value:
             return run
-    known = [name for run in _search(client, within) for name in run.data.tags if not name.startswith("mlflow.")]
-    wanted = key if value is None else f"{key}={value}"
+    tags = [name for run in _search(client, within) for name in run.data.tags if not name.startswith("mlflow.")]
+    tag = key if value is None else f"{key}={value}"
     raise TrackingError(
-        f"no run {place} is tagged {quoted(wanted)}{'' if found else nearest(key, known)}; set it on a run's page in "
+        f"no run {address} is tagged {quoted(tag)}{'' if runs else nearest(key, tags)}; set it on a run's page in "
         f"the MLflow UI, or by MlflowClient(...).set_tag(run_id, {key!r}, {value or 'true'!r})"
     )
 
 
 def _named(client: "MlflowClient", within: Sequence[str], name: str) -> list["MlflowRun"]:
-    quote = next((mark for mark in "'\"" if mark not in name), "")  # a filter cannot hold a name with both
-    wanted = f"attributes.run_name = {quote}{name}{quote}" if quote else ""
-    return [run for run in _search(client, within, wanted) if run.info.run_name == name]
+    # MLflow's filter cannot hold a name with both kinds of quotes.
+    quote = next((mark for mark in "'\"" if mark not in name), "")
+    query = f"attributes.run_name = {quote}{name}{quote}" if quote else ""
+    return [run for run in _search(client, within, query) if run.info.run_name == name]
 
 
-def _search(client: "MlflowClient", within: Sequence[str], wanted: str = "") -> list["MlflowRun"]:
-    """The newest runs, of those that a filter lets through."""
-    return list(client.search_runs(within, wanted, max_results=MOST, order_by=["attributes.start_time DESC"]))
+def _search(client: "MlflowClient", within: Sequence[str], query: str = "") -> list["MlflowRun"]:
+    """Return the newest runs, of those that a filter lets through."""
+    return list(client.search_runs(within, query, max_results=MOST, order_by=["attributes.start_time DESC"]))
 
 
-def _report(client: "MlflowClient", run: "MlflowRun") -> str:
+def _report(client: "MlflowClient", run: "MlflowRun") -> tuple[str, RowsFile | None]:
     run_id = run.info.run_id
-    if REPORT not in {item.path for item in client.list_artifacts(run_id)}:
+    artifacts = {item.path for item in client.list_artifacts(run_id)}
+    if REPORT not in artifacts:
         parent = run.data.tags.get(PARENT)
         why = f"it is a part of run {parent}, and has values only" if parent else f"its status is {run.info.status}"
         raise TrackingError(f"run {run_id} ({run.info.run_name}) has no artifact {REPORT}, so no scores: {why}")
     with TemporaryDirectory() as folder:
         file = Path(client.download_artifacts(run_id, REPORT, folder))
-        return read_text(file, "a report of evals.run", MOST_BYTES, TrackingError)
+        text = read_text(file, "a report of evals.run", MOST_BYTES, TrackingError)
+        rows = next((name for name in artifacts if name.endswith(ROWS_SUFFIX)), None)
+        # An open file can be read after its folder is gone.
+        return text, RowsFile.open(Path(client.download_artifacts(run_id, rows, folder))) if rows else None
 
 
 def _described(run: "MlflowRun") -> str:

@@ -1,17 +1,19 @@
-"""What the user calls a run by, to the run: a report's file, or whatever MLflow knows it by."""
+"""References to runs: the file of a report, or a run's id, name or tag in MLflow."""
 
 import hashlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from evals.errors import ReportError
 from evals.report.comparison.records import Run
 from evals.report.loading import MOST_BYTES, parse
+from evals.report.model import Report
+from evals.report.rows_file import RowsFile
 from retrievers.config.text_files import read_text
 from retrievers.errors import nearest
+from retrievers.text.quoting import quoted
 
 
 def open_run(reference: str, uri: str | None, experiment: str) -> Run:
@@ -20,7 +22,7 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
     Args:
         reference: A file, or an MLflow run's id, name, or `tag:KEY` or `tag:KEY=VALUE`. An existing file comes first;
             what ends in `.json` is a file.
-        uri: Where MLflow is; the database under ./mlruns when None.
+        uri: Address of MLflow; the database under ./mlruns when None.
         experiment: Name of the experiment in which names and tags are looked for.
 
     Raises:
@@ -30,36 +32,39 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
     file = Path(reference)
     if file.suffix == ".json" or _is_there(file):
         return _from_file(file)
-    from evals.tracking.finding import read_run  # MLflow costs seconds to import
+    # MLflow costs seconds to import.
+    from evals.tracking.finding import read_run
 
-    found = read_run(reference, uri, experiment)
-    origin = f"MLflow run {found.run_id}"
-    return _run(reference, origin, found.report, found.name)
+    tracked = read_run(reference, uri, experiment)
+    run = _run(reference, f"MLflow run {tracked.run_id}", tracked.report, tracked.name)
+    return replace(run, report=run.report.with_rows(tracked.rows)) if tracked.rows else run
 
 
-def run_of(document: Mapping[str, Any]) -> Run:
+def run_of(report: Report) -> Run:
     """Return a report that was not saved as a run to compare."""
-    return _run(str(document["name"]), "this program", json.dumps(document), "")
+    digest = hashlib.sha256(report.model_dump_json(exclude_unset=True).encode()).hexdigest()
+    return Run(reference=report.name, origin="this program", name=report.name, report=report, digest=digest)
 
 
 def refuse_repeated(runs: Sequence[Run]) -> None:
-    """Make sure that no run is given twice, under whatever name.
+    """Check that no run is given twice, under any name.
 
     Raises:
         ReportError: One is.
     """
-    seen: dict[str, Run] = {}
+    runs_by_id: dict[str, Run] = {}
     for run in runs:
-        if run.digest in seen:
-            first = seen[run.digest]
+        if run.digest in runs_by_id:
+            first = runs_by_id[run.digest]
             raise ReportError(
                 f"{run.reference!r} and {first.reference!r} are the same run ({first.origin}); give two different ones"
             )
-        seen[run.digest] = run
+        runs_by_id[run.digest] = run
 
 
 def _is_there(file: Path) -> bool:
-    with suppress(OSError, ValueError):  # the name of a run may be too long for a file's
+    # The name of a run may be too long for a file name.
+    with suppress(OSError, ValueError):
         return file.exists() and not file.is_dir()
     return False
 
@@ -69,11 +74,20 @@ def _from_file(file: Path) -> Run:
         text = read_text(file, "a report of evals.run", MOST_BYTES, ReportError)
     except ReportError as error:
         raise ReportError(f"{error}{_near(file)}") from None
-    return _run(str(file), str(file), text, "")
+    run = _run(str(file), str(file), text, "")
+    name = run.report.queries_file
+    if name is None:
+        return run
+    if Path(name).name != name or not file.with_name(name).is_file():
+        raise ReportError(
+            f"{file}: holds the {len(run.report.queries)} worst of {run.report.validation.total:,} queries; those of "
+            f"all are in {quoted(name)}, which is not beside it: put it there"
+        )
+    return replace(run, report=run.report.with_rows(RowsFile.open(file.with_name(name))))
 
 
 def _near(file: Path) -> str:
-    """The reports whose names are nearest to that of a file which is missing."""
+    """Return the reports whose names are nearest to that of a missing file."""
     with suppress(OSError, ValueError):
         return "" if file.exists() else nearest(file.name, (other.name for other in file.parent.glob("*.json")))
     return ""

@@ -1,4 +1,4 @@
-"""Beginning a run in MLflow, before the work, so that a killed one shows as killed."""
+"""The start of a run in MLflow, before the work, so that a killed one shows as killed."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,17 +13,18 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 MAX_PARAMETER = 6_000
+# Characters of a run's name that MLflow's databases hold.
 MAX_NAME = 250
-"""Characters of a run's name that MLflow's databases hold."""
 
 
-def start(config: TrackingConfig, name: str, settings: Mapping[str, Any]) -> Tracker:
+def start(config: TrackingConfig, name: str, settings: Mapping[str, Any], retriever: str = "") -> Tracker:
     """Begin a run with its parameters; the local database is made first where there is none.
 
     Args:
-        config: Where to.
+        config: Settings of tracking.
         name: Name of the run.
         settings: The resolved configuration, logged as flat parameters.
+        retriever: Class of the retriever, logged as `retriever.class`.
 
     Raises:
         ConfigError: The local folder cannot be written.
@@ -38,7 +39,7 @@ def start(config: TrackingConfig, name: str, settings: Mapping[str, Any]) -> Tra
         run_id = client.create_run(experiment_id, run_name=name[:MAX_NAME], tags=source).info.run_id
         tracker = Tracker(client, run_id, experiment_id, uri)
         try:
-            values = parameters(settings).items()
+            values = (parameters(settings) | ({"retriever.class": retriever} if retriever else {})).items()
             client.log_batch(run_id, params=[Param(key, str(value)[:MAX_PARAMETER]) for key, value in values])
         except BaseException as error:
             tracker.end("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
@@ -47,13 +48,13 @@ def start(config: TrackingConfig, name: str, settings: Mapping[str, Any]) -> Tra
 
 
 def _experiment(config: TrackingConfig, uri: str) -> tuple["MlflowClient", str]:
-    """A client, and the id of the experiment, which is made where there is none."""
+    """Return a client, and the id of the experiment, which is made where there is none."""
     from mlflow import MlflowClient
 
     with creation_lock(config):
         client = MlflowClient(tracking_uri=uri)
-        found = client.get_experiment_by_name(config.experiment)
-        if found:
-            return client, str(found.experiment_id)
+        experiment = client.get_experiment_by_name(config.experiment)
+        if experiment:
+            return client, str(experiment.experiment_id)
         location = None if config.uri else (FOLDER / "artifacts").resolve().as_uri()
         return client, str(client.create_experiment(config.experiment, artifact_location=location))

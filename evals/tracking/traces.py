@@ -25,8 +25,8 @@ def write_traces(client: "MlflowClient", experiment_id: str, run_id: str, traces
     """Write traces, linked to a run, and make sure that they are there whole.
 
     Args:
-        client: Where to.
-        experiment_id: Of the run.
+        client: Client of MLflow.
+        experiment_id: Id of the run's experiment.
         run_id: The run that they are of.
         traces: The worst first; a list by time shows them in this order.
 
@@ -39,9 +39,10 @@ def write_traces(client: "MlflowClient", experiment_id: str, run_id: str, traces
     store = TracingClient(client.tracking_uri)
     latest = time.time_ns()
     written: dict[str, tuple[QueryTrace, int, int]] = {}
-    for place, trace in enumerate(traces):
+    for index, trace in enumerate(traces):
         number = randbits(128) or 1
-        spans = list(_spans(trace, number, latest - place * 1_000_000))
+        # A millisecond apart: MLflow sorts traces by time in milliseconds.
+        spans = list(_spans(trace, number, latest - index * 1_000_000))
         info = _info(trace, number, experiment_id, run_id, spans[0])
         store.start_trace(info)
         store.log_spans(experiment_id, spans)
@@ -53,8 +54,8 @@ def _check(client: "MlflowClient", written: Mapping[str, tuple[QueryTrace, int, 
     """Read every trace back."""
     partial = []
     for trace_id, (trace, spans, assessments) in written.items():
-        found = client.get_trace(trace_id, display=False)
-        if (len(found.data.spans), len(found.info.assessments)) != (spans, assessments):
+        stored = client.get_trace(trace_id, display=False)
+        if (len(stored.data.spans), len(stored.info.assessments)) != (spans, assessments):
             partial.append(trace.query_id)
     if partial:
         raise TrackingError(f"MLflow kept {len(written) - len(partial)} of {len(written)} traces whole, not {partial}")
@@ -81,22 +82,23 @@ def _info(trace: QueryTrace, number: int, experiment_id: str, run_id: str, root:
 
 
 def _spans(trace: QueryTrace, number: int, start: int) -> Iterator["Span"]:
-    """The retrieval, then its stages one after another within it.
+    """Yield the retrieval, then its stages one after another within it.
 
     Args:
         trace: The query.
-        number: Of the trace.
-        start: In nanoseconds since 1970.
+        number: Number of the trace.
+        start: Start, in nanoseconds since 1970.
     """
     from mlflow.entities import SpanType
 
     durations = {stage: round(ms * 1_000_000) for stage, ms in trace.stages.items()}
+    # Rounded stages can sum to more than the total, and a span must hold its children.
     whole = max(durations.get("total", 0), sum(durations.get(stage, 0) for stage in STAGES))
     root = randbits(64) or 1
-    said = {"query_id": trace.query_id, "timing": trace.timing}
+    metadata = {"query_id": trace.query_id, "timing": trace.timing}
     inputs, outputs = {"query": trace.query}, [dict(document) for document in trace.documents]
     content = {"mlflow.spanInputs": inputs, "mlflow.spanOutputs": outputs, "mlflow.spanType": SpanType.RETRIEVER}
-    yield _span(ROOT, (number, root, None), (start, start + whole), content | said)
+    yield _span(ROOT, (number, root, None), (start, start + whole), content | metadata)
     types = {"embed": SpanType.EMBEDDING, "search": SpanType.TOOL, "rerank": SpanType.RERANKER}
     for stage in (stage for stage in STAGES if stage in durations):
         end = start + durations[stage]
@@ -106,10 +108,10 @@ def _spans(trace: QueryTrace, number: int, start: int) -> Iterator["Span"]:
 
 
 def _span(name: str, ids: tuple[int, int, int | None], times: tuple[int, int], attributes: Mapping[str, Any]) -> "Span":
-    """A finished span.
+    """Return a finished span.
 
     Args:
-        name: What it is of.
+        name: Name of the span.
         ids: Trace, span and parent.
         times: Start and end in nanoseconds since 1970.
         attributes: Values that JSON can hold.
@@ -136,29 +138,30 @@ def _span(name: str, ids: tuple[int, int, int | None], times: tuple[int, int], a
 
 
 def _assessments(trace: QueryTrace, number: int, run_id: str) -> Iterator["Assessment"]:
-    """Every score as feedback, and the reference answer as an expectation."""
+    """Yield every score as feedback, and the reference answer as an expectation."""
     from mlflow.entities import AssessmentSource, Expectation
 
-    about = {"trace_id": _trace_id(number), "metadata": {"mlflow.assessment.sourceRunId": run_id}}
-    for one in trace.feedback:
-        yield _feedback(one, about)
+    trace_id, metadata = _trace_id(number), {"mlflow.assessment.sourceRunId": run_id}
+    for feedback in trace.feedback:
+        yield _feedback(feedback, trace_id, metadata)
     if trace.reference:
         source = AssessmentSource(source_type="HUMAN", source_id="golden data")
-        yield Expectation(name=REFERENCE, value=trace.reference, source=source, **about)
+        yield Expectation(name=REFERENCE, value=trace.reference, source=source, trace_id=trace_id, metadata=metadata)
 
 
-def _feedback(one: Feedback, about: Mapping[str, Any]) -> "Assessment":
+def _feedback(feedback: Feedback, trace_id: str, metadata: dict[str, str]) -> "Assessment":
     from mlflow.entities import AssessmentError, AssessmentSource
     from mlflow.entities import Feedback as MlflowFeedback
 
-    failed = one.failure
+    failed = feedback.failure
     return MlflowFeedback(
-        name=one.name,
-        value=one.value,
-        rationale=one.reason or None,
-        source=AssessmentSource(source_type=one.source[0], source_id=one.source[1]),
+        name=feedback.name,
+        value=feedback.value,
+        rationale=feedback.reason or None,
+        source=AssessmentSource(source_type=feedback.source[0], source_id=feedback.source[1]),
         error=AssessmentError(error_code=failed.type, error_message=failed.message) if failed else None,
-        **about,
+        trace_id=trace_id,
+        metadata=metadata,
     )
 
 

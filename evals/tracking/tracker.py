@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from evals.collect.passes import Progress
 from evals.golden.loading import GoldenSet
 from evals.grid.children import Child
-from evals.metrics.run_result import RunResult
+from evals.report.model import Report
 from evals.report.traces import QueryTrace
 from evals.tracking.cells import log_cells
 from evals.tracking.client import mlflow_at, quiet
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 log = logging.getLogger(__name__)
+# Most metrics of one request.
 BATCH = 1_000
-"""Most metrics of one request."""
 
 
 class Tracker:
@@ -34,11 +34,11 @@ class Tracker:
         self.experiment_id = experiment_id
         self.uri = uri
 
-    def log(self, result: RunResult, golden: GoldenSet, files: Mapping[str, str], figures: Mapping[str, Any]) -> None:
-        """Write everything the run came to: metrics, tags, golden data, tables, files, figures.
+    def log(self, report: Report, golden: GoldenSet, files: Mapping[str, str], figures: Mapping[str, Any]) -> None:
+        """Write the run: metrics, tags, golden data, tables, files, figures.
 
         Args:
-            result: The run.
+            report: The run.
             golden: Its golden queries, logged as the run's input.
             files: Artifact name to text.
             figures: Artifact name to matplotlib figure.
@@ -50,15 +50,17 @@ class Tracker:
             from mlflow.entities import Metric
 
             now = _milliseconds()
-            metrics = [Metric(key, value, now, 0) for key, value in metric_values(result.summaries).items()]
+            metrics = [Metric(key, value, now, 0) for key, value in metric_values(report.metrics).items()]
             self.client.log_batch(self.run_id, metrics=metrics)
-            for name, value in tags(result).items():
+            for name, value in tags(report).items():
                 self.client.set_tag(self.run_id, name, value)
             self._log_input(golden)
             with TemporaryDirectory() as folder:
                 _write_files(Path(folder), files, figures)
+                if report.rows_file and report.queries_file:
+                    report.rows_file.save(Path(folder, report.queries_file))
                 self.client.log_artifacts(self.run_id, folder)
-            self.client.log_table(self.run_id, table(result), "queries.json")
+            self.client.log_table(self.run_id, table(report), "queries.json")
 
     def log_grid(
         self,
@@ -73,7 +75,7 @@ class Tracker:
             children: The cells that get a run of their own, with values only.
             table: The whole grid by columns.
             along: Metric to (top_k, mean); logged as `by_top_k/METRIC` with `step` = top_k.
-            progress: Told how many of the cells are written.
+            progress: Called with the number of written cells.
 
         Raises:
             TrackingError: MLflow failed; what was written so far stays.
@@ -114,9 +116,14 @@ class Tracker:
         from mlflow.entities import DatasetInput, InputTag
 
         # without a source MLflow describes the process instead, with MLFLOW_TRACKING_USERNAME and three calls of git
-        source = {"source" if Path(golden.name).exists() else "path": golden.name}
+        is_file = Path(golden.name).exists()
         data = from_huggingface(
-            golden.to_huggingface(), name=Path(golden.name).stem, digest=golden.fingerprint[:36], **source
+            golden.to_huggingface(),
+            name=Path(golden.name).stem,
+            # MLflow's column holds 36 characters.
+            digest=golden.fingerprint[:36],
+            source=golden.name if is_file else None,
+            path=None if is_file else golden.name,
         )
         entry = DatasetInput(data._to_mlflow_entity(), [InputTag("mlflow.data.context", "evaluation")])
         self.client.log_inputs(self.run_id, [entry])

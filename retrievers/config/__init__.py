@@ -5,25 +5,28 @@ from retrievers.config.caching import CacheConfig
 from retrievers.config.keyword import KeywordConfig
 from retrievers.config.metadata import REQUIRED_METADATA, MetadataConfig
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig, ModelConfig
+from retrievers.config.providers import CROSS_ENCODER_PROVIDERS, EMBEDDING_PROVIDERS, Provider
+from retrievers.config.rerankers import RERANKERS, Fusion, Reranker, RerankerName
 from retrievers.config.retriever import (
     FOREIGN_SETTINGS,
     MAX_QUERY_CHARACTERS,
     MAX_QUERY_WORDS,
     MAX_TOP_K,
-    Fusion,
     Mode,
-    Rerank,
     RetrieverConfig,
     Threshold,
 )
 from retrievers.config.store import StoreConfig
 
 __all__ = [
+    "CROSS_ENCODER_PROVIDERS",
+    "EMBEDDING_PROVIDERS",
     "FOREIGN_SETTINGS",
     "MAX_QUERY_CHARACTERS",
     "MAX_QUERY_WORDS",
     "MAX_TOP_K",
     "REQUIRED_METADATA",
+    "RERANKERS",
     "TABLE",
     "CacheConfig",
     "CrossEncoderConfig",
@@ -33,7 +36,9 @@ __all__ = [
     "MetadataConfig",
     "Mode",
     "ModelConfig",
-    "Rerank",
+    "Provider",
+    "Reranker",
+    "RerankerName",
     "RetrieverConfig",
     "Settings",
     "StoreConfig",

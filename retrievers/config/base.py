@@ -1,4 +1,4 @@
-"""What all settings have in common."""
+"""The base of all settings."""
 
 import re
 from pathlib import Path
@@ -9,12 +9,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator
 
 from retrievers.config.paths import user_path
 
+# Marks a setting whose mapping has keys of the user's own: taken whole, and replaced whole by a higher layer.
 TABLE: dict[str, Any] = {"table": True}
-"""Marks a setting whose mapping has keys of the user's own: taken whole, and replaced whole by a higher layer."""
 
 
+# Names by POSIX's rules; a longer stretch of letters and digits is more likely a key.
 VARIABLE = re.compile(r"(?!.*[A-Z0-9]{25})[A-Z_][A-Z0-9_]{0,63}")
-"""Names as POSIX has them; a longer stretch of letters and digits is rather a key."""
 HOST = re.compile(r"(?:[\w-]+(?:\.[\w-]+)*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 
 
@@ -30,11 +30,11 @@ class Settings(BaseModel):
 
 
 class UnshownError(ValueError):
-    """A value is refused that may hold a secret, so that the error is told without it."""
+    """Refusal of a value that may hold a secret; the error does not show it."""
 
 
 def address(url: str, example: str, key: str) -> str:
-    """A server's address, without the slash at its end.
+    """Return a server's address, without the slash at its end.
 
     Raises:
         ValueError: It is none, or carries credentials; `example` shows one, `key` says where a key belongs.
@@ -50,7 +50,7 @@ def address(url: str, example: str, key: str) -> str:
 
 
 def page_base(url: str) -> str:
-    """What the addresses of pages begin with: a path, or the address of a site.
+    """Return the start of the addresses of pages: a path, or the address of a site.
 
     Raises:
         ValueError: It is neither, or carries credentials, a query or a fragment, which every page would show.
@@ -67,7 +67,7 @@ def page_base(url: str) -> str:
 
 
 def host(name: str) -> str:
-    """The name of a host, with its port where it has one.
+    """Return the name of a host, with its port where it has one.
 
     Raises:
         ValueError: It is anything else, such as an address.
@@ -87,8 +87,8 @@ def _variable(name: Any) -> str:
     return name
 
 
+# The name of an environment variable that holds a key. A key given in its place is refused, and not shown.
 VariableName = Annotated[str, BeforeValidator(_variable)]
-"""The name of an environment variable that holds a key. A key given in its place is refused, and not shown."""
 
 
 def _split(url: str) -> SplitResult:
@@ -104,7 +104,7 @@ def _split(url: str) -> SplitResult:
 
 
 def dump(settings: BaseModel) -> dict[str, Any]:
-    """The settings as plain JSON values, paths absolute, so that they mean the same in any folder."""
+    """Return the settings as plain JSON values, paths absolute, so that they mean the same in any folder."""
     plain = settings.model_dump(mode="json")
     return {name: _absolute(value, plain[name]) for name, value in settings if name in plain}
 

@@ -1,4 +1,4 @@
-"""What is remembered between searches."""
+"""The caches between searches."""
 
 from pathlib import Path
 from typing import Literal
@@ -9,7 +9,7 @@ from retrievers.config.base import Settings
 
 
 class CacheConfig(Settings):
-    """What is remembered between searches: query vectors on disk, results in memory. Each call may pass it by.
+    """Caches between searches: query vectors on disk, results in memory. A call may bypass either.
 
     Attributes:
         embeddings: `auto` keeps those of hosted models; a local one is faster than a file, or not known by its name.
@@ -20,7 +20,7 @@ class CacheConfig(Settings):
     embeddings: Literal["auto", "on", "off"] = Field("auto", description="keep query vectors on disk: auto, on or off")
     path: Path | None = Field(None, description="file of the query vectors; in the user's cache folder if left out")
     ttl_s: float = Field(3600.0, gt=0, description="seconds a query vector is kept")
-    results: int = Field(256, ge=0, le=100_000, description="how many results are kept in memory; 0 for none")
+    results: int = Field(256, ge=0, le=100_000, description="number of results kept in memory; 0 for none")
     results_ttl_s: float = Field(
         0.0, ge=0, le=86_400, description="seconds a result from a server is kept, changed or not; 0 for not at all"
     )

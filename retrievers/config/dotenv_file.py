@@ -1,4 +1,4 @@
-"""A `.env` file: variables for where the environment has none."""
+"""A `.env` file: variables that the environment does not set."""
 
 import io
 import logging
@@ -13,17 +13,18 @@ from retrievers.config.text_files import read_text
 from retrievers.errors import ConfigError
 from retrievers.text.quoting import quoted
 
+# Largest `.env` file: hundreds of variables.
 MOST_BYTES = 20_000
+# Characters of a value, `${NAME}` replaced.
 MOST_CHARACTERS = 100_000
-"""Characters of a value, `${NAME}` replaced."""
+# References in a value: dotenv takes long over thousands that do not end.
 MOST_REFERENCES = 100
-"""References in a value: dotenv takes long over thousands that do not end."""
 REFERENCE = re.compile(r"\$\{([^}:]*)")
 log = logging.getLogger(__name__)
 
 
 def read_dotenv(file: Path) -> dict[str, str]:
-    """The variables of a `.env` file; none if there is no such file. Values are never shown.
+    """Read the variables of a `.env` file; none if there is no such file. Values are never shown.
 
     Raises:
         ConfigError: It cannot be read, gives a variable two values, or one that grows beyond all bounds.
@@ -37,6 +38,7 @@ def read_dotenv(file: Path) -> dict[str, str]:
     bindings = [statement for statement in statements if statement.key is not None]
     _check_unambiguous(bindings, file)
     _check_bounded(bindings, file)
+    # Only the valid statements are evaluated; broken ones were reported above.
     read = io.StringIO("".join(binding.original.string for binding in bindings))
     return {name: value for name, value in dotenv_values(stream=read).items() if value is not None}
 
@@ -62,6 +64,7 @@ def _check_bounded(bindings: Iterable[Binding], file: Path) -> None:
                 f"{file}:{_line(binding)}: {quoted(binding.key)} holds more than {MOST_REFERENCES} times ${{; "
                 "write the value out"
             )
+        # References multiply: a chain of variables that each name the one before twice doubles at every step.
         length = len(value) + sum(lengths.get(name, 0) for name in REFERENCE.findall(value))
         if length > MOST_CHARACTERS:
             raise ConfigError(
@@ -72,6 +75,6 @@ def _check_bounded(bindings: Iterable[Binding], file: Path) -> None:
 
 
 def _line(binding: Binding) -> int:
-    """The line of a variable; what dotenv counts from may be blank."""
+    """Return the line of a variable; dotenv may start counting at a blank line."""
     text = binding.original.string
     return binding.original.line + text[: len(text) - len(text.lstrip())].count("\n")

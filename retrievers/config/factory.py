@@ -1,4 +1,4 @@
-"""The user's own code: a factory named `module:factory`, with whatever goes wrong in it as a typed error."""
+"""The user's own code: a factory named `module:factory`, with any failure in it as a typed error."""
 
 import sys
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from retrievers.net.faults import cause
 
 
 def build(target: str, setting: str) -> Any:
-    """What a factory, called without arguments, makes.
+    """Call a factory without arguments and return its result.
 
     Args:
         target: `module:factory`; the module may be a file of the current folder.
@@ -28,33 +28,34 @@ def build(target: str, setting: str) -> Any:
 
 
 def find(target: str, setting: str) -> Callable[[], Any]:
-    """The factory itself, not yet called.
+    """Import a factory without calling it.
 
     Raises:
         ConfigError: The module cannot be imported or has no such factory.
     """
     name, _, attribute = target.partition(":")
-    if str(Path.cwd()) not in sys.path and "" not in sys.path:  # a script that calls us has its own folder there
+    # A script that calls us has its own folder there.
+    if str(Path.cwd()) not in sys.path and "" not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
         module = import_module(name)
     except (Exception, SystemExit) as error:
         raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}{_searched(error, name)}") from error
-    found = getattr(module, attribute, None)
-    if found is None:
-        known = [one for one in vars(module) if not one.startswith("_")]
+    factory = getattr(module, attribute, None)
+    if factory is None:
+        names = [one for one in vars(module) if not one.startswith("_")]
         raise ConfigError(
             f"{setting} {target!r} cannot be loaded: AttributeError, module {name!r} has no {attribute!r}"
-            f"{nearest(attribute, known)}"
+            f"{nearest(attribute, names)}"
         )
-    if not callable(found):
-        raise ConfigError(f"{setting} {target!r}: expected a function or class to call, got {type(found).__name__}")
-    call: Callable[[], Any] = found
+    if not callable(factory):
+        raise ConfigError(f"{setting} {target!r}: expected a function or class to call, got {type(factory).__name__}")
+    call: Callable[[], Any] = factory
     return call
 
 
 def _searched(error: BaseException, name: str) -> str:
-    """Where the module was looked for, when it is itself what was not found."""
+    """Return a note on the searched folders if the factory's own module is missing."""
     if not isinstance(error, ModuleNotFoundError) or error.name not in (name, name.partition(".")[0]):
         return ""
     return f"; neither in the current folder ({Path.cwd()}) nor among the installed packages"

@@ -51,7 +51,7 @@ Expression = Compare | All | AnyOf | Not
 
 
 def comparisons(expression: Expression) -> Iterator[Compare]:
-    """Every condition of an expression."""
+    """Yield every condition of an expression."""
     if isinstance(expression, Compare):
         yield expression
     elif isinstance(expression, Not):
@@ -62,7 +62,7 @@ def comparisons(expression: Expression) -> Iterator[Compare]:
 
 
 def depth(expression: Expression) -> int:
-    """How deep an expression is nested; 0 for a condition."""
+    """Return the depth of nesting of an expression; 0 for a condition."""
     if isinstance(expression, Compare):
         return 0
     parts = (expression.part,) if isinstance(expression, Not) else expression.parts
@@ -70,12 +70,12 @@ def depth(expression: Expression) -> int:
 
 
 def too_deep() -> ConfigError:
-    """The error for an expression that is nested deeper than `MAX_DEPTH`."""
+    """Return the error for an expression that is nested deeper than `MAX_DEPTH`."""
     return ConfigError(f"filters: nested more than {MAX_DEPTH} deep; write it with fewer parentheses and `not`")
 
 
 def compare(field: str, operator: Operator, values: Sequence[Any], where: str) -> Compare:
-    """A condition, checked.
+    """Check a condition.
 
     Raises:
         ConfigError: The list is empty, a value is not a plain one, or a range is not over a number.

@@ -18,8 +18,8 @@ from retrievers.errors import ConfigError
 from retrievers.text.quoting import quoted
 
 MAX_CHARACTERS = 200_000
+# A number with more is larger than any float.
 MAX_DIGITS = 310
-"""A number with more is larger than any float."""
 SYMBOLS: Mapping[str, Operator] = {"=": "eq", "==": "eq", ">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 TOKEN = re.compile(
     r"""\s*(?:(?P<symbol>[()\[\],]|==|!=|>=|<=|=|>|<)
@@ -140,8 +140,8 @@ class _Text:
             raise self._error(repr(word))
 
     def _error(self, expected: str) -> ConfigError:
-        got = quoted(self.tokens[self.place][1]) if self.place < len(self.tokens) else "the end"
-        return ConfigError(f"filters: {quoted(self.text)}: expected {expected}, got {got}")
+        actual = quoted(self.tokens[self.place][1]) if self.place < len(self.tokens) else "the end"
+        return ConfigError(f"filters: {quoted(self.text)}: expected {expected}, got {actual}")
 
     @staticmethod
     def _split(text: str) -> Iterator[tuple[str, Scalar]]:

@@ -42,6 +42,7 @@ def parse(source: str | Mapping[str, Any]) -> Expression:
     try:
         expression = parse_text(source) if isinstance(source, str) else _tree(source, "filters")
         nested = depth(expression)
+    # Deep nesting can exhaust the stack before its depth is measured.
     except RecursionError:
         raise too_deep() from None
     if nested > MAX_DEPTH:
@@ -63,21 +64,21 @@ def _tree(source: Any, where: str) -> Expression:
 
 
 def _entry(key: str, value: Any, where: str) -> Expression:
-    place = f"{where}.{key}"
+    path = f"{where}.{key}"
     if key in ("all", "and", "any", "or"):
         if not isinstance(value, list) or not value:
-            raise ConfigError(f"{place}: expected a list of conditions, got {quoted(value)}")
-        parts = tuple(_tree(part, f"{place}.{number}") for number, part in enumerate(value))
+            raise ConfigError(f"{path}: expected a list of conditions, got {quoted(value)}")
+        parts = tuple(_tree(part, f"{path}.{number}") for number, part in enumerate(value))
         return All(parts=parts) if key in ("all", "and") else AnyOf(parts=parts)
     if key == "not":
-        return Not(part=_tree(value, place))
+        return Not(part=_tree(value, path))
     if isinstance(value, list):
         return compare(key, "in", value, where)
     if not isinstance(value, Mapping):
         return compare(key, "eq", [value], where)
     conditions = [_operator(key, name, operand, where) for name, operand in value.items()]
     if not conditions:
-        raise ConfigError(f"{place}: expected an operator such as {{gte: 200}}, got {quoted(value)}")
+        raise ConfigError(f"{path}: expected an operator such as {{gte: 200}}, got {quoted(value)}")
     return conditions[0] if len(conditions) == 1 else All(parts=tuple(conditions))
 
 
@@ -86,5 +87,5 @@ def _operator(field: str, name: Any, operand: Any, where: str) -> Expression:
         return Not(part=compare(field, "eq", [operand], where))
     if name not in OPERATORS:
         raise ConfigError(f"{where}.{field}: unknown operator {quoted(name)}{nearest(str(name), [*OPERATORS, 'ne'])}")
-    several = isinstance(operand, list) and name in ("in", "contains")
-    return compare(field, name, operand if several else [operand], where)
+    is_list = isinstance(operand, list) and name in ("in", "contains")
+    return compare(field, name, operand if is_list else [operand], where)

@@ -1,4 +1,4 @@
-"""JSON with guards: no key twice, no number that is none, nothing nested too deep, every fault with its place."""
+"""JSON with guards: no repeated key, no NaN or infinity, bounded nesting, every fault with its position."""
 
 import json
 import math
@@ -11,7 +11,7 @@ MOST_DIGITS = 100
 
 
 def load(text: str) -> Any:
-    """The value that a JSON text holds.
+    """Parse a JSON text.
 
     Raises:
         ValueError: It is not valid, or ambiguous; the fault, and where where that is known.

@@ -1,4 +1,4 @@
-"""YAML with guards: nothing nested too deep or blown up by aliases, no key twice, every fault with its line.
+"""YAML with guards: bounded nesting and aliases, no repeated key, every fault with its line.
 
 They work on what PyYAML composes, before anything is built of it, and go with each of its pure-Python loaders.
 """
@@ -11,10 +11,10 @@ from yaml.constructor import BaseConstructor, ConstructorError
 
 from retrievers.text.quoting import quoted
 
+# Filters may be 50 deep, each level of them a list in a mapping.
 MOST_DEPTH = 120
-"""Filters may be 50 deep, each level of them a list in a mapping."""
+# Lists, mappings, keys and values of a document; what an alias stands for counts each time.
 MOST_VALUES = 100_000
-"""Lists, mappings, keys and values of a document; what an alias stands for counts each time."""
 MOST_DIGITS = 100
 
 
@@ -38,7 +38,7 @@ class Guards(Composer, BaseConstructor):
     _depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose a node that does not stand too deep; composing recurs."""
+        """Compose a node that is not nested too deeply; composing is recursive."""
         if self._depth > MOST_DEPTH:
             raise ComposerError(None, None, f"nested more than {MOST_DEPTH} deep", self.peek_event().start_mark)  # type: ignore[attr-defined]
         self._depth += 1
@@ -69,7 +69,7 @@ class _Extent(NamedTuple):
 
 
 def load(text: str, loader: type[Any]) -> tuple[Any, dict[str, int]]:
-    """The value that a YAML text holds, and the line of each of its keys by its dotted name.
+    """Parse a YAML text into its value and the line of each of its keys by dotted name.
 
     Args:
         text: The text.
@@ -91,24 +91,24 @@ def load(text: str, loader: type[Any]) -> tuple[Any, dict[str, int]]:
         raise YamlFault(mark.line + 1 if mark else 1, problem) from None
 
 
-def _measure(node: yaml.Node, known: dict[int, _Extent | None]) -> _Extent:
-    """The extent of a node with all aliases followed; `known` gains it, and None while it is being measured.
+def _measure(node: yaml.Node, measured: dict[int, _Extent | None]) -> _Extent:
+    """Measure a node with all aliases followed; `measured` gains its extent; until then it holds None.
 
     Raises:
         ComposerError: The node breaks a guard.
     """
-    if id(node) in known:
-        extent = known[id(node)]
+    if id(node) in measured:
+        extent = measured[id(node)]
         if extent is None:
             raise ComposerError(None, None, "an alias refers to what it stands in", node.start_mark)
         return extent
-    known[id(node)] = None
+    measured[id(node)] = None
     if isinstance(node, yaml.MappingNode):
         _refuse_repeated(node)
         parts = [part for pair in node.value for part in pair]
     else:
         parts = node.value if isinstance(node, yaml.SequenceNode) else []
-    extents = [_measure(part, known) for part in parts]
+    extents = [_measure(part, measured) for part in parts]
     extent = _Extent(1 + sum(one.values for one in extents), 1 + max((one.depth for one in extents), default=0))
     if extent.values > MOST_VALUES:
         raise ComposerError(None, None, f"holds more than {MOST_VALUES:,} values, aliases followed", node.start_mark)
@@ -116,7 +116,7 @@ def _measure(node: yaml.Node, known: dict[int, _Extent | None]) -> _Extent:
         raise ComposerError(None, None, f"nested more than {MOST_DEPTH} deep, aliases followed", node.start_mark)
     if isinstance(node, yaml.ScalarNode):
         _refuse_unreadable(node)
-    known[id(node)] = extent
+    measured[id(node)] = extent
     return extent
 
 
@@ -143,8 +143,8 @@ def _refuse_unreadable(node: yaml.ScalarNode) -> None:
 def _lines(node: yaml.Node, prefix: str) -> list[tuple[str, int]]:
     if not isinstance(node, yaml.MappingNode):
         return []
-    found: list[tuple[str, int]] = []
+    lines: list[tuple[str, int]] = []
     for key, value in node.value:
         name = f"{prefix}{key.value}"
-        found += [(name, key.start_mark.line + 1), *_lines(value, f"{name}.")]
-    return found
+        lines += [(name, key.start_mark.line + 1), *_lines(value, f"{name}.")]
+    return lines

@@ -1,4 +1,4 @@
-"""How keyword search takes texts and queries apart."""
+"""The analysis of texts and queries by keyword search."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -19,7 +19,7 @@ class KeywordConfig(Settings):
             that encodes the queries itself and FastEmbed have it. Nothing that is stored depends on it.
         synonyms: Term or phrase to further terms that are searched along when it occurs in a query.
         synonym_weight: Their weight, where a term that stands once in the query weighs 1.
-        expansion: `terms`: they join the query's own terms. `list`: the query so expanded is searched for by itself,
+        expansion: `terms`: they join the query's own terms. `list`: the expanded query is a search of its own,
             and reciprocal rank fusion takes what it finds as a third list, of `synonym_weight` times the weight of the
             keyword list, which is then that of the query's own terms. A query without a synonym has no such list.
     """
@@ -29,9 +29,9 @@ class KeywordConfig(Settings):
     average_length: float | None = Field(
         None, gt=0, description="average terms of a chunk; measured when the collection is made if left out"
     )
-    term_counts: bool = Field(True, description="a query's term weighs as often as it stands there; false: 1")
+    term_counts: bool = Field(True, description="a query's term counts as often as it occurs; false: once")
     synonyms: Mapping[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="term: [terms searched along]", json_schema_extra=TABLE
+        default_factory=dict, description="term: [terms to search in addition]", json_schema_extra=TABLE
     )
     synonym_weight: float = Field(0.5, gt=0, lt=1, description="weight of a synonym; the query's own terms weigh 1")
     expansion: Literal["terms", "list"] = Field(
@@ -41,7 +41,8 @@ class KeywordConfig(Settings):
     @field_validator("language")
     @classmethod
     def _known_language(cls, name: str) -> str:
-        if name != DEFAULT_LANGUAGE:  # of which we are sure; asking the library costs its import
+        # Languages that are certain; a question to the library costs its import.
+        if name != DEFAULT_LANGUAGE:
             check_language(name)
         return name
 

@@ -4,12 +4,12 @@ import re
 
 from retrievers.errors import nearest
 
+# Languages for suggestions; the library itself decides.
 LANGUAGES = (
     *("arabic", "azerbaijani", "basque", "bengali", "catalan", "chinese", "danish", "dutch", "english", "finnish"),
     *("french", "german", "greek", "hebrew", "hinglish", "hungarian", "indonesian", "italian", "japanese", "kazakh"),
     *("nepali", "norwegian", "portuguese", "romanian", "russian", "slovene", "spanish", "swedish", "tajik", "turkish"),
 )
-"""Languages that the library knows, for suggestions; it has the last word."""
 
 
 def check_language(name: str) -> None:
@@ -27,5 +27,5 @@ def check_language(name: str) -> None:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, in lower case."""
+    """Return the words of a text, in lower case."""
     return re.findall(r"\w+", text.lower())

@@ -1,4 +1,4 @@
-"""Settings out of layers: flags over experiment file over environment over `.env` over defaults.
+"""Settings from layers: flags over experiment file over environment over `.env` over defaults.
 
 A layer is a nested dict with a label; `build` merges them, validates the whole and reports every fault at once,
 with the value, where it came from and what was expected.
@@ -24,6 +24,7 @@ from retrievers.text.quoting import quoted
 from retrievers.text.secrets import redacted, remember, remember_environment
 
 Model = TypeVar("Model", bound=BaseModel)
+# Environment variables that set retriever settings where the experiment file is silent.
 ENVIRONMENT: Mapping[str, str] = {
     "QDRANT_URL": "store.url",
     "RAG_DEFAULT_COLLECTION": "collection",
@@ -31,11 +32,10 @@ ENVIRONMENT: Mapping[str, str] = {
     "RAG_SIMILARITY_THRESHOLD": "threshold",
     "RAG_SEARCH_MODE": "mode",
 }
-"""Environment variables that set retriever settings where the experiment file is silent."""
+# Settings of which a higher layer's choice replaces the lower layer's other one.
 EXCLUSIVE = (("store.url", "store.path"), ("dataset.path", "dataset.hub"))
-"""Settings of which a higher layer's choice replaces the lower layer's other one."""
+# Settings of lower layers that still count when a higher layer names the user's own retriever (`python`).
 KEPT = ("top_k", "candidates", "metadata", "include_metadata")
-"""What lower layers say of a retriever that still counts when a higher one names the user's own (`python`)."""
 MAX_FAULTS_SHOWN = 50
 
 
@@ -52,27 +52,28 @@ class Layer:
     lines: Mapping[str, int] = field(default_factory=dict)
 
     def place(self, name: str) -> str:
-        """Where a setting, or the nearest one above it, was set."""
+        """Return the origin of a setting, or of the nearest one above it."""
         while name and name not in self.lines:
             name = name.rpartition(".")[0]
         return f"{self.label}:{self.lines[name]}" if name else self.label
 
 
 def environment(environ: Mapping[str, str], dotenv: Path = Path(".env")) -> dict[str, str]:
-    """The environment, completed by a `.env` file where a variable is not set. Changes neither.
+    """Complete the environment by a `.env` file where a variable is not set. Change neither.
 
     The keys and passwords in it are hidden from now on in all that is shown (see `retrievers.text.secrets`).
 
     Raises:
         ConfigError: The file cannot be read, or is ambiguous.
     """
+    # The process environment wins: a `.env` file only fills gaps.
     env = {**read_dotenv(dotenv), **environ}
     remember_environment(env)
     return env
 
 
 def api_key(env: Mapping[str, str], name: str) -> str | None:
-    """An API key from the environment, without the line break that a file adds; None when there is none.
+    """Return an API key from the environment, without the line break that a file adds; None when there is none.
 
     Raises:
         ConfigError: It holds a character that no header may carry. The HTTP libraries would print the key.
@@ -85,25 +86,27 @@ def api_key(env: Mapping[str, str], name: str) -> str | None:
 
 
 def environment_layer(env: Mapping[str, str], prefix: str = "") -> Layer:
-    """The settings that the environment names; `prefix` is where the retriever's settings sit in the whole."""
-    found = {prefix + setting: env[name] for name, setting in ENVIRONMENT.items() if env.get(name)}
-    return Layer(label="the environment", values=nest(found))
+    """Return the settings that the environment names; `prefix` is the path of the retriever's settings in the whole."""
+    values = {prefix + setting: env[name] for name, setting in ENVIRONMENT.items() if env.get(name)}
+    return Layer(label="the environment", values=nest(values))
 
 
 def build(model: type[Model], layers: Sequence[Layer]) -> Model:
     """Merge layers, lowest first, and validate the whole.
 
     Raises:
-        ConfigError: With one line per fault: setting, value, where it was set, what was expected.
+        ConfigError: A setting has a fault; a line for each: setting, value, where it was set, what was expected.
     """
     merged: dict[str, Any] = {}
     for layer in layers:
         values = dict(flatten(layer.values, unopened=tables(model)))
+        # Before the merge, while the layer of each value is still known.
         for pair in EXCLUSIVE:
             _drop_replaced(merged, values, pair)
         _drop_retriever(merged, values)
         uppers = {upper for new in values for upper in above(new)}
-        for name in list(merged):  # a mapping set higher up replaces single entries below, and the other way round
+        # A mapping set higher up replaces single entries below, and the other way round.
+        for name in list(merged):
             if name in uppers or any(upper in values for upper in above(name)):
                 del merged[name]
         merged.update(values)
@@ -129,6 +132,7 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
         group.add_argument(
             f"--{name.replace('_', '-')}",
             dest=name,
+            # A missing flag stays out of the namespace, so that no default of it overrides lower layers.
             default=argparse.SUPPRESS,
             metavar=name.rpartition(".")[2].upper(),
             help=((info.description or "") + shown).replace("%", "%%"),
@@ -136,35 +140,35 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
 
 
 def flag_layer(namespace: argparse.Namespace, model: type[BaseModel]) -> Layer:
-    """The settings given as flags. Lists and mappings are written as YAML (`[a, b]`, `{a: b}`), a list as `a, b` too.
+    """Return the settings given as flags. Lists and mappings are YAML (`[a, b]`, `{a: b}`); a list may be `a, b` too.
 
     Raises:
         ConfigError: A list or mapping is not valid YAML.
     """
-    known = leaves(model)
-    given = {name: _parse(name, raw, known[name]) for name, raw in vars(namespace).items() if name in known}
-    return Layer(label="the command line", values=nest(given))
+    settings = leaves(model)
+    values = {name: _parse(name, raw, settings[name]) for name, raw in vars(namespace).items() if name in settings}
+    return Layer(label="the command line", values=nest(values))
 
 
 def leaves(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
-    """Every setting of a model by its dotted name, nested models opened."""
-    found: dict[str, FieldInfo] = {}
+    """Return every setting of a model by its dotted name, nested models opened."""
+    settings: dict[str, FieldInfo] = {}
     for name, info in model.model_fields.items():
         inner = info.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):
-            found |= leaves(inner, f"{prefix}{name}.")
+            settings |= leaves(inner, f"{prefix}{name}.")
         else:
-            found[prefix + name] = info
-    return found
+            settings[prefix + name] = info
+    return settings
 
 
 def tables(model: type[BaseModel]) -> frozenset[str]:
-    """The settings marked as a `TABLE`."""
+    """Return the settings marked as a `TABLE`."""
     return frozenset(name for name, info in leaves(model).items() if info.json_schema_extra == TABLE)
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "", unopened: Container[str] = ()) -> Iterator[tuple[str, Any]]:
-    """Nested mappings as (dotted name, value); an empty mapping is a value, and so is one named in `unopened`."""
+    """Flatten nested mappings to (dotted name, value); an empty mapping is a value, and so is one in `unopened`."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value and f"{prefix}{key}" not in unopened:
             yield from flatten(value, f"{prefix}{key}.", unopened)
@@ -173,7 +177,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "", unopened: Container[str
 
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `flatten`."""
+    """Invert `flatten`."""
     tree: dict[str, Any] = {}
     for name, value in flat.items():
         *parents, last = name.split(".")
@@ -185,22 +189,22 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def above(name: str) -> Iterator[str]:
-    """The dotted names that a name stands in."""
+    """Return the dotted names that contain a name."""
     while name := name.rpartition(".")[0]:
         yield name
 
 
 def _drop_replaced(merged: dict[str, Any], values: Mapping[str, Any], pair: tuple[str, str]) -> None:
-    for one, other in (pair, pair[::-1]):
-        chosen = [n for n in values if (n == one or n.endswith(f".{one}")) and values[n] is not None]
+    for first, other in (pair, pair[::-1]):
+        chosen = [n for n in values if (n == first or n.endswith(f".{first}")) and values[n] is not None]
         for name in chosen:
-            replaced = name.removesuffix(one) + other
+            replaced = name.removesuffix(first) + other
             if replaced not in values:
                 merged.pop(replaced, None)
 
 
 def _drop_retriever(merged: dict[str, Any], values: Mapping[str, Any]) -> None:
-    """Where a layer names a retriever of the user's own, what lower ones say of another is not about it."""
+    """Drop what lower layers set for another retriever where a layer names the user's own."""
     for name in (n for n in ("python", "retriever.python") if values.get(n) is not None):
         prefix = name.removesuffix("python")
         for below in [n for n in merged if n.startswith(prefix)]:
@@ -219,7 +223,7 @@ def _types(annotation: Any) -> Iterable[Any]:
 
 
 def is_path(info: FieldInfo) -> bool:
-    """Whether a setting is a path."""
+    """Return True if a setting is a path."""
     return Path in _types(info.annotation)
 
 
@@ -228,10 +232,12 @@ def _parse(name: str, raw: str, info: FieldInfo) -> Any:
         return _text_or_mapping(name, raw)
     structured = {list, tuple, dict, Mapping, Sequence}
     origins = {getattr(kind, "__origin__", kind) for kind in _types(info.annotation)}
+    # pydantic converts numbers and booleans from text, with the setting's own message.
     if not origins & (structured | {abc.Mapping, abc.Sequence}):
         return raw
     try:
-        value = load_flag(raw)  # all scalars stay text: an id 12 is no number, `yes` no boolean
+        # All scalars stay text: an id 12 is no number, `yes` no boolean.
+        value = load_flag(raw)
     except yaml.YAMLError as error:
         raise ConfigError(f"--{name.replace('_', '-')}: {quoted(raw)} is not valid YAML: {error}") from error
     if isinstance(value, str) and origins & {list, tuple, abc.Sequence}:
@@ -240,7 +246,7 @@ def _parse(name: str, raw: str, info: FieldInfo) -> Any:
 
 
 def _text_or_mapping(name: str, raw: str) -> Any:
-    """A mapping, its numbers being what they look like, where it begins with a brace; else the text as it is."""
+    """Parse a mapping, with its numbers as numbers, if the text begins with a brace; else return the text."""
     if not raw.lstrip().startswith("{"):
         return raw
     try:
@@ -251,6 +257,7 @@ def _text_or_mapping(name: str, raw: str) -> Any:
 
 def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Layer]) -> str:
     name = ".".join(str(part) for part in item["loc"])
+    # The highest layer that sets the name, or a part of it, is at fault.
     origin = next((la for la in reversed(layers) if any(_same(name, n) for n, _ in flatten(la.values))), None)
     where = f" (set by {origin.place(name)})" if origin else ""
     if item["type"] == "extra_forbidden":
@@ -258,13 +265,14 @@ def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Laye
     if item["type"] == "missing":
         return f"{name}: this setting is required"
     message = str(item["msg"]).removeprefix("Value error, ")
+    # A whole section would bury the message, and may hold secrets.
     unshown = isinstance(item["input"], Mapping | BaseModel) or isinstance(_cause(item), UnshownError)
     got = "" if unshown else f", got {redacted(quoted(item['input']))}"
     return f"{name or 'settings'}: {message}{got}{where}"
 
 
 def _cause(item: Mapping[str, Any]) -> object:
-    """What the check that failed has raised."""
+    """Return the error that the failed check raised."""
     return item.get("ctx", {}).get("error")
 
 

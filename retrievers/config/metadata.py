@@ -1,4 +1,4 @@
-"""How a collection's payload names the fields of a chunk."""
+"""Names of a chunk's fields in a collection's payload."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ ALWAYS_THERE = ("point_id", "text", "chunk_text_preview")
 
 
 class MetadataConfig(Settings):
-    """How a collection's payload names the fields of a chunk.
+    """Names of a chunk's fields in a collection's payload.
 
     Attributes:
         text_key: Payload key of the text (LangChain writes `page_content`).
@@ -35,7 +35,7 @@ class MetadataConfig(Settings):
         return {"text_key": self.text_key, "nested_under": self.nested_under, "map": moved}
 
     def unread(self, layout: Mapping[str, Any]) -> dict[str, Any]:
-        """What of a recorded layout these settings would miss; a field that `map` names is on purpose read there."""
+        """Name the parts of a recorded layout that these settings would miss. A field in `map` differs on purpose."""
         own = self.layout
         missed = {key: layout[key] for key in ("text_key", "nested_under") if layout[key] != own[key]}
         moved = {n: key for n, key in layout["map"].items() if n not in self.map and ALIASES.get(key) != n}
@@ -53,7 +53,7 @@ class MetadataConfig(Settings):
 
 
 def known_field(name: str, fields: Sequence[str]) -> str:
-    """The canonical name of a field.
+    """Return the canonical name of a field.
 
     Raises:
         ValueError: It is none of `fields`; the nearest is given.

@@ -4,10 +4,10 @@ from pathlib import Path
 
 
 def user_path(text: str | Path) -> Path:
-    """The path with the user's home in place of `~`; the shell leaves that standing in `--flag=~/file`.
+    """Replace `~` in a path by the user's home; the shell does not do so in `--flag=~/file`.
 
     Raises:
-        ValueError: `~name` names nobody, or no file can have such a name.
+        ValueError: `~name` names no user, or no file can have such a name.
     """
     try:
         path = Path(text).expanduser()
@@ -16,7 +16,8 @@ def user_path(text: str | Path) -> Path:
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        pass  # for whoever opens it to say
+        # The open that follows reports it.
+        pass
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ValueError(f"expected the path of a file or folder ({reason})") from None

@@ -1,4 +1,4 @@
-"""Files that nobody but their owner may read: they hold queries, prompts or texts."""
+"""Files that only their owner may read: they hold queries, prompts or texts."""
 
 import contextlib
 import os
@@ -15,5 +15,6 @@ def make_private(file: Path) -> None:
     try:
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
-        with contextlib.suppress(OSError):  # somebody else's, who has seen to it, or on a disk that is only read
+        # The file belongs to another user, who sets its mode, or lies on a read-only disk.
+        with contextlib.suppress(OSError):
             file.chmod(stat.S_IMODE(file.stat().st_mode) & stat.S_IRWXU)

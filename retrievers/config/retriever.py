@@ -1,4 +1,4 @@
-"""All that decides what a query gets back."""
+"""The settings of a retriever."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
@@ -11,6 +11,7 @@ from retrievers.config.filters import parse
 from retrievers.config.keyword import KeywordConfig
 from retrievers.config.metadata import MetadataConfig, known_field
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig
+from retrievers.config.rerankers import RERANKERS, Fusion, Reranker, RerankerName, listed
 from retrievers.config.store import StoreConfig
 from retrievers.errors import ConfigError
 from retrievers.records import METADATA_FIELDS, ScoreScale
@@ -18,15 +19,13 @@ from retrievers.records import METADATA_FIELDS, ScoreScale
 MAX_TOP_K = 100
 MAX_QUERY_WORDS = 512
 MAX_QUERY_CHARACTERS = 4_000
+# Settings that apply to a retriever of the user's own (`python`); all others are set inside of it.
 FOREIGN_SETTINGS = (
     "python", "store", "collection", "metadata", "top_k", "threshold", "candidates", "include_metadata",
 )  # fmt: skip
-"""What can be said of a retriever that is not ours (`python`); all else is settled inside of it."""
 
 Threshold = Annotated[float, Field(ge=0, le=1)]
 Mode = Literal["semantic", "keyword", "hybrid"]
-Fusion = Literal["weighted", "rrf", "dbsf"]
-Rerank = Literal["none", "cross-encoder", "mmr", "rrf"]
 
 
 class RetrieverConfig(Settings):
@@ -37,8 +36,8 @@ class RetrieverConfig(Settings):
 
     Attributes:
         python: `module:factory` of a LangChain `BaseRetriever` or `QdrantVectorStore`, called without arguments.
-        candidates: How deep the search goes before threshold and cut; `top_k` may not exceed it.
-        threshold: Least score of a returned chunk, 0 to 1: of its cosine similarity, whatever the mode, unless
+        candidates: Depth of the search before threshold and cut; `top_k` may not exceed it.
+        threshold: Least score of a returned chunk, 0 to 1: of its cosine similarity, in any mode, unless
             `threshold_on` is `final`.
         semantic_weight: Share of the semantic side in a hybrid search; the keyword side has the rest.
         abbreviations: Short form to meaning, set behind it before a query is embedded.
@@ -50,17 +49,19 @@ class RetrieverConfig(Settings):
     """
 
     python: str | None = Field(None, description="a LangChain retriever of your own, as module:factory")
-    store: StoreConfig = Field(default_factory=lambda: StoreConfig.model_validate({}), description="where")
+    store: StoreConfig = Field(
+        default_factory=lambda: StoreConfig.model_validate({}), description="location of the collection"
+    )
     collection: str = Field("physical_ai_handbook", min_length=1, max_length=255, description="name of the collection")
     embedding: EmbeddingConfig = Field(default_factory=lambda: EmbeddingConfig.model_validate({}), description="model")
-    mode: Mode = Field("semantic", description="how candidates are found: semantic, keyword or hybrid")
-    fusion: Fusion = Field("weighted", description="how hybrid joins its two sides: weighted, rrf or dbsf")
+    mode: Mode = Field("semantic", description="search of candidates: semantic, keyword or hybrid")
+    fusion: Fusion = Field("weighted", description="fusion of the two sides of hybrid: weighted, rrf or dbsf")
     semantic_weight: float = Field(0.7, ge=0, le=1, description="share of the semantic side in hybrid")
     keyword_weight: float | None = Field(
         None, ge=0, le=1, description="share of the keyword side; the rest if left out"
     )
     rrf_constant: float = Field(60.0, gt=0, description="constant of reciprocal rank fusion")
-    rerank: Rerank = Field("none", description="none, cross-encoder, mmr, or rrf (hybrid with rrf fusion)")
+    rerank: RerankerName = Field("none", description=listed())
     mmr_lambda: float = Field(0.7, ge=0, le=1, description="mmr: 1 for relevance alone, 0 for diversity alone")
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
     threshold: Threshold = Field(0.3, description="least score of a returned chunk")
@@ -69,18 +70,20 @@ class RetrieverConfig(Settings):
     timeout_s: float = Field(30.0, gt=0, le=3600, description="seconds one search may take in all")
     vector_name: str = Field("", description="name of the dense vector in the collection; '' if it has none")
     metadata: MetadataConfig = Field(
-        default_factory=lambda: MetadataConfig.model_validate({}), description="how the payload names the fields"
+        default_factory=lambda: MetadataConfig.model_validate({}), description="names of the fields in the payload"
     )
     keyword: KeywordConfig = Field(default_factory=lambda: KeywordConfig.model_validate({}), description="BM25")
     cross_encoder: CrossEncoderConfig = Field(
         default_factory=lambda: CrossEncoderConfig.model_validate({}), description="the cross-encoder"
     )
-    cache: CacheConfig = Field(default_factory=lambda: CacheConfig.model_validate({}), description="what is kept")
+    cache: CacheConfig = Field(
+        default_factory=lambda: CacheConfig.model_validate({}), description="caches between searches"
+    )
     abbreviations: Mapping[str, str] = Field(
         default_factory=dict, description="short form: meaning, for embedding", json_schema_extra=TABLE
     )
     filters: str | Mapping[str, Any] | None = Field(
-        None, description="what every candidate must meet", json_schema_extra=TABLE
+        None, description="condition on every candidate", json_schema_extra=TABLE
     )
     group_by: str | None = Field(None, description="field of which each value is returned once")
     include_metadata: bool = Field(True, description="false: results hold text and score alone")
@@ -119,13 +122,14 @@ class RetrieverConfig(Settings):
 
     @model_serializer(mode="wrap")
     def _in_force(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What is in force: of a retriever that is not ours, no setting that it does not read."""
+        """Return the settings in force: without those that a retriever of the user's own does not read."""
         plain: dict[str, Any] = handler(self)
         if self.python is None:
             return plain
+        # The default threshold is not applied to a retriever whose scale is unknown.
         idle = {"threshold"} - self.model_fields_set | (set() if self.names_collection else {"store", "collection"})
-        known = {*FOREIGN_SETTINGS} - idle
-        return {name: value for name, value in plain.items() if name in known}
+        applicable = {*FOREIGN_SETTINGS} - idle
+        return {name: value for name, value in plain.items() if name in applicable}
 
     @model_validator(mode="after")
     def _depth_holds_top_k(self) -> Self:
@@ -138,6 +142,7 @@ class RetrieverConfig(Settings):
 
     @model_validator(mode="after")
     def _weights_sum_to_one(self) -> Self:
+        # Decimal fractions such as 0.7 + 0.3 need not sum to 1 exactly.
         if self.keyword_weight is not None and abs(self.semantic_weight + self.keyword_weight - 1) > 1e-9:
             raise ValueError(
                 f"semantic_weight {self.semantic_weight:g} and keyword_weight {self.keyword_weight:g} must sum to 1; "
@@ -147,8 +152,10 @@ class RetrieverConfig(Settings):
 
     @model_validator(mode="after")
     def _rerank_fits_mode(self) -> Self:
-        if self.rerank == "rrf" and self.mode != "hybrid":
-            raise ValueError(f"rerank 'rrf' fuses two searches and needs mode 'hybrid', got mode {self.mode!r}")
+        if self.reranker.fusion and self.mode != "hybrid":
+            raise ValueError(
+                f"rerank {self.rerank!r} fuses two searches and needs mode 'hybrid', got mode {self.mode!r}"
+            )
         return self
 
     @model_validator(mode="after")
@@ -195,24 +202,29 @@ class RetrieverConfig(Settings):
 
     @property
     def names_collection(self) -> bool:
-        """Whether a collection is named beside a retriever that is not ours."""
+        """Return True if a collection is named beside a retriever of the user's own."""
         return self.python is not None and "collection" in self.model_fields_set
 
     @property
     def used_threshold(self) -> float | None:
-        """The threshold in force: of a retriever that is not ours the one that is given, if any."""
+        """The threshold in force; for a user's own retriever only a given one."""
         return self.threshold if self.python is None or "threshold" in self.model_fields_set else None
+
+    @property
+    def reranker(self) -> Reranker:
+        """The declaration of the reranker."""
+        return RERANKERS[self.rerank]
 
     @property
     def used_fusion(self) -> Fusion:
         """The fusion in force: reranking by rrf is fusion by rrf."""
-        return "rrf" if self.rerank == "rrf" else self.fusion
+        return self.reranker.fusion or self.fusion
 
     @property
     def score_scale(self) -> ScoreScale:
         """The scale of the final scores."""
-        if self.rerank == "cross-encoder":
-            return "rerank"
+        if self.reranker.scale:
+            return self.reranker.scale
         if self.mode == "hybrid":
             return self.used_fusion
         return "bm25" if self.mode == "keyword" else "cosine"

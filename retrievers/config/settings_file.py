@@ -1,4 +1,4 @@
-"""Settings out of a YAML file: each said once, each with its line."""
+"""Settings from a YAML file: each at most once, each with its line."""
 
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,14 @@ from retrievers.config.yaml_files import load_with_lines
 from retrievers.errors import ConfigError
 from retrievers.text.quoting import quoted
 
+# Largest file of settings: it is read within a second.
 MOST_BYTES = 100_000
-"""Largest file of settings: it is read within a second."""
+# Parts of a dotted name; no setting has more than four.
 MOST_PARTS = 10
-"""Parts of a dotted name; no setting has more than four."""
 
 
 def file_layer(path: Path, model: type[BaseModel]) -> Layer:
-    """The settings of a YAML file; relative paths in it are taken from the file's own folder, `~` is left standing.
+    """Read the settings of a YAML file; relative paths start at the file's own folder, `~` is left as it is.
 
     Raises:
         ConfigError: The file cannot be read, is not YAML, is not a mapping, or says one thing twice.
@@ -39,7 +39,7 @@ def file_layer(path: Path, model: type[BaseModel]) -> Layer:
 
 
 def _flat(layer: Layer, model: type[BaseModel]) -> dict[str, Any]:
-    """The settings of a layer by their dotted names.
+    """Return the settings of a layer by their dotted names.
 
     Raises:
         ConfigError: A name has far too many parts, or is given twice, dotted and nested.
@@ -51,6 +51,7 @@ def _flat(layer: Layer, model: type[BaseModel]) -> dict[str, Any]:
         if name in flat:
             raise ConfigError(f"{layer.place(name)}: {name} is given twice, nested and dotted; leave one of them out")
         flat[name] = value
+    # `nest` could not hold a value at a name and below it.
     clash = next(((upper, name) for name in flat for upper in above(name) if upper in flat), None)
     if clash:
         raise ConfigError(
@@ -60,7 +61,7 @@ def _flat(layer: Layer, model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _beside(file: Path, path: str) -> str:
-    """A path taken from a file's folder; one that cannot be is left for its setting to refuse."""
+    """Resolve a path against a file's folder; leave an invalid one for its setting to refuse."""
     try:
         return str((file.parent / path).resolve())
     except (OSError, ValueError, RuntimeError):

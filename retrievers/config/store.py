@@ -1,4 +1,4 @@
-"""Where the collection lives."""
+"""The location of the collection."""
 
 from pathlib import Path
 from typing import Self
@@ -9,7 +9,7 @@ from retrievers.config.base import Settings, VariableName, address
 
 
 class StoreConfig(Settings):
-    """Where the collection lives: a Qdrant server (`url`) or an embedded folder (`path`), not both.
+    """Location of the collection: a Qdrant server (`url`) or an embedded folder (`path`), not both.
 
     A server whose certificate a private authority signed is reached with `ca_file`, which for the store replaces the
     authorities that come with the HTTP library. Where it is not set, the standard variables SSL_CERT_FILE and

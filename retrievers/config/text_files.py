@@ -22,7 +22,7 @@ def read_text(file: Path, expected: str, most_bytes: int, error: Callable[[str],
         file: The file.
         expected: The kind of file that is expected, for messages, such as "a YAML file of settings".
         most_bytes: Its largest size.
-        error: Makes what is raised where it cannot be read.
+        error: Function that makes the error for a file that cannot be read.
 
     Raises:
         RetrievalError: It is missing, no regular file, too large, or not UTF-8.

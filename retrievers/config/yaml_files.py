@@ -1,4 +1,4 @@
-"""YAML as settings are written in it: in which `1:20` is a text, not the number 80.
+"""YAML for settings: `1:20` is a text, not the number 80.
 
 YAML 1.1, which PyYAML reads, takes digits joined by colons for base 60; YAML 1.2 has dropped that.
 """
@@ -41,7 +41,7 @@ class FlagLoader(Guards, yaml.BaseLoader):
     """YAML on the command line: all scalars are text, also words that begin with a mark, such as `*` or `>= 0.1`."""
 
     def check_plain(self) -> bool:
-        """Whether a word begins here."""
+        """Return True if a word begins here."""
         return bool(super().check_plain()) or self.peek() in ">|%@`"
 
     def fetch_alias(self) -> None:
@@ -52,7 +52,7 @@ class FlagLoader(Guards, yaml.BaseLoader):
 
 
 def load_flag(text: str) -> Any:
-    """The list or mapping that a flag holds, its scalars all text, or else the text as it is.
+    """Parse the list or mapping of a flag, its scalars all text, or else return the text.
 
     Raises:
         yaml.YAMLError: It begins with a bracket, a brace or a quote and does not go on as YAML.
@@ -67,7 +67,7 @@ def load_flag(text: str) -> Any:
 
 
 def load(text: str) -> Any:
-    """The value that a YAML text holds.
+    """Parse a YAML text.
 
     Raises:
         yaml.YAMLError: It is not valid.
@@ -76,7 +76,7 @@ def load(text: str) -> Any:
 
 
 def load_with_lines(text: str) -> tuple[Any, dict[str, int]]:
-    """The value that a YAML text holds, and the line of each key by its dotted name.
+    """Parse a YAML text into its value and the line of each key by dotted name.
 
     Raises:
         yaml.YAMLError: It is not valid.

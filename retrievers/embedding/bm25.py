@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from qdrant_edge import Bm25
 
 K, B = 1.2, 0.75
+# A k so large that, with b = 0, the weight of a term is its frequency: tf · (k + 1) / (tf + k) is tf.
 UNSATURATED = 1e12
-"""A k so large that, with b = 0, a term weighs as much as it stands in a text: tf · (k + 1) / (tf + k) is tf."""
 DEFAULT_AVERAGE_LENGTH = 256.0
 
 
@@ -44,20 +44,20 @@ class Bm25Encoder:
         return Bm25(Bm25Config(k=K, b=B, avg_len=self.average_length, language=self.language))
 
     def document(self, text: str) -> TermWeights:
-        """The weights of a document's terms."""
+        """Return the weights of a document's terms."""
         vector = self._model.embed_document(text)
         return _sorted(dict(zip(vector.indices, vector.values, strict=True)))
 
     def query(
         self, text: str, expansions: Sequence[str] = (), expansion_weight: float = 0.5, *, term_counts: bool = True
     ) -> TermWeights:
-        """The weights of a query's terms; a query of stop words alone has none.
+        """Return the weights of a query's terms; a query of stop words alone has none.
 
         Args:
             text: The query.
             expansions: Texts whose terms are searched along.
             expansion_weight: Weight of a term that only an expansion brings, however often.
-            term_counts: A term of the query weighs as often as it stands in it; otherwise 1.
+            term_counts: Weigh a term of the query by its frequency; otherwise by 1.
         """
         weights = {term: float(count) if term_counts else 1.0 for term, count in self._counts(text).items()}
         for expansion in expansions:
@@ -66,11 +66,11 @@ class Bm25Encoder:
         return _sorted(weights)
 
     def length(self, text: str) -> int:
-        """How many terms a text has, repeated ones each time, stop words not."""
+        """Count the terms of a text: repeated ones each time, stop words not."""
         return sum(self._counts(text).values())
 
     def _counts(self, text: str) -> dict[int, int]:
-        """Each term of a text, and how often it stands there."""
+        """Count the occurrences of each term of a text."""
         vector = self._counter.embed_document(text)
         return {term: round(count) for term, count in zip(vector.indices, vector.values, strict=True)}
 
@@ -82,20 +82,20 @@ class Bm25Encoder:
 
 
 def expand(query: str, synonyms: Mapping[str, Sequence[str]]) -> list[str]:
-    """The synonyms of every table entry that occurs in the query as whole words, in the table's order."""
+    """Return the synonyms of every table entry that occurs in the query as whole words, in the table's order."""
     whole = f" {' '.join(words(query))} "
     return [synonym for term, others in synonyms.items() if f" {' '.join(words(term))} " in whole for synonym in others]
 
 
 def spell_out(query: str, abbreviations: Mapping[str, str]) -> str:
-    """The query with the meaning of every abbreviation set behind it: `IMU drift` → `IMU (inertial …) drift`.
+    """Append to every abbreviation of the query its meaning: `IMU drift` → `IMU (inertial …) drift`.
 
     Of two abbreviations at one place the longer counts, and what a meaning says is not spelt out in turn.
     """
     if not abbreviations:
         return query
     longest_first = "|".join(map(re.escape, sorted(abbreviations, key=len, reverse=True)))
-    return re.sub(rf"(?<!\w)(?:{longest_first})(?!\w)", lambda found: f"{found[0]} ({abbreviations[found[0]]})", query)
+    return re.sub(rf"(?<!\w)(?:{longest_first})(?!\w)", lambda match: f"{match[0]} ({abbreviations[match[0]]})", query)
 
 
 def _sorted(weights: Mapping[int, float]) -> TermWeights:

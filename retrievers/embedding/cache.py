@@ -3,19 +3,20 @@
 import hashlib
 import json
 import logging
+import math
 import sqlite3
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from cachetools import TTLCache
 
 from retrievers.config import CacheConfig
-from retrievers.config.private_files import make_private
+from retrievers.config.sqlite_files import open_sqlite
 from retrievers.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CacheStats:
-    """How often a cache was asked, and how often it knew."""
+    """Numbers of look-ups and hits of a cache."""
 
     hits: int
     misses: int
@@ -33,8 +34,8 @@ class CacheStats:
     @property
     def rate(self) -> float | None:
         """Hits per question, None when nothing was asked."""
-        asked = self.hits + self.misses
-        return self.hits / asked if asked else None
+        lookups = self.hits + self.misses
+        return self.hits / lookups if lookups else None
 
 
 class EmbeddingCache:
@@ -49,26 +50,20 @@ class EmbeddingCache:
         self._lock = threading.Lock()
         self._hits = self._misses = 0
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            make_private(file)
-            self._db = sqlite3.connect(file, timeout=10, check_same_thread=False, isolation_level=None)
-            try:
-                self._prepare(clock() - ttl_s)
-            except BaseException:
-                self._db.close()
-                raise
+            self._db = open_sqlite(file, SCHEMA, "SELECT key, vector, created FROM vectors LIMIT 1")
         except (OSError, sqlite3.Error) as error:
             raise ConfigError(
                 f"the cache of query vectors {file} cannot be used ({error}); set cache.path, or cache.embeddings: off"
             ) from error
+        self._done("DELETE FROM vectors WHERE created < ?", (clock() - ttl_s,))
 
     @property
     def stats(self) -> CacheStats:
-        """How often it was asked, and how often it knew."""
+        """Numbers of look-ups and hits."""
         return CacheStats(hits=self._hits, misses=self._misses)
 
     def get(self, *key: str) -> list[float] | None:
-        """The vector of a key, None when it is not there or too old."""
+        """Return the vector of a key, None when it is not there or too old."""
         query, oldest = "SELECT vector FROM vectors WHERE key = ? AND created >= ?", self._clock() - self._ttl_s
         with self._lock:
             rows = self._done(query, (_digest(key), oldest))
@@ -88,15 +83,8 @@ class EmbeddingCache:
         with self._lock:
             self._db.close()
 
-    def _prepare(self, oldest: float) -> None:
-        self._db.execute(SCHEMA)
-        self._db.execute("SELECT key, vector, created FROM vectors LIMIT 1")  # a file of another program stays as it is
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        self._db.execute("DELETE FROM vectors WHERE created < ?", (oldest,))
-
     def _done(self, statement: str, values: tuple[Any, ...]) -> list[Any]:
-        """Rows of a statement; none if the file fails, which costs the vectors kept in it but not the search."""
+        """Return the rows of a statement; none if the file fails: the search goes on without cached vectors."""
         try:
             return self._db.execute(statement, values).fetchall()
         except sqlite3.Error as error:
@@ -108,56 +96,51 @@ class ResultCache(Generic[Value]):
     """The latest results in memory, each with the version that the collection had before it was searched for.
 
     Args:
-        size: How many are kept; the one not used for longest makes room.
+        size: Number of results; the least recently used one is dropped.
         ttl_s: Seconds they are kept at most; None for as long as the version is the same.
         clock: Tells the time in seconds.
     """
 
     def __init__(self, size: int, ttl_s: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.size = size
-        self._ttl_s = ttl_s
-        self._clock = clock
         self._lock = threading.Lock()
-        self._entries: OrderedDict[Hashable, tuple[Value, Hashable, float]] = OrderedDict()
+        self._entries: TTLCache[Hashable, tuple[Value, Hashable]] = TTLCache(
+            size, math.inf if ttl_s is None else ttl_s, timer=clock
+        )
         self._hits = self._misses = 0
 
     @property
     def stats(self) -> CacheStats:
-        """How often it was asked, and how often it knew."""
+        """Numbers of look-ups and hits."""
         return CacheStats(hits=self._hits, misses=self._misses)
 
     def get(self, key: Hashable, version: Hashable) -> Value | None:
-        """The result of a key, if it is of this version and young enough; one that is not is dropped."""
+        """Return the result of a key, if it is of this version and young enough; drop it otherwise."""
         with self._lock:
-            value, of, born = self._entries.get(key, (None, None, 0.0))
-            if value is not None and (of != version or self._is_old(born)):
+            value: Value | None
+            of: Hashable
+            value, of = self._entries.get(key, (None, None))
+            if value is not None and of != version:
                 del self._entries[key]
                 value = None
             self._hits += value is not None
             self._misses += value is None
-            if value is not None:
-                self._entries.move_to_end(key)
             return value
 
     def put(self, key: Hashable, value: Value, version: Hashable) -> None:
         """Keep a result, as of the version that was read before it was searched for."""
         with self._lock:
-            self._entries[key] = (value, version, self._clock())
-            self._entries.move_to_end(key)
-            while len(self._entries) > self.size:
-                self._entries.popitem(last=False)
-
-    def _is_old(self, born: float) -> bool:
-        return self._ttl_s is not None and self._clock() - born > self._ttl_s
+            if self.size:
+                self._entries[key] = (value, version)
 
 
-def open_embedding_cache(config: CacheConfig, provider: str, env: Mapping[str, str]) -> EmbeddingCache | None:
-    """The cache of query vectors that the settings ask for, None when they ask for none.
+def open_embedding_cache(config: CacheConfig, env: Mapping[str, str], *, hosted: bool) -> EmbeddingCache | None:
+    """Open the cache of query vectors if the settings ask for one, else return None.
 
     Raises:
         ConfigError: Its file cannot be used.
     """
-    if config.embeddings == "off" or (config.embeddings == "auto" and provider != "cohere"):
+    if config.embeddings == "off" or (config.embeddings == "auto" and not hosted):
         return None
     home = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return EmbeddingCache(config.path or home / "retrieval-evals" / "query-vectors.sqlite", config.ttl_s)
@@ -168,7 +151,7 @@ def _digest(key: tuple[str, ...]) -> str:
 
 
 def _floats(stored: Any) -> list[float] | None:
-    """The vector stored as bytes, None if it is something else."""
+    """Decode a vector stored as bytes, None if it is something else."""
     if not isinstance(stored, bytes) or len(stored) % 8:
         return None
     vector: list[float] = np.frombuffer(stored, dtype="<f8").tolist()

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 def sparse(terms: TermWeights) -> "models.SparseVector":
-    """Term weights as Qdrant takes them."""
+    """Convert term weights for Qdrant."""
     from qdrant_client import models
 
     return models.SparseVector(indices=list(terms.indices), values=list(terms.values))
 
 
 def sparse_embeddings(encoder: Bm25Encoder) -> "SparseEmbeddings":
-    """Sparse embeddings that encode documents and queries as the encoder does."""
+    """Return sparse embeddings that encode documents and queries as the encoder does."""
     from langchain_qdrant import SparseEmbeddings
     from langchain_qdrant.sparse_embeddings import SparseVector
 

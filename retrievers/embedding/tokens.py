@@ -1,4 +1,4 @@
-"""Counting tokens with the tokenizer that the packaged embedding model brings (no download)."""
+"""Counting tokens with the tokenizer of the packaged embedding model (no download)."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def package_folder(name: str) -> Path:
-    """The folder of an installed package, without importing it.
+    """Return the folder of an installed package, without importing it.
 
     Raises:
         ModuleNotFoundError: It is not installed.
@@ -24,7 +24,7 @@ def package_folder(name: str) -> Path:
 
 @lru_cache(maxsize=1)
 def tokenizer() -> "Tokenizer":
-    """The Llama 2 tokenizer inside wordllama, without padding and truncation."""
+    """Return the Llama 2 tokenizer inside wordllama, without padding and truncation."""
     from tokenizers import Tokenizer
 
     file = next(package_folder("wordllama").glob("tokenizer*/l2_supercat_tokenizer_config.json"))
@@ -35,5 +35,5 @@ def tokenizer() -> "Tokenizer":
 
 
 def count_tokens(text: str) -> int:
-    """How many tokens `text` has, without begin and end marks."""
+    """Count the tokens of `text`, without begin and end marks."""
     return len(tokenizer().encode(text, add_special_tokens=False).ids)

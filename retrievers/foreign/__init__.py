@@ -1,4 +1,4 @@
-"""Retrievers that are not ours: any LangChain `BaseRetriever` or `QdrantVectorStore`, as an evaluation needs them.
+"""The user's own retrievers: any LangChain `BaseRetriever` or `QdrantVectorStore`, adapted to an evaluation.
 
 What they cannot give (scores, stages, a list of all chunks) is absent, with the reason; it is never guessed.
 """

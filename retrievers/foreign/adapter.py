@@ -1,4 +1,4 @@
-"""ForeignRetriever: a LangChain retriever of the user's, as an evaluation needs it."""
+"""ForeignRetriever: a LangChain retriever of the user's, adapted to an evaluation."""
 
 import logging
 import time
@@ -16,6 +16,7 @@ from retrievers.foreign.sources import Found, Source
 from retrievers.net.faults import cause
 from retrievers.records import Candidates, Chunk, RetrievalSession, RetrievedChunk, StageTimings
 from retrievers.search import confidence
+from retrievers.search.candidate_table import CandidateTable, ChunkList, TableBuilder, add_hits
 from retrievers.search.query import check_query
 from retrievers.search.selection import Selection, select
 from retrievers.store import CollectionInfo, Deployment
@@ -38,8 +39,8 @@ class ForeignRetriever:
         """Put the parts together.
 
         Args:
-            settings: What it was opened with.
-            source: What retrieves.
+            settings: Settings of the retriever.
+            source: Source of the results.
             listing: The collection it reads from, where that is known. If the settings name it, everything that is
                 returned must be found in it.
             owned: Close the listing's client with this retriever.
@@ -66,7 +67,7 @@ class ForeignRetriever:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What cannot be known of its results."""
+        """Return the unknown properties of its results."""
         source, notes = self._source, []
         if source.no_cosine:
             notes.append(f"{source.no_cosine}: no threshold is applied, metrics of similarity have no value")
@@ -81,10 +82,10 @@ class ForeignRetriever:
         """Retrieve, and tell how it went. Faults are in the session's `status` and `error`, not raised."""
         settings = self.settings
         try:
-            found = self._find(query, settings.candidates if self._source.deepens else settings.top_k)
+            results = self._find(query, settings.candidates if self._source.deepens else settings.top_k)
         except RetrievalError as error:
             return self._failed(query, error)
-        selection = self.select(found.chunks)
+        selection = self.select(results.chunks)
         threshold = settings.used_threshold
         return RetrievalSession(
             session_id=uuid.uuid4().hex,
@@ -93,30 +94,43 @@ class ForeignRetriever:
             status="success",
             chunks=selection.chunks,
             below_threshold=selection.below_threshold,
-            candidates_found=len(found.chunks),
+            candidates_found=len(results.chunks),
             filtered_out=selection.filtered_out,
-            timings=found.timings,
+            timings=results.timings,
             warnings=() if threshold is None else confidence.warnings(selection, threshold, could_spread=False),
         )
 
+    def chunk_table(self) -> ChunkList:
+        """Return an empty table of chunks, which calls of `candidates` fill."""
+        return ChunkList()
+
     def candidates(
-        self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True
-    ) -> list[Candidates]:
-        """What the retriever finds for each query, in its own order, at most `depth`.
+        self,
+        queries: Sequence[str],
+        *,
+        depth: int | None = None,
+        use_cache: bool = True,
+        chunks: ChunkList | None = None,
+    ) -> CandidateTable:
+        """Return what the retriever finds for each query, in its own order, at most `depth`.
 
         Raises:
             QueryError: A query is blank or too long.
             ForeignRetrieverError: The retriever failed, or returned no usable documents.
         """
-        found = [self._find(query, depth or self.settings.candidates) for query in queries]
-        return [replace(one, chunks=one.chunks[: depth or self.settings.candidates]) for one in found]
+        chunks = chunks if chunks is not None else ChunkList()
+        builder, depth = TableBuilder(chunks), depth or self.settings.candidates
+        for query in queries:
+            result = self._find(query, depth)
+            add_hits(builder, chunks, replace(result, chunks=result.chunks[:depth]))
+        return builder.table()
 
     def select(self, candidates: Sequence[RetrievedChunk]) -> Selection:
-        """What threshold (where one is in force) and cut leave."""
+        """Apply the threshold (where one is in force) and the cut."""
         return select(candidates, self.settings.top_k, self.settings.used_threshold)
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
-        """Chunks of the collection, by field values.
+        """Return chunks of the collection, by field values.
 
         Raises:
             StoreError: The store failed, or there is no collection to list them from.
@@ -132,7 +146,7 @@ class ForeignRetriever:
         return self._listed().sample(count)
 
     def survey(self) -> tuple[CollectionInfo, Deployment | None] | None:
-        """What the collection says of itself now; None where it is not known.
+        """Return the collection's current state; None where it is unknown.
 
         Raises:
             StoreError: The store failed.
@@ -160,13 +174,13 @@ class ForeignRetriever:
         return self._listing
 
     def _find(self, query: str, depth: int) -> Candidates:
-        """What is found; only a store takes the `depth`."""
+        """Retrieve documents; only a store takes the `depth`."""
         check_query(query)
         start = time.perf_counter()
         try:
-            found = self._source.find(query, depth)
+            documents = self._source.find(query, depth)
             spent = StageTimings(total_ms=(time.perf_counter() - start) * 1000)
-            chunks = self._ranked(found)
+            chunks = self._ranked(documents)
         except ForeignRetrieverError as error:
             raise ForeignRetrieverError(f"{self._name} {error}") from error
         except RetrievalError:
@@ -181,21 +195,21 @@ class ForeignRetriever:
             incomplete=self._source.no_candidates,
         )
 
-    def _ranked(self, found: Found) -> tuple[RetrievedChunk, ...]:
+    def _ranked(self, scored: Found) -> tuple[RetrievedChunk, ...]:
         now, scale = datetime.now(UTC), self._source.scale
-        chunks = [chunk_of(document, self.settings.metadata) for document, _ in found]
+        chunks = [chunk_of(document, self.settings.metadata) for document, _ in scored]
         if self._listing and self.settings.names_collection:
             chunks = [self._listing.identified(chunk) for chunk in chunks]
         return tuple(
             RetrievedChunk(
-                rank=place,
+                rank=rank,
                 score=score,
                 score_scale=scale,
                 scores={"semantic": score} if scale == "cosine" and score is not None else {},
                 chunk=chunk,
                 retrieved_at=now,
             )
-            for place, (chunk, (_, score)) in enumerate(zip(chunks, found, strict=True), 1)
+            for rank, (chunk, (_, score)) in enumerate(zip(chunks, scored, strict=True), 1)
         )
 
     def _failed(self, query: str, error: RetrievalError) -> RetrievalSession:
@@ -213,8 +227,8 @@ class ForeignRetriever:
 
     def _parameters(self) -> dict[str, Any]:
         settings = self.settings
-        known = {"python": settings.python, "collection": self.info.name if self.info else None}
-        return known | {
+        parameters = {"python": settings.python, "collection": self.info.name if self.info else None}
+        return parameters | {
             "top_k": settings.top_k,
             "threshold": settings.used_threshold,
             "candidates": settings.candidates,

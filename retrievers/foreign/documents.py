@@ -14,31 +14,31 @@ from retrievers.records import Chunk
 from retrievers.store.payload import to_chunk
 
 SHOWN = 60
+# Where langchain-qdrant puts the id of the point.
 POINT_KEY = "_id"
-"""Where langchain-qdrant puts the id of the point."""
 
 
 def checked_documents(answer: Any) -> list[Document]:
-    """What a retriever returned, provided that it is a list of documents with text.
+    """Check that a retriever returned a list of documents with text.
 
     Raises:
-        ForeignRetrieverError: It is not; what it is, and at which place.
+        ForeignRetrieverError: It did not; the message names the actual type and its position.
     """
     if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
         raise ForeignRetrieverError(f"returned {_shown(answer)}; expected a list of LangChain Documents")
-    for place, document in enumerate(answer, 1):
+    for number, document in enumerate(answer, 1):
         if not isinstance(document, Document):
-            raise ForeignRetrieverError(f"returned {_shown(document)} at place {place}; expected a LangChain Document")
+            raise ForeignRetrieverError(f"returned {_shown(document)} at place {number}; expected a LangChain Document")
         if not isinstance(document.page_content, str) or not document.page_content.strip():
             raise ForeignRetrieverError(
-                f"returned a document without text at place {place} (metadata {_shown(document.metadata)}); expected "
+                f"returned a document without text at place {number} (metadata {_shown(document.metadata)}); expected "
                 "the chunk's text in page_content"
             )
     return list(answer)
 
 
 def checked_score(score: Any) -> float:
-    """A score that is a finite number.
+    """Check that a score is a finite number.
 
     Raises:
         ForeignRetrieverError: It is none.
@@ -53,7 +53,7 @@ def checked_score(score: Any) -> float:
 
 
 def chunk_of(document: Document, config: MetadataConfig) -> Chunk:
-    """A document as a chunk, its metadata read as a payload's is (see `payload.to_chunk`).
+    """Convert a document to a chunk; its metadata is read as a payload (see `payload.to_chunk`).
 
     The metadata's own `nested_under` key is looked into where there is one. A chunk is known by its `chunk_id` (or what
     that is mapped to), else by the document's id or the point's, else by a hash of its address and text.

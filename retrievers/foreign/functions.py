@@ -1,4 +1,4 @@
-"""A function of the user's as a LangChain retriever."""
+"""The user's function as a LangChain retriever."""
 
 import inspect
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class FunctionRetriever(BaseRetriever):
 
 
 def _documents(answer: Any) -> Any:
-    """Return texts as documents; whatever else came back is left for `checked_documents` to refuse."""
+    """Return texts as documents; `checked_documents` refuses all other values."""
     if not isinstance(answer, list | tuple):
         return answer
     return [Document(page_content=item) if isinstance(item, str) else item for item in answer]

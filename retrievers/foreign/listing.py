@@ -1,4 +1,4 @@
-"""All chunks of the collection that a retriever made elsewhere reads from, and what it returned as one of them."""
+"""All chunks of the collection behind the user's retriever, and the match of its results with them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ class Listing:
     """A collection whose chunks can be listed.
 
     Attributes:
-        info: What it said of itself when it was opened.
+        info: Information on the collection from its opening.
     """
 
     def __init__(self, client: "QdrantClient", config: RetrieverConfig) -> None:
@@ -47,35 +47,35 @@ class Listing:
             )
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
-        """Chunks by field values (see `reading.scroll`)."""
+        """Return chunks by field values (see `stored_chunks.scroll`)."""
         with self._errors():
             return scroll(self._client, self._config, where, self.info)
 
     def sample(self, count: int) -> list[tuple[str, Mapping[str, Any]]]:
         """Point ids and payloads of the first points."""
         with self._errors():
-            found = list(records(self._client, self._config, self.info.limits, count=count))
-        return [(str(record.id), record.payload or {}) for record in found]
+            points = list(records(self._client, self._config, self.info.limits, count=count))
+        return [(str(record.id), record.payload or {}) for record in points]
 
     def survey(self) -> tuple[CollectionInfo, Deployment | None]:
-        """What the collection says of itself now (see `connection.survey`)."""
+        """Return the collection's current state (see `deployment.survey`)."""
         with self._errors():
             return survey(self._client, self._config)
 
     def identified(self, chunk: Chunk) -> Chunk:
-        """A chunk that the retriever returned under the id that it has here: found by id, else by address and text.
+        """Return a chunk of the retriever under its id in the collection: found by id, else by address and text.
 
         Raises:
             ForeignRetrieverError: The collection does not hold it.
         """
-        known = self._by_id.get(chunk.chunk_id) or self._by_id.get(chunk.point_id) or self._by_content.get(_key(chunk))
-        if known is None:
+        stored = self._by_id.get(chunk.chunk_id) or self._by_id.get(chunk.point_id) or self._by_content.get(_key(chunk))
+        if stored is None:
             raise ForeignRetrieverError(
                 f"returned a chunk that collection {self.info.name!r} does not hold ({chunk.source}: "
                 f"{chunk.chunk_text_preview[:60]!r}); name the collection that it reads from, or leave store and "
                 "collection out: relevance is then resolved in what it returns"
             )
-        return replace(chunk, chunk_id=known)
+        return replace(chunk, chunk_id=stored)
 
     def close(self) -> None:
         """Let go of the client."""
@@ -105,7 +105,7 @@ class Listing:
 
 
 def listing_of(store: "QdrantVectorStore", settings: RetrieverConfig) -> Listing:
-    """The listing of a vector store's own collection, payload keys as the store has them.
+    """Return the listing of a vector store's own collection, payload keys as the store has them.
 
     Raises:
         ConfigError: The settings name other payload keys.
@@ -115,10 +115,10 @@ def listing_of(store: "QdrantVectorStore", settings: RetrieverConfig) -> Listing
 
     keys = {"text_key": store.content_payload_key, "nested_under": store.metadata_payload_key}
     for name, key in keys.items():
-        given, default = getattr(settings.metadata, name), type(settings.metadata).model_fields[name].default
-        if given not in (key, default):
+        value, default = getattr(settings.metadata, name), type(settings.metadata).model_fields[name].default
+        if value not in (key, default):
             raise ConfigError(
-                f"metadata.{name}: {type(store).__name__} reads payload key {key!r}, got {given!r}; leave it out"
+                f"metadata.{name}: {type(store).__name__} reads payload key {key!r}, got {value!r}; leave it out"
             )
     sparse = store.retrieval_mode == RetrievalMode.SPARSE
     changes = {
@@ -131,7 +131,7 @@ def listing_of(store: "QdrantVectorStore", settings: RetrieverConfig) -> Listing
 
 
 def _place(client: Any) -> StoreConfig:
-    """Where a client made elsewhere goes, for messages; not checked as our own settings are."""
+    """Return the address of a client made elsewhere, for messages; not checked as our own settings are."""
     options = getattr(client, "init_options", None) or {}
     where = next((options[name] for name in ("url", "host", "path", "location") if options.get(name)), None)
     return StoreConfig.model_construct(url=redacted(str(where or type(client).__name__)))

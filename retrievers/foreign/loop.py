@@ -1,4 +1,4 @@
-"""One event loop in a thread of its own: asynchronous clients stay bound to the first loop they meet."""
+"""One event loop in its own thread: asynchronous clients stay bound to the first loop they meet."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -19,18 +19,19 @@ class BackgroundLoop:
         self._thread: Thread | None = None
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Wait for a coroutine; what it raises is raised here."""
+        """Wait for a coroutine; its errors are raised here."""
         return asyncio.run_coroutine_threadsafe(work, self._started()).result()
 
     def close(self) -> None:
-        """Cancel what still runs and end the thread."""
+        """Cancel running tasks and end the thread."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
         if loop is None or thread is None:
             return
         ending = asyncio.run_coroutine_threadsafe(_cancel_others(), loop)
-        with suppress(TimeoutError):  # code that does not let itself be cancelled ends with the process
+        # Code that ignores its cancellation ends with the process.
+        with suppress(TimeoutError):
             ending.result(PATIENCE_S)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(PATIENCE_S)

@@ -21,7 +21,7 @@ Found = list[tuple[Document, float | None]]
 
 
 class Source(Protocol):
-    """What retrieves."""
+    """Source of documents for a query."""
 
     @property
     def label(self) -> str:
@@ -37,25 +37,25 @@ class Source(Protocol):
 
     @property
     def no_cosine(self) -> str:
-        """Why its scores are no cosine similarity; empty when they are."""
+        """Reason why its scores are no cosine similarity; empty when they are."""
 
     @property
     def no_candidates(self) -> str:
-        """Why what it finds is no candidate list of a given depth; empty when it is."""
+        """Reason why its results are no candidate list of a given depth; empty when they are."""
 
     @property
     def deepens(self) -> bool:
-        """Whether a deeper search may change what a shallower one found."""
+        """True if a deeper search may change the results of a shallower one."""
 
     def find(self, query: str, depth: int) -> Found:
-        """Documents in its own order; `depth` is a wish that only a store takes.
+        """Return documents in its own order; only a store keeps to `depth`.
 
         Raises:
             ForeignRetrieverError: It returned no usable documents. Whatever else it raises passes through.
         """
 
     def close(self) -> None:
-        """Let go of what it holds open."""
+        """Close its open resources."""
 
 
 class RetrieverSource:
@@ -79,7 +79,7 @@ class RetrieverSource:
         return type(self._retriever).__name__
 
     def find(self, query: str, depth: int) -> Found:
-        """What `invoke` returns; `ainvoke` where the retriever is asynchronous alone."""
+        """Return the documents of `invoke`; of `ainvoke` where the retriever is asynchronous alone."""
         return [(document, None) for document in checked_documents(self._answer(query))]
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class StoreSource:
         return None if self._store.embeddings is None else type(self._store.embeddings).__name__
 
     def find(self, query: str, depth: int) -> Found:
-        """What `similarity_search_with_score` returns for `k=depth`; cosines clipped to [0, 1] as ours are."""
+        """Return the results of `similarity_search_with_score` for `k=depth`; cosines clipped to [0, 1] as ours are."""
         answer = self._store.similarity_search_with_score(query, k=depth)
         documents = checked_documents([document for document, _ in pairs(answer)])
         scores = [checked_score(score) for _, score in answer]
@@ -143,15 +143,15 @@ class StoreSource:
         return list(zip(documents, scores, strict=True))
 
     def close(self) -> None:
-        """Nothing: the client is the listing's."""
+        """Close nothing: the client belongs to the listing."""
 
 
 def pairs(answer: Any) -> Sequence[tuple[Any, Any]]:
-    """A search's answer, provided that it is pairs.
+    """Check that a search returned pairs.
 
     Raises:
         ForeignRetrieverError: It is not.
     """
-    if not isinstance(answer, list) or not all(isinstance(one, tuple) and len(one) == 2 for one in answer):
+    if not isinstance(answer, list) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in answer):
         raise ForeignRetrieverError(f"returned {type(answer).__name__}; expected a list of (document, score)")
     return answer

@@ -10,17 +10,17 @@ from functools import cache
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-from retrievers.indexing.markdown import Block, Page, Section
+from retrievers.indexing.markdown import Block, Page, PageSection
 from retrievers.records import Chunk
 
 SECTION_SEPARATOR = " > "
 DEFAULT_MAX_TOKENS = 256
+# Rises when pages are parsed or cut otherwise than before, so that collections made earlier count as out of date.
 CHUNKING_VERSION = 1
-"""Rises when pages are parsed or cut otherwise than before, so that collections made earlier count as out of date."""
 WHITE_SPACE = re.compile(r"\s+")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+# Characters: no tokenizer's vocabulary holds longer ones.
 LONGEST_TOKEN = 64
-"""Characters: no tokenizer's vocabulary holds longer ones."""
 TokenCounter = Callable[[str], int]
 Fits = Callable[[str], bool]
 
@@ -36,17 +36,19 @@ def chunk_page(page: Page, max_tokens: int, count_tokens: TokenCounter) -> tuple
         max_tokens: Budget of one chunk.
         count_tokens: Counts the tokens of a text.
     """
+    # The same piece is counted several times while groups are tried.
     count_tokens = cache(count_tokens)
     fits = _fits(max_tokens, count_tokens)
     pieces = [(section, group) for section in page.sections for run in section.runs for group in _pack(run, fits)]
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     chunks = []
     for index, (section, group) in enumerate(pieces):
         text = join_blocks(group)
         path = SECTION_SEPARATOR.join(section.path)
         identity = "\x1f".join((page.source_url, path, text))
-        chunk_id = _digest(f"{identity}\x1f{seen[identity]}")[:32]
-        seen[identity] += 1
+        # The occurrence tells equal chunks of a section apart; their order on the page is stable.
+        chunk_id = _digest(f"{identity}\x1f{counts[identity]}")[:32]
+        counts[identity] += 1
         chunks.append(
             replace(
                 _chunk(page, section, group),
@@ -63,12 +65,12 @@ def chunk_page(page: Page, max_tokens: int, count_tokens: TokenCounter) -> tuple
 
 
 def point_id(chunk_id: str) -> str:
-    """The Qdrant point id of a chunk: a UUID5 of its id, since Qdrant takes only UUIDs and integers."""
+    """Return the Qdrant point id of a chunk: a UUID5 of its id, since Qdrant takes only UUIDs and integers."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, chunk_id))
 
 
 def join_blocks(blocks: Sequence[Block]) -> str:
-    """Blocks of one run as one text: pieces of the same line by a space, lines by a break, blocks by a blank line."""
+    """Join blocks of one run: pieces of the same line by a space, lines by a break, blocks by a blank line."""
     text = blocks[0].text
     for before, after in pairwise(blocks):
         gap = after.start_line - before.end_line
@@ -78,7 +80,7 @@ def join_blocks(blocks: Sequence[Block]) -> str:
 
 
 def placement(file_path: str) -> tuple[str, str, str]:
-    """A page's document id (path without suffix), module (first folder) and chapter (second folder, or its name)."""
+    """Return a page's document id (path without suffix), module (first folder) and chapter (second folder or name)."""
     document = PurePosixPath(file_path).with_suffix("")
     folders = document.parts[:-1]
     return (
@@ -88,7 +90,7 @@ def placement(file_path: str) -> tuple[str, str, str]:
     )
 
 
-def _chunk(page: Page, section: Section, group: Sequence[Block]) -> Chunk:
+def _chunk(page: Page, section: PageSection, group: Sequence[Block]) -> Chunk:
     document, module, chapter = placement(page.file_path)
     return Chunk(
         chunk_id="",
@@ -110,7 +112,7 @@ def _chunk(page: Page, section: Section, group: Sequence[Block]) -> Chunk:
 
 
 def _pack(run: Sequence[Block], fits: Fits) -> Iterator[Sequence[Block]]:
-    """Pieces of blocks in groups, each as large as fits."""
+    """Group the pieces of blocks, each group as large as fits."""
     pieces = [piece for block in run for piece in _split(block, fits)]
     start = 0
     while start < len(pieces):
@@ -120,10 +122,11 @@ def _pack(run: Sequence[Block], fits: Fits) -> Iterator[Sequence[Block]]:
 
 
 def _end_of_group(pieces: Sequence[Block], start: int, fits: Fits) -> int:
-    """How far the pieces from `start` on fit together, by doubling steps and then halving them."""
+    """Return the end of the pieces from `start` on that fit together, by doubling and then halving the step."""
     fitting, step = start + 1, 1
     while fitting < len(pieces) and fits(join_blocks(pieces[start : fitting + step])):
         fitting, step = min(fitting + step, len(pieces)), 2 * step
+    # Between the last group that fits and the first that does not, by bisection.
     beyond = min(fitting + step, len(pieces) + 1)
     while beyond - fitting > 1:
         middle = (fitting + beyond) // 2
@@ -132,7 +135,7 @@ def _end_of_group(pieces: Sequence[Block], start: int, fits: Fits) -> int:
 
 
 def _split(block: Block, fits: Fits) -> Iterator[Block]:
-    """A block, cut where it does not fit: between its lines, else its sentences, else words, else inside a word."""
+    """Cut a block that does not fit: between its lines, else its sentences, else words, else inside a word."""
     if fits(block.text):
         yield block
         return
@@ -151,7 +154,7 @@ def _split(block: Block, fits: Fits) -> Iterator[Block]:
 
 
 def _split_words(block: Block, fits: Fits) -> Iterator[Block]:
-    """A line without sentences in halves by its words, and these in halves, as far as needed."""
+    """Halve a line without sentences between its words, and the halves again, as far as needed."""
     text = block.text
     gaps = [gap.span() for gap in WHITE_SPACE.finditer(text)]
 
@@ -179,9 +182,10 @@ def _split_word(block: Block, fits: Fits) -> Iterator[Block]:
 
 
 def _fits(max_tokens: int, count_tokens: TokenCounter) -> Fits:
-    """Whether a text is within the budget; one that surely is not need not be counted, which takes time."""
+    """Return True if a text is within the budget; a text that surely is need not be counted, which takes time."""
 
     def fits(text: str) -> bool:
+        # Each word takes at least one token, and no token is longer than LONGEST_TOKEN.
         if len(text) > LONGEST_TOKEN * max_tokens or len(text.split()) > max_tokens:
             return False
         return count_tokens(text) <= max_tokens

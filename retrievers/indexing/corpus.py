@@ -1,4 +1,4 @@
-"""The pages of a folder: each read and parsed by itself, so that what is wrong with one is told of that one."""
+"""The pages of a folder, each read and parsed alone, so that a fault names its page."""
 
 import hashlib
 import os
@@ -22,9 +22,9 @@ class Corpus:
     """Pages read from a folder.
 
     Attributes:
-        folder: Where they are.
+        folder: Folder of the pages.
         pages: The pages that could be parsed, in path order; of two with one address the first.
-        broken: Of the files that could not, the path below the folder, and what is wrong.
+        broken: Path below the folder and fault of each file that could not be read.
         fingerprint: SHA-256 over the base of the addresses and every file's path and bytes.
     """
 
@@ -70,7 +70,7 @@ def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
 
 
 def _read(file: Path, folder: Path) -> bytes:
-    """The bytes of a page.
+    """Return the bytes of a page.
 
     Raises:
         PageError: It is no file of this folder, or too large to be a page.
@@ -78,13 +78,14 @@ def _read(file: Path, folder: Path) -> bytes:
     """
     if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder)):
         raise PageError("a link that leads out of the folder is not followed; copy the page, or index its own folder")
-    descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe without a writer would wait for one
+    # A pipe without a writer would wait for one.
+    descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, "rb") as opened:
-        known = os.fstat(descriptor)
-        if not stat.S_ISREG(known.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise PageError("not a file, but a pipe or a device")
-        if known.st_size > MOST_BYTES:
-            raise PageError(f"holds {known.st_size:,} bytes; expected at most {MOST_BYTES:,} in a page")
+        if status.st_size > MOST_BYTES:
+            raise PageError(f"holds {status.st_size:,} bytes; expected at most {MOST_BYTES:,} in a page")
         return opened.read(MOST_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""What stands before a page: title, slug, id, tags and position, as written and within bounds."""
+"""The front matter of a page: title, slug, id, tags and position, as written and within bounds."""
 
 import re
 from collections.abc import Mapping
@@ -9,10 +9,10 @@ import yaml
 
 from retrievers.text.quoting import quoted
 
+# Characters of a front matter.
 MOST_CHARACTERS = 32_768
-"""Of a front matter."""
+# Characters of a title, slug, id or tag, which every chunk of the page repeats.
 LONGEST = 1_000
-"""Characters of a title, slug, id or tag, which every chunk of the page repeats."""
 LARGEST = 2**53
 OPENING = re.compile(r"---[ \t]*\n")
 YAML_NULL = ("", "~", "null", "Null", "NULL")
@@ -25,7 +25,7 @@ class PageError(ValueError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FrontMatter:
-    """What a page says of itself."""
+    """Front matter of a page."""
 
     title: str | None
     slug: str | None
@@ -38,7 +38,7 @@ def read_front_matter(content: str | None, text: str) -> FrontMatter:
     """Read a front matter.
 
     Args:
-        content: What stands between its lines of dashes; None where none was found.
+        content: Text between its lines of dashes; None without any.
         text: The whole page.
 
     Raises:
@@ -60,7 +60,8 @@ def _mapping(content: str) -> Mapping[str, Any]:
     if len(content) > MOST_CHARACTERS:
         raise PageError(f"the front matter has {len(content):,} characters; expected at most {MOST_CHARACTERS:,}")
     try:
-        matter = yaml.load(content, Loader=yaml.BaseLoader)  # as written: 3.10, yes and 2024-01-02 stay text
+        # As written: 3.10, yes and 2024-01-02 stay text.
+        matter = yaml.load(content, Loader=yaml.BaseLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 2}: " if mark else ""

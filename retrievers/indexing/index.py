@@ -1,4 +1,4 @@
-"""Pages to a collection: read all, cut, compare with what is stored, embed only what is new, then write.
+"""Pages to a collection: read all, cut, compare with the stored chunks, embed only new ones, then write.
 
 Every text is embedded before the first write, so a failing provider leaves the collection as it was. While writing,
 the collection's manifest says `indexing`, and readers refuse it; it says `complete` when the last change is in.
@@ -14,10 +14,10 @@ from langchain_core.embeddings import Embeddings
 from retrievers.config import MetadataConfig, RetrieverConfig
 from retrievers.embedding.tokens import count_tokens
 from retrievers.errors import CollectionStateError, IndexingError
-from retrievers.indexing.apart import check_room, write_safely
+from retrievers.indexing.child_process import check_room, write_safely
 from retrievers.indexing.chunking import CHUNKING_VERSION, DEFAULT_MAX_TOKENS, chunk_page
 from retrievers.indexing.corpus import Corpus
-from retrievers.indexing.existing import existing, layout, payloads
+from retrievers.indexing.existing_collection import existing, layout, payloads
 from retrievers.indexing.manifest import embedded_by, keyword_side
 from retrievers.indexing.payloads import check_writable, to_payload, written_part
 from retrievers.indexing.writing import Changes, Order, Progress
@@ -32,7 +32,7 @@ EMBED_BATCH = 96
 
 @dataclass(frozen=True, kw_only=True)
 class IndexOptions:
-    """How pages are cut, and what indexing is allowed.
+    """Settings of an indexing run.
 
     Attributes:
         max_tokens: Token budget of a chunk.
@@ -47,7 +47,7 @@ class IndexOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class IndexReport:
-    """What an indexing run did, in chunks; `skipped` names the pages that were left out."""
+    """Summary of an indexing run, in chunks; `skipped` names the pages that were left out."""
 
     pages: int
     chunks: int
@@ -76,8 +76,8 @@ def index_corpus(
         config: Names the collection, the embedding model and the payload keys.
         embeddings: The model.
         corpus: The pages.
-        options: How they are cut, and what is allowed.
-        progress: Told how far the work is.
+        options: Settings of the run.
+        progress: Called with the stage, the amount done and the total.
 
     Raises:
         IndexingError: Pages are broken and `skip_broken` is off, or none is left; nothing was changed.
@@ -92,7 +92,7 @@ def index_corpus(
     info = existing(client, config, replace=options.replace)
     stored = payloads(client, config, info.limits) if info else {}
     changes = _compare(
-        config.metadata, chunks, stored, anew=info is not None and layout(info) != config.metadata.layout
+        config.metadata, chunks, stored, refresh=info is not None and layout(info) != config.metadata.layout
     )
     _refuse_mass_removal(config, changes, stored, options)
     check_room(client, config.collection, changes.added)
@@ -110,7 +110,7 @@ def index_corpus(
 
 
 def _origin(config: RetrieverConfig, corpus: Corpus, options: IndexOptions) -> dict[str, Any]:
-    """What the payloads were made of, and how."""
+    """Return the settings that the payloads were made with."""
     return {
         "payload": config.metadata.layout,
         "pages_fingerprint": corpus.fingerprint,
@@ -151,17 +151,19 @@ def _report(corpus: Corpus, chunks: Sequence[Chunk], changes: Changes) -> IndexR
 
 
 def _compare(
-    config: MetadataConfig, chunks: Sequence[Chunk], stored: Mapping[str, Mapping[str, Any]], *, anew: bool
+    config: MetadataConfig, chunks: Sequence[Chunk], stored: Mapping[str, Mapping[str, Any]], *, refresh: bool
 ) -> Changes:
-    """What tells the stored payloads from the chunks; `anew` refreshes all of them."""
-    wanted = {chunk.point_id for chunk in chunks}
-    kept = (chunk for chunk in chunks if chunk.point_id in stored)
+    """Find the differences between the stored payloads and the chunks; `refresh` writes all of them again."""
+    point_ids = {chunk.point_id for chunk in chunks}
+    matching = (chunk for chunk in chunks if chunk.point_id in stored)
     return Changes(
         added=tuple(chunk for chunk in chunks if chunk.point_id not in stored),
         refreshed=tuple(
-            chunk for chunk in kept if anew or written_part(stored[chunk.point_id], config) != to_payload(chunk, config)
+            chunk
+            for chunk in matching
+            if refresh or written_part(stored[chunk.point_id], config) != to_payload(chunk, config)
         ),
-        removed=tuple(sorted(set(stored) - wanted)),
+        removed=tuple(sorted(set(stored) - point_ids)),
     )
 
 

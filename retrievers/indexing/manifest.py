@@ -1,4 +1,4 @@
-"""What a collection is to record of the vectors and term weights in it."""
+"""The record of a collection about its vectors and term weights."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from retrievers.store import CollectionInfo
 def embedded_by(
     config: RetrieverConfig, vectors: Mapping[str, Sequence[float]], info: CollectionInfo | None
 ) -> dict[str, Any]:
-    """The model and the length of its vectors, those to be added and those that are there.
+    """Return the model and the length of its vectors, from the new and the existing ones.
 
     Raises:
         EmbeddingMismatchError: They have several lengths.
@@ -21,7 +21,7 @@ def embedded_by(
     lengths = {len(vector) for vector in vectors.values()} | ({info.dimension} if info else set())
     if len(lengths) > 1:
         raise EmbeddingMismatchError(
-            f"{config.embedding.provider}:{config.embedding.resolved_model} and collection {config.collection!r} give "
+            f"{config.embedding.label} and collection {config.collection!r} give "
             f"vectors of {' and '.join(map(str, sorted(lengths)))} dimensions; one collection holds one length: "
             "choose another name with --collection"
         )
@@ -30,7 +30,7 @@ def embedded_by(
 
 
 def keyword_side(config: RetrieverConfig, chunks: Sequence[Chunk], info: CollectionInfo | None) -> Mapping[str, Any]:
-    """Language and average length: of the chunks when the collection is made, from then on as recorded."""
+    """Return language and average length: those of the chunks for a new collection, else the recorded ones."""
     recorded: Mapping[str, Any] | None = info.manifest.get("bm25") if info else None
     if recorded:
         return recorded

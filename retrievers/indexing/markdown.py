@@ -20,8 +20,8 @@ NUMBER_PREFIX = re.compile(
     r"^(?!\d+[-_.]\d)\d+\s*[-_.]+\s*(?=[^-_.\s])"
 )  # Docusaurus drops `01-` from addresses, not a date or version
 TEXT = frozenset({"text", "text_special", "code_inline", "softbreak", "hardbreak"})
+# Characters of a heading that are read; every chunk under it repeats them.
 LONGEST_HEADING = 500
-"""Characters of a heading that are read; every chunk under it repeats them."""
 HEADING_ID = re.compile(r"\s*\{#[^}]*\}\s*$")
 
 
@@ -36,8 +36,8 @@ class Block:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Section:
-    """A heading with what stands under it up to the next heading.
+class PageSection:
+    """Heading with the text under it, up to the next heading.
 
     Attributes:
         path: The headings from the page's top down to this one; empty for what precedes the first heading.
@@ -53,7 +53,7 @@ class Page:
     """A parsed page.
 
     Attributes:
-        file_path: Where the file is, relative to the docs folder, with forward slashes.
+        file_path: Path of the file, relative to the docs folder, with forward slashes.
         source_url: Its address on the site, e.g. `/docs/module-1-ros2/topics`.
         text: The whole source, with line feeds as its only line ends.
     """
@@ -64,7 +64,7 @@ class Page:
     tags: tuple[str, ...]
     sidebar_position: float | None
     text: str
-    sections: tuple[Section, ...]
+    sections: tuple[PageSection, ...]
 
 
 def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
@@ -73,17 +73,19 @@ def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
     Args:
         text: The source of the page.
         file_path: Its path relative to the docs folder; it gives the address where the front matter has no `slug`.
-        base_url: What the address begins with.
+        base_url: Start of the address.
 
     Raises:
         PageError: The front matter is broken, or the page has no content.
     """
+    # One kind of line end, so that line numbers and the text of chunks do not depend on the system.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     _check_characters(text)
     tokens = _tokens(text)
     content = next((token.content for token in tokens if token.type == "front_matter"), None)
     matter = read_front_matter(content, text)
-    sections = tuple(_sections(tokens, text.split("\n")))  # splitlines() knows more line ends than Markdown does
+    # splitlines() splits at more characters than Markdown does.
+    sections = tuple(_sections(tokens, text.split("\n")))
     if not sections:
         raise PageError("the page has no content")
     return Page(
@@ -98,10 +100,10 @@ def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
 
 
 def page_address(file_path: str, slug: str | None, base_url: str, page_id: str | None = None) -> str:
-    """The address that Docusaurus gives a page, without a slash at its end.
+    """Return the address that Docusaurus gives a page, without a slash at its end.
 
-    Number prefixes are dropped; `index`, `README` and the folder's own name stand for the folder. A slug that begins
-    with `/` replaces the whole path; another one is taken from the folder, as is the front matter's id for want of one.
+    Number prefixes are dropped; `index`, `README` and the folder's own name mean the folder. A slug that begins
+    with `/` replaces the whole path; another one starts at the folder, as does the front matter's id without a slug.
     """
     *folders, name = PurePosixPath(file_path).with_suffix("").parts
     is_index = name.lower() in ("index", "readme", *(folder.lower() for folder in folders[-1:]))
@@ -111,7 +113,7 @@ def page_address(file_path: str, slug: str | None, base_url: str, page_id: str |
 
 
 def heading_text(inline: Token) -> str:
-    """A heading as plain text: no code ticks, links or Docusaurus `{#id}`."""
+    """Convert a heading to plain text: no code ticks, links or Docusaurus `{#id}`."""
     children = inline.children or []
     text = "".join(c.content or " " for c in children if c.type in TEXT)
     return " ".join(HEADING_ID.sub("", text).split())
@@ -127,18 +129,21 @@ def _check_characters(text: str) -> None:
 
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
-    options = {"inline_definitions": True}  # link definitions are text of the page: without it they have no token
+    # Link definitions are text of the page: without it they have no token.
+    options = {"inline_definitions": True}
     parser = MarkdownIt("commonmark", options).enable("table").use(front_matter_plugin)
-    return parser.disable(["inline", "text_join"])  # of the text itself only headings are looked into
+    # Only headings are parsed inside.
+    return parser.disable(["inline", "text_join"])
 
 
 def _tokens(text: str) -> list[Token]:
-    """The blocks of a page, with the inside of headings."""
+    """Return the blocks of a page, with the inside of headings."""
     parser, references = _parser(), dict[str, Any]()
     tokens = parser.parse(text, references)
     for heading, inline in pairwise(tokens):
         if heading.type == "heading_open":
             inline.children = []
+            # Parsing the inside of all text would take most of the time, and chunks keep it verbatim.
             parser.inline.parse(inline.content[:LONGEST_HEADING], parser, references, inline.children)
     return tokens
 
@@ -151,7 +156,7 @@ def _file_title(file_path: str) -> str:
     return NUMBER_PREFIX.sub("", PurePosixPath(file_path).stem).replace("-", " ")
 
 
-def _sections(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[Section]:
+def _sections(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[PageSection]:
     path: list[tuple[int, str]] = []
     runs: list[list[Block]] = [[]]
     mdx, statement_end = MdxLines(lines), 0
@@ -163,6 +168,7 @@ def _sections(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[Section
         if token.type == "heading_open" and not no_text:
             yield from _section(path, runs)
             level = int(token.tag[1])
+            # A heading closes all headings of its level and below.
             path = [(n, text) for n, text in path if n < level]
             path.append((level, heading_text(following)))
             runs = [[]]
@@ -173,11 +179,11 @@ def _sections(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[Section
     yield from _section(path, runs)
 
 
-def _section(path: Sequence[tuple[int, str]], runs: Sequence[Sequence[Block]]) -> Iterator[Section]:
-    kept = tuple(tuple(run) for run in runs if run)
-    only_heading = bool(path) and len(kept) == 1 and len(kept[0]) == 1
-    if kept and not only_heading:
-        yield Section(path=tuple(text for _, text in path if text), runs=kept)
+def _section(path: Sequence[tuple[int, str]], runs: Sequence[Sequence[Block]]) -> Iterator[PageSection]:
+    filled = tuple(tuple(run) for run in runs if run)
+    only_heading = bool(path) and len(filled) == 1 and len(filled[0]) == 1
+    if filled and not only_heading:
+        yield PageSection(path=tuple(text for _, text in path if text), runs=filled)
 
 
 def _top_level(tokens: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
@@ -188,6 +194,7 @@ def _top_level(tokens: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
 
 def _block(token: Token, lines: Sequence[str]) -> Block:
     start, end = token.map or [0, 0]
+    # markdown-it counts blank lines after some blocks to the block.
     while end > start + 1 and not lines[end - 1].strip():
         end -= 1
     return Block(text="\n".join(lines[start:end]), start_line=start + 1, end_line=end)

@@ -1,4 +1,4 @@
-"""MDX in a page: imports, exports, comments and tags, which are code and no text. Linear in the lines of the page."""
+"""MDX in a page: imports, exports, comments and tags, which are code, not text. Linear in the lines of the page."""
 
 import re
 from bisect import bisect_left
@@ -12,23 +12,24 @@ STATEMENTS = re.compile(f"(?:{IMPORT})+(?:{EXPORT})?|{EXPORT}", re.DOTALL)
 STRING = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`""")
 COMMENT = r"\{/\*(?:(?!\*/\}).)*\*/\}"
 COMMENT_END = "*/}"
-TAG = r"</?[A-Za-z](?![^\s<>]*[:@])(?:=>|[^<>])*>"  # a tag, not an <https://...> or <me@...> link
+# A tag, not an <https://...> or <me@...> link.
+TAG = r"</?[A-Za-z](?![^\s<>]*[:@])(?:=>|[^<>])*>"
 TAGS_ONLY = re.compile(rf"({TAG}|<!--(?:(?!-->).)*-->|{COMMENT}|\s)+", re.DOTALL)
 
 
 def is_tags(text: str) -> bool:
-    """Whether a block is made of tags and comments alone."""
+    """Return True if a block consists of tags and comments alone."""
     return TAGS_ONLY.fullmatch(text) is not None
 
 
 class MdxLines:
-    """The lines of a page, by which the end of a statement is found that goes on over blank lines."""
+    """Lines of a page, to find the end of a statement that continues over blank lines."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
 
     def statement_end(self, start: int, end: int) -> int:
-        """The last line of the import, export or comment that begins with a block, over blank lines too; else 0.
+        """Return the last line of the import, export or comment that starts a block, over blank lines too; else 0.
 
         Args:
             start: First line of the block, 1-based.
@@ -42,17 +43,17 @@ class MdxLines:
         return self._closed(start, end) if STATEMENTS.fullmatch("\n".join(self._lines[start - 1 : end])) else 0
 
     def _comment_end(self, start: int) -> int:
-        """The line on which a comment ends, if nothing stands behind it there; else 0."""
+        """Return the line on which a comment ends, if no text follows it there; else 0."""
         following = bisect_left(self._comment_ends, start)
         for number in self._comment_ends[following : following + 2]:
             line = self._lines[number - 1]
-            place = line.find(COMMENT_END, 3 if number == start else 0)
-            if place >= 0:
-                return 0 if line[place + 3 :].strip(" \t") else number
+            end = line.find(COMMENT_END, 3 if number == start else 0)
+            if end >= 0:
+                return 0 if line[end + 3 :].strip(" \t") else number
         return 0
 
     def _closed(self, start: int, end: int) -> int:
-        """The first line from `end` on at which all brackets since `start` are closed; `end` if they never are."""
+        """Return the first line from `end` on where all brackets since `start` are closed; `end` if there is none."""
         number = end
         while number < len(self._depths):
             if self._depths[number] <= self._depths[start - 1]:
@@ -66,7 +67,7 @@ class MdxLines:
 
     @cached_property
     def _depths(self) -> list[int]:
-        """How many more brackets are open than closed after each line; before the first line 0."""
+        """Return the number of open brackets after each line; 0 before the first."""
         codes = (STRING.sub("", line) for line in self._lines)
         opened = (sum(code.count(c) for c in "([{") - sum(code.count(c) for c in ")]}") for code in codes)
         return [0, *accumulate(opened)]

@@ -10,13 +10,13 @@ from retrievers.store.payload import DERIVED_FIELDS, payload_keys, to_metadata
 
 
 def to_payload(chunk: Chunk, config: MetadataConfig) -> dict[str, Any]:
-    """What `retrievers.store.payload.to_chunk` reads back with the same settings, and the preview."""
+    """Return the payload that `retrievers.store.payload.to_chunk` reads with the same settings, and the preview."""
     fields = {config.map.get(name, name): value for name, value in to_metadata(chunk).items()}
     return {config.text_key: chunk.text} | ({config.nested_under: fields} if config.nested_under else fields)
 
 
 def written_part(payload: Mapping[str, Any], config: MetadataConfig) -> dict[str, Any]:
-    """Of a stored payload the part that `to_payload` writes; other top-level keys are somebody else's."""
+    """Return the part of a stored payload that `to_payload` writes; other top-level keys belong to others."""
     fields = (config.map.get(name, name) for name in (*METADATA_FIELDS, *DERIVED_FIELDS))
     keys = (config.text_key, *([config.nested_under] if config.nested_under else fields))
     return {key: payload[key] for key in keys if key in payload}
@@ -28,11 +28,11 @@ def check_writable(config: MetadataConfig) -> None:
     Raises:
         ConfigError: Naming the settings and the key.
     """
-    places = {"metadata.text_key": config.text_key}
+    targets = {"metadata.text_key": config.text_key}
     if config.nested_under:
-        places["metadata.nested_under"] = config.nested_under
-    places |= {f"metadata.map.{name}": key for name, key in config.map.items()}
-    for setting, key in places.items():
+        targets["metadata.nested_under"] = config.nested_under
+    targets |= {f"metadata.map.{name}": key for name, key in config.map.items()}
+    for setting, key in targets.items():
         if not key or "." in key or '"' in key:
             raise ConfigError(f"{setting}: expected a payload key without dots and quotes to write under, got {key!r}")
     readers = {name: payload_keys(name, config) for name in METADATA_FIELDS} | {
@@ -41,8 +41,8 @@ def check_writable(config: MetadataConfig) -> None:
     for name, key in config.map.items():
         for other in (other for other, keys in readers.items() if other != name and key in _last(keys)):
             raise ConfigError(f"metadata.map: {name} and {other} would both be under the payload key {key!r}")
-    taken = {config.nested_under} if config.nested_under else {key for keys in readers.values() for key in _last(keys)}
-    if config.text_key in taken:
+    used = {config.nested_under} if config.nested_under else {key for keys in readers.values() for key in _last(keys)}
+    if config.text_key in used:
         raise ConfigError(
             f"metadata.text_key: the payload key {config.text_key!r} holds other fields already; choose another"
         )

@@ -14,14 +14,14 @@ from retrievers.records import Chunk
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
+# Writes chunks as points, replacing those of the same id.
 Add = Callable[[Sequence[Chunk]], None]
-"""Writes chunks as points, replacing those of the same id."""
 
 
 def adder(
     client: "QdrantClient", config: RetrieverConfig, vectors: Mapping[str, list[float]], encoder: Bm25Encoder
 ) -> Add:
-    """How chunks are added: through langchain-qdrant, or point by point where the payload is to be flat.
+    """Return a function that adds chunks: through langchain-qdrant, or point by point for a flat payload.
 
     Args:
         client: An open client.
@@ -66,7 +66,7 @@ def _through_langchain(
 def _flat(
     client: "QdrantClient", config: RetrieverConfig, vectors: Mapping[str, list[float]], encoder: Bm25Encoder
 ) -> Add:
-    """langchain-qdrant nests whatever is not the text."""
+    """Return a function that adds points itself: langchain-qdrant nests all metadata but the text."""
     from qdrant_client import models
 
     def add(chunks: Sequence[Chunk]) -> None:

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 WRITE_BATCH = 256
+# Fields that filters are likely to name, with the kind of payload index each gets.
 INDEXED: Mapping[str, str] = {
     **dict.fromkeys(("source_url", "title", "heading", "section_path", "module", "chapter", "tags"), "keyword"),
     **dict.fromkeys(("source_document_id", "file_path", "chunk_id"), "keyword"),
     **dict.fromkeys(("chunk_index", "total_chunks", "chunk_token_count"), "integer"),
     "sidebar_position": "float",
 }
-"""Fields that filters are likely to name, with the kind of payload index each gets."""
+# Called with the stage, the amount done, and the total.
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,14 +39,14 @@ class Changes:
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What is to be written.
+    """Order to write a collection.
 
     Attributes:
         config: Names the collection, its vectors and its payload keys.
         changes: The chunks.
         vectors: Text to vector, for every added chunk.
-        manifest: What the collection is to record of itself, but for its state.
-        exists: Whether the collection is kept and changed; otherwise one of that name is replaced.
+        manifest: Record of the collection about itself, without its state.
+        exists: True to keep and change the collection; otherwise one of that name is replaced.
     """
 
     config: RetrieverConfig
@@ -61,8 +61,8 @@ def write(client: "QdrantClient", order: Order, progress: Progress) -> None:
 
     Args:
         client: An open client.
-        order: What to write.
-        progress: Told how far the work is.
+        order: Order to carry out.
+        progress: Called with the stage, the amount done and the total.
 
     Raises:
         StoreError: The store failed; the collection then says that it is unfinished.
@@ -102,10 +102,10 @@ def _begin(client: "QdrantClient", config: RetrieverConfig, manifest: Mapping[st
         client.update_collection(config.collection, metadata=unfinished)
     else:
         _create(client, config, manifest["embedding"]["dimension"], unfinished)
-    there = client.get_collection(config.collection).payload_schema
+    present = client.get_collection(config.collection).payload_schema
     for field, kind in INDEXED.items():
         key = filter_path(payload_keys(field, config.metadata)[0])
-        if key not in there:
+        if key not in present:
             client.create_payload_index(config.collection, key, field_schema=_index_kind(kind))
 
 
@@ -131,7 +131,7 @@ def _create(client: "QdrantClient", config: RetrieverConfig, dimension: int, met
 
 
 def _refuse_forgetful(client: "QdrantClient", config: RetrieverConfig) -> None:
-    """A server before 1.16 drops the metadata: nothing would say which model made the vectors."""
+    """Refuse a server before 1.16: it drops the metadata, so that nothing would name the model of the vectors."""
     if not describe(client, config).manifest:
         client.delete_collection(config.collection)
         raise CollectionStateError(

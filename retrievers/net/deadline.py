@@ -1,6 +1,6 @@
 """The deadline of a search, which embedding, store and reranking share, and the time by which it passes.
 
-Requests are cut to what is left of `RetrieverConfig.timeout_s`, no wait goes past it, and once it has passed no stage
+Requests are cut to the rest of `RetrieverConfig.timeout_s`, no wait goes past it, and once it has passed no stage
 is begun. In a patient run (see `retrievers.net.patience`) it is later by what the store is waited for. A computation in
 this process is not interrupted. An answer of Qdrant or Cohere has one deadline from connecting to its last byte (over
 HTTP see `retrievers.net`).
@@ -26,7 +26,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting:
-    """How time passes: the clock, the wait and the jitter. Tests put their own in place of `WAITING`."""
+    """Clock, wait and jitter. Tests put their own in place of `WAITING`."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -59,7 +59,7 @@ class Configured(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """What is being done, and when it must end; `query` and `allowed_s` are those of a search, None outside of one."""
+    """Current operation and its end; `query` and `allowed_s` are those of a search, None outside of one."""
 
     ends: float
     stage: str
@@ -94,13 +94,14 @@ def bounded(
 
 @contextmanager
 def searching(timeout_s: float, collection: str, queries: str | Sequence[str]) -> Iterator[None]:
-    """Bound what is done inside by the deadline of a search, unless one is already in force."""
+    """Bound the block by the deadline of a search, unless one is already in force."""
     if _scope.get() is not None:
         yield
         return
-    several = [queries] if isinstance(queries, str) else list(queries)
-    allowed = timeout_s * max(1, len(several)) + granted_s()
-    query = several[0] if len(several) == 1 else f"{len(several)} queries"
+    texts = [queries] if isinstance(queries, str) else list(queries)
+    # A batch is as many searches, so it gets the time of all of them.
+    allowed = timeout_s * max(1, len(texts)) + granted_s()
+    query = texts[0] if len(texts) == 1 else f"{len(texts)} queries"
     ends = WAITING.now() + allowed
     with within(Scope(ends=ends, stage="search", collection=collection, query=query, allowed_s=allowed)):
         yield
@@ -108,7 +109,7 @@ def searching(timeout_s: float, collection: str, queries: str | Sequence[str]) -
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Name what is being done, for errors and the log.
+    """Name the current operation, for errors and the log.
 
     Raises:
         SearchTimeoutError: The deadline has passed before it began.
@@ -117,10 +118,10 @@ def stage(name: str) -> Iterator[None]:
     if scope is None:
         yield
         return
-    here = replace(scope, stage=name)
-    if here.left <= 0:
-        raise too_late(here, "not begun")
-    with within(here):
+    inner = replace(scope, stage=name)
+    if inner.left <= 0:
+        raise too_late(inner, "not begun")
+    with within(inner):
         yield
 
 
@@ -132,19 +133,20 @@ def pause(seconds: float) -> None:
 
 
 def time_left(timeout_s: float) -> float:
-    """The timeout of a request that may take `timeout_s`: cut to what the deadline leaves, in seconds, above 0."""
+    """Return the timeout of a request: `timeout_s` or the time until the deadline if less, in seconds, above 0."""
     scope = _scope.get()
+    # A timeout that is not above 0 would be an error of the client instead of a timeout.
     return timeout_s if scope is None else max(0.001, min(timeout_s, scope.left))
 
 
 def scope() -> Scope | None:
-    """What is being done; None outside a search and outside an attempt."""
+    """Return the current operation; None outside a search and outside an attempt."""
     return _scope.get()
 
 
 @contextmanager
 def within(scope: Scope) -> Iterator[None]:
-    """Let what is done inside be bounded by a scope."""
+    """Bound the block by a scope."""
     token = _scope.set(scope)
     try:
         yield
@@ -153,15 +155,15 @@ def within(scope: Scope) -> Iterator[None]:
 
 
 def granted_s() -> float:
-    """The seconds by which deadlines are later in a patient run."""
+    """Return the seconds by which a patient run moves deadlines."""
     granted = patience()
     return granted.wait_s if granted else 0.0
 
 
-def too_late(scope: Scope, said: str, attempts: int = 1) -> SearchTimeoutError:
-    """The error for a search whose deadline has passed, with what was last done."""
+def too_late(scope: Scope, message: str, attempts: int = 1) -> SearchTimeoutError:
+    """Return the error for a search whose deadline has passed, with its last operation."""
     error = SearchTimeoutError(
-        f"the search did not end within {scope.allowed_s:g} s (stage {scope.stage}: {said}); "
-        "raise timeout_s, or look at what is slow"
+        f"the search did not end within {scope.allowed_s:g} s (stage {scope.stage}: {message}); "
+        "raise timeout_s, or find what is slow"
     )
     return error.tried(scope.stage, attempts, "")

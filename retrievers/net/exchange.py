@@ -2,10 +2,10 @@
 
 import httpx
 
-from retrievers.net.bounded import within
+from retrievers.net.bounded_client import within
 
+# Headers that describe the bytes on the wire, and are wrong for an answer that has been read and unpacked.
 ENCODED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
-"""Headers that are about the bytes on the wire, and not true of an answer that has been read and unpacked."""
 
 
 class TooLargeError(Exception):
@@ -19,7 +19,7 @@ def exchange(client: httpx.Client, request: httpx.Request, *, timeout_s: float, 
         client: One that is `bounded`.
         request: The request; its own timeouts are replaced.
         timeout_s: Seconds from connecting to the last byte.
-        most_bytes: Of the answer, unpacked.
+        most_bytes: Largest answer, unpacked.
 
     Raises:
         httpx.HTTPError: It failed, or did not end in time.

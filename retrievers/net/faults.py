@@ -1,4 +1,4 @@
-"""What may pass by itself and what will not, told from the errors of HTTP libraries and of the SDKs built on them."""
+"""Transient and lasting faults, classified from the errors of HTTP libraries and of the SDKs built on them."""
 
 import math
 import socket
@@ -12,41 +12,41 @@ from typing import Any
 from retrievers.text.secrets import redacted
 
 TRANSIENT_STATUSES = frozenset({429, 500, 502, 503, 504})
+# Names of error classes, Python's own and those of httpx, requests, aiohttp and SDKs, so that none is imported.
 TIMEOUTS = frozenset({"TimeoutError", "Timeout", "TimeoutException", "APITimeoutError"})
 DROPPED = frozenset(
     {"ConnectionError", "APIConnectionError", "ClientConnectionError"}
     | {"ConnectError", "ReadError", "WriteError", "RemoteProtocolError"}
 )
-"""Names of error classes, Python's own and those of httpx, requests, aiohttp and SDKs: none of them need be loaded."""
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the same request may succeed a little later.
+    """Return True if the same request may succeed a little later.
 
-    Told from the first of the error and its causes that has a status, or is of a class of one of the names above.
+    Classified by the first of the error and its causes that has a status, or a class of one of the names above.
     """
-    told = _telling(error)
-    if told is None:
+    origin = _decisive(error)
+    if origin is None:
         return False
-    status = status_of(told)
+    status = status_of(origin)
     if status:
         return status in TRANSIENT_STATUSES
-    return _is(told, TIMEOUTS) or not any(lasts(cause) for cause in causes(error))
+    return is_named(origin, TIMEOUTS) or not any(lasts(cause) for cause in causes(error))
 
 
 def is_untrusted(error: BaseException) -> bool:
-    """Whether a server's certificate was refused."""
+    """Return True if a server's certificate was refused."""
     return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes(error))
 
 
 def timed_out(error: BaseException) -> bool:
-    """Whether no answer came in time."""
-    told = _telling(error)
-    return told is not None and not status_of(told) and _is(told, TIMEOUTS)
+    """Return True if no answer came in time."""
+    cause = _decisive(error)
+    return cause is not None and not status_of(cause) and is_named(cause, TIMEOUTS)
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status that an error itself has: as `status_code`, as `status`, or that of its `response`."""
+    """Return the HTTP status of an error: its `status_code`, its `status`, or that of its `response`."""
     response = getattr(error, "response", None)
     for holder, name in ((error, "status_code"), (error, "status"), (response, "status_code"), (response, "status")):
         status = getattr(holder, name, None)
@@ -56,15 +56,15 @@ def status_of(error: BaseException) -> int | None:
 
 
 def headers_of(error: BaseException) -> Any:
-    """The headers of the answer that an error came of, None without one."""
+    """Return the headers of the answer behind an error, None without one."""
     return getattr(error, "headers", None) or getattr(getattr(error, "response", None), "headers", None)
 
 
 def retry_after_s(headers: Any) -> float | None:
-    """What a Retry-After header asks for, in seconds from now; None when there is none, or none that can be read.
+    """Return the seconds that a Retry-After header asks for; None without a header, or when it cannot be read.
 
     Args:
-        headers: A mapping of header names, in whatever case, to values; anything else holds none.
+        headers: A mapping of header names, in any case, to values; anything else holds none.
     """
     if not isinstance(headers, Mapping):
         return None
@@ -77,10 +77,10 @@ def retry_after_s(headers: Any) -> float | None:
 
 
 def cause(error: BaseException, settings: str = "embedding") -> str:
-    """What a provider's error comes to in one line: its type, status and remedy or message.
+    """Describe a provider's error in one line: its type, status and remedy or message.
 
     Args:
-        error: What the provider's library raised.
+        error: Error of the provider's library.
         settings: The group of settings that the provider is configured by.
     """
     status = status_of(error)
@@ -101,18 +101,14 @@ def cause(error: BaseException, settings: str = "embedding") -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _telling(error: BaseException) -> BaseException | None:
-    """The first of an error and its causes that says what kind of failure it is."""
+def _decisive(error: BaseException) -> BaseException | None:
+    """Return the first of an error and its causes that shows the kind of failure."""
     kinds = TIMEOUTS | DROPPED
-    return next((one for one in causes(error) if _is(one, kinds) or status_of(one)), None)
+    return next((cause for cause in causes(error) if is_named(cause, kinds) or status_of(cause)), None)
 
 
-def _is(error: BaseException, names: frozenset[str]) -> bool:
-    return any(parent.__name__ in names for parent in type(error).__mro__)
-
-
-def _one_line(said: object) -> str:
-    return redacted(str(said).strip().split("\n")[0])[:200]
+def _one_line(text: object) -> str:
+    return redacted(str(text).strip().split("\n")[0])[:200]
 
 
 def _until(date: str) -> float | None:
@@ -124,17 +120,22 @@ def _until(date: str) -> float | None:
     return max(0.0, moment.timestamp() - time.time())
 
 
+def is_named(error: BaseException, names: frozenset[str]) -> bool:
+    """Return True if the class of an error, or a class it derives from, has one of these names."""
+    return any(parent.__name__ in names for parent in type(error).__mro__)
+
+
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and what it came from, each once, the error itself first."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
+    """Return an error and its causes, each once, the error itself first."""
+    visited: set[int] = set()
+    while error is not None and id(error) not in visited:
+        visited.add(id(error))
         yield error
         error = error.__cause__ or error.__context__
 
 
 def lasts(error: BaseException) -> bool:
-    """Whether it is a host that does not exist, or anything wrong with TLS but a connection ended in its handshake."""
+    """Return True for a host that does not exist, or a TLS fault other than a connection closed in its handshake."""
     if isinstance(error, socket.gaierror):
         return error.errno != socket.EAI_AGAIN
     return isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)

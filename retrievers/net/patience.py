@@ -1,4 +1,4 @@
-"""How long a run waits for a store that is away, and how much of its time that took.
+"""The patience of a run with a store that is away, and the time spent waiting.
 
 An application's search has a short deadline. A run of an evaluation or of indexing is worth more than a wait: inside
 `patient` a store that does not answer is waited for, and the deadlines of searches are later by as much. What was
@@ -16,32 +16,33 @@ class Patience:
     """The patience of one run; its threads share it.
 
     Attributes:
-        wait_s: How long the store may be away, in seconds.
+        wait_s: Longest absence of the store, in seconds.
     """
 
     def __init__(self, wait_s: float) -> None:
         self.wait_s = wait_s
         self._lock = threading.Lock()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def is_news(self, fault: str) -> bool:
-        """Whether nobody was told of this fault since it last passed; now somebody is."""
+        """Note a fault; return True if it is the first since the last success."""
         with self._lock:
-            news = fault not in self._told
-            self._told.add(fault)
+            news = fault not in self._reported
+            self._reported.add(fault)
             return news
 
     def has_passed(self, fault: str) -> bool:
-        """Whether somebody was told of this fault, which is over now."""
+        """Note that a fault has passed; return True if it had been reported."""
         with self._lock:
-            told = fault in self._told
-            self._told.discard(fault)
-            return told
+            reported = fault in self._reported
+            self._reported.discard(fault)
+            return reported
 
 
 _patience: ContextVar[Patience | None] = ContextVar("retrievers.net.patience", default=None)
 
 
+# By thread: a wait of one search must not shorten the measured time of another.
 class _Lost(threading.local):
     seconds = 0.0
 
@@ -60,12 +61,12 @@ def patient(wait_s: float) -> Iterator[None]:
 
 
 def patience() -> Patience | None:
-    """The patience in force; None in an application."""
+    """Return the patience in force; None in an application."""
     return _patience.get()
 
 
 def working_time() -> float:
-    """The seconds of a clock that stands still while a patient run of this thread waits."""
+    """Return the seconds of a clock that stops while a patient run of this thread waits."""
     return time.perf_counter() - _lost.seconds
 
 

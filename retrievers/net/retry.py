@@ -1,10 +1,10 @@
-"""The one layer that tries again, and the deadline of a search that bounds it.
+"""The one layer that retries, and the deadline of a search that bounds it.
 
-What may pass by itself is tried up to `ATTEMPTS` times: status 429, 500, 502, 503 and 504 (over gRPC their like), a
+Transient faults are tried up to `ATTEMPTS` times: status 429, 500, 502, 503 and 504 (over gRPC their like), a
 connection that was refused, reset or dropped, and a request that got no answer in time. Everything else fails at once:
 400, 401, 403, 404, a certificate that is not trusted, a host that does not exist, vectors of a wrong number or
-dimension, an answer that is not the provider's. The libraries below are told not to retry, so `ATTEMPTS` is the number
-of HTTP requests that one request of ours comes to. A user's own model (`provider: python`) is called once: its library
+dimension, an answer that is not the provider's. The libraries below must not retry, so `ATTEMPTS` is the number
+of HTTP requests for one request of ours. A user's own model (`provider: python`) is called once: its library
 has its own policy.
 
 Between attempts we wait a random time between 0 and `BASE_S * 2 ** (attempt - 1)`, at most `CAP_S` ("full jitter":
@@ -27,11 +27,13 @@ from retrievers.net.deadline import Scope, granted_s, pause, too_late
 from retrievers.net.patience import lose, patience, working_time
 
 Result = TypeVar("Result")
+# With BASE_S the waits sum to at most 3.5 s, within the default deadline of a search.
 ATTEMPTS = 4
 BASE_S = 0.5
 CAP_S = 8.0
+# Longest wait, in seconds, between two tries to reach a store that is away.
 AWAY_CAP_S = 2.0
-"""The longest wait between two looks for a store that is away."""
+# Room for all attempts at their full timeout, and for the waits between them.
 PATIENCE = 6
 log = logging.getLogger(__name__)
 
@@ -41,11 +43,11 @@ class Tries:
     """The attempts at one action so far.
 
     Attributes:
-        started: When the first began.
-        allowed: How many may fail.
-        number: How many there were.
-        failed: How many of them failed; that the other side asked to wait, or is waited for, is no failure.
-        away: Whether the last of them found that the other side is away, and it is waited for.
+        started: Start of the first attempt.
+        allowed: Number of attempts that may fail.
+        number: Number of attempts so far.
+        failed: Number of failures; an attempt that the other side asked to delay, or that found it away, is none.
+        away: True if the last attempt found the other side away, and waits for it.
     """
 
     started: float
@@ -55,8 +57,9 @@ class Tries:
     away: bool = False
 
     def after(self, error: RetrievalError) -> "Tries":
-        """The attempts with one more, which came to an error."""
+        """Return the attempts with one more, which ended in an error."""
         run, waited = patience(), deadline.WAITING.now() - self.started
+        # A request that may be sent only once is not repeated for a store that is away either.
         away = run is not None and error.away and self.allowed > 1 and waited < run.wait_s
         excused = error.transient and (away or bool(error.retry_after_s))
         failed = self.allowed if self.away and not away and error.away else self.failed + (not excused)
@@ -66,18 +69,18 @@ class Tries:
 def attempt(
     action: Callable[[], Result], *, name: str, timeout_s: float, collection: str = "", retried: bool = True
 ) -> Result:
-    """Do something that may fail for a while, as often as the policy says.
+    """Retry an action that may fail for a while, as often as the policy says.
 
     Args:
-        action: What to do; it raises a `RetrievalError` whose `transient` tells whether to try again.
+        action: Function to call; it raises a `RetrievalError` whose `transient` is True if a retry may help.
         name: The stage that it is, outside a search.
-        timeout_s: What one attempt may take; outside a search `PATIENCE` times that is the deadline of all of them.
+        timeout_s: Longest duration of an attempt; outside a search `PATIENCE` times that is the deadline of all.
         collection: The collection it concerns, for the log, outside a search.
-        retried: Whether it may be done again at all.
+        retried: False to call it only once.
 
     Raises:
         SearchTimeoutError: The deadline of the search has passed, or would before the next attempt.
-        RetrievalError: What `action` raised the last time, with how often and how long it was tried.
+        RetrievalError: Error of the last attempt, with the number of attempts and their duration.
     """
     scope = deadline.scope()
     if scope is None:
@@ -87,12 +90,13 @@ def attempt(
     tries = Tries(started=deadline.WAITING.now(), allowed=ATTEMPTS if retried else 1)
     while True:
         if scope.left <= 0 and scope.allowed_s is not None:
-            said = "not begun" if tries.number == 0 else f"{tries.number} attempts"
-            raise too_late(scope, said, max(1, tries.number))
+            count = "not begun" if tries.number == 0 else f"{tries.number} attempts"
+            raise too_late(scope, count, max(1, tries.number))
         before = working_time()
         try:
             result = action()
         except RetrievalError as error:
+            # The failed attempt is not the store's latency.
             lose(working_time() - before)
             tries = tries.after(error)
             pause(_wait(error, tries, scope))
@@ -102,7 +106,7 @@ def attempt(
 
 
 def _wait(error: RetrievalError, tries: Tries, scope: Scope) -> float:
-    """How long to wait before the next attempt: less than is left, so that there is time for it.
+    """Return the seconds to wait before the next attempt: less than is left, so that there is time for it.
 
     Raises:
         RetrievalError: There will be none.
@@ -115,11 +119,13 @@ def _wait(error: RetrievalError, tries: Tries, scope: Scope) -> float:
         raise too_late(scope, f"{tried}: {error}", tries.number) from error
     if tries.failed >= tries.allowed or left <= 0:
         raise error.tried(scope.stage, tries.number, f" ({tried})")
-    asked = error.retry_after_s or 0.0
-    if asked >= left:
-        raise error.tried(scope.stage, tries.number, f" ({tried}; asked to wait {asked:.0f} s, {left:.1f} s are left)")
-    most = BASE_S if asked else min(AWAY_CAP_S if tries.away else CAP_S, BASE_S * 2 ** min(tries.number - 1, 10))
-    wait = asked + deadline.WAITING.jitter(0.0, min(most, (left - asked) / 2))
+    asked_s = error.retry_after_s or 0.0
+    if asked_s >= left:
+        raise error.tried(
+            scope.stage, tries.number, f" ({tried}; asked to wait {asked_s:.0f} s, {left:.1f} s are left)"
+        )
+    most = BASE_S if asked_s else min(AWAY_CAP_S if tries.away else CAP_S, BASE_S * 2 ** min(tries.number - 1, 10))
+    wait = asked_s + deadline.WAITING.jitter(0.0, min(most, (left - asked_s) / 2))
     _warn(error, tries, wait, scope)
     return wait
 
@@ -132,12 +138,12 @@ def _warn(error: RetrievalError, tries: Tries, wait: float, scope: Scope) -> Non
     extra = {"stage": scope.stage, "collection": scope.collection, "attempt": tries.number}
     extra |= {"query": scope.query} if scope.query is not None else {}
     if run and tries.away:
-        said = f"waiting up to {run.wait_s:g} s for it (store.wait_s)"
+        next_step = f"waiting up to {run.wait_s:g} s for it (store.wait_s)"
     elif error.retry_after_s:
-        said = f"waiting {wait:.2f} s, as asked"
+        next_step = f"waiting {wait:.2f} s, as asked"
     else:
-        said = f"attempt {tries.failed} of {tries.allowed} failed, trying again in {wait:.2f} s"
-    log.log(logging.DEBUG if quiet else logging.WARNING, "%s: %s: %s", scope.stage, said, error, extra=extra)
+        next_step = f"attempt {tries.failed} of {tries.allowed} failed, trying again in {wait:.2f} s"
+    log.log(logging.DEBUG if quiet else logging.WARNING, "%s: %s: %s", scope.stage, next_step, error, extra=extra)
 
 
 def _welcome(scope: Scope, tries: Tries) -> None:

@@ -1,1 +1,1 @@
-"""Rerankers: cross-encoders and maximal marginal relevance."""
+"""Rerankers: one protocol (`reranking`), cross-encoders, maximal marginal relevance."""

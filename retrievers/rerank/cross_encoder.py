@@ -1,42 +1,48 @@
-"""Rerankers: any that scores a query against texts, behind one call. Third parties enter late."""
+"""Cross-encoders: any model that scores a query against texts, behind one call. Third parties enter late."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from math import isfinite
 from typing import Any
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 
-from retrievers.config import CrossEncoderConfig
+from retrievers.config import CrossEncoderConfig, RetrieverConfig
 from retrievers.config.factory import build
-from retrievers.embedding.models import cohere_client, marked, once, required_key
+from retrievers.embedding.cohere import cohere_client, once
+from retrievers.embedding.models import marked, provider_key
 from retrievers.errors import ConfigError, RerankError
 from retrievers.net import retry
 from retrievers.net.faults import cause
-from retrievers.records import RetrievedChunk
+from retrievers.rerank.reranking import Pool, Rerank, Reranking
 
 log = logging.getLogger(__name__)
-Reranker = Callable[[str, Sequence[str]], list[tuple[int, float | None]]]
-"""A query and texts to (index, score) in the new order; a score is None where the reranker gives only the order."""
+# A query and texts to (index, score) in the new order; a score is None where the model gives only the order.
+CrossEncoder = Callable[[str, Sequence[str]], list[tuple[int, float | None]]]
 PLACE = "_place"
 
 
-def make_reranker(config: CrossEncoderConfig, env: Mapping[str, str]) -> Reranker:
+def make(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
+    """Make the reranker that asks the cross-encoder of the settings."""
+    score = make_cross_encoder(settings.cross_encoder, env)
+
+    def rerank(pool: Pool) -> Reranking:
+        order = score(pool.query, pool.texts)
+        return Reranking(order=[index for index, _ in order], scores=[score for _, score in order])
+
+    return rerank
+
+
+def make_cross_encoder(config: CrossEncoderConfig, env: Mapping[str, str]) -> CrossEncoder:
     """Build the cross-encoder that the settings name.
 
     Raises:
         MissingKeyError: Cohere needs a key that `env` lacks.
         ConfigError: The package is not installed, or the user's class cannot be loaded.
     """
-    builders: dict[str, Callable[[], Any]] = {
-        "cohere": lambda: _cohere(config, env),
-        "sentence-transformers": lambda: _sentence_transformers(config.resolved_model),
-        "python": lambda: build(config.resolved_model, "cross_encoder.model"),
-    }
-    built = builders[config.provider]()
-    name = f"{config.provider}:{config.resolved_model}"
-    hosted = config.provider == "cohere"
+    key = provider_key(config, env, "rerank by mmr, or not at all (--rerank none)")
+    built = config.declared.make(config, key)
+    name, hosted = config.label, config.declared.hosted is True
     compresses = isinstance(built, BaseDocumentCompressor)
     inner = _by_compressor(built, name, whole=hosted) if compresses else _by_scores(built, name)
 
@@ -48,46 +54,7 @@ def make_reranker(config: CrossEncoderConfig, env: Mapping[str, str]) -> Reranke
     return order
 
 
-def rerank(reranker: Reranker, query: str, candidates: Sequence[RetrievedChunk]) -> tuple[RetrievedChunk, ...]:
-    """Candidates in the reranker's order, each with its score from there and its rank and score from before.
-
-    Equal scores are ordered by chunk id. A reranker that gives no scores leaves those of the candidates, and one that
-    drops candidates drops them here.
-
-    Raises:
-        RerankError: The reranker failed.
-    """
-    order = reranker(query, [found.chunk.text for found in candidates])
-    moved = [_moved(candidates[index], score) for index, score in order]
-    if all(score is not None for _, score in order):
-        moved.sort(key=lambda found: (-found.known_score, found.chunk.chunk_id))
-    return tuple(replace(found, rank=place) for place, found in enumerate(moved, 1))
-
-
-def check_scale(moved: Sequence[RetrievedChunk]) -> None:
-    """Make sure that a threshold between 0 and 1 can be held against the reranker's scores.
-
-    Raises:
-        RerankError: It gives none, or some outside of 0 to 1, as a model does that returns logits.
-    """
-    if any(found.score_scale != "rerank" for found in moved):
-        raise RerankError("the cross-encoder gives no scores, which threshold_on: final would read")
-    outside = [found.known_score for found in moved if not 0 <= found.known_score <= 1]
-    if outside:
-        raise RerankError(
-            f"the cross-encoder's scores are not within 0 and 1 (one is {outside[0]:g}), so threshold_on: final has no "
-            "meaning; use threshold_on: semantic, or a model that returns probabilities"
-        )
-
-
-def _moved(found: RetrievedChunk, score: float | None) -> RetrievedChunk:
-    before = replace(found, original_rank=found.rank, original_score=found.score)
-    if score is None:
-        return before
-    return replace(before, score=score, score_scale="rerank", scores={**found.scores, "rerank": score})
-
-
-def _checked(inner: Reranker, name: str, query: str, texts: Sequence[str]) -> list[tuple[int, float | None]]:
+def _checked(inner: CrossEncoder, name: str, query: str, texts: Sequence[str]) -> list[tuple[int, float | None]]:
     if not texts:
         return []
     try:
@@ -95,8 +62,8 @@ def _checked(inner: Reranker, name: str, query: str, texts: Sequence[str]) -> li
     except RerankError:
         raise
     except Exception as error:  # every provider has its own tree; the type and status are kept in the message
-        said = cause(error, "cross_encoder")
-        raise marked(RerankError(f"{name} failed to rerank {len(texts)} texts: {said}"), error) from error
+        reason = cause(error, "cross_encoder")
+        raise marked(RerankError(f"{name} failed to rerank {len(texts)} texts: {reason}"), error) from error
     indices = [index for index, _ in order]
     if len(set(indices)) != len(indices) or not all(0 <= index < len(texts) for index in indices):
         raise RerankError(f"{name} returned an order that is not one of the {len(texts)} texts it was given")
@@ -105,24 +72,24 @@ def _checked(inner: Reranker, name: str, query: str, texts: Sequence[str]) -> li
     return order
 
 
-def _by_compressor(compressor: BaseDocumentCompressor, name: str, *, whole: bool) -> Reranker:
-    """A LangChain document compressor; its order counts, and its `relevance_score` where it sets one.
+def _by_compressor(compressor: BaseDocumentCompressor, name: str, *, whole: bool) -> CrossEncoder:
+    """Rerank by a LangChain document compressor: by its order, and its `relevance_score` where it sets one.
 
     A user's own may leave texts out; of a provider that is asked for all of them (`whole`) it is a fault.
     """
 
     def order(query: str, texts: Sequence[str]) -> list[tuple[int, float | None]]:
-        documents = [Document(page_content=text, metadata={PLACE: place}) for place, text in enumerate(texts)]
-        kept = compressor.compress_documents(documents, query)
-        if whole and len(kept) != len(texts):
-            raise RerankError(f"{name} returned {len(kept)} scores for {len(texts)} texts")
-        return [(int(d.metadata[PLACE]), _score(d.metadata.get("relevance_score"))) for d in kept]
+        documents = [Document(page_content=text, metadata={PLACE: index}) for index, text in enumerate(texts)]
+        reranked = compressor.compress_documents(documents, query)
+        if whole and len(reranked) != len(texts):
+            raise RerankError(f"{name} returned {len(reranked)} scores for {len(texts)} texts")
+        return [(int(d.metadata[PLACE]), _score(d.metadata.get("relevance_score"))) for d in reranked]
 
     return order
 
 
-def _by_scores(model: Any, name: str) -> Reranker:
-    """A cross-encoder with `score(pairs)`, as LangChain's have, or `predict(pairs)`, as sentence-transformers' have."""
+def _by_scores(model: Any, name: str) -> CrossEncoder:
+    """Rerank by a cross-encoder with `score(pairs)` (LangChain) or `predict(pairs)` (sentence-transformers)."""
     call = getattr(model, "score", None) or getattr(model, "predict", None)
     if call is None:
         raise ConfigError(
@@ -134,8 +101,8 @@ def _by_scores(model: Any, name: str) -> Reranker:
         scores = [float(score) for score in call([(query, text) for text in texts])]
         if len(scores) != len(texts):
             raise RerankError(f"{name} returned {len(scores)} scores for {len(texts)} texts")
-        places = sorted(range(len(texts)), key=lambda place: -scores[place])
-        return [(place, scores[place]) for place in places]
+        order = sorted(range(len(texts)), key=lambda index: -scores[index])
+        return [(index, scores[index]) for index in order]
 
     return order
 
@@ -144,8 +111,8 @@ def _score(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
-def _cohere(config: CrossEncoderConfig, env: Mapping[str, str]) -> BaseDocumentCompressor:
-    key = required_key(env, config.api_key_env, "Cohere Rerank", "rerank by mmr, or not at all (--rerank none)")
+def of_cohere(config: CrossEncoderConfig, key: str) -> BaseDocumentCompressor:
+    """Make a compressor that calls Cohere Rerank."""
     import cohere
     from langchain_cohere import CohereRerank
 
@@ -154,14 +121,25 @@ def _cohere(config: CrossEncoderConfig, env: Mapping[str, str]) -> BaseDocumentC
     return CohereRerank(client=client, model=config.resolved_model, top_n=None, cohere_api_key=key)
 
 
-def _sentence_transformers(model: str) -> Any:
+def from_python(config: CrossEncoderConfig, _: str | None) -> Any:
+    """Make what the user's own factory makes."""
+    return build(config.resolved_model, "cross_encoder.model")
+
+
+def of_sentence_transformers(config: CrossEncoderConfig, _: str | None) -> Any:
+    """Make a local model; its package is an extra.
+
+    Raises:
+        ConfigError: The package is not installed, or the model cannot be loaded.
+    """
+    model = config.resolved_model
     try:
-        from sentence_transformers import CrossEncoder
+        import sentence_transformers
     except ModuleNotFoundError as error:
         raise ConfigError(
             "cross_encoder.provider sentence-transformers needs an extra: pip install 'retrieval-evals[rerank]'"
         ) from error
     try:
-        return CrossEncoder(model)
+        return sentence_transformers.CrossEncoder(model)
     except Exception as error:  # a hub that cannot be reached, a name it does not know, weights that do not fit
         raise ConfigError(f"cross_encoder.model {model!r} cannot be loaded: {cause(error)}") from error

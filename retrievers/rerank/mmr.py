@@ -1,12 +1,14 @@
-"""Maximal marginal relevance: an order that trades likeness to the query against likeness to what was picked. Pure."""
+"""Maximal marginal relevance: an order that weighs likeness to the query against likeness to earlier chunks. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retrievers.records import RetrievedChunk
+from retrievers.config import RetrieverConfig
+from retrievers.rerank.reranking import Pool, Rerank, Reranking
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,23 +19,21 @@ class Pick:
     diversity: float
 
 
-def diversify(
-    candidates: Sequence[RetrievedChunk], vectors: NDArray[np.float64], lambda_: float
-) -> tuple[RetrievedChunk, ...]:
-    """Candidates in the order of maximal marginal relevance; they keep their scores and gain `diversity`."""
-    picks = mmr_order([found.scores["semantic"] for found in candidates], vectors, lambda_)
-    return tuple(with_pick(candidates[pick.index], place, pick) for place, pick in enumerate(picks, 1))
+def make(settings: RetrieverConfig, _: Mapping[str, str]) -> Rerank:
+    """Make the reranker with the λ of the settings."""
+    return partial(diversify, lambda_=settings.mmr_lambda)
 
 
-def with_pick(found: RetrievedChunk, rank: int, pick: Pick) -> RetrievedChunk:
-    """A candidate at the rank that a pick gave it; the index of the pick is its place before."""
-    return replace(
-        found,
-        rank=rank,
-        original_rank=pick.index + 1,
-        original_score=found.score,
-        scores={**found.scores, "diversity": pick.diversity},
-    )
+def diversify(pool: Pool, lambda_: float) -> Reranking:
+    """Rerank by maximal marginal relevance; candidates keep their scores and gain `diversity`.
+
+    Raises:
+        ValueError: The pool has no vectors.
+    """
+    if pool.vectors is None:
+        raise ValueError("maximal marginal relevance reads vectors, and the pool has none")
+    picks = mmr_order(pool.cosines, pool.vectors, lambda_)
+    return Reranking(order=[p.index for p in picks], components={"diversity": [p.diversity for p in picks]})
 
 
 def mmr_order(relevance: Sequence[float], vectors: NDArray[np.float64], lambda_: float) -> list[Pick]:

@@ -16,15 +16,15 @@ def open_retriever(
     """Open the retriever that the settings name, with all its checks.
 
     Args:
-        settings: What to open.
-        env: Where API keys are looked up; the process environment and `.env` when left out.
+        settings: Collection, model and mode of the retriever.
+        env: Environment that holds API keys; the process environment and `.env` when left out.
         embeddings: A ready model for ours, in place of the configured one's construction.
 
     Raises:
         RetrievalError: Typed, with what to do.
     """
     if settings.python is not None:
-        from retrievers.foreign.opening import open_foreign
+        from retrievers.foreign.open_foreign import open_foreign
 
         return open_foreign(settings, environment(os.environ) if env is None else env)
     from retrievers.retriever.qdrant import QdrantRetriever

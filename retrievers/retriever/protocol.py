@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
 from retrievers.config import RetrieverConfig
-from retrievers.records import Candidates, Chunk, RetrievalSession, RetrievedChunk
+from retrievers.records import Chunk, RetrievalSession, RetrievedChunk
+from retrievers.search.candidate_table import CandidateTable, Chunks
 from retrievers.search.selection import Selection
 from retrievers.store import CollectionInfo, Deployment
 
@@ -39,17 +40,26 @@ class Retriever(Protocol):
     def search(self, query: str, *, with_vector: bool = False, use_cache: bool = True) -> RetrievalSession:
         """Retrieve as an application would, and tell how it went. Faults are in the session, not raised."""
 
+    def chunk_table(self) -> Chunks:
+        """Return an empty table of chunks, which calls of `candidates` fill."""
+
     def candidates(
-        self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True
-    ) -> list[Candidates]:
-        """What is found for each query before threshold and cut, to the candidate depth.
+        self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True, chunks: Any = None
+    ) -> CandidateTable:
+        """Find candidates for each query before threshold and cut, to the candidate depth.
+
+        Args:
+            queries: Questions.
+            depth: Another depth than the configured one.
+            use_cache: Use kept query vectors.
+            chunks: The table of the chunks that earlier calls found (see `chunk_table`).
 
         Raises:
             RetrievalError: A query is unusable, or the retriever failed.
         """
 
     def select(self, candidates: Sequence[RetrievedChunk]) -> Selection:
-        """What threshold and cut leave of candidates."""
+        """Select candidates by threshold and cut."""
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
         """Chunks of the collection without a search, by field values; all when `where` is left out.
@@ -66,14 +76,14 @@ class Retriever(Protocol):
         """
 
     def survey(self) -> tuple[CollectionInfo, Deployment | None] | None:
-        """What the collection says of itself now, and how its server runs it; None where `info` is None.
+        """Return the collection's own description now, and how its server runs it; None where `info` is None.
 
         Raises:
             StoreError: The store failed.
         """
 
     def close(self) -> None:
-        """Let go of what it holds open."""
+        """Close its open resources."""
 
     def __enter__(self) -> Self: ...
 

@@ -20,14 +20,16 @@ from retrievers.embedding.cache import CacheStats, EmbeddingCache, ResultCache, 
 from retrievers.embedding.models import checked, make_embeddings
 from retrievers.errors import ConfigError, QueryError, RetrievalError
 from retrievers.net.deadline import bounded, searching
-from retrievers.records import Candidates, Chunk, RetrievalSession, RetrievedChunk
-from retrievers.rerank.cross_encoder import Reranker, make_reranker
+from retrievers.records import Chunk, RetrievalSession, RetrievedChunk
+from retrievers.rerank.reranking import Rerank, make_reranker
 from retrievers.retriever.result_cache import open_result_cache, remembered, version_of
 from retrievers.retriever.session import answered, document, failed
 from retrievers.retriever.stages import Answer, Pipeline
+from retrievers.search.candidate_table import CandidateTable
 from retrievers.search.pushdown import compile_filters
 from retrievers.search.selection import Selection
 from retrievers.store import CollectionInfo, Deployment, check_collection, describe, open_client, survey
+from retrievers.store.chunk_table import ChunkTable
 from retrievers.store.stored_chunks import records, scroll
 
 log = logging.getLogger(__name__)
@@ -49,7 +51,7 @@ class QdrantRetriever(BaseRetriever):
     _info: CollectionInfo = PrivateAttr()
     _encoder: Bm25Encoder = PrivateAttr(default_factory=Bm25Encoder)
     _among: Any = PrivateAttr(default=None)
-    _reranker: Reranker | None = PrivateAttr(default=None)
+    _rerank: Rerank | None = PrivateAttr(default=None)
     _vectors: EmbeddingCache | None = PrivateAttr(default=None)
     _results: ResultCache[Answer] = PrivateAttr(default_factory=lambda: ResultCache(0))
 
@@ -60,8 +62,8 @@ class QdrantRetriever(BaseRetriever):
         """Connect, and check that the collection is whole and was embedded by the configured model.
 
         Args:
-            settings: What to open.
-            env: Where API keys are looked up; the process environment and `.env` when left out.
+            settings: Collection, model and mode of the retriever.
+            env: Environment that holds API keys; the process environment and `.env` when left out.
             embeddings: A ready model to use in place of the configured one's construction.
 
         Raises:
@@ -74,18 +76,18 @@ class QdrantRetriever(BaseRetriever):
             )
         env = environment(os.environ) if env is None else env
         embeddings = checked(embeddings, settings.embedding) if embeddings else make_embeddings(settings.embedding, env)
-        reranker = make_reranker(settings.cross_encoder, env) if settings.rerank == "cross-encoder" else None
+        rerank = make_reranker(settings, env)
         client = open_client(settings.store, env)
         try:
             info = describe(client, settings)
             check_collection(client, settings, embeddings, info)
             among = compile_filters(client, settings, info)
-            vectors = open_embedding_cache(settings.cache, settings.embedding.provider, env)
+            vectors = open_embedding_cache(settings.cache, env, hosted=settings.embedding.declared.hosted is True)
         except BaseException:
             client.close()
             raise
         retriever = cls(settings=settings, embeddings=embeddings, client=client)
-        retriever._info, retriever._among, retriever._reranker = info, among, reranker
+        retriever._info, retriever._among, retriever._rerank = info, among, rerank
         retriever._encoder = Bm25Encoder(settings.keyword.language)
         retriever._vectors, retriever._results = vectors, open_result_cache(settings.cache, client)
         return retriever
@@ -109,7 +111,7 @@ class QdrantRetriever(BaseRetriever):
     @property
     def embedding_label(self) -> str:
         """Provider and name of the model."""
-        return f"{self.settings.embedding.provider}:{self.settings.embedding.resolved_model}"
+        return self.settings.embedding.label
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -139,7 +141,7 @@ class QdrantRetriever(BaseRetriever):
         Args:
             query: A question; blank gives an empty session with a message.
             with_vector: Put the query's vector into the session.
-            use_cache: Whether a kept vector or result may answer.
+            use_cache: True to use a cached vector or result.
         """
         try:
             answer = self._answers([query], use_cache)[0]
@@ -162,20 +164,26 @@ class QdrantRetriever(BaseRetriever):
         return [answered(answer, self.settings, self._info) for answer in answers]
 
     def candidates(
-        self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True
-    ) -> list[Candidates]:
-        """What the search finds for each query before threshold and cut, to the candidate depth.
+        self,
+        queries: Sequence[str],
+        *,
+        depth: int | None = None,
+        use_cache: bool = True,
+        chunks: ChunkTable | None = None,
+    ) -> CandidateTable:
+        """Find candidates for each query before threshold and cut, to the candidate depth.
 
         Args:
             queries: Questions.
             depth: Another depth than the configured one.
-            use_cache: Whether kept query vectors may be used; results are always searched for.
+            use_cache: Use kept query vectors; results are always searched for.
+            chunks: The chunks that earlier calls found, so that none is read again.
 
         Raises:
             RetrievalError: A query is unusable, or embedding or search failed.
         """
         with searching(self.settings.timeout_s, self.settings.collection, queries):
-            return self._pipeline.candidates(queries, depth or self.settings.candidates, use_cache)
+            return self._pipeline.candidates(queries, depth or self.settings.candidates, use_cache, chunks)
 
     @bounded
     def candidates_by_vector(
@@ -188,8 +196,12 @@ class QdrantRetriever(BaseRetriever):
         """
         return self._pipeline.replay(query, vector, depth or self.settings.candidates)
 
+    def chunk_table(self) -> ChunkTable:
+        """Return an empty table of chunks, which calls of `candidates` fill."""
+        return ChunkTable(self.client, self.settings)
+
     def select(self, candidates: Sequence[RetrievedChunk]) -> Selection:
-        """What threshold, grouping and cut leave of candidates."""
+        """Select candidates by threshold, grouping and cut."""
         return self._pipeline.select(candidates)
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
@@ -206,7 +218,7 @@ class QdrantRetriever(BaseRetriever):
         return [(str(record.id), record.payload or {}) for record in found]
 
     def survey(self) -> tuple[CollectionInfo, Deployment | None]:
-        """What the collection says of itself now, and how its server runs it (None for an embedded store).
+        """Return the collection's own description now, and how its server runs it (None for an embedded store).
 
         Raises:
             StoreError: The store failed.
@@ -237,7 +249,7 @@ class QdrantRetriever(BaseRetriever):
 
     @bounded
     def _answers(self, queries: Sequence[str], use_cache: bool) -> list[Answer]:
-        """The answers to queries, kept ones where they may be used."""
+        """Return the answers to queries, cached ones where they may be used."""
         settings, pipeline = self.settings, self._pipeline
         return remembered(
             queries,
@@ -256,7 +268,7 @@ class QdrantRetriever(BaseRetriever):
             info=self._info,
             encoder=self._encoder,
             among=self._among,
-            reranker=self._reranker,
+            rerank=self._rerank,
             vectors=self._vectors,
         )
 

@@ -9,22 +9,22 @@ from retrievers.config import CacheConfig
 from retrievers.embedding.cache import ResultCache
 from retrievers.records import StageTimings
 from retrievers.retriever.stages import Answer
+from retrievers.store.embedded import EmbeddedStore
 
 ON_A_SERVER = "a server, whose changes are not told"
 """The version of a collection on a server: results go by age alone."""
 
 
 def open_result_cache(config: CacheConfig, client: Any) -> ResultCache[Answer]:
-    """The cache of results: of an embedded store until it changes, of a server for as long as the settings allow."""
-    if hasattr(client, "generation"):
+    """Open the cache of results: valid until an embedded store changes, on a server as long as the settings allow."""
+    if isinstance(client, EmbeddedStore):
         return ResultCache(config.results)
     return ResultCache(config.results if config.results_ttl_s else 0, config.results_ttl_s)
 
 
 def version_of(client: Any, collection: str) -> Hashable:
-    """What changes whenever the collection does, as far as its store tells: an embedded store's generation."""
-    generation = getattr(client, "generation", None)
-    return str(generation(collection)) if generation else ON_A_SERVER
+    """Return a value that changes with the collection, as far as its store tells: an embedded store's generation."""
+    return client.generation(collection) if isinstance(client, EmbeddedStore) else ON_A_SERVER
 
 
 def remembered(
@@ -34,13 +34,13 @@ def remembered(
     way: Hashable,
     find: Callable[[list[str]], list[Answer]],
 ) -> list[Answer]:
-    """The answer to each query, in order: one that is kept, or one that is searched for now, once, and then kept.
+    """Return the answer to each query, in order: a cached one, or one that is searched for now, once, and then cached.
 
     Args:
         queries: Questions.
         results: The answers that are kept; one of no size is passed by.
         version: The version that the collection has.
-        way: What else an answer hangs on.
+        way: Everything else that an answer depends on.
         find: Searches for those that are not known.
     """
     start = time.perf_counter()

@@ -17,13 +17,13 @@ from retrievers.store.payload import to_metadata
 def answered(
     answer: Answer, settings: RetrieverConfig, info: CollectionInfo, *, with_vector: bool = False
 ) -> RetrievalSession:
-    """The session of an answer.
+    """Return the session of an answer.
 
     Args:
-        answer: What was found.
+        answer: The answer.
         settings: Those that it was found by.
         info: The collection that it was found in.
-        with_vector: Whether the query's vector is to be in it.
+        with_vector: True to include the query's vector.
     """
     selection = answer.selection
     return RetrievalSession(
@@ -41,13 +41,13 @@ def answered(
         confidence=confidence.confidence(
             selection.chunks, settings.top_k, settings.threshold, on=settings.threshold_on
         ),
-        warnings=confidence.warnings(selection, settings.threshold, could_spread=settings.rerank != "mmr"),
+        warnings=confidence.warnings(selection, settings.threshold, could_spread=not settings.reranker.diversifies),
         suggestions=confidence.suggestions(selection, other_side=_other_side(settings, info)),
     )
 
 
 def failed(query: str, error: RetrievalError, settings: RetrieverConfig, info: CollectionInfo) -> RetrievalSession:
-    """The session of a failure; a blank query is an empty success with a message."""
+    """Return the session of a failure; a blank query is an empty success with a message."""
     blank = isinstance(error, QueryError) and not query.strip()
     return RetrievalSession(
         session_id=uuid.uuid4().hex,
@@ -71,7 +71,7 @@ def document(found: RetrievedChunk, *, include_metadata: bool) -> Document:
 
 
 def _other_side(settings: RetrieverConfig, info: CollectionInfo) -> confidence.Side | None:
-    """What the collection could be searched by and is not."""
+    """Return a side that the collection could be searched by, and is not."""
     if settings.mode == "keyword":
         return "meaning"
     return "keywords" if settings.mode == "semantic" and settings.keyword.vector_name in info.sparse_vectors else None

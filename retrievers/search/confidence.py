@@ -28,7 +28,7 @@ def confidence(
 
     Args:
         chunks: The result.
-        top_k: How many were asked for.
+        top_k: Number of chunks that were asked for.
         threshold: The least score.
         on: Which score it was compared with.
     """
@@ -66,7 +66,7 @@ def confidence(
 
 
 def apart(one: float, other: float, digits: int) -> tuple[str, str]:
-    """Two numbers with so many decimals, or with as many more as it takes to tell them apart."""
+    """Format two numbers with `digits` decimals, or with more where the texts would be the same."""
     for more in range(digits, 17):
         shown = f"{one:.{more}f}", f"{other:.{more}f}"
         if shown[0] != shown[1]:
@@ -75,12 +75,12 @@ def apart(one: float, other: float, digits: int) -> tuple[str, str]:
 
 
 def warnings(selection: Selection, threshold: float, *, could_spread: bool = True) -> tuple[str, ...]:
-    """What a reader of the result should know: everything below the threshold, or all of it from one page.
+    """Warn of a result that is wholly below the threshold, or wholly from one page.
 
     Args:
         selection: The result.
         threshold: The least score.
-        could_spread: Whether reranking by MMR could still be switched on.
+        could_spread: True if reranking by MMR could still be switched on.
     """
     found = []
     best = selection.highest_below
@@ -99,7 +99,7 @@ def warnings(selection: Selection, threshold: float, *, could_spread: bool = Tru
 
 
 def suggestions(selection: Selection, *, other_side: Side | None = None) -> tuple[str, ...]:
-    """What to try when nothing was found; `other_side` is what the collection could be searched by and was not."""
+    """Suggest remedies where nothing was returned; `other_side` is a way to search the collection that was not used."""
     if selection.chunks:
         return ()
     best = selection.highest_below

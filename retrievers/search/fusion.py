@@ -1,64 +1,68 @@
-"""Two ranked lists to one: weighted sum, reciprocal rank, distribution-based. Pure functions of scores by id.
+"""Ranked lists to one: weighted sum, reciprocal rank, distribution-based. Pure functions of aligned columns.
 
-Each takes the two sides as id to score and gives id to fused score over their union. What a side did not find:
-`weighted` has its score computed beforehand, so it is there; a rank that does not exist adds no term; `dbsf` adds 0.
+Every column has one entry a candidate of the union of all sides, NaN where a side has no score for it. A side that did
+not find a candidate: under `weighted` its score is computed beforehand, so it is there; a rank that does not exist adds
+no term; `dbsf` adds 0.
 """
 
-from collections.abc import Mapping, Sequence
-from math import sqrt
+from collections.abc import Sequence
+from math import fsum, sqrt
 
-Scores = Mapping[str, float]
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
 
 
-def weighted(semantic: Scores, keyword: Scores, semantic_weight: float, keyword_weight: float) -> dict[str, float]:
-    """w_s · cosine + w_k · BM25 / best BM25, 0 to 1 when the weights sum to 1.
+def weighted(semantic: Floats, keyword: Floats, semantic_weight: float, keyword_weight: float) -> Floats:
+    """Return w_s · cosine + w_k · BM25 / best BM25, 0 to 1 when the weights sum to 1.
 
     Args:
-        semantic: Cosine of every candidate, 0 to 1.
-        keyword: BM25 of every candidate that holds a query term; the best of them is the unit.
+        semantic: Cosine of every candidate, 0 to 1; NaN counts as 0.
+        keyword: BM25 of every candidate that holds a query term, NaN for the others; the best of them is the unit.
         semantic_weight: w_s.
         keyword_weight: w_k.
     """
-    best = max(keyword.values(), default=0.0) or 1.0
-    ids = semantic.keys() | keyword.keys()
-    return {i: semantic_weight * semantic.get(i, 0.0) + keyword_weight * keyword.get(i, 0.0) / best for i in ids}
+    terms = np.nan_to_num(keyword, nan=0.0)
+    best = float(terms.max(initial=0.0)) or 1.0
+    return semantic_weight * np.nan_to_num(semantic, nan=0.0) + keyword_weight * terms / best
 
 
-def reciprocal_rank(lists: Sequence[Sequence[str]], weights: Sequence[float], constant: float) -> dict[str, float]:
-    """Σ w / (c + rank), ranks from 1 (Cormack, Clarke and Büttcher, 2009; c = 60 there).
+def reciprocal_rank(ranks: Sequence[Floats], weights: Sequence[float], constant: float) -> Floats:
+    """Return Σ w / (c + rank) (Cormack, Clarke and Büttcher, 2009; c = 60 there).
 
     Args:
-        lists: Chunk ids of each side in rank order.
-        weights: One for each list.
+        ranks: The rank of every candidate on each side, from 1, NaN where the side did not find it.
+        weights: One for each side.
         constant: c.
     """
-    fused: dict[str, float] = {}
-    for ids, weight in zip(lists, weights, strict=True):
-        for rank, chunk_id in enumerate(ids, 1):
-            fused[chunk_id] = fused.get(chunk_id, 0.0) + weight / (constant + rank)
+    fused = np.zeros(len(ranks[0]))
+    for column, weight in zip(ranks, weights, strict=True):
+        fused += np.nan_to_num(weight / (constant + column), nan=0.0)
     return fused
 
 
-def distribution_based(sides: Sequence[Scores]) -> dict[str, float]:
-    """Sum over the sides of each score's place between mean − 3σ (0) and mean + 3σ (1), as Qdrant computes it.
+def distribution_based(sides: Sequence[Floats]) -> Floats:
+    """Sum over the sides each score's place between mean − 3σ (0) and mean + 3σ (1), as Qdrant computes it.
 
     σ is the sample standard deviation of the side's candidates. A side of one candidate, or of equal scores, gives 0.5.
+
+    Args:
+        sides: The score of every candidate on each side, NaN where the side did not find it.
     """
-    fused: dict[str, float] = {}
-    for side in sides:
-        for chunk_id, score in _placed(side).items():
-            fused[chunk_id] = fused.get(chunk_id, 0.0) + score
+    fused = np.zeros(len(sides[0]))
+    for scores in sides:
+        fused += np.nan_to_num(_placed(scores), nan=0.0)
     return fused
 
 
-def _placed(side: Scores) -> dict[str, float]:
-    values = list(side.values())
+def _placed(scores: Floats) -> Floats:
+    values = scores[~np.isnan(scores)].tolist()
     if not values:
-        return {}
-    mean = sum(values) / len(values)
+        return scores
+    mean = fsum(values) / len(values)
     equal = min(values) == max(values)  # when they are, their mean may still be off by a rounding
-    deviation = 0.0 if equal else sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
+    deviation = 0.0 if equal else sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
     if deviation == 0:
-        return dict.fromkeys(side, 0.5)
-    low = mean - 3 * deviation
-    return {chunk_id: (v - low) / (6 * deviation) for chunk_id, v in side.items()}
+        return np.where(np.isnan(scores), np.nan, 0.5)
+    return (scores - (mean - 3 * deviation)) / (6 * deviation)

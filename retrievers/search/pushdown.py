@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def compile_filters(
     client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo | None = None
 ) -> "models.Filter | None":
-    """The configured filters for a collection, checked against its payload; None when there are none.
+    """Compile the configured filters for a collection, checked against its payload; None when there are none.
 
     The first 256 payloads tell what it holds. Only where a filter does not go with them is the whole collection
     asked: for a field that none of them has, for a value of a kind that none of them holds. A collection in strict mode
@@ -38,7 +38,7 @@ def compile_filters(
     Args:
         client: An open client.
         config: Names the collection and the filters.
-        info: What the collection says of itself; it is taken to set no limits when left out.
+        info: The collection's own description; without it no limits are assumed.
 
     Raises:
         ConfigError: A field does not exist, or nothing under it is of the kind of a value; every such value is named.
@@ -70,7 +70,7 @@ def compile_filters(
 def filter_by_index(
     expression: Expression, config: RetrieverConfig, info: CollectionInfo, payloads: Sequence[Mapping[str, Any]]
 ) -> "models.Filter":
-    """The Qdrant filter for a collection that filters by keys with an index alone.
+    """Return the Qdrant filter for a collection that filters by keys with an index alone.
 
     Raises:
         ConfigError: A field does not exist, nothing under it is of the kind of a value, or its key has no index that
@@ -93,7 +93,7 @@ def filter_by_index(
 
 
 def to_qdrant(expression: Expression, config: MetadataConfig, schema: PayloadSchema) -> "models.Filter":
-    """The Qdrant filter that an expression stands for.
+    """Return the Qdrant filter that an expression stands for.
 
     Raises:
         ConfigError: A field does not exist.
@@ -123,7 +123,7 @@ def _holding(client: "QdrantClient", config: RetrieverConfig, keys: Sequence[str
 
 
 def _holds(client: "QdrantClient", config: RetrieverConfig, key: str, kind: Kind) -> bool:
-    """Whether any point has a value of that kind under a key; text is what is there and is no other kind."""
+    """Return True if any point has a value of that kind under a key; text is any value of no other kind."""
     from qdrant_client import models
 
     path = filter_path(key)

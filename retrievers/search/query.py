@@ -47,7 +47,7 @@ def embedded(
     embeddings: Any,
     cache: EmbeddingCache | None,
 ) -> tuple[list[list[float]], list[str]]:
-    """The vectors of queries, abbreviations spelt out, and for each whether the cache knew it: `hit`, `miss` or `off`.
+    """Embed queries, abbreviations spelt out; return their vectors, and for each `hit`, `miss` or `off` for the cache.
 
     Raises:
         EmbeddingError: The model failed.
@@ -70,7 +70,7 @@ def embedded(
 def _check_dimension(vectors: Sequence[Sequence[float]], settings: RetrieverConfig, info: CollectionInfo) -> None:
     for vector in vectors:
         if len(vector) != info.dimension:
-            name = f"{settings.embedding.provider}:{settings.embedding.resolved_model}"
+            name = settings.embedding.label
             raise EmbeddingMismatchError(
                 f"collection {info.name!r} holds vectors of {info.dimension} dimensions, "
                 f"but {name} made one of {len(vector)}"

@@ -1,65 +1,87 @@
-"""The total order of candidates, known by point id: score descending, then chunk id, then point id. Pure.
+"""The total order of candidates: score descending, then chunk id, then point id. Pure.
 
 A chunk's id is part of its payload, which is not read for every candidate. It is needed only where scores are equal, so
-the order is made in two steps: which points does it hang on (`undecided`), and, with their chunk ids, the order itself.
+the order is made in two steps: find the candidates whose place depends on it (`tied`), then order by their ids.
 """
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from retrievers.records import ScoreScale
+from retrievers.store.chunk_table import Codes
 
-Scores = Mapping[str, float]
-"""Point id to score."""
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+"""Places of candidates in an array, from 0."""
+Name = Callable[[int], tuple[str, str]]
+"""The chunk id and the point id of a code."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ranking:
-    """What a search found for one query, before it is put into order.
+class Side:
+    """Points that one side of a search found, or that a fusion of sides gives, each with its score; in any order."""
+
+    codes: Codes
+    scores: Floats
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FusedScores:
+    """The candidates of one query, before they are put into order.
 
     Attributes:
         scale: The scale of `scores`.
-        scores: The final score of every candidate, those included that tie with the last.
-        components: What candidates also carry, by name; `semantic`, the cosine, is there for all of them.
-        depth: How many candidates there are at most.
+        codes: The candidates, those included that tie with the last.
+        scores: The final score of each.
+        components: Component scores by name, NaN where a candidate has none; all have `semantic`, the cosine.
+        depth: Largest number of candidates.
     """
 
     scale: ScoreScale
-    scores: Scores
-    components: Mapping[str, Scores]
+    codes: Codes
+    scores: Floats
+    components: dict[str, Floats] = field(default_factory=dict)
     depth: int
 
 
-def undecided(scores: Scores, depth: int, *, every_place: bool) -> list[str]:
-    """The points for which a chunk id decides who is among the best `depth` or, for `every_place`, where.
+def tied(scores: Floats, depth: int, *, every_place: bool) -> Places:
+    """Return the places for which a chunk id decides who is among the best `depth` or, for `every_place`, where.
 
     Args:
         scores: Of all candidates.
-        depth: How many of them count.
-        every_place: Whether their places matter, and not only which they are.
+        depth: Number of candidates that count.
+        every_place: True if their places matter, and not only their membership.
     """
-    tied = {score for score, count in Counter(scores.values()).items() if count > 1}
-    if not tied:
-        return []
-    best = sorted(scores.values(), reverse=True)
+    best = np.sort(scores)[::-1]
+    equal = best[1:] == best[:-1]
+    if not equal.any():
+        return np.empty(0, dtype=np.intp)
     if every_place:
-        tied = {score for score in tied if score >= best[min(depth, len(best)) - 1]}
-    else:
-        tied &= {best[depth]} if len(best) > depth and best[depth - 1] == best[depth] else set()
-    return [point for point, score in scores.items() if score in tied]
+        repeated = best[1:][equal]
+        return np.flatnonzero(np.isin(scores, repeated[repeated >= best[min(depth, len(best)) - 1]]))
+    if len(best) > depth and best[depth - 1] == best[depth]:
+        return np.flatnonzero(scores == best[depth])
+    return np.empty(0, dtype=np.intp)
 
 
-def in_order(scores: Scores, depth: int, chunk_ids: Mapping[str, str]) -> list[str]:
-    """The best `depth` points in the total order.
+def in_order(codes: Codes, scores: Floats, depth: int, undecided: Places | None, name: Name) -> Places:
+    """Return the places of the best `depth` candidates in the total order.
 
     A collection made elsewhere may give several points one chunk id; the point id then decides.
 
     Args:
-        scores: Of all candidates.
-        depth: How many to keep.
-        chunk_ids: The chunk id of every point that was `undecided`.
+        codes: All candidates.
+        scores: Their scores.
+        depth: Number of candidates to keep.
+        undecided: The places that are `tied`; None to let equal scores stand in any order.
+        name: The ids of a candidate; asked for those that are tied alone.
     """
-    if not chunk_ids:
-        return sorted(scores, key=scores.__getitem__, reverse=True)[:depth]
-    return sorted(scores, key=lambda point: (-scores[point], chunk_ids.get(point, ""), point))[:depth]
+    if undecided is None or not len(undecided):
+        return np.argsort(-scores, kind="stable")[:depth]
+    names = {place: name(int(codes[place])) for place in undecided.tolist()}
+    values, nameless = scores.tolist(), ("", "")
+    order = sorted(range(len(values)), key=lambda place: (-values[place], names.get(place, nameless)))
+    return np.asarray(order[:depth], dtype=np.intp)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from retrievers.config import RetrieverConfig
 from retrievers.errors import BatchTooLargeError, StoreError
 from retrievers.store import NO_LIMITS, Limits, least, parts
+from retrievers.store.embedded import EmbeddedStore
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
@@ -27,10 +28,10 @@ class Probe:
     Attributes:
         query: A dense vector or a `models.SparseVector`.
         using: Name of the vector searched, None for the unnamed one.
-        depth: How many points are wanted.
-        among: What every point must meet.
-        read: How raw scores are taken: `cosine` or `bm25` of this module.
-        with_payload: Whether the points' payloads are to come along.
+        depth: Number of points to find.
+        among: Condition that every point must meet.
+        read: Reads raw scores: `cosine` or `bm25` of this module.
+        with_payload: True to let the points' payloads come along.
     """
 
     query: Any
@@ -42,35 +43,35 @@ class Probe:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
-    """Points whose scores for one vector are wanted: id to the id that the store gave; the rest as of a `Probe`."""
+class PointProbe:
+    """Points whose scores for one vector are asked for, by the ids that the store gave; the rest as of a `Probe`."""
 
     query: Any
     using: str | None
-    points: Mapping[str, Any]
+    points: Sequence[Any]
     read: Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Hits:
+class FoundPoints:
     """Points found, the best first and equal ones in any order.
 
     Attributes:
-        points: Their ids, each with the id as the store gave it, which it takes back at less cost than the text.
-        scores: One for each of them.
-        payloads: Those that came along.
+        points: Their ids as the store gave them.
+        scores: One for each of them, float32 values.
+        payloads: One for each of them where they came along, else none.
     """
 
-    points: Mapping[str, Any]
-    scores: Sequence[float]
-    payloads: Mapping[str, Mapping[str, Any]]
+    points: Sequence[Any]
+    scores: NDArray[np.float64]
+    payloads: Sequence[Mapping[str, Any]]
 
 
 def cosine(raw: Floats) -> Floats:
     """Raw cosines clipped to [0, 1].
 
     They are taken as float32, which is what a Qdrant server computes: its local mode works in float64 and normalises
-    its vectors anew, in place, at every search, so the bits beyond float32 change from one search to the next.
+    its vectors again, in place, at every search, so the bits beyond float32 change from one search to the next.
     """
     return np.clip(raw, 0, 1) + np.float32(0)  # makes -0 a plain 0
 
@@ -82,19 +83,19 @@ def bm25(raw: Floats) -> Floats:
 
 def ask(
     client: "QdrantClient", config: RetrieverConfig, probes: Sequence[Probe], limits: Limits = NO_LIMITS
-) -> list[Hits]:
-    """The points of each probe, with all that tie with the last; a probe whose edge is tied is asked again, deeper.
+) -> list[FoundPoints]:
+    """Return the points of each probe, with all that tie with the last; a tied edge is asked for again, deeper.
 
     Args:
         client: An open client.
         config: Names the collection.
-        probes: What is searched for.
-        limits: What the collection allows; a probe deeper than that is several requests.
+        probes: Vectors to search for.
+        limits: Limits of the collection; a probe deeper than that is several requests.
 
     Raises:
         StoreError: A score is not a number.
     """
-    found: dict[int, Hits] = {}
+    found: dict[int, FoundPoints] = {}
     depths = {place: probe.depth + 1 for place, probe in enumerate(probes)}
     while depths:
         pages = [(place, page) for place, depth in depths.items() for page in _pages(probes[place], depth, limits)]
@@ -113,7 +114,7 @@ def ask(
 
 
 def _pages(probe: Probe, depth: int, limits: Limits) -> "Iterator[models.QueryRequest]":
-    """The requests that a probe to a depth comes to: one, or as many as the collection wants it in."""
+    """Yield the requests of a probe to a depth: one, or as many as the limits of the collection make it."""
     from qdrant_client import models
 
     size = least(depth, limits.results)
@@ -128,23 +129,26 @@ def _pages(probe: Probe, depth: int, limits: Limits) -> "Iterator[models.QueryRe
         )
 
 
-def _read(pages: Sequence[tuple[Sequence[Any], Floats]], probe: Probe) -> Hits:
-    """What the pages of a probe come to; a point that two of them name counts once."""
-    points = {str(point.id): point for several, _ in pages for point in several}
-    raw = np.asarray([point.score for point in points.values()], dtype=np.float32)
-    payloads = {name: point.payload or {} for name, point in points.items()} if probe.with_payload else {}
-    ids = {name: point.id for name, point in points.items()}
-    return Hits(points=ids, scores=probe.read(raw).tolist(), payloads=payloads)
+def _read(pages: Sequence[tuple[Sequence[Any], Floats]], probe: Probe) -> FoundPoints:
+    """Join the pages of a probe; a point that two of them name counts once."""
+    found = pages[0][0]
+    ids, raw = [point.id for point in found], pages[0][1]
+    if len(pages) > 1:
+        distinct = {point.id: point for points, _ in pages for point in points}
+        ids, found = list(distinct), list(distinct.values())
+        raw = np.asarray([point.score for point in found], dtype=np.float32)
+    payloads = [point.payload or {} for point in found] if probe.with_payload else ()
+    return FoundPoints(points=ids, scores=probe.read(raw).astype(np.float64), payloads=payloads)
 
 
-def _tied(scores: Sequence[float], depth: int) -> bool:
-    return scores[depth - 1] == scores[-1]
+def _tied(scores: NDArray[np.float64], depth: int) -> bool:
+    return bool(scores[depth - 1] == scores[-1])
 
 
 def _batch(
     client: "QdrantClient", config: RetrieverConfig, requests: "Sequence[models.QueryRequest]", limits: Limits
 ) -> list[tuple[Sequence[Any], Floats]]:
-    """The points of each request with their raw scores: one round trip for all that the collection takes at once."""
+    """Return the points of each request with raw scores: one round trip for all that the collection takes at once."""
     size = least(max(1, len(requests)), limits.queries)
     answers = [points for part in parts(requests, size) for points in _sent(client, config.collection, part)]
     found = [(points, np.asarray([point.score for point in points], dtype=np.float32)) for points in answers]
@@ -158,11 +162,9 @@ def _batch(
 def _sent(
     client: "QdrantClient", collection: str, requests: "Sequence[models.QueryRequest]"
 ) -> Sequence[Sequence[Any]]:
-    """The points of each request, by the shortest way that the client has; in halves where a server wants it so."""
-    nearest = getattr(client, "nearest", None)  # an embedded store's
-    if nearest:
-        found: Sequence[Sequence[Any]] = nearest(collection, requests)
-        return found
+    """Return the points of each request, by the client's shortest way; in halves where a server demands it."""
+    if isinstance(client, EmbeddedStore):
+        return client.nearest(collection, requests)
     if len(requests) > 1:
         try:
             return [answer.points for answer in client.query_batch_points(collection, list(requests))]
@@ -184,33 +186,32 @@ def _sent(
 
 
 def scores_of(
-    client: "QdrantClient", config: RetrieverConfig, wanted: Sequence[Wanted], limits: Limits = NO_LIMITS
-) -> list[dict[str, float]]:
-    """The scores of given points, for each of what is wanted, by point id.
+    client: "QdrantClient", config: RetrieverConfig, probes: Sequence[PointProbe], limits: Limits = NO_LIMITS
+) -> list[dict[Any, float]]:
+    """Return the scores of given points for each probe, by the id of the point as it was given.
 
-    One that shares no term with a sparse vector is left out, and so is one without the vector it is compared by.
+    A point that shares no term with a sparse vector is left out, and so is one without the vector it is compared by.
 
     Args:
         client: An open client.
         config: Names the collection.
-        wanted: Whose scores.
-        limits: What the collection allows.
+        probes: Vectors, each with the points that it is compared with.
+        limits: Limits of the collection.
 
     Raises:
         StoreError: A score is not a number.
     """
-    requests = [(place, page) for place, one in enumerate(wanted) for page in _of_points(one, limits)]
-    found: list[dict[str, float]] = [{} for _ in wanted]
+    requests = [(place, page) for place, probe in enumerate(probes) for page in _of_points(probe, limits)]
+    scores: list[dict[Any, float]] = [{} for _ in probes]
     answers = _batch(client, config, [request for _, request in requests], limits)
     for (place, _), (points, raw) in zip(requests, answers, strict=True):
-        names = {given: name for name, given in wanted[place].points.items()}
-        scores = wanted[place].read(raw).tolist()
-        found[place] |= {names[point.id]: score for point, score in zip(points, scores, strict=True)}
-    return found
+        values = probes[place].read(raw).tolist()
+        scores[place] |= {point.id: score for point, score in zip(points, values, strict=True)}
+    return scores
 
 
-def _of_points(wanted: Wanted, limits: Limits) -> "Iterator[models.QueryRequest]":
-    """The requests for the scores of given points; exact, since an index may not find all that are asked for.
+def _of_points(probe: PointProbe, limits: Limits) -> "Iterator[models.QueryRequest]":
+    """Yield the requests for the scores of given points; exact, since an index may not find all that are asked for.
 
     Where the collection allows no exact search, the condition on the ids leaves so few points that the server looks at
     each of them anyway; it must not take their quantised vectors for that.
@@ -218,11 +219,11 @@ def _of_points(wanted: Wanted, limits: Limits) -> "Iterator[models.QueryRequest]
     from qdrant_client import models
 
     plain = models.SearchParams(quantization=models.QuantizationSearchParams(ignore=True))
-    ids = list(wanted.points.values())
+    ids = probe.points
     for part in parts(ids, least(max(1, len(ids)), limits.results, limits.values)):
         yield models.QueryRequest(
-            query=wanted.query,
-            using=wanted.using,
+            query=probe.query,
+            using=probe.using,
             filter=models.Filter(must=[models.HasIdCondition(has_id=list(part))]),
             params=models.SearchParams(exact=True) if limits.exact else plain,
             limit=len(part),

@@ -1,154 +1,169 @@
-"""Rankings to results: chunks are read for what is wanted of them and for what ties, in one request for all queries."""
+"""Fused scores to results: put into the total order, reranked, with the chunks that are wanted of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from retrievers.records import RetrievedChunk
-from retrievers.rerank.mmr import Pick, with_pick
-from retrievers.search.ranking import Ranking, in_order, undecided
+import numpy as np
+
+from retrievers.errors import RerankError
+from retrievers.records import RetrievedChunk, ScoreScale
+from retrievers.rerank.reranking import Reranking
+from retrievers.search.candidate_table import hit_of
+from retrievers.search.ranking import Floats, FusedScores, Places, in_order, tied
 from retrievers.search.selection import Cut, Decisive, Selection
-from retrievers.store.stored_chunks import Chunks
+from retrievers.store.chunk_table import ChunkTable
 
 Choose = Callable[[Sequence[float]], Cut]
-"""What the threshold reads of each candidate, in their order, to the places of those that are kept."""
+"""The scores that the threshold reads, in the order of the candidates, to the places of those that are kept."""
 
 
-def candidates(rankings: Sequence[Ranking], chunks: Chunks) -> list[tuple[RetrievedChunk, ...]]:
-    """All candidates of each ranking, in the total order (score descending, then chunk id ascending), ranked from 1.
+def ordered(found: Sequence[FusedScores], chunks: ChunkTable, *, whole: bool = False) -> list[FusedScores]:
+    """Put the candidates of each query into the total order (score descending, then chunk id ascending).
+
+    Args:
+        found: The candidates of each query.
+        chunks: Their chunks; those of candidates that tie are read.
+        whole: Read the chunks of all that are among the best `depth`, in the same request.
 
     Raises:
         CollectionChangedError: A candidate is gone.
         StoreError: The store failed.
     """
-    now = datetime.now(UTC)
-    orders = _orders(rankings, chunks, [_by_score(ranking) for ranking in rankings])
-    return [
-        tuple(_retrieved(ranking, point, rank, chunks, now) for rank, point in enumerate(order, 1))
-        for ranking, order in zip(rankings, orders, strict=True)
-    ]
+    best = [code for scores in found for code in scores.codes[_score_order(scores, chunks)].tolist()] if whole else ()
+    return _in_total_order(found, chunks, best)
 
 
 def selections(
-    rankings: Sequence[Ranking], chunks: Chunks, choose: Choose, on: Decisive
+    found: Sequence[FusedScores], chunks: ChunkTable, choose: Choose, on: Decisive
 ) -> list[tuple[Selection, int]]:
-    """What is chosen of each ranking, and of how many candidates; as `select` would of all candidates.
+    """Choose from each query's candidates, as `select` would of all of them; with the number of candidates.
+
+    Chunks are read in one request: those that are chosen by scores alone, and all that tie. The total order only moves
+    candidates of equal score among themselves, so whatever is chosen by it has then been read.
 
     Args:
-        rankings: Of each query.
-        chunks: Where chunks are read.
+        found: The candidates of each query.
+        chunks: Their chunks.
         choose: The threshold and the cut.
-        on: Which score it reads.
+        on: The score that the threshold reads.
 
     Raises:
         CollectionChangedError: A candidate is gone.
         StoreError: The store failed.
     """
-    now = datetime.now(UTC)
-    wanted = []
-    for ranking in rankings:
-        order = _by_score(ranking)
-        places = _chosen(ranking, order, choose, on)
-        wanted.append([order[place] for place in (*places.kept, *places.below)])
-    return [
-        (_selection(ranking, order, _chosen(ranking, order, choose, on), chunks, now), len(order))
-        for ranking, order in zip(rankings, _orders(rankings, chunks, wanted), strict=True)
-    ]
+    by_score = [_at(scores, _score_order(scores, chunks)) for scores in found]
+    further = [code for scores in by_score for code in _chosen_codes(scores, _cut(scores, choose, on))]
+    return chosen(_in_total_order(found, chunks, further), chunks, choose, on)
 
 
-def total_orders(rankings: Sequence[Ranking], chunks: Chunks) -> list[list[str]]:
-    """The points of each ranking in the total order; only the chunks of those that tie are read.
-
-    Raises:
-        CollectionChangedError: A candidate is gone.
-        StoreError: The store failed.
-    """
-    return _orders(rankings, chunks, [])
-
-
-def diversified(
-    rankings: Sequence[Ranking],
-    orders: Sequence[Sequence[str]],
-    picks: Sequence[Sequence[Pick]],
-    chunks: Chunks,
-    choose: Choose,
-    on: Decisive,
+def chosen(
+    found: Sequence[FusedScores], chunks: ChunkTable, choose: Choose, on: Decisive
 ) -> list[tuple[Selection, int]]:
-    """What is chosen of each ranking in the order of its picks; as `select` would of all candidates, diversified.
+    """Choose from candidates in the order that they have; only the chunks that are shown are read.
 
     Args:
-        rankings: Of each query.
-        orders: Their total orders.
-        picks: Places of each order, as maximal marginal relevance picks them.
-        chunks: Where chunks are read.
+        found: The candidates of each query, in the total order or reranked.
+        chunks: Their chunks.
         choose: The threshold and the cut.
-        on: Which score it reads.
+        on: The score that the threshold reads.
 
     Raises:
         CollectionChangedError: A candidate is gone.
         StoreError: The store failed.
     """
+    cuts = [_cut(scores, choose, on) for scores in found]
+    pairs = list(zip(found, cuts, strict=True))
+    chunks.read(code for scores, cut in pairs for code in _chosen_codes(scores, cut))
     now = datetime.now(UTC)
-    moved = [[order[pick.index] for pick in each] for order, each in zip(orders, picks, strict=True)]
-    cuts = [_chosen(ranking, order, choose, on) for ranking, order in zip(rankings, moved, strict=True)]
-    shown = zip(moved, cuts, strict=True)
-    chunks.read(order[place] for order, places in shown for place in (*places.kept, *places.below))
-    return [
-        (_with_picks(_selection(ranking, order, places, chunks, now), order, each), len(order))
-        for ranking, order, places, each in zip(rankings, moved, cuts, picks, strict=True)
-    ]
+    return [(_selection(scores, cut, chunks, now), len(scores.codes)) for scores, cut in pairs]
 
 
-def _with_picks(selection: Selection, order: Sequence[str], picks: Sequence[Pick]) -> Selection:
-    """With what `diversify` adds to a chunk; `order` is that of the picks."""
-    by_point = dict(zip(order, picks, strict=True))
+def reordered(found: FusedScores, reranking: Reranking, scale: ScoreScale | None, chunks: ChunkTable) -> FusedScores:
+    """Put candidates into a reranker's order; each keeps its rank and score from before.
 
-    def added(shown: Sequence[RetrievedChunk]) -> tuple[RetrievedChunk, ...]:
-        return tuple(with_pick(found, found.rank, by_point[found.chunk.point_id]) for found in shown)
-
-    return replace(selection, chunks=added(selection.chunks), below_threshold=added(selection.below_threshold))
-
-
-def _chosen(ranking: Ranking, order: Sequence[str], choose: Choose, on: Decisive) -> Cut:
-    scores = ranking.components["semantic"] if on == "semantic" else ranking.scores
-    return choose([scores[point] for point in order])
-
-
-def _by_score(ranking: Ranking) -> list[str]:
-    """The order as far as scores decide it."""
-    return in_order(ranking.scores, ranking.depth, {})
-
-
-def _orders(rankings: Sequence[Ranking], chunks: Chunks, wanted: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The total orders, with the chunks of what is wanted read.
-
-    What is wanted was asked of the orders as far as scores decide them. The rest of the order only moves points of
-    equal score among themselves, all of which are read for it, so whatever then comes to be wanted is read as well.
+    Args:
+        found: The candidates, in the order that was reranked.
+        reranking: Their new order.
+        scale: The scale of its scores; None where candidates keep the scores of the search.
+        chunks: Their chunks, which have been read where the reranker gives scores.
     """
-    tied = [undecided(ranking.scores, ranking.depth, every_place=True) for ranking in rankings]
-    chunks.read(point for points in (*tied, *wanted) for point in points)
-    return [
-        in_order(ranking.scores, ranking.depth, chunks.ids(points))
-        for ranking, points in zip(rankings, tied, strict=True)
-    ]
+    order = np.asarray(reranking.order, dtype=np.intp)
+    moved = _at(found, order)
+    components: dict[str, Floats] = {
+        **moved.components,
+        "original_rank": order.astype(np.float64) + 1,
+        "original_score": moved.scores,
+        **{name: np.asarray(values, dtype=np.float64) for name, values in reranking.components.items()},
+    }
+    if scale is None or not reranking.scores or None in reranking.scores:
+        return replace(moved, components=components)
+    scores = np.asarray(reranking.scores, dtype=np.float64)
+    whole = replace(moved, scale=scale, scores=scores, components={**components, "rerank": scores})
+    every = np.arange(len(order))
+    return _at(whole, in_order(whole.codes, scores, len(order), every, chunks.name))
 
 
-def _selection(ranking: Ranking, order: Sequence[str], places: Cut, chunks: Chunks, now: datetime) -> Selection:
-    kept = [order[place] for place in places.kept]
+def check_scale(found: FusedScores, name: str) -> None:
+    """Make sure that a threshold between 0 and 1 can be held against the scores of the reranker `name`.
+
+    Raises:
+        RerankError: It gives none, or some outside of 0 to 1, as a model does that returns logits.
+    """
+    if "rerank" not in found.components:
+        raise RerankError(f"the {name} gives no scores, which threshold_on: final would read")
+    outside = [score for score in found.scores.tolist() if not 0 <= score <= 1]
+    if outside:
+        raise RerankError(
+            f"the {name}'s scores are not within 0 and 1 (one is {outside[0]:g}), so threshold_on: final has no "
+            "meaning; use threshold_on: semantic, or a model that returns probabilities"
+        )
+
+
+def _in_total_order(found: Sequence[FusedScores], chunks: ChunkTable, further: Iterable[int] = ()) -> list[FusedScores]:
+    """Order candidates; the chunks of those that tie are read, and `further` ones in the same request."""
+    places = [tied(scores.scores, scores.depth, every_place=True) for scores in found]
+    pairs = list(zip(found, places, strict=True))
+    chunks.read([*(code for scores, at in pairs for code in scores.codes[at].tolist()), *further])
+    return [_at(scores, in_order(scores.codes, scores.scores, scores.depth, at, chunks.name)) for scores, at in pairs]
+
+
+def _score_order(found: FusedScores, chunks: ChunkTable) -> Places:
+    """Return the best candidates, equal ones in any order; the total order only moves those, and all tied are read."""
+    return in_order(found.codes, found.scores, found.depth, None, chunks.name)
+
+
+def _at(found: FusedScores, places: Places) -> FusedScores:
+    components = {name: column[places] for name, column in found.components.items()}
+    return replace(found, codes=found.codes[places], scores=found.scores[places], components=components)
+
+
+def _cut(found: FusedScores, choose: Choose, on: Decisive) -> Cut:
+    return choose((found.components["semantic"] if on == "semantic" else found.scores).tolist())
+
+
+def _chosen_codes(found: FusedScores, cut: Cut) -> list[int]:
+    codes: list[int] = found.codes[[*cut.kept, *cut.below]].tolist()
+    return codes
+
+
+def _selection(found: FusedScores, cut: Cut, chunks: ChunkTable, now: datetime) -> Selection:
+    def hit(place: int, rank: int) -> RetrievedChunk:
+        chunk = chunks[int(found.codes[place])]
+        return hit_of(found.scores, found.components, place, found.scale, chunk, rank, now)
+
     return Selection(
-        chunks=tuple(_retrieved(ranking, point, rank, chunks, now) for rank, point in enumerate(kept, 1)),
-        below_threshold=tuple(_retrieved(ranking, order[place], place + 1, chunks, now) for place in places.below),
-        filtered_out=places.filtered_out,
-        highest_below=places.highest_below,
+        chunks=tuple(hit(place, rank) for rank, place in enumerate(cut.kept, 1)),
+        below_threshold=tuple(hit(place, place + 1) for place in cut.below),
+        filtered_out=cut.filtered_out,
+        highest_below=cut.highest_below,
     )
 
 
-def _retrieved(ranking: Ranking, point: str, rank: int, chunks: Chunks, now: datetime) -> RetrievedChunk:
-    return RetrievedChunk(
-        rank=rank,
-        score=ranking.scores[point],
-        score_scale=ranking.scale,
-        scores={name: scores[point] for name, scores in ranking.components.items() if point in scores},
-        chunk=chunks[point],
-        retrieved_at=now,
+def hits(found: FusedScores, chunks: ChunkTable) -> tuple[RetrievedChunk, ...]:
+    """Return candidates in their order as objects, ranked from 1. Their chunks have been read."""
+    now = datetime.now(UTC)
+    return tuple(
+        hit_of(found.scores, found.components, place, found.scale, chunks[code], place + 1, now)
+        for place, code in enumerate(found.codes.tolist())
     )

@@ -4,7 +4,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from retrievers.records import RetrievedChunk
+import numpy as np
+
+from retrievers.config import RetrieverConfig
+from retrievers.records import Chunk, RetrievedChunk
+from retrievers.search.candidate_table import Hits
 
 BELOW_SHOWN = 3
 Decisive = Literal["semantic", "final"]
@@ -16,7 +20,7 @@ class Cut:
     """Places (from 0) of the candidates that are kept, and of the best that the threshold removed.
 
     Attributes:
-        filtered_out: How many it removed.
+        filtered_out: Number of candidates that it removed.
         highest_below: The highest of the scores that it found too low; candidates that are not in the order of that
             score may have it in any place. None when it removed none.
     """
@@ -41,10 +45,10 @@ def cut(scores: Sequence[float], top_k: int, threshold: float, groups: Sequence[
     """Keep the first `top_k` candidates that reach the threshold.
 
     Args:
-        scores: What the threshold reads of each candidate, in their order.
+        scores: Scores that the threshold reads, candidates in their order.
         top_k: Most candidates to keep.
         threshold: Least score, 0 to 1, inclusive.
-        groups: What each belongs to; of candidates of one group only the first is kept.
+        groups: Group of each candidate; of one group only the first is kept.
     """
     reached = [place for place, score in enumerate(scores) if score >= threshold]
     below = [place for place, score in enumerate(scores) if score < threshold]
@@ -66,7 +70,7 @@ def select(
     on: Decisive = "semantic",
     group_by: str | None = None,
 ) -> Selection:
-    """Keep the first `top_k` candidates that reach the threshold, ranked anew from 1.
+    """Keep the first `top_k` candidates that reach the threshold, ranked from 1.
 
     Args:
         candidates: In their order.
@@ -76,7 +80,7 @@ def select(
         group_by: A field of which each value is kept once, with its first candidate; a chunk without it stands alone.
     """
     scores = [0.0 if threshold is None else decisive(found, on) for found in candidates]
-    groups = [_group(found, group_by) for found in candidates] if group_by else None
+    groups = [group_of(found.chunk, group_by) for found in candidates] if group_by else None
     places = cut(scores, top_k, threshold or 0.0, groups)
     return Selection(
         chunks=tuple(replace(candidates[place], rank=rank) for rank, place in enumerate(places.kept, 1)),
@@ -86,11 +90,28 @@ def select(
     )
 
 
+def returned(candidates: Hits, settings: RetrieverConfig) -> Hits:
+    """Return what threshold, grouping and cut leave of candidates, as `select` does, without making one an object.
+
+    Args:
+        candidates: The candidates of one query.
+        settings: The threshold (none is in force where `used_threshold` is None), the cut, and the grouping.
+    """
+    scores = np.zeros(len(candidates))
+    if settings.used_threshold is not None:
+        scores = candidates.column("semantic" if settings.threshold_on == "semantic" else "score")
+    groups = None
+    if settings.group_by:
+        groups = [group_of(chunk, settings.group_by) for chunk in candidates.only]
+    return candidates.at(cut(scores.tolist(), settings.top_k, settings.used_threshold or 0.0, groups).kept)
+
+
 def decisive(found: RetrievedChunk, on: Decisive) -> float:
-    """The score that the threshold reads."""
+    """Return the score that the threshold reads."""
     return found.scores["semantic"] if on == "semantic" else found.known_score
 
 
-def _group(found: RetrievedChunk, field: str) -> Hashable:
-    value = found.chunk.value(field)
-    return ("chunk", found.chunk.chunk_id) if value is None else ("group", value)
+def group_of(chunk: Chunk, field: str) -> Hashable:
+    """Return what a chunk is grouped by: its value of a field, or itself where it has none."""
+    value = chunk.value(field)
+    return ("chunk", chunk.chunk_id) if value is None else ("group", value)

@@ -1,4 +1,4 @@
-"""Settings to a Qdrant client, and what must hold before a collection may be queried. Never falls back."""
+"""Settings to a Qdrant client, and the checks before a collection may be queried. Never falls back."""
 
 from retrievers.store.checks import check_collection
 from retrievers.store.client import all_or_nothing, open_client
@@ -6,7 +6,7 @@ from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, describe, 
 from retrievers.store.deployment import Deployment, survey
 from retrievers.store.errors import store_errors
 from retrievers.store.limits import NO_LIMITS, Limits, least, parts
-from retrievers.store.place import DEFAULT_PATH, location
+from retrievers.store.location import DEFAULT_PATH, location
 
 __all__ = [
     "DEFAULT_PATH",

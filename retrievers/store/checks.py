@@ -1,12 +1,13 @@
-"""What must hold before a collection may be queried."""
+"""The checks before a collection may be queried."""
 
 import logging
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.embeddings import Embeddings
 
-from retrievers.config import EmbeddingConfig, MetadataConfig, RetrieverConfig
+from retrievers.config import EMBEDDING_PROVIDERS, EmbeddingConfig, MetadataConfig, RetrieverConfig
 from retrievers.errors import CollectionStateError, EmbeddingMismatchError
 from retrievers.store.collection import CollectionInfo
 from retrievers.store.errors import store_errors
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 SAME_MODEL_COSINE = 0.999
-KNOWN_DIMENSIONS = {1024: "cohere (embed-english-v3.0)", 256: "wordllama", 384: "a MiniLM or *-light-v3.0 model"}
+OTHER_DIMENSIONS = {384: "a MiniLM or *-light-v3.0 model"}
 
 
 def check_collection(
@@ -101,12 +102,12 @@ def _check_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> None:
 
 
 def _check_model(config: EmbeddingConfig, recorded: Mapping[str, Any], info: CollectionInfo) -> None:
-    wanted = {"provider": config.provider, "model": config.resolved_model}
-    found = {key: recorded.get(key) for key in wanted}
-    if found != wanted:
+    expected = {"provider": config.provider, "model": config.resolved_model}
+    actual = {key: recorded.get(key) for key in expected}
+    if actual != expected:
         raise EmbeddingMismatchError(
-            f"collection {info.name!r} was embedded by {found['provider']}:{found['model']}, but the query would "
-            f"be embedded by {wanted['provider']}:{wanted['model']}; set embedding.provider and embedding.model to "
+            f"collection {info.name!r} was embedded by {actual['provider']}:{actual['model']}, but the query would "
+            f"be embedded by {config.label}; set embedding.provider and embedding.model to "
             "the former, or index again into another collection"
         )
 
@@ -115,16 +116,17 @@ def _check_by_example(
     client: "QdrantClient", config: RetrieverConfig, embeddings: Embeddings, info: CollectionInfo
 ) -> None:
     texts, stored = _examples(client, config, info)
-    fresh = embeddings.embed_documents(texts)
-    name = f"{config.embedding.provider}:{config.embedding.resolved_model}"
-    if len(fresh[0]) != info.dimension:
-        hint = KNOWN_DIMENSIONS.get(info.dimension)
+    embedded = embeddings.embed_documents(texts)
+    name = config.embedding.label
+    if len(embedded[0]) != info.dimension:
+        dimensions = [declared.dimensions for declared in EMBEDDING_PROVIDERS.values()]
+        hint = ChainMap(OTHER_DIMENSIONS, *map(dict, dimensions)).get(info.dimension)
         raise EmbeddingMismatchError(
             f"collection {info.name!r} holds vectors of {info.dimension} dimensions"
-            f"{f' (as {hint} makes)' if hint else ''}, but {name} makes {len(fresh[0])}; "
+            f"{f' (as {hint} makes)' if hint else ''}, but {name} makes {len(embedded[0])}; "
             "set embedding.provider and embedding.model"
         )
-    least = _least_cosine(fresh, stored)
+    least = _least_cosine(embedded, stored)
     if not least >= SAME_MODEL_COSINE:
         raise EmbeddingMismatchError(
             f"collection {info.name!r} records no embedding model, and {name} is not it: embedding stored chunks again "
@@ -135,17 +137,17 @@ def _check_by_example(
 
 
 def _examples(client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo) -> tuple[list[str], list[Any]]:
-    """Texts of up to three stored chunks, and their vectors."""
+    """Return the texts of up to three stored chunks, and their vectors."""
     with store_errors(config.store, info.name):
         records, _ = client.scroll(info.name, limit=3, with_payload=True, with_vectors=True)
     texts, stored = [], []
     for record in records:
         vector: Any = record.vector
         text = to_chunk(record.id, record.payload, config.metadata).text
-        found = vector.get(config.vector_name) if isinstance(vector, dict) else vector
-        if text and found is not None:
+        dense = vector.get(config.vector_name) if isinstance(vector, dict) else vector
+        if text and dense is not None:
             texts.append(text)
-            stored.append(found)
+            stored.append(dense)
     if not texts:
         raise EmbeddingMismatchError(
             f"collection {info.name!r} records no embedding model and holds no vector with a text under payload key "
@@ -155,10 +157,10 @@ def _examples(client: "QdrantClient", config: RetrieverConfig, info: CollectionI
     return texts, stored
 
 
-def _least_cosine(fresh: Sequence[Sequence[float]], stored: Sequence[Sequence[float]]) -> float:
-    """The least cosine of vectors with their counterparts: 0, not NaN, where one of them is nothing."""
+def _least_cosine(embedded: Sequence[Sequence[float]], stored: Sequence[Sequence[float]]) -> float:
+    """Return the least cosine of vectors with their counterparts: 0, not NaN, for a zero vector."""
     import numpy as np
 
-    a, b = np.asarray(fresh), np.asarray(stored, dtype=float)
+    a, b = np.asarray(embedded), np.asarray(stored, dtype=float)
     lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     return float(((a * b).sum(axis=1) / np.where(lengths > 0, lengths, 1)).min())

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from retrievers.config import StoreConfig
 from retrievers.config.layers import api_key
-from retrievers.store.place import DEFAULT_PATH
+from retrievers.store.embedded import EmbeddedStore
+from retrievers.store.location import DEFAULT_PATH
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -16,9 +17,9 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
     """Open a server or an embedded folder.
 
     Args:
-        store: Where.
+        store: Location of the store.
         env: The environment that holds the server's API key.
-        create: Whether a missing folder may be made (indexing does; reading never writes).
+        create: True to make a missing folder (indexing does; reading never writes).
 
     Raises:
         StoreUnreachableError: The folder does not exist, or cannot be opened.
@@ -38,6 +39,5 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
 @contextmanager
 def all_or_nothing(client: Any, collection: str) -> Iterator[None]:
     """Make the changes within one step where the store can (an embedded one); a server has them one by one."""
-    changing = getattr(client, "changing", None)
-    with changing(collection) if changing else nullcontext():
+    with client.changing(collection) if isinstance(client, EmbeddedStore) else nullcontext():
         yield

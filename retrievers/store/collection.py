@@ -1,4 +1,4 @@
-"""What a collection says of itself."""
+"""The properties of a collection."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionNotFoundError, EmbeddingMismatchError, nearest
 from retrievers.store.errors import store_errors
 from retrievers.store.limits import NO_LIMITS, Limits, limits_of
-from retrievers.store.place import location
+from retrievers.store.location import location
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -18,18 +18,18 @@ MANIFEST_KEY = "retrieval_evals"
 
 @dataclass(frozen=True, kw_only=True)
 class CollectionInfo:
-    """What a collection says of itself.
+    """Properties of a collection.
 
     Attributes:
-        points: How many points it holds.
+        points: Number of points.
         dimension: Length of the vector that will be searched; 0 where there is no dense one of that name.
         distance: Its distance, lower case; empty where there is none.
         vectors: Every named vector with its length ('' is the unnamed one).
         without_idf: Those of the sparse vectors whose scores the store does not weigh by how rare a term is.
         shards: Number of parts that it is cut into on its server.
-        limits: What it allows in one request.
+        limits: Limits on one request.
         indexed: The payload keys that have an index, as filters write them, with its type.
-        manifest: What `retrievers index` recorded: embedding model, state, fingerprint of the pages; empty otherwise.
+        manifest: Record of `retrievers index`: embedding model, state, fingerprint of the pages; empty otherwise.
     """
 
     name: str
@@ -46,13 +46,13 @@ class CollectionInfo:
 
     @property
     def lost(self) -> int:
-        """How many of the points that were indexed are not there; 0 where their number was not recorded."""
+        """Number of indexed points that are missing; 0 where their number was not recorded."""
         recorded = self.manifest.get("points", 0) if self.manifest.get("state") == "complete" else 0
         return max(0, recorded - self.points)
 
 
 def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
-    """Read what the collection says of itself, and make sure that it has the vector to be searched.
+    """Read the properties of a collection, and check that it has the vector to be searched.
 
     Raises:
         CollectionNotFoundError: There is none of that name; the nearest names are given.
@@ -69,7 +69,7 @@ def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
 
 
 def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
-    """Read what the collection says of itself, whatever vectors it has.
+    """Read the properties of a collection with any vectors.
 
     Raises:
         CollectionNotFoundError: There is none of that name; the nearest names are given.
@@ -77,6 +77,7 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
     """
     name = config.collection
     with store_errors(config.store, name):
+        # Asked first: the client's own error for a missing collection differs by transport and version.
         if not client.collection_exists(name):
             names = [c.name for c in client.get_collections().collections]
             have = f"it has {', '.join(map(repr, sorted(names)[:10]))}" if names else "it has none"
@@ -84,10 +85,11 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
                 f"no collection {name!r} at {location(config.store)}: {have}{nearest(name, names)} "
                 "(set collection to another name, or make it with: python -m retrievers index DIR)"
             )
-        found = client.get_collection(name)
-        limits = limits_of(found.config)
+        info = client.get_collection(name)
+        limits = limits_of(info.config)
+        # A strict server may forbid exact counts; its estimate is better than no run.
         count = client.count(name, exact=limits.exact).count
-    params = found.config.params
+    params = info.config.params
     dense = params.vectors if isinstance(params.vectors, dict) else {"": params.vectors} if params.vectors else {}
     vectors = {key: value for key, value in dense.items() if value is not None}
     chosen = vectors.get(config.vector_name)
@@ -101,6 +103,6 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         without_idf=tuple(name for name, sparse in (params.sparse_vectors or {}).items() if sparse.modifier != "idf"),
         shards=getattr(params, "shard_number", None) or 1,
         limits=limits,
-        indexed={key: str(one.data_type.value) for key, one in (found.payload_schema or {}).items()},
-        manifest=(getattr(found.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
+        indexed={key: str(index.data_type.value) for key, index in (info.payload_schema or {}).items()},
+        manifest=(getattr(info.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
     )

@@ -1,4 +1,4 @@
-"""How a server runs a collection: version, shards, replicas, and the settings of its indexes."""
+"""The deployment of a collection on a server: version, shards, replicas, and the settings of its indexes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 
-Answer = TypeVar("Answer")
+Response = TypeVar("Response")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """How a server runs a collection.
+    """Deployment of a collection on a server.
 
     Attributes:
         version: The server's version, None where it does not tell.
-        shards: Parts that the collection is cut into; each is indexed, and its terms are counted, by itself.
+        shards: Parts that the collection is cut into, each with its own index and its own term counts.
         replicas: Copies of each shard.
         hnsw: Settings of the index of the vector that is searched.
-        quantization: How its vectors are quantised, None where they are not.
-        datatype: How its numbers are stored, None for float32.
-        alias_of: The collection that the name stands for, None where it is the collection's own or cannot be told.
+        quantization: Quantisation of its vectors, None without any.
+        datatype: Number type of its vectors, None for float32.
+        alias_of: The collection behind the name, None where the name is the collection's own, or unknown.
     """
 
     version: str | None = None
@@ -40,9 +40,9 @@ class Deployment:
 
 
 def survey(client: "QdrantClient", config: RetrieverConfig) -> tuple[CollectionInfo, Deployment | None]:
-    """Read what a collection says of itself now, and how its server runs it; an embedded store has no server.
+    """Read the current properties of a collection, and its deployment; an embedded store has none.
 
-    A key for this collection alone is enough: what it may not see is left out.
+    A key for this collection alone is enough: hidden properties are left out.
 
     Raises:
         CollectionNotFoundError: There is none of that name.
@@ -52,20 +52,20 @@ def survey(client: "QdrantClient", config: RetrieverConfig) -> tuple[CollectionI
     if not config.store.url:
         return info, None
     with store_errors(config.store, config.collection):
-        known = client.get_collection(config.collection).config
-    params = known.params
+        config_there = client.get_collection(config.collection).config
+    params = config_there.params
     dense: Any = params.vectors
     chosen = dense.get(config.vector_name) if isinstance(dense, dict) else dense
-    quantization = _plain(getattr(chosen, "quantization_config", None)) or _plain(known.quantization_config)
+    quantization = _plain(getattr(chosen, "quantization_config", None)) or _plain(config_there.quantization_config)
     datatype = getattr(chosen, "datatype", None)
-    found = Deployment(
+    deployment = Deployment(
         shards=params.shard_number or 1,
         replicas=params.replication_factor or 1,
-        hnsw=_plain(known.hnsw_config) | _plain(getattr(chosen, "hnsw_config", None)),
+        hnsw=_plain(config_there.hnsw_config) | _plain(getattr(chosen, "hnsw_config", None)),
         quantization=quantization or None,
         datatype=datatype and str(datatype.value),
     )
-    return info, replace(found, version=_version(client, config), alias_of=_alias_of(client, config))
+    return info, replace(deployment, version=_version(client, config), alias_of=_alias_of(client, config))
 
 
 def _plain(settings: Any) -> dict[str, Any]:
@@ -80,11 +80,11 @@ def _version(client: "QdrantClient", config: RetrieverConfig) -> str | None:
 def _alias_of(client: "QdrantClient", config: RetrieverConfig) -> str | None:
     listed = _shown(config, client.get_aliases)
     aliases = listed.aliases if listed else ()
-    return next((one.collection_name for one in aliases if one.alias_name == config.collection), None)
+    return next((alias.collection_name for alias in aliases if alias.alias_name == config.collection), None)
 
 
-def _shown(config: RetrieverConfig, ask: Callable[[], Answer]) -> Answer | None:
-    """What the server answers; None where it does not show that to this key."""
+def _shown(config: RetrieverConfig, ask: Callable[[], Response]) -> Response | None:
+    """Return the server's answer; None where this key may not see it."""
     try:
         with store_errors(config.store, config.collection):
             return ask()

@@ -1,4 +1,4 @@
-"""The client's errors as ours: which store, which collection, what was answered, what to do."""
+"""The client's errors as ours, with the store, the collection, the answer and the remedy."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from retrievers.config import StoreConfig
 from retrievers.errors import RetrievalError, StoreError, StoreTimeoutError, StoreUnreachableError
 from retrievers.net import faults
 from retrievers.store.grpc_errors import grpc_error
-from retrievers.store.place import location
+from retrievers.store.location import location
 from retrievers.store.refusals import one_line, refusal
 
 if TYPE_CHECKING:
@@ -32,11 +32,12 @@ def store_errors(store: StoreConfig, collection: str, *, keyed: bool = True) -> 
     Args:
         store: The store.
         collection: The collection that the requests inside are about.
-        keyed: Whether they are sent with an API key.
+        keyed: True if requests carry an API key.
     """
     token = _asked.set(collection)
     try:
         yield
+    # Errors of inner blocks are typed and marked already.
     except RetrievalError:
         raise
     except Exception as error:
@@ -49,12 +50,12 @@ def store_errors(store: StoreConfig, collection: str, *, keyed: bool = True) -> 
 
 
 def asked_collection() -> str:
-    """The collection that the innermost `store_errors` is about."""
+    """Return the collection of the innermost `store_errors`."""
     return _asked.get()
 
 
-def _typed(error: Exception, place: str, store: StoreConfig, keyed: bool) -> StoreError | None:
-    """Our error for one of the client's; None for one that is not."""
+def _typed(error: Exception, address: str, store: StoreConfig, keyed: bool) -> StoreError | None:
+    """Convert an error of the client's to ours; None for any other error."""
     import httpx
     from qdrant_client.common.client_exceptions import QdrantException
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
@@ -65,49 +66,51 @@ def _typed(error: Exception, place: str, store: StoreConfig, keyed: bool) -> Sto
         status = error.status_code or 0
         wait = faults.retry_after_s(error.headers)
         return refusal(
-            store, place, f"{status} {error.reason_phrase}", status, _said(error), retry_after_s=wait, keyed=keyed
+            store, address, f"{status} {error.reason_phrase}", status, _said(error), retry_after_s=wait, keyed=keyed
         )
-    if store.prefer_grpc and (typed := grpc_error(error, place, store, keyed)):
+    if store.prefer_grpc and (typed := grpc_error(error, address, store, keyed)):
         return typed
     if isinstance(error, QdrantException | sqlite3.Error):
-        return StoreError(f"{place}: cannot be read or written ({type(error).__name__}: {error})")
+        return StoreError(f"{address}: cannot be read or written ({type(error).__name__}: {error})")
     cause = error.source if isinstance(error, ResponseHandlingException) else error
     if isinstance(cause, httpx.HTTPError | TooLargeError):
-        return _unanswered(cause, place, store)
-    foreign = (JSONDecodeError, UnicodeDecodeError, AssertionError, RecursionError)  # what the client makes of it
+        return _unanswered(cause, address, store)
+    # The client's own parsing.
+    foreign = (JSONDecodeError, UnicodeDecodeError, AssertionError, RecursionError)
     if isinstance(error, foreign) or isinstance(cause, ValidationError):
-        return StoreError(f"{place}: answered something that is not Qdrant's; is the address right?")
+        return StoreError(f"{address}: answered something that is not Qdrant's; is the address right?")
     return None
 
 
-def _unanswered(cause: "httpx.HTTPError | TooLargeError", place: str, store: StoreConfig) -> StoreError:
+def _unanswered(cause: "httpx.HTTPError | TooLargeError", address: str, store: StoreConfig) -> StoreError:
     from retrievers.net import TooLargeError
 
     if isinstance(cause, TooLargeError):
-        return StoreError(f"{place}: sent {cause}; is the address right? if it is, lower candidates")
+        return StoreError(f"{address}: sent {cause}; is the address right? if it is, lower candidates")
     if faults.timed_out(cause):
         waited = float(cause.request.extensions["timeout"]["read"])
         return StoreTimeoutError(
-            f"{place}: no answer within {waited:.3g} s; raise store.timeout_s or look at the server"
+            f"{address}: no answer within {waited:.3g} s; raise store.timeout_s or look at the server"
         ).marked(transient=True, timed_out=True, away=True)
     if faults.is_untrusted(cause):
         return StoreError(
-            f"{place}: its certificate is not trusted ({cause}); name the authority that signed it in store.ca_file"
+            f"{address}: its certificate is not trusted ({cause}); name the authority that signed it in store.ca_file"
         )
     transient = faults.is_transient(cause) and not _is_no_http(cause)
-    said = one_line(f"{type(cause).__name__}: {cause}")
-    return StoreUnreachableError(f"{place}: cannot be reached ({said}); {_remedy(cause, store)}").marked(
+    message = one_line(f"{type(cause).__name__}: {cause}")
+    return StoreUnreachableError(f"{address}: cannot be reached ({message}); {_remedy(cause, store)}").marked(
         transient=transient, away=transient
     )
 
 
 def _remedy(cause: "httpx.HTTPError", store: StoreConfig) -> str:
-    """What to do about a server that cannot be reached."""
+    """Return the remedy for a server that cannot be reached."""
     import httpx
 
     plain = (store.url or "").startswith("http://")
+    # A server that speaks TLS answers plain HTTP with an alert, or closes the connection.
     if plain and _is_no_http(cause):
-        return "what it answers is no HTTP: if it speaks TLS, write https:// in store.url"
+        return "its answer is not HTTP: if it speaks TLS, write https:// in store.url"
     if not plain and "WRONG_VERSION_NUMBER" in str(cause):
         return "it does not speak TLS: write http:// in store.url"
     if plain and isinstance(cause, httpx.RemoteProtocolError | httpx.ReadError):
@@ -116,12 +119,12 @@ def _remedy(cause: "httpx.HTTPError", store: StoreConfig) -> str:
 
 
 def _is_no_http(cause: Exception) -> bool:
-    """Whether something came that does not begin as an answer over HTTP does, such as an alert of TLS."""
+    """Return True if the reply does not begin as HTTP does, such as an alert of TLS."""
     return "illegal request line" in str(cause) or "illegal status line" in str(cause)
 
 
 def _said(error: "UnexpectedResponse") -> str:
-    """The server's own words; a proxy's page is none of them."""
+    """Return the server's own words; a proxy's page has none."""
     try:
         return one_line(error.structured()["status"]["error"])
     except (KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""What a collection's payload looks like, and which of its keys could be which field of a chunk."""
+"""The keys of a collection's payload, and a proposal of the chunk fields they hold."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ class Proposal:
 
 
 def sample(client: "QdrantClient", config: RetrieverConfig, limits: Limits = NO_LIMITS) -> list[Mapping[str, Any]]:
-    """The payloads of the first points of the collection, at most 256.
+    """Return the payloads of the first points of the collection, at most 256.
 
     Raises:
         StoreError: The store failed.
@@ -63,7 +63,7 @@ def sample(client: "QdrantClient", config: RetrieverConfig, limits: Limits = NO_
 
 
 def payload_keys(payloads: Sequence[Mapping[str, Any]]) -> list[PayloadKey]:
-    """Every key of the payloads, nested ones with dots, with types and an example."""
+    """Return every key of the payloads, nested ones with dots, with types and an example."""
     types: dict[str, Counter[str]] = {}
     examples: dict[str, str] = {}
     for payload in payloads:
@@ -97,13 +97,13 @@ def propose(payloads: Sequence[Mapping[str, Any]]) -> Proposal:
 def _by_name(name: str, free: Sequence[str]) -> str | None:
     lower = _lower(free)
     aliases = [alias for alias, canonical in ALIASES.items() if canonical == name]
-    return next((lower[wanted] for wanted in (name, *aliases, *HINTS.get(name, ())) if wanted in lower), None)
+    return next((lower[candidate] for candidate in (name, *aliases, *HINTS.get(name, ())) if candidate in lower), None)
 
 
 def _by_spelling(name: str, free: Sequence[str]) -> str | None:
     lower = _lower(free)
-    near = get_close_matches(name, lower, n=1, cutoff=0.8)
-    return lower[near[0]] if near else None
+    matches = get_close_matches(name, lower, n=1, cutoff=0.8)
+    return lower[matches[0]] if matches else None
 
 
 def _lower(keys: Sequence[str]) -> dict[str, str]:

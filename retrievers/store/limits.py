@@ -1,4 +1,4 @@
-"""What a collection allows in one request: the strict mode of a server, which hosted clusters set."""
+"""The limits of a collection on one request: the strict mode of a server, which hosted clusters set."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a collection allows in one request; None where it sets no limit.
+    """Limits of a collection on one request; None for one that it does not set.
 
     Attributes:
         results: Points that a query or a page of a scroll may ask for (`max_query_limit`).
         queries: Queries of a batch (`search_max_batchsize`, and no more than a minute's `read_rate_limit`).
         points: Points that are written at once (`upsert_max_batchsize`).
         values: Values of one condition of a filter (`condition_max_size`).
-        exact: Whether exact search and exact counts are allowed (`search_allow_exact`).
-        unindexed: Whether filters may name keys without an index (`unindexed_filtering_retrieve`).
+        exact: True if exact search and exact counts are allowed (`search_allow_exact`).
+        unindexed: True if filters may name keys without an index (`unindexed_filtering_retrieve`).
     """
 
     results: int | None = None
@@ -32,7 +32,7 @@ NO_LIMITS = Limits()
 
 
 def limits_of(config: Any) -> Limits:
-    """The limits in a collection's configuration as a client gives it."""
+    """Read the limits in a collection's configuration."""
     strict = getattr(config, "strict_mode_config", None)
     if strict is None or not strict.enabled:
         return NO_LIMITS
@@ -48,11 +48,11 @@ def limits_of(config: Any) -> Limits:
 
 
 def least(size: int, *limits: int | None) -> int:
-    """A size, or the least of the limits that are set where that is less."""
+    """Return a size, or the least of the set limits where that is less."""
     return min([size, *(limit for limit in limits if limit)])
 
 
 def parts(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """Items in their order, so many at a time."""
+    """Yield items in their order, in batches of `size`."""
     for start in range(0, len(items), size):
         yield items[start : start + size]

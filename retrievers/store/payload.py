@@ -7,6 +7,7 @@ from typing import Any
 from retrievers.config import MetadataConfig
 from retrievers.records import ALIASES, METADATA_FIELDS, Chunk
 
+# Written for readers of the payload, never read back.
 DERIVED_FIELDS = ("chunk_text_preview",)
 _NAMES = {
     name: (name, *(alias for alias, canonical in ALIASES.items() if canonical == name)) for name in METADATA_FIELDS
@@ -15,7 +16,7 @@ _ALIASES = {name: names[1:] for name, names in _NAMES.items() if len(names) > 1}
 
 
 def to_metadata(chunk: Chunk) -> dict[str, Any]:
-    """The metadata that indexing writes: every field that is known, and the preview."""
+    """Return the metadata that indexing writes: every known field, and the preview."""
     values = {name: getattr(chunk, name) for name in (*METADATA_FIELDS, *DERIVED_FIELDS)}
     return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items() if v is not None}
 
@@ -41,6 +42,7 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
             values[name] = value
     if not isinstance(text, str):
         problems.append(f"text: expected text under payload key {config.text_key!r}, got {text!r}")
+    # Golden data and reports need an id for every chunk.
     values.setdefault("chunk_id", str(point_id))
     return Chunk(
         point_id=str(point_id), text=_whole(text) if isinstance(text, str) else "", problems=tuple(problems), **values
@@ -48,25 +50,25 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
 
 
 def chunk_id(point_id: str, payload: Mapping[str, Any] | None, config: MetadataConfig) -> str:
-    """The `chunk_id` that `to_chunk` would give, without reading the rest."""
+    """Return the `chunk_id` of `to_chunk` without reading the other fields."""
     raw = _find(_metadata(payload or {}, config), "chunk_id", config.map)
     return _identifier(raw) or point_id
 
 
 def payload_keys(name: str, config: MetadataConfig) -> tuple[str, ...]:
-    """The full payload keys a field may have, e.g. `metadata.source_url`."""
+    """Return the full payload keys a field may have, e.g. `metadata.source_url`."""
     canonical = ALIASES.get(name, name)
     keys = (config.map[canonical],) if canonical in config.map else _NAMES[canonical]
     return tuple(f"{config.nested_under}.{key}" if config.nested_under else key for key in keys)
 
 
 def filter_path(key: str) -> str:
-    """A payload key as Qdrant's filters write it: quoted between the dots where it is not a plain word."""
+    """Write a payload key for Qdrant's filters: quoted between the dots where it is not a plain word."""
     return ".".join(part if re.fullmatch(r"[\w-]+", part) else f'"{part}"' for part in key.split("."))
 
 
 class _Kind:
-    """How a field's raw value is read; `read` gives None for a value of the wrong type."""
+    """Reader of a field's raw value; `read` gives None for a value of the wrong type."""
 
     def __init__(self, expected: str, read: Callable[[Any], Any]) -> None:
         self.expected = expected
@@ -78,7 +80,7 @@ def _text(raw: Any) -> str | None:
 
 
 def _whole(text: str) -> str:
-    """A text in which U+FFFD stands for halves of surrogate pairs, which nothing can embed, hash, send or store."""
+    """Replace halves of surrogate pairs by U+FFFD: such a text cannot be embedded, hashed, sent or stored."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -87,6 +89,7 @@ def _whole(text: str) -> str:
 
 
 def _identifier(raw: Any) -> str | None:
+    # In Python a bool is an int, in JSON it is not a number.
     return str(raw) if isinstance(raw, int) and not isinstance(raw, bool) else _text(raw)
 
 

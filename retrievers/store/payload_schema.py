@@ -1,4 +1,4 @@
-"""What a collection's payload holds, field by field, and whether a filter can be met by it. Pure."""
+"""The types of a collection's payload, field by field, and filters that can never match them. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from retrievers.records import ALIASES, METADATA_FIELDS
 from retrievers.store.payload import payload_keys
 
 Kind = Literal["text", "number", "flag"]
+# The types of values by what a filter can compare them with; a store compares within a kind alone.
 KINDS: Mapping[str, Kind] = {"str": "text", "int": "number", "float": "number", "bool": "flag"}
-"""The types of values by what a filter can compare them with; a store compares within a kind alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +38,8 @@ class Misfit:
 
     Attributes:
         key: The payload key.
-        kind: What kind of value would have to be there.
-        message: What is wrong, and what to write.
+        kind: Kind of value that the key would need.
+        message: Fault and remedy.
     """
 
     key: str
@@ -48,29 +48,29 @@ class Misfit:
 
 
 def resolve_key(field: str, config: MetadataConfig, schema: PayloadSchema) -> str:
-    """The payload key of a field, by its canonical name, an alias, or the payload's own name for it.
+    """Return the payload key of a field, by its canonical name, an alias, or the payload's own name for it.
 
     Raises:
         ConfigError: The payload has no such key; the nearest names are given.
     """
-    found = next((key for key in possible_keys(field, config) if key in schema.types), None)
-    if found is None:
+    path = next((key for key in possible_keys(field, config) if key in schema.types), None)
+    if path is None:
         prefix = f"{config.nested_under}." if config.nested_under else ""
-        known = {key.removeprefix(prefix) for key in schema.types}
-        known |= {name for name in METADATA_FIELDS if not schema.types.keys().isdisjoint(payload_keys(name, config))}
-        raise ConfigError(f"filters: the collection's payload has no field {field!r}{nearest(field, sorted(known))}")
-    return found
+        names = {key.removeprefix(prefix) for key in schema.types}
+        names |= {name for name in METADATA_FIELDS if not schema.types.keys().isdisjoint(payload_keys(name, config))}
+        raise ConfigError(f"filters: the collection's payload has no field {field!r}{nearest(field, sorted(names))}")
+    return path
 
 
 def possible_keys(field: str, config: MetadataConfig) -> list[str]:
-    """The payload keys that a field may be meant by, the likeliest first."""
+    """Return the payload keys that a field name may mean, the likeliest first."""
     canonical = ALIASES.get(field, field)
     keys = [*payload_keys(canonical, config)] if canonical in METADATA_FIELDS else []
     return [*keys, f"{config.nested_under}.{field}" if config.nested_under else field, field]
 
 
 def misfits(expression: Expression, config: MetadataConfig, schema: PayloadSchema) -> Iterator[Misfit]:
-    """Every value of a filter that is of another kind than all that was seen under its key, and so finds nothing.
+    """Return every value of a filter whose kind never occurs under its key, so that it matches nothing.
 
     A key without any value seen says nothing about its kind.
 
@@ -80,14 +80,14 @@ def misfits(expression: Expression, config: MetadataConfig, schema: PayloadSchem
     for condition in comparisons(expression):
         key = resolve_key(condition.field, config, schema)
         types = schema.types[key]
-        held = {KINDS.get(name) for name in types}
+        kinds = {KINDS.get(name) for name in types}
         for value in condition.values:
             kind = KINDS[type(value).__name__]
-            if held and kind not in held:
+            if kinds and kind not in kinds:
                 ranged = condition.operator in RANGES
-                said = "a range needs a number, but" if ranged else f"nothing can equal the {_shown(value)}:"
-                remedy = "" if ranged else f"; {_remedy(value, held)}"
-                message = f"filters: {condition.field}: {said} the payload holds {_names(types)} there{remedy}"
+                problem = "a range needs a number, but" if ranged else f"nothing can equal the {_shown(value)}:"
+                remedy = "" if ranged else f"; {_remedy(value, kinds)}"
+                message = f"filters: {condition.field}: {problem} the payload holds {_names(types)} there{remedy}"
                 yield Misfit(key=key, kind=kind, message=message)
 
 
@@ -97,19 +97,19 @@ def _shown(value: Scalar) -> str:
     return f"value {str(value).lower()}" if isinstance(value, bool) else f"number {value}"
 
 
-def _remedy(value: Scalar, held: "set[Kind | None]") -> str:
-    """What to write in place of a value, where it says the same in a kind that is held; else which kind is expected."""
+def _remedy(value: Scalar, kinds: "set[Kind | None]") -> str:
+    """Suggest a value of a kind that occurs and means the same; else name the expected kind."""
     if not isinstance(value, str):
         plain = str(value).lower()
-        return f'write "{plain}" in quotes' if "text" in held else f"expected {_expected(held)}"
-    if ("number" in held and _reads_as_number(value)) or ("flag" in held and value.lower() in ("true", "false")):
+        return f'write "{plain}" in quotes' if "text" in kinds else f"expected {_expected(kinds)}"
+    if ("number" in kinds and _reads_as_number(value)) or ("flag" in kinds and value.lower() in ("true", "false")):
         return f"write {value.strip()} without quotes"
-    return f"expected {_expected(held)}"
+    return f"expected {_expected(kinds)}"
 
 
-def _expected(held: "set[Kind | None]") -> str:
+def _expected(kinds: "set[Kind | None]") -> str:
     words = {"text": "text", "number": "a number", "flag": "true or false"}
-    return " or ".join(word for kind, word in words.items() if kind in held) or "another field"
+    return " or ".join(word for kind, word in words.items() if kind in kinds) or "another field"
 
 
 def _reads_as_number(text: str) -> bool:

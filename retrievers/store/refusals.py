@@ -1,54 +1,54 @@
-"""What a server's refusal comes to, over HTTP or gRPC: its words, what to do, and whether it may pass."""
+"""A server's refusal, over HTTP or gRPC, as an error: its words, the remedy, and whether it is transient."""
 
 from retrievers.config import StoreConfig
 from retrievers.errors import BatchTooLargeError, StoreError, StoreUnreachableError
 from retrievers.net import faults
 from retrievers.text.secrets import redacted
 
+# Statuses by which a proxy reports that the server is away.
 GATEWAY = (502, 503, 504)
-"""Statuses by which something in front of the server says that it is away."""
 SERVER_FAILED = 500
+# Qdrant's words for a batch larger than its rate limit.
 TOO_LARGE = "larger than rate limiter capacity"
-"""Qdrant's words for a batch that its rate limiter can never let pass."""
 
 
 def refusal(
     store: StoreConfig,
-    place: str,
+    address: str,
     answer: str,
     status: int,
-    said: str,
+    message: str,
     *,
     retry_after_s: float | None,
     keyed: bool,
 ) -> StoreError:
-    """The error for a request that the server refused, marked for `retrievers.net.retry`.
+    """Return the error for a request that the server refused, marked for `retrievers.net.retry`.
 
     Args:
         store: The store.
-        place: Where it is, with the collection.
+        address: Address of the store, with the collection.
         answer: The answer as it is named to the user, such as `429 Too Many Requests`.
-        status: Its HTTP status, or the one that a gRPC code stands for.
-        said: The server's own words, one line or empty.
-        retry_after_s: How long the server asks to be left alone.
-        keyed: Whether the request was sent with an API key.
+        status: Its HTTP status, or that of its gRPC code.
+        message: The server's own words, one line or empty.
+        retry_after_s: Seconds that the server asks to wait.
+        keyed: True if the request carried an API key.
     """
-    if status == 429 and TOO_LARGE in said:
-        return BatchTooLargeError(f"{place}: answered {answer}: {said}")
+    if status == 429 and TOO_LARGE in message:
+        return BatchTooLargeError(f"{address}: answered {answer}: {message}")
     away = status in GATEWAY
     kind = StoreUnreachableError if away else StoreError
-    return kind(f"{place}: answered {answer}: {_remedy(store, status, said, keyed)}").marked(
+    return kind(f"{address}: answered {answer}: {_remedy(store, status, message, keyed)}").marked(
         transient=status in faults.TRANSIENT_STATUSES, retry_after_s=retry_after_s, away=away
     )
 
 
-def one_line(said: object) -> str:
-    """A server's words for a message: on one line, not too long, and without secrets."""
-    return redacted(" ".join(str(said).split()))[:240]
+def one_line(message: object) -> str:
+    """Prepare a server's words for a message: one line, not too long, and without secrets."""
+    return redacted(" ".join(str(message).split()))[:240]
 
 
-def _remedy(store: StoreConfig, status: int, said: str, keyed: bool) -> str:
-    quoted = f" ({said})" if said else ""
+def _remedy(store: StoreConfig, status: int, message: str, keyed: bool) -> str:
+    quoted = f" ({message})" if message else ""
     remedies = {
         401: f"the API key in {store.api_key_env} was refused{quoted}"
         if keyed
@@ -57,5 +57,5 @@ def _remedy(store: StoreConfig, status: int, said: str, keyed: bool) -> str:
         404: f"not found{quoted}; is the address that of Qdrant itself?",
         429: f"requests come too fast{quoted}; wait, and try again",
     }
-    of_its_own = f"{said}; see the log of the server" if said else "see the log of the server"
-    return remedies.get(status) or (said if said and status < SERVER_FAILED else of_its_own)
+    of_its_own = f"{message}; see the log of the server" if message else "see the log of the server"
+    return remedies.get(status) or (message if message and status < SERVER_FAILED else of_its_own)

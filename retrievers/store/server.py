@@ -1,8 +1,8 @@
 """A client of a Qdrant server: every request is bounded by the deadline, tried again, and typed when it fails.
 
 Reading is repeatable. So are the writes of indexing: chunks have fixed point ids, so putting, refreshing and deleting
-them twice comes to the same, as does writing the manifest. Only making a collection is sent once, since a second
-request would meet what the first one made. See `retrievers.net.retry` for what is tried again, how often and how long.
+them twice has the same effect, as has writing the manifest. Only making a collection is sent once, since a second
+request would meet the first one's collection. See `retrievers.net.retry` for the rules of retries.
 """
 
 import json
@@ -18,9 +18,9 @@ from retrievers.config.text_files import read_bytes
 from retrievers.errors import ConfigError
 from retrievers.net import bounded, deadline, exchange, faults, retry
 from retrievers.store.errors import asked_collection, store_errors
-from retrievers.store.over_grpc import grpc_options, guard
-from retrievers.store.pace import Pace
-from retrievers.store.place import MOST_BYTES
+from retrievers.store.grpc_client import grpc_options, guard
+from retrievers.store.location import MOST_BYTES
+from retrievers.store.request_pace import RequestPace
 
 if TYPE_CHECKING:
     from httpx import Client, Request, Response
@@ -30,7 +30,7 @@ MAKES_A_COLLECTION = re.compile(r"/collections/[^/]+$")
 
 
 def open_server(store: StoreConfig, key: str | None) -> "QdrantClient":
-    """A client of the server at `store.url`; nothing is sent yet.
+    """Return a client of the server at `store.url`, without sending a request.
 
     Raises:
         ConfigError: `store.ca_file` is not a file of certificates.
@@ -51,7 +51,7 @@ def open_server(store: StoreConfig, key: str | None) -> "QdrantClient":
             grpc_options=grpc_options(store),
             **tls,
         )
-    pace, keyed = Pace(), bool(key)
+    pace, keyed = RequestPace(), bool(key)
     rest = client.http.client
     http = bounded(rest._client)
     rest.add_middleware(lambda request, _: _sent(store, pace, keyed, http, request))
@@ -60,16 +60,16 @@ def open_server(store: StoreConfig, key: str | None) -> "QdrantClient":
     return client
 
 
-def _sent(store: StoreConfig, pace: Pace, keyed: bool, http: "Client", request: "Request") -> "Response":
+def _sent(store: StoreConfig, pace: RequestPace, keyed: bool, http: "Client", request: "Request") -> "Response":
     """Send a request, again while its fault may pass; most that do not pass are left to the client."""
     collection = asked_collection()
-    made = request.method == "PUT" and MAKES_A_COLLECTION.search(request.url.path) is not None
+    makes_collection = request.method == "PUT" and MAKES_A_COLLECTION.search(request.url.path) is not None
     return retry.attempt(
         lambda: pace.keep(lambda: _queries(request), lambda: _once(store, collection, keyed, http, request)),
         name="store",
         timeout_s=store.timeout_s,
         collection=collection,
-        retried=not made,
+        retried=not makes_collection,
     )
 
 
@@ -85,13 +85,14 @@ def _once(store: StoreConfig, collection: str, keyed: bool, http: "Client", requ
 
 
 def _queries(request: "Request") -> int:
-    """How many queries a request makes, each of which a server's rate limit counts."""
+    """Return the number of queries in a request, each of which counts for a server's rate limit."""
     return len(json.loads(request.content)["searches"]) if request.url.path.endswith("/query/batch") else 1
 
 
 def _authority(file: Path) -> ssl.SSLContext:
     try:
-        read_bytes(file, "a PEM file of certificates", MOST_BYTES)  # OpenSSL would wait for a pipe
+        # OpenSSL would wait for a named pipe.
+        read_bytes(file, "a PEM file of certificates", MOST_BYTES)
         return ssl.create_default_context(cafile=str(file))
     except (OSError, ssl.SSLError) as error:  # a missing file, or one that holds no certificate
         raise ConfigError(

@@ -1,1 +1,1 @@
-"""What all commands share: errors to exit codes, logging, progress, text for a terminal."""
+"""The base of all commands: errors to exit codes, logging, progress, text for a terminal."""

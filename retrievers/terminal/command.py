@@ -1,4 +1,4 @@
-"""What all commands share: errors to exit codes, logging, progress."""
+"""The base of all commands: errors to exit codes, logging, progress."""
 
 import argparse
 import logging
@@ -25,15 +25,16 @@ from retrievers.text.secrets import redacted, without_secrets
 EXIT_USER_ERROR = 2
 EXIT_INCOMPLETE = 3
 EXIT_INTERRUPTED = 130
+# Digits of a number argument; int() of a long text takes quadratic time.
 MOST_DIGITS = 10
 LOG_FIELDS = ("query", "query_id", "stage", "collection", "attempt")
-TOLD = ("retrievers.retriever.qdrant", "retrievers.foreign.adapter")
-"""Loggers whose errors reach the user as the message that their command ends with."""
+# Loggers whose errors the user sees as the last message of the command.
+SHOWN_AT_THE_END = ("retrievers.retriever.qdrant", "retrievers.foreign.adapter")
 log = logging.getLogger(__name__)
 
 
 class Progress(Protocol):
-    """Told how far a stage is, and what else there is to say of it."""
+    """Callback with the progress of a stage."""
 
     def __call__(self, stage: str, done: int, total: int, detail: str = "") -> None:
         """Show it."""
@@ -43,17 +44,19 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that names the nearest flag when it meets an unknown one, and takes no abbreviations."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
+        # An abbreviation would become ambiguous with every new setting.
         kwargs.setdefault("allow_abbrev", False)
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
 
     def error(self, message: str) -> NoReturn:
         """Print the message, with the nearest known flag, and exit with 2."""
-        said, mark, unknown = message.partition("unrecognized arguments: ")
+        text, mark, unknown = message.partition("unrecognized arguments: ")
         flag = unknown.split()[0].partition("=")[0] if mark else ""
-        message = f"{said}{mark}{flag}" if flag.startswith("-") else message  # what follows may be a key
-        known = [option for option in _options(self) if option.startswith("--")]
-        said = f"{self.prog}: {shortened(redacted(message))}{nearest(flag, known) if flag else ''} (see --help)"
-        self.exit(EXIT_USER_ERROR, f"{printable(said)}\n")
+        # The rest of the line may be a key.
+        message = f"{text}{mark}{flag}" if flag.startswith("-") else message
+        options = [option for option in _options(self) if option.startswith("--")]
+        text = f"{self.prog}: {shortened(redacted(message))}{nearest(flag, options) if flag else ''} (see --help)"
+        self.exit(EXIT_USER_ERROR, f"{printable(text)}\n")
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -64,16 +67,17 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def run(main: Callable[[], int], *, prefix: str = "") -> int:
-    """Call a command and turn what it raises into an exit code: 2 for a user's fault, 130 when interrupted.
+    """Call a command and turn its errors into an exit code: 2 for a user's fault, 130 when interrupted.
 
     Args:
         main: The command.
-        prefix: What its flags for the retriever's settings begin with; errors name them without it.
+        prefix: Start of its flags for the retriever's settings; errors name settings without it.
     """
     try:
         with _terminated_like_interrupted():
             code = main()
-        sys.stdout.flush()  # else a reader that went away is noticed only when the interpreter ends
+        # Otherwise a closed pipe is noticed only when the interpreter ends.
+        sys.stdout.flush()
         return code
     except RetrievalError as error:
         log.debug("stopped", exc_info=True)
@@ -83,6 +87,7 @@ def run(main: Callable[[], int], *, prefix: str = "") -> int:
         print_error("interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader of our output went away, as `head` does
+        # Else the interpreter's own flush at exit would fail with a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except ImportError as error:
@@ -99,7 +104,7 @@ def run(main: Callable[[], int], *, prefix: str = "") -> int:
 
 
 def _with_prefix(message: str, prefix: str) -> str:
-    """A message in which `--store.path` is the flag that this command has for it."""
+    """Replace a setting such as `--store.path` in a message by the flag that this command has for it."""
     if not prefix:
         return message
     from retrievers.config import RetrieverConfig
@@ -111,8 +116,9 @@ def _with_prefix(message: str, prefix: str) -> str:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM unwind the command as Ctrl-C does, so that what it has begun is ended."""
-    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
+    """Let SIGTERM unwind the command as Ctrl-C does, so that its open operations end cleanly."""
+    # Only the main thread may set handlers.
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.signal(signal.SIGTERM, _interrupt)
@@ -123,7 +129,8 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Do what Ctrl-C does now: a running event loop sees to it between its steps, where an exception would tear one."""
+    """Do what Ctrl-C does now: a running event loop handles it between steps, where an exception would break one."""
+    # asyncio.run replaces this handler while its loop runs.
     handler = signal.getsignal(signal.SIGINT)
     if not callable(handler):
         raise KeyboardInterrupt
@@ -141,23 +148,24 @@ def print_out(text: str) -> None:
 
 
 def print_rendered(text: str) -> None:
-    """Write what is fit for a terminal already, colours included; `?` stands for what the encoding lacks."""
+    """Write rendered text, with its colours; `?` replaces characters that the encoding lacks."""
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
 
 def terminal_width() -> int:
-    """How many columns a table may fill: those of the terminal, at least 100."""
+    """Return the columns that a table may fill: those of the terminal, at least 100."""
+    # Narrower tables would wrap every row.
     return max(100, shutil.get_terminal_size((120, 40)).columns)
 
 
 def in_color() -> bool:
-    """Whether standard output shows colours: it is a terminal, and nobody has asked for none (`NO_COLOR`)."""
+    """Return True if standard output shows colours: it is a terminal, and `NO_COLOR` is not set."""
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
 def path_argument(text: str) -> Path:
-    """A path given as an argument.
+    """Parse a path argument.
 
     Raises:
         ArgumentTypeError: It cannot be one.
@@ -169,7 +177,7 @@ def path_argument(text: str) -> Path:
 
 
 def whole_number(least: int) -> Callable[[str], int]:
-    """A reader of a whole number given as an argument, of `least` or more."""
+    """Return a parser of a whole number argument, of `least` or more."""
 
     def read(text: str) -> int:
         if not (text.isascii() and text.isdigit() and len(text) < MOST_DIGITS and int(text) >= least):
@@ -180,9 +188,9 @@ def whole_number(least: int) -> Callable[[str], int]:
 
 
 def add_logging_flags(parser: argparse.ArgumentParser, *, quiet: str = "print nothing but errors") -> None:
-    """`--quiet`, `--verbose` and `--log-file`; `quiet` says what is printed all the same."""
+    """Add `--quiet`, `--verbose` and `--log-file`; `quiet` names the output that remains."""
     parser.add_argument("--quiet", action="store_true", help=quiet)
-    parser.add_argument("--verbose", action="store_true", help="say what is being done")
+    parser.add_argument("--verbose", action="store_true", help="report the progress in detail")
     parser.add_argument(
         "--log-file", type=path_argument, metavar="FILE", help="append what happens to FILE as JSON lines"
     )
@@ -200,12 +208,13 @@ def set_up_logging(*, verbose: bool, log_file: Path | None, quiet: bool = False)
     ours = [logging.getLogger(name) for name in ("retrievers", "evals")]
     console = logging.StreamHandler()
     console.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
-    console.addFilter(lambda record: record.name not in TOLD or record.levelno < logging.ERROR)
+    console.addFilter(lambda record: record.name not in SHOWN_AT_THE_END or record.levelno < logging.ERROR)
     console.setFormatter(_Lines("%(levelname)s %(name)s: %(message)s"))
     handlers: list[logging.Handler] = [console]
     if log_file:
         try:
             log_file.parent.mkdir(parents=True, exist_ok=True)
+            # Queries and answers are in the log: create it with mode 600 before anything is written.
             if not log_file.exists():
                 make_private(log_file)
             file = _LogFile(log_file, encoding="utf-8")
@@ -213,17 +222,19 @@ def set_up_logging(*, verbose: bool, log_file: Path | None, quiet: bool = False)
             raise ConfigError(f"--log-file {log_file}: cannot be written: {error.strerror}") from error
         file.setFormatter(_JsonLines())
         handlers.append(file)
+    # Both loggers share their handlers; a set closes each once.
     for old in {handler for logger in ours for handler in logger.handlers}:
         old.close()
     for logger in ours:
         logger.setLevel(logging.DEBUG)
+        # Libraries that configure the root logger would print every record again.
         logger.propagate = False
         logger.handlers[:] = handlers
 
 
 @contextmanager
 def progress_bar(*, shown: bool) -> Iterator[Progress]:
-    """A progress bar on standard error, fed by (stage, done, total); none is drawn unless `shown` on a terminal."""
+    """Draw a progress bar on standard error, fed by (stage, done, total); none unless `shown` on a terminal."""
     if not (shown and sys.stderr.isatty()):
         yield lambda stage, done, total, detail="": None
         return
@@ -255,20 +266,21 @@ class _Lines(logging.Formatter):
 
 
 class _LogFile(logging.FileHandler):
-    """A file of which it is said once that it can no longer be written, where logging prints a traceback a record."""
+    """Log file whose first write error is reported once, where logging would print a traceback a record."""
 
-    _told = False
+    _reported = False
 
     def close(self) -> None:
-        with suppress(OSError):  # what is left to be written has no room
+        # The remaining output has no room on the disk.
+        with suppress(OSError):
             super().close()
 
     def handleError(self, record: logging.LogRecord) -> None:
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             super().handleError(record)
-        elif not self._told:
-            self._told = True
+        elif not self._reported:
+            self._reported = True
             print_error(
                 f"--log-file {self.baseFilename}: cannot be written any more: {error.strerror}; the rest is lost"
             )
@@ -282,9 +294,9 @@ class _JsonLines(logging.Formatter):
             "logger": record.name,
             "message": redacted(record.getMessage()),
         }
-        known = {name: getattr(record, name) for name in LOG_FIELDS if hasattr(record, name)}
+        fields = {name: getattr(record, name) for name in LOG_FIELDS if hasattr(record, name)}
         entry |= {
-            name: value if isinstance(value, int) else without_secrets(str(value)) for name, value in known.items()
+            name: value if isinstance(value, int) else without_secrets(str(value)) for name, value in fields.items()
         }
         if record.exc_info:
             entry["exception"] = redacted(self.formatException(record.exc_info))

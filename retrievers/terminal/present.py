@@ -1,4 +1,4 @@
-"""A session and a collection as a person reads them, and as JSON. Pure: text and plain values out."""
+"""A session and a collection as text for a person, and as JSON. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from retrievers.config import RERANKERS
 from retrievers.records import Confidence, RetrievalSession, RetrievedChunk
 from retrievers.store import CollectionInfo
 from retrievers.store.inspection import PayloadKey, Proposal
@@ -16,7 +17,7 @@ WIDTH = 100
 
 
 def session_json(session: RetrievalSession, *, include_metadata: bool = True) -> dict[str, Any]:
-    """A session as plain JSON values: every field, chunks with their whole metadata or with text and score alone."""
+    """Convert a session to plain JSON values: every field, chunks with their whole metadata or text and score alone."""
     chunk = chunk_json if include_metadata else text_json
     return {
         "session_id": session.session_id,
@@ -33,37 +34,37 @@ def session_json(session: RetrievalSession, *, include_metadata: bool = True) ->
         "warnings": list(session.warnings),
         "suggestions": list(session.suggestions),
         "sources": dict(session.sources),
-        "chunks": [chunk(found) for found in session.chunks],
-        "below_threshold": [chunk(found) for found in session.below_threshold],
+        "chunks": [chunk(result) for result in session.chunks],
+        "below_threshold": [chunk(result) for result in session.below_threshold],
     }
 
 
-def text_json(found: RetrievedChunk) -> dict[str, Any]:
-    """A retrieved chunk's text and score."""
-    return {"rank": found.rank, "score": found.score, "score_scale": found.score_scale, "text": found.chunk.text}
+def text_json(result: RetrievedChunk) -> dict[str, Any]:
+    """Return text and score of a retrieved chunk."""
+    return {"rank": result.rank, "score": result.score, "score_scale": result.score_scale, "text": result.chunk.text}
 
 
-def chunk_json(found: RetrievedChunk) -> dict[str, Any]:
-    """A retrieved chunk as plain JSON values."""
+def chunk_json(result: RetrievedChunk) -> dict[str, Any]:
+    """Convert a retrieved chunk to plain JSON values."""
     return {
-        "rank": found.rank,
-        "score": found.score,
-        "score_scale": found.score_scale,
-        "scores": dict(found.scores),
-        "original_rank": found.original_rank,
-        "original_score": found.original_score,
-        "source": found.source,
-        "breadcrumb": found.breadcrumb,
-        "point_id": found.chunk.point_id,
-        "text": found.chunk.text,
-        "metadata": to_metadata(found.chunk),
-        "problems": list(found.chunk.problems),
-        "retrieved_at": found.retrieved_at.isoformat() if isinstance(found.retrieved_at, datetime) else None,
+        "rank": result.rank,
+        "score": result.score,
+        "score_scale": result.score_scale,
+        "scores": dict(result.scores),
+        "original_rank": result.original_rank,
+        "original_score": result.original_score,
+        "source": result.source,
+        "breadcrumb": result.breadcrumb,
+        "point_id": result.chunk.point_id,
+        "text": result.chunk.text,
+        "metadata": to_metadata(result.chunk),
+        "problems": list(result.chunk.problems),
+        "retrieved_at": result.retrieved_at.isoformat() if isinstance(result.retrieved_at, datetime) else None,
     }
 
 
 def session_text(session: RetrievalSession, *, verbose: bool = False, include_metadata: bool = True) -> str:
-    """A session for the terminal: ranked results, then the summary.
+    """Render a session for the terminal: ranked results, then the summary.
 
     Args:
         session: The session.
@@ -82,12 +83,12 @@ def session_text(session: RetrievalSession, *, verbose: bool = False, include_me
 
 
 def score_text(score: float | None) -> str:
-    """A score with three decimals, or a dash as wide where the retriever gives none."""
+    """Format a score with three decimals, or as a dash of that width where the retriever gives none."""
     return "  –  " if score is None else f"{score:.3f}"
 
 
 def collection_text(info: CollectionInfo, keys: Sequence[PayloadKey], proposal: Proposal) -> str:
-    """A collection for the terminal: size, vectors, recorded model, payload keys, the proposed `metadata` setting."""
+    """Render a collection: size, vectors, recorded model, payload keys, the proposed `metadata` setting."""
     recorded = info.manifest.get("embedding")
     model = f"{recorded['provider']}:{recorded['model']}" if recorded else "none recorded"
     vectors = ", ".join(f"{name or '(unnamed)'}: {size}" for name, size in info.vectors.items())
@@ -119,50 +120,51 @@ def collection_text(info: CollectionInfo, keys: Sequence[PayloadKey], proposal: 
     return "\n".join(lines)
 
 
-def _result(found: RetrievedChunk, verbose: bool, include_metadata: bool) -> list[str]:
+def _result(result: RetrievedChunk, verbose: bool, include_metadata: bool) -> list[str]:
     indent = " " * 11
-    place = f"  {found.source}{_before(found)}" if include_metadata else ""
-    lines = [f"{found.rank:>2}  {_scored(found)}{place}"]
+    location = f"  {result.source}{_before(result)}" if include_metadata else ""
+    lines = [f"{result.rank:>2}  {_scored(result)}{location}"]
     if include_metadata:
-        lines.append(f"{indent}{found.breadcrumb}")
+        lines.append(f"{indent}{result.breadcrumb}")
     if verbose:
-        scores = ", ".join(f"{name} {score:.3f}" for name, score in found.scores.items())
+        scores = ", ".join(f"{name} {score:.3f}" for name, score in result.scores.items())
         parts = [f"{indent}{scores}"] if include_metadata else []
-        return [*lines, *parts, *(f"{indent}{line}" for line in found.chunk.text.split("\n")), ""]
-    preview = found.chunk.chunk_text_preview
+        return [*lines, *parts, *(f"{indent}{line}" for line in result.chunk.text.split("\n")), ""]
+    preview = result.chunk.chunk_text_preview
     return [*lines, f"{indent}{preview[: WIDTH - 14]}{'…' if len(preview) > WIDTH - 14 else ''}", ""]
 
 
-def _scored(found: RetrievedChunk) -> str:
-    """The score; where it is no cosine, on which scale, and the cosine that the threshold reads."""
-    score = score_text(found.score)
-    if found.score_scale in ("cosine", "unknown", "none"):
+def _scored(result: RetrievedChunk) -> str:
+    """Format the score; where it is no cosine, with its scale and the cosine that the threshold reads."""
+    score = score_text(result.score)
+    if result.score_scale in ("cosine", "unknown", "none"):
         return score
-    cosine = found.scores.get("semantic")
-    return f"{score} {found.score_scale}" + ("" if cosine is None else f" (cosine {cosine:.3f})")
+    cosine = result.scores.get("semantic")
+    return f"{score} {result.score_scale}" + ("" if cosine is None else f" (cosine {cosine:.3f})")
 
 
-def _before(found: RetrievedChunk) -> str:
-    if found.original_rank is None or found.original_score is None:
+def _before(result: RetrievedChunk) -> str:
+    if result.original_rank is None or result.original_score is None:
         return ""
-    return f"  (before reranking: {found.original_rank}, {found.original_score:.3f})"
+    return f"  (before reranking: {result.original_rank}, {result.original_score:.3f})"
 
 
 def _how(parameters: Mapping[str, Any]) -> str:
-    known = dict.fromkeys(parameters.get(name) for name in ("python", "mode", "fusion", "rerank"))
+    strategy = dict.fromkeys(parameters.get(name) for name in ("python", "mode", "fusion", "rerank"))
     filters = f"where {parameters['filters']}" if parameters.get("filters") else None
     group = f"one for each {parameters['group_by']}" if parameters.get("group_by") else None
-    return ", ".join(str(part) for part in (*known, filters, group) if part)
+    return ", ".join(str(part) for part in (*strategy, filters, group) if part)
 
 
 def _threshold(parameters: Mapping[str, Any]) -> str:
-    """The threshold, and what it reads where that is not the score that is shown."""
+    """Format the threshold, with the score it reads where that is not the one shown."""
     threshold = parameters.get("threshold")
     if threshold is None:
         return "no threshold"
     if parameters.get("threshold_on") == "final":
         return f"threshold {threshold:g} on the final score"
-    other = parameters.get("mode", "semantic") != "semantic" or parameters.get("rerank") == "cross-encoder"
+    scored = RERANKERS[parameters.get("rerank", "none")].scale is not None
+    other = scored or parameters.get("mode", "semantic") != "semantic"
     return f"threshold {threshold:g}" + (" on the cosine" if other else "")
 
 
@@ -189,11 +191,11 @@ def _summary(session: RetrievalSession, verbose: bool) -> list[str]:
     return lines
 
 
-def _confidence(known: Confidence | None, verbose: bool) -> list[str]:
-    if known is None or known.average is None:
+def _confidence(confidence: Confidence | None, verbose: bool) -> list[str]:
+    if confidence is None or confidence.average is None:
         return []
-    line = f"Confidence {known.level}: {known.reason}; average {known.average:.2f}"
+    line = f"Confidence {confidence.level}: {confidence.reason}; average {confidence.average:.2f}"
     if verbose:
-        line += f", {known.minimum:.2f} to {known.maximum:.2f}, standard deviation {known.deviation:.2f}"
-        line += f"; coverage {known.coverage:.0%}"
+        line += f", {confidence.minimum:.2f} to {confidence.maximum:.2f}, standard deviation {confidence.deviation:.2f}"
+        line += f"; coverage {confidence.coverage:.0%}"
     return [line]

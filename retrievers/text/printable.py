@@ -14,19 +14,19 @@ STEERING = re.compile(
 
 
 def printable(text: str) -> str:
-    r"""A text as it may be shown: each character that steers as its escape, such as `\x1b`, and no known secret."""
+    r"""Escape a text for display: control characters as `\x1b` and so on, known secrets as `***`."""
     return STEERING.sub(_escaped, without_secrets(text).replace("\r\n", "\n"))
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """A value as JSON that may be shown, and that reads back as exactly the value: JSON's own escapes stand in it.
+    """Write a value as JSON for display that reads back as the same value: with JSON's own escapes.
 
     Raises:
         ValueError: It holds a number that JSON has no way to write.
     """
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
-    return STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return ascii(found[0])[1:-1]
+def _escaped(match: re.Match[str]) -> str:
+    return ascii(match[0])[1:-1]

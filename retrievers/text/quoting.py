@@ -1,11 +1,11 @@
-"""A user's own words in messages: as Python writes them, and never longer than helps."""
+"""A user's own words in messages: as Python writes them, shortened."""
 
 from reprlib import Repr
 
+# Characters of a value that a message shows.
 LONGEST = 100
-"""Characters of a value that a message shows."""
+# Characters of a line of a message.
 LONGEST_LINE = 2_000
-"""Characters of a line of a message."""
 
 
 class _Short(Repr):
@@ -25,17 +25,17 @@ _short = _Short()
 
 
 def quoted(value: object) -> str:
-    """A value as a message shows it: its `repr`, of which the middle or the end is left out where it is long."""
+    """Format a value for a message: its `repr`, of which a long one loses its middle or end."""
     return clipped(_short.repr(value))
 
 
 def clipped(text: str) -> str:
-    """The beginning of a text that is too long to be read, such as the name of a field."""
+    """Return the start of a text that is too long to read, such as the name of a field."""
     return text if len(text) <= 2 * LONGEST else f"{text[: 2 * LONGEST]}…"
 
 
 def shortened(text: str) -> str:
-    """A message in which a line that is too long to be read has lost its middle, so that its beginning and end stay."""
+    """Shorten a message: a line too long to read loses its middle and keeps its start and end."""
     return "\n".join(map(_shortened_line, text.split("\n")))
 
 

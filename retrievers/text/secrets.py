@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from urllib.parse import quote, unquote, urlsplit
 
 HIDDEN = "***"
+# Fewest characters of a value that is hidden; a shorter one (`none`, `EMPTY`) is a word of other texts.
 SHORTEST = 8
-"""Fewest characters of a value that is hidden; a shorter one (`none`, `EMPTY`) is a word of other texts."""
 SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|ACCESS_KEY|SECRET|SECRET_KEY|TOKEN|PASSWORD)$", re.IGNORECASE)
 WORD = re.compile(r"[^\s'\"]+")
 BEARER = re.compile(r"\b(bearer\s+)[\w.~+/=-]+", re.IGNORECASE)
@@ -20,7 +20,7 @@ _known: tuple[str, ...] = ()
 
 def remember(value: str) -> None:
     """Hide a secret from now on, as it is and as JSON, HTML and addresses write it."""
-    global _known  # noqa: PLW0603 - a process has one set of secrets, whoever shows a text
+    global _known  # noqa: PLW0603 - a process has one set of secrets for all its output
     if len(value) >= SHORTEST and value not in _known:
         forms = {value, json.dumps(value)[1:-1], html.escape(value), quote(value, safe=""), quote(value)}
         _known = tuple(sorted({*_known, *forms}, key=len, reverse=True))
@@ -44,14 +44,14 @@ def remember_password(url: str) -> None:
 
 
 def without_secrets(text: str) -> str:
-    """A text in which `***` stands for every known secret."""
+    """Replace every known secret in a text by `***`."""
     for secret in _known:
         text = text.replace(secret, HIDDEN)
     return text
 
 
 def redacted(text: str) -> str:
-    """A text from outside that may be shown: without known secrets, bearer tokens, and what addresses carry.
+    """Clean a text from outside for display: no known secrets, bearer tokens, or credentials in addresses.
 
     Of an address the credentials, the values of its query and its fragment are hidden.
     """
@@ -63,6 +63,6 @@ def _redacted_word(word: re.Match[str]) -> str:
     scheme, mark, rest = word[0].partition("://")
     if not mark:
         return word[0]
-    _, at, place = rest.rpartition("@")
-    shown = ADDRESS_QUERY.sub(rf"\1{HIDDEN}", place)
+    _, at, host = rest.rpartition("@")
+    shown = ADDRESS_QUERY.sub(rf"\1{HIDDEN}", host)
     return f"{scheme}{mark}{HIDDEN}@{shown}" if at else f"{scheme}{mark}{shown}"

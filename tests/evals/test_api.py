@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 import evals
 from evals import Evaluation, Experiment, Golden, compare_runs, evaluate, sweep
 from evals.errors import DatasetError, ExperimentError, ReportError
-from evals.report.schema import Report
+from evals.report.model import Report
 from evals.run.command import main
 from retrievers import QdrantRetriever
 from retrievers.errors import ConfigError, ForeignRetrieverError
@@ -96,8 +96,8 @@ class TestEvaluate:
         result = evaluate(texts, convert(ROWS), metrics=CHEAP)
         assert list(result.to_pandas().index) == ["q001", "q002", "q003"]
         assert (
-            result.report["facts"]["dataset_fingerprint"]
-            == evaluate(texts, ROWS, metrics=CHEAP).report["facts"]["dataset_fingerprint"]
+            result.report.facts.dataset_fingerprint
+            == evaluate(texts, ROWS, metrics=CHEAP).report.facts.dataset_fingerprint
         )
 
     def test_a_file_equals_its_rows(self, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ class TestEvaluate:
             given = evaluate(retriever, CASES, metrics=CHEAP)
             assert retriever.invoke("forward kinematics")
         assert figures(given) == figures(configured)
-        assert given.report["config"]["retriever"] == configured.report["config"]["retriever"]
+        assert given.report.config["retriever"] == configured.report.config["retriever"]
 
     def test_a_vector_store_stays_open(self) -> None:
         store = foreign.vector_store()
@@ -185,7 +185,7 @@ class TestSave:
         folder = result.save(tmp_path / "run")
         assert sorted(file.name for file in folder.iterdir()) == ["report.html", "report.json"]
         report = load_report(folder / "report.json")
-        assert report == json.loads(json.dumps(result.report))
+        assert report == result.report.plain()
         assert Report.model_validate(report).passed
 
     @pytest.mark.parametrize(("name", "beginning"), [("r.json", "{"), ("r.html", "<!doctype"), ("r.xml", "<?xml")])
@@ -214,8 +214,8 @@ class TestSweep:
         )
         assert done.code == 0, done.err
         written = load_report(Path("grid.json"))
-        assert written["grid"]["cells"] == json.loads(json.dumps(result.report["grid"]["cells"]))
-        assert written["metrics"] == json.loads(json.dumps(result.report["metrics"]))
+        assert written["grid"]["cells"] == result.report.plain()["grid"]["cells"]
+        assert written["metrics"] == result.report.plain()["metrics"]
 
     def test_without_an_axis(self) -> None:
         with pytest.raises(ExperimentError, match="has no sweep"):
@@ -257,6 +257,6 @@ class TestExperiment:
 def test_golden_queries_are_read_once_and_used_twice(tmp_path: Path) -> None:
     result = evaluate(texts, ROWS, metrics=CHEAP)
     golden = Golden(
-        cases=tuple(o.case for o in result.outcome.result.observed.observations), places={}, name="g", fingerprint=""
+        cases=tuple(o.case for o in result.result.observed.observations), places={}, name="g", fingerprint=""
     )
     assert figures(evaluate(texts, golden, metrics=CHEAP)) == figures(result)

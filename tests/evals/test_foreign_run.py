@@ -1,12 +1,14 @@
 """`evals.run` on retrievers of the user's own: what is scored, what is not and why, and every fault they can have."""
 
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from mlflow import MlflowClient
 
 from evals.run.command import main
 from tests.support.command import Done, call
@@ -220,9 +222,9 @@ def test_the_printed_configuration_loaded_again_is_the_same(
     assert call(main, ["--config", "again.yaml", "--quiet"], capsys) == Done(0, "", "")
 
 
-def test_mlflow_shows_the_reference_and_the_class(run: Run, made: Experiment) -> None:
-    from mlflow import MlflowClient
-
+def test_mlflow_shows_the_reference_and_the_class(run: Run, made: Experiment, mlflow_database: Path) -> None:
+    (made.folder / "mlruns").mkdir()
+    shutil.copy(mlflow_database, made.folder / "mlruns")
     assert run("plain", "--tracking.enabled", "true").code == 0
     client = MlflowClient(tracking_uri=f"sqlite:///{made.folder}/mlruns/mlflow.db")
     [experiment] = [e for e in client.search_experiments() if e.name == "retrieval-evals"]

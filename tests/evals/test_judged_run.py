@@ -28,7 +28,11 @@ from tests.support.openai_server import OpenAIChatServer
 
 Run = Callable[..., Done]
 Report = Callable[[], dict[str, Any]]
-BOTH = pytest.mark.parametrize("server", [CohereChatServer, OpenAIChatServer], ids=["cohere", "openai"], indirect=True)
+BOTH = pytest.mark.parametrize(
+    "server",
+    [pytest.param(CohereChatServer, id="cohere"), pytest.param(OpenAIChatServer, id="openai", marks=pytest.mark.slow)],
+    indirect=True,
+)
 PRECISION, RECALL = "ragas/llm_context_precision", "ragas/llm_context_recall"
 
 
@@ -39,7 +43,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 @pytest.fixture(scope="module")
 def known(made: Experiment) -> tuple[Oracle, dict[str, str]]:
-    """Who knows the golden labels, and chunk id to text."""
+    """Return the oracle of the golden labels, and chunk id to text."""
     _, chunks, oracle = known_of(settings(made))
     return oracle, {chunk.chunk_id: chunk.text for chunk in chunks}
 

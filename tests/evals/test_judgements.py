@@ -9,7 +9,7 @@ import pytrec_eval
 
 from evals.collect.observations import Observation
 from evals.metrics.run_result import RunResult
-from evals.report.document import document
+from evals.report.building.queries import query_rows
 from retrievers.retriever.qdrant import QdrantRetriever
 from tests.support.experiment import settings
 from tests.support.grid_world import Bench, make_world
@@ -66,11 +66,11 @@ def test_scores_are_those_of_pytrec_eval_on_all_judgements(result: RunResult, qr
 
 
 def test_what_was_judged_and_what_is_missing_stays_known(result: RunResult, qrels: Qrels) -> None:
-    for row in document(result)["queries"]:
-        judged = qrels[row["id"]]
-        assert row["relevant"] == {key: grade for key, grade in judged.items() if grade > 0}
-        assert row["irrelevant"] == sorted(key for key, grade in judged.items() if grade <= 0)
-        assert row["missing"] == ([GONE] if row["id"] == "in0" else [])
+    for row in query_rows(result):
+        judged = qrels[row.id]
+        assert row.relevant == {key: grade for key, grade in judged.items() if grade > 0}
+        assert row.irrelevant == sorted(key for key, grade in judged.items() if grade <= 0)
+        assert row.missing == ([GONE] if row.id == "in0" else [])
     assert any(observed(result, query).relevance.irrelevant for query in qrels)
 
 

@@ -1,5 +1,4 @@
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,6 @@ from tests.support import recorder
 from tests.support.child import Finished, default_run
 from tests.support.shared import shared_folder
 from tests.support.surroundings import ENVIRONMENT
-from tests.support.warm import warm_python
 
 
 @pytest.fixture(scope="session")
@@ -40,13 +38,6 @@ def _once(
                 file.write_text(text)
         code, out, err = (file.read_text() for file in files)
         return Finished(folder, int(code), out, err)
-
-
-@pytest.fixture(scope="session")
-def warm() -> Iterator[Path]:
-    """An interpreter that has imported the libraries; its folder is for the front of the path."""
-    with tempfile.TemporaryDirectory() as folder, warm_python(Path(folder)) as program:
-        yield program
 
 
 @pytest.fixture(scope="session")

@@ -53,16 +53,16 @@ class Machine:
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory, warm: Path) -> Machine:
-    """A checkout in which the virtual environment is made already: this one's programs, and a warm interpreter."""
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """A checkout in which the virtual environment is made already: this one's programs."""
     folder = tmp_path_factory.mktemp("ci") / "checkout"
     ignored = shutil.ignore_patterns(".git", ".venv*", ".qdrant", "mlruns", "__pycache__", ".*_cache", ".hypothesis")
     shutil.copytree(ROOT, folder, ignore=ignored)
-    programs = folder / ".venv" / "bin"
-    programs.mkdir(parents=True)
-    for program in Path(sys.prefix, "bin").iterdir():
-        (programs / program.name).symlink_to(warm if program.name == "python" else program)
-    (folder / ".venv" / ".installed").touch()
+    venv = folder / ".venv"
+    venv.mkdir()
+    for name in ("bin", "lib", "pyvenv.cfg"):
+        (venv / name).symlink_to(Path(sys.prefix, name))
+    (venv / ".installed").touch()
     return Machine(folder)
 
 

@@ -25,7 +25,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient
 
-from retrievers.embedding.models import StaticEmbeddings
+from retrievers.embedding.static import StaticEmbeddings
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.corpus import read_corpus
 from retrievers.store.payload import to_metadata
@@ -78,7 +78,7 @@ OURS = {"collection": "handbook", "embedding": {"provider": "wordllama"}, "mode"
 
 
 def experiment(
-    warm: Path, folder: Path, handbook: Path, name: str, retriever: Mapping[str, Any], metrics: Sequence[str] = ("*",)
+    folder: Path, handbook: Path, name: str, retriever: Mapping[str, Any], metrics: Sequence[str] = ("*",)
 ) -> Mapping[str, Any]:
     """The report of a run of the handbook's test split, by a process of its own."""
     settings = {
@@ -93,7 +93,7 @@ def experiment(
     }
     (folder / f"{name}.yaml").write_text(yaml.safe_dump(settings))
     command = ["-m", "evals.run", "--config", f"{name}.yaml", "--output", f"{name}.json"]
-    done = python(command, folder, {"HANDBOOK": str(handbook)}, warm)
+    done = python(command, folder, {"HANDBOOK": str(handbook)})
     assert (done.returncode, done.stderr) == (0, "")
     loaded: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
     return loaded
@@ -110,8 +110,8 @@ def values(report: Mapping[str, Any], *prefixes: str) -> dict[str, float | None]
     return {name: m["value"] for name, m in report["metrics"].items() if name.startswith(prefixes)}
 
 
-def test_bm25_in_python(warm: Path, folder: Path, handbook: Path) -> None:
-    report = experiment(warm, folder, handbook, "bm25", {"python": "mine:bm25"})
+def test_bm25_in_python(folder: Path, handbook: Path) -> None:
+    report = experiment(folder, handbook, "bm25", {"python": "mine:bm25"})
     assert report["facts"]["retriever"] == "Bm25"
     found = values(report, "ranking/", "ragas/")
     assert found["ranking/hit_rate_at_5"] is not None and found["ranking/hit_rate_at_5"] > 0.35
@@ -126,20 +126,18 @@ def test_bm25_in_python(warm: Path, folder: Path, handbook: Path) -> None:
     [(0.0, ["ranking/*"]), (0.3, ["ranking/*", "ragas/*", "scope/*", "metadata/*", "content/*", "cost/*"])],
 )
 def test_a_vector_store_scores_as_our_retriever_does_on_the_same_collection(
-    warm: Path, folder: Path, handbook: Path, threshold: float, metrics: Sequence[str]
+    folder: Path, handbook: Path, threshold: float, metrics: Sequence[str]
 ) -> None:
     """Built and searched by langchain-qdrant in local mode; then the same folder behind a server, for ours."""
     if not (folder / "local").exists():
-        built = python(["-c", "import mine; mine.build()"], folder, {"HANDBOOK": str(handbook)}, warm)
+        built = python(["-c", "import mine; mine.build()"], folder, {"HANDBOOK": str(handbook)})
         assert built.returncode == 0, built.stderr
-    theirs = experiment(
-        warm, folder, handbook, "theirs", {"python": "mine:vector_store", "threshold": threshold}, metrics
-    )
+    theirs = experiment(folder, handbook, "theirs", {"python": "mine:vector_store", "threshold": threshold}, metrics)
     with QdrantServer() as server:
         server.client.close()
         server.client = QdrantClient(path=str(folder / "local"))
         place = {"store": {"url": server.url}, "threshold": threshold}
-        ours = experiment(warm, folder, handbook, "ours", {**OURS, **place}, metrics)
+        ours = experiment(folder, handbook, "ours", {**OURS, **place}, metrics)
     assert theirs["facts"]["collection"]["points"] == ours["facts"]["collection"]["points"] == 578
     assert values(theirs, "") == pytest.approx(values(ours, ""), abs=1e-6)
     exact = ("ranking/", "ragas/id_", "queries/")

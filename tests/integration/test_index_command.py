@@ -20,7 +20,7 @@ from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import open_client
 from tests.support.indexing import DIMENSION, HashEmbeddings, content, manifest, write_pages
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 PAGES = {"a.md": "# Alpha\n\nAlpha text.\n\n## Sub\n\nSub text.\n", "b/c.mdx": "Gamma text.\n"}
 FAST = ["--embedding.provider", "python", "--embedding.model"]

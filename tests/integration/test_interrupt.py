@@ -13,7 +13,7 @@ import pytest
 from tests.support.child import environment
 from tests.support.experiment import Experiment, make_experiment
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

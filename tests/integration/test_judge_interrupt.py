@@ -16,7 +16,7 @@ from tests.support.command import call
 from tests.support.experiment import Experiment, load_report, settings
 from tests.support.judged_experiment import calls_of, judge_flags, known_of, make_judged
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 AT_ONCE = 4
 UNANSWERED_S = 40.0
 COUNT = "SELECT count(*) FROM verdicts"
@@ -38,7 +38,6 @@ def rows(file: Path, statement: str) -> list[str]:
 @pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
 def test_what_was_paid_for_is_kept_and_nothing_more_is_asked(
     made: Experiment,
-    warm: Path,
     tmp_path: Path,
     what: signal.Signals,
     capsys: pytest.CaptureFixture[str],
@@ -48,7 +47,7 @@ def test_what_was_paid_for_is_kept_and_nothing_more_is_asked(
         flags = ["--config", str(made.config), *judge_flags(server, tmp_path), "--judge.max-concurrency", str(AT_ONCE)]
         flags += ["--output", str(tmp_path / "report.json")]
         child = subprocess.Popen(
-            [warm, "-m", "evals.run", *flags, "--tracking.enabled", "true"],
+            [sys.executable, "-m", "evals.run", *flags, "--tracking.enabled", "true"],
             cwd=tmp_path, env=environment({"COHERE_API_KEY": server.key}), stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         try:

@@ -1,14 +1,13 @@
 """A judging process that is killed, doubled, or out of disk loses nothing that it has paid for."""
 
-import os
 import random
 import signal
 import sqlite3
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -27,7 +26,6 @@ from tests.support.chat_server import CohereChatServer
 from tests.support.child import environment
 from tests.support.command import call
 from tests.support.experiment import Experiment, load_report, settings
-from tests.support.forked import SAY, forker
 from tests.support.judged_experiment import (
     calls_of,
     judge_flags,
@@ -36,6 +34,7 @@ from tests.support.judged_experiment import (
     make_judged,
     questions_of,
 )
+from tests.support.killable import LOG, start_run
 from tests.support.ragas_prompts import Metric
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
@@ -128,45 +127,41 @@ def test_of_fifty_kills_none_loses_a_verdict_or_buys_one_again(
     draw, kills, laps = random.Random(0), 0, [Lap(made, server, tmp_path / "0")]
     config, env = load_config(parser().parse_args(laps[0].flags), {}), {"COHERE_API_KEY": server.key}
     keys = Keys(make_chat(config.judge, env))
-    with forker(tmp_path, env) as forks:
-        while kills < KILLS:
-            lap = laps[-1]
-            before, first = committed(lap.store), len(server.chats)
-            child = forks.start(lap.flags)
-            wanted = first + draw.randint(1, 9)
-            while len(server.chats) < wanted and not forks.ended:
-                time.sleep(0.002)
-            time.sleep(draw.random() * 0.03)
-            with suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-            code = forks.wait()
-            settle(server)
-            new, after = lap.asked(keys, first), committed(lap.store)
-            assert not before & set(new)  # nothing that was committed is bought again
-            assert before <= after  # and nothing of it is lost
-            assert len(new) == len(set(new))
-            if code == 0:
-                lap.check_end()
-                laps.append(Lap(made, server, tmp_path / str(len(laps))))
-                continue
-            assert code == -signal.SIGKILL, (tmp_path / SAY).read_text()
-            kills += 1
-            wasted = len(set(new) - after)
-            assert wasted <= AT_ONCE  # what was in flight is asked again
-            lap.wasted += wasted
+    while kills < KILLS:
+        lap = laps[-1]
+        before, first = committed(lap.store), len(server.chats)
+        child = start_run(lap.flags, tmp_path, env)
+        wanted = first + draw.randint(1, 9)
+        while len(server.chats) < wanted and child.is_alive():
+            time.sleep(0.002)
+        time.sleep(draw.random() * 0.03)
+        child.kill()
+        child.join()
+        settle(server)
+        new, after = lap.asked(keys, first), committed(lap.store)
+        assert not before & set(new)  # nothing that was committed is bought again
+        assert before <= after  # and nothing of it is lost
+        assert len(new) == len(set(new))
+        if child.exitcode == 0:
+            lap.check_end()
+            laps.append(Lap(made, server, tmp_path / str(len(laps))))
+            continue
+        assert child.exitcode == -signal.SIGKILL, (tmp_path / LOG).read_text()
+        kills += 1
+        wasted = len(set(new) - after)
+        assert wasted <= AT_ONCE  # what was in flight is asked again
+        lap.wasted += wasted
     assert len(laps) > 2
 
 
-def test_two_processes_on_one_store_both_end_well(
-    made: Experiment, server: CohereChatServer, tmp_path: Path, warm: Path
-) -> None:
+def test_two_processes_on_one_store_both_end_well(made: Experiment, server: CohereChatServer, tmp_path: Path) -> None:
     flags = ["--config", str(made.config), *judge_flags(server, tmp_path), "--judge.max-concurrency", "2"]
     reports = [tmp_path / f"{number}.json" for number in range(2)]
     env = environment({"COHERE_API_KEY": server.key})
     pipe = subprocess.PIPE
     both = [
         subprocess.Popen(
-            [warm, "-m", "evals.run", *flags, "--output", str(report)],
+            [sys.executable, "-m", "evals.run", *flags, "--output", str(report)],
             cwd=tmp_path, env=env, stdout=pipe, stderr=pipe, text=True,
         )
         for report in reports
@@ -196,11 +191,11 @@ sys.exit(main(sys.argv[1:]))
 
 def test_a_full_disk_ends_the_run_with_a_report_of_what_there_is(
     made: Experiment, server: CohereChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch, warm: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     flags = ["--config", str(made.config), *judge_flags(server, tmp_path), "--judge.max-concurrency", "2"]
     flags += ["--metrics", PRECISION, "--output", str(tmp_path / "report.json")]
-    command = [str(warm), "-c", FULL.format(limit=200_000), *flags]
+    command = [sys.executable, "-c", FULL.format(limit=200_000), *flags]
     env = environment({"COHERE_API_KEY": server.key})
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 3, done.stderr

@@ -37,7 +37,7 @@ from tests.support.judged_grid import (
 )
 from tests.support.judging import Flaws, Oracle
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 DEEP = (
     "--sweep.top-k",
     "1:20",
@@ -106,7 +106,7 @@ def sampled(commands: Commands, metrics: tuple[str, ...], flags: tuple[str, ...]
 
 
 def against_schema(made: Any) -> list[Any]:
-    """What the published schema says against a report, and against fields that it does not name."""
+    """Return a report's violations of the published schema, fields that it does not name included."""
     return [*Draft202012Validator(SCHEMA).iter_errors(made), *Draft202012Validator(closed(SCHEMA)).iter_errors(made)]
 
 

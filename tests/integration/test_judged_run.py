@@ -20,7 +20,7 @@ from tests.support.judged_experiment import calls_of, known_of, labelled_precisi
 from tests.support.judging import Oracle, average_precision
 from tests.support.openai_server import OpenAIChatServer
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 FILE = PRESETS / "cohere.yaml"
 QUICK = (
     "--ids",
@@ -72,7 +72,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @dataclass(frozen=True)
 class Told:
-    """What the first run printed, and asked of the server."""
+    """Return the output of the first run, and its requests to the server."""
 
     printed: str
     report: Mapping[str, Any]
@@ -81,10 +81,10 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def first(world: World, warm: Path) -> Told:
+def first(world: World) -> Told:
     """The experiment run once, as a user runs it."""
     world.server.requests.clear()
-    done = python(["-m", "evals.run", *world.flags()], world.folder, world.env, warm)
+    done = python(["-m", "evals.run", *world.flags()], world.folder, world.env)
     assert (done.returncode, done.stderr) == (0, "")
     check(world)
     paths = frozenset(request.path for request in world.server.requests)

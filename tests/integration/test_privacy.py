@@ -11,7 +11,7 @@ from tests.support import recorder
 from tests.support.child import Finished
 from tests.support.surroundings import SECRET
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 TIMED = ("time_ms",)
 
 

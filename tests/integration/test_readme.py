@@ -1,4 +1,4 @@
-"""Every command of the README, run in a copy of the checkout; `.ci/run` runs `make run` and `make test`."""
+"""Every command of the README, run in a copy of the checkout; `.ci/run` runs those of make."""
 
 import json
 import os
@@ -11,7 +11,6 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 from langchain_qdrant import QdrantVectorStore
@@ -45,35 +44,18 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class Run(Protocol):
-    """Runs a command of the README in the folder; what it printed, and its exit code."""
-
-    def __call__(
-        self, command: str, folder: Path, env: Mapping[str, str] | None = None
-    ) -> subprocess.CompletedProcess[str]: ...
-
-
-@pytest.fixture(scope="module")
-def run(warm: Path) -> Run:
-    """The first command of every module starts as it does for a user, the others with the libraries imported."""
-    started = set()
-
-    def run(command: str, folder: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        module = " ".join(command.split()[:3])
-        places = [warm.parent] if module in started else []
-        started.add(module)
-        path = os.pathsep.join([*map(str, places), str(Path(sys.executable).parent), os.environ["PATH"]])
-        return subprocess.run(
-            ["bash", "-c", command],
-            cwd=folder,
-            env={"PATH": path, "HOME": str(folder), "OPENBLAS_NUM_THREADS": "1", **(env or {})},
-            capture_output=True,
-            text=True,
-            timeout=180,
-            check=False,
-        )
-
-    return run
+def run(command: str, folder: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command of the README in the folder."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env={"PATH": path, "HOME": str(folder), "OPENBLAS_NUM_THREADS": "1", **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
 
 
 def named(*starts: str) -> list[str]:
@@ -81,7 +63,7 @@ def named(*starts: str) -> list[str]:
 
 
 def test_no_command_of_the_readme_goes_untested() -> None:
-    ours = [*OWN, *WITH_THE_HANDBOOK, *COMPARED, *JUDGED, "make run", "make test", "make ui"]
+    ours = [*OWN, *WITH_THE_HANDBOOK, *COMPARED, *JUDGED, *SAVED, "make run", "make test", "make ui"]
     assert [command for command in COMMANDS if command not in ours] == []
 
 
@@ -92,6 +74,7 @@ WITH_THE_HANDBOOK = [
     *named("python -m evals.run --sweep"),
 ]
 COMPARED = named("python -m evals.run --tracking.run-name", "python -m evals.compare")
+SAVED = named("python -m evals.run --save-retrieval", "python -m evals.run --from-retrieval")
 JUDGED = named("python -m evals.run --config evals/config/presets/cohere.yaml")
 WITH_THE_HANDBOOK = [command for command in WITH_THE_HANDBOOK if "QDRANT_URL" not in command and command not in JUDGED]
 OWN = [
@@ -102,14 +85,14 @@ OWN = [
 
 
 @pytest.fixture(scope="module")
-def after_make_run(checkout: Path, run: Run) -> Path:
+def after_make_run(checkout: Path) -> Path:
     done = run("python -m evals.run --quiet", checkout)
     assert done.returncode in (0, 1), done.stderr
     return checkout
 
 
 @pytest.mark.parametrize("command", WITH_THE_HANDBOOK)
-def test_commands_on_the_handbook(command: str, after_make_run: Path, run: Run) -> None:
+def test_commands_on_the_handbook(command: str, after_make_run: Path) -> None:
     done = run(command, after_make_run)
     assert (done.returncode in (0, 1), done.stderr) == (True, "")
     assert "physical_ai_handbook" in done.stdout
@@ -122,7 +105,7 @@ def sample(words: str) -> str:
     return next(text for kind, text in BLOCKS if kind == "text" and words in text)
 
 
-def test_two_runs_are_compared_and_the_last_command_fails_as_it_says(after_make_run: Path, run: Run) -> None:
+def test_two_runs_are_compared_and_the_last_command_fails_as_it_says(after_make_run: Path) -> None:
     first, second, compare, gate = COMPARED
     for command in (first, second):
         assert run(command, after_make_run).returncode in (0, 1)
@@ -134,7 +117,21 @@ def test_two_runs_are_compared_and_the_last_command_fails_as_it_says(after_make_
     assert [line for line in sample("win/tie/loss").splitlines() if line.split() not in printed] == []
 
 
-def test_commands_with_a_judge(after_make_run: Path, run: Run) -> None:
+def test_a_run_from_a_saved_retrieval_needs_no_store(after_make_run: Path) -> None:
+    save, start = SAVED
+    store, away = after_make_run / ".qdrant", after_make_run / "away"
+    done = run(save, after_make_run)
+    assert (done.returncode, done.stderr) == (0, "")
+    store.rename(away)
+    try:
+        done = run(start, after_make_run)
+        assert (done.returncode, done.stderr, store.exists()) == (0, "", False)
+    finally:
+        away.rename(store)
+    assert "started from the retrieval 'retrieved'" in done.stdout
+
+
+def test_commands_with_a_judge(after_make_run: Path) -> None:
     """Against the loopback in Cohere's place; everything else as it stands in the README."""
     plan, judged = JUDGED
     golden = load_golden(DatasetConfig(path=after_make_run / "datasets" / "physical_ai_handbook" / "golden.jsonl"))
@@ -182,7 +179,7 @@ def fill(client: QdrantClient, cohere: str) -> None:
     store.add_texts(texts, metadata)
 
 
-def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[str, str], run: Run) -> None:
+def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[str, str]) -> None:
     inspect, init, validate, evaluate, theirs = OWN
     shown = run(inspect, checkout, servers)
     assert "source_url: url" in shown.stdout, shown.stderr

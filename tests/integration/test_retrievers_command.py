@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.collections import indexed, write_pages
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 
 

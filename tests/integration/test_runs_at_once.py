@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,10 @@ import pytest
 from tests.support.child import environment
 from tests.support.experiment import load_report, make_experiment
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
-def test_two_runs_of_one_name_at_once_keep_each_its_report(tmp_path: Path, warm: Path) -> None:
+def test_two_runs_of_one_name_at_once_keep_each_its_report(tmp_path: Path) -> None:
     made = make_experiment(tmp_path)
     arguments = [
         "--config",
@@ -23,11 +24,11 @@ def test_two_runs_of_one_name_at_once_keep_each_its_report(tmp_path: Path, warm:
         "nightly",
         "--no-gate",
     ]
-    index = [str(warm), "-m", "evals.run", "--config", str(made.config), "--quiet"]
+    index = [sys.executable, "-m", "evals.run", "--config", str(made.config), "--quiet"]
     subprocess.run(index, cwd=tmp_path, env=environment(), check=True, timeout=120)
     children = [
         subprocess.Popen(
-            [str(warm), "-m", "evals.run", *arguments, "--seed", seed],
+            [sys.executable, "-m", "evals.run", *arguments, "--seed", seed],
             cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         for seed in ("1", "2")

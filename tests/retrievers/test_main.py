@@ -55,7 +55,7 @@ def server() -> Iterator[QdrantServer]:
 
 
 def refused(arguments: list[str], capsys: Captured) -> str:
-    """What a command that ends with exit code 2 says on standard error, and nothing on standard output."""
+    """Return the standard error of a command that ends with exit code 2 and prints nothing on standard output."""
     assert main(arguments) == 2
     shown = capsys.readouterr()
     assert shown.out == ""

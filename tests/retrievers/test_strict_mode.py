@@ -69,6 +69,7 @@ def test_the_limits_are_those_of_a_real_server() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
 def test_strict_mode_changes_no_result(strict: tuple[QdrantServer, RetrieverConfig], mode: str, exact: bool) -> None:

@@ -19,11 +19,11 @@ class BruteForceBm25:
         self.counts = {name: Counter(self.terms(text)) for name, text in texts.items()}
 
     def terms(self, text: str) -> list[int]:
-        """The term of every word, stop words left out, repeated ones each time."""
+        """Return the term of every word, stop words left out, repeated ones each time."""
         return [term for word in re.findall(r"[^\W_]+", text) for term in self.encoder.query(word).indices]
 
     def scores(self, query: str, expansions: Sequence[str] = (), weight: float = 0.5) -> dict[str, float]:
-        """Σ weight · idf · tf · (k + 1) / (tf + k · (1 − b + b · length / average)); texts without a term left out."""
+        """Return Σ weight · idf · tf · (k + 1) / (tf + k · (1 − b + b · length / average)) of texts with a term."""
         weights = {term: weight for text in expansions for term in self.terms(text)}
         weights |= Counter(self.terms(query))
         found = {

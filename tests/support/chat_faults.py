@@ -17,7 +17,7 @@ HTML = "<html><head><title>502 Bad Gateway</title></head><body>nginx</body></htm
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """What the model says: its text, and whether it came to its own end, ran into the limit of tokens or refused.
+    """Answer of the model: its text, and its end: natural, at the limit of tokens, or a refusal.
 
     Attributes:
         filtered: A filter of the provider's took the answer away.
@@ -99,7 +99,7 @@ class Planned:
 
 
 def too_many(seconds: float | None = None, *, as_date: bool = False) -> ChatFault:
-    """429, with the time to wait in `Retry-After` as seconds or as a date (of whole seconds, rounded up)."""
+    """Return 429, with the time to wait in `Retry-After` as seconds or as a date (of whole seconds, rounded up)."""
     if seconds is None:
         return ChatFault(status=429)
     return ChatFault(status=429, headers=lambda: {"Retry-After": _http_date(seconds) if as_date else f"{seconds:g}"})
@@ -110,12 +110,12 @@ def _http_date(seconds: float) -> str:
 
 
 def says(text: str) -> ChatFault:
-    """The model says this and nothing else."""
+    """Let the model answer with this alone."""
     return ChatFault(says=lambda _: Output(text=text))
 
 
 def around(before: str, after: str) -> ChatFault:
-    """The model says the right thing in the midst of something else."""
+    """Let the model answer correctly in the midst of other text."""
     return ChatFault(says=lambda right: Output(text=f"{before}{right.text}{after}"))
 
 
@@ -182,6 +182,6 @@ FILTERED = ChatFault(says=lambda _: Output(text="", filtered=True))
 
 
 def said(name: str, right: str) -> str:
-    """What the model says in the fault of that name, in place of what would be right."""
+    """Return the model's answer in the fault of that name, in place of the correct one."""
     says = SPOKEN[name].says
     return says(Output(text=right)).text if says else right

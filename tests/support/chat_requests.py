@@ -54,7 +54,7 @@ class ChatRequest:
 
     @cached_property
     def question(self) -> Question | None:
-        """What is asked, if it is a prompt of ragas' context metrics."""
+        """Question, if it is a prompt of ragas' context metrics."""
         return read_prompt(self.prompt)
 
 
@@ -65,5 +65,5 @@ def _text(content: Any) -> str:
 
 
 def tokens(text: str) -> int:
-    """Tokens of a text as the servers count them: one for four characters, at least one."""
+    """Return tokens of a text as the servers count them: one for four characters, at least one."""
     return max(1, len(text) // 4)

@@ -36,7 +36,7 @@ class ChatServer(LoopbackServer):
         latency: Seconds that an answer takes; an error is told at once.
         models: The models there are; any other is 404.
         capacity: Most requests in flight; one above it is 429 with `Retry-After: 1`.
-        json_mode: Whether the model has structured output and tools; without, a request for them is 400.
+        json_mode: True if the model has structured output and tools; without, a request for them is 400.
     """
 
     path: str
@@ -69,7 +69,7 @@ class ChatServer(LoopbackServer):
 
     @contextmanager
     def faulty(self, fault: ChatFault | str, when: When = ALWAYS) -> Iterator[Planned]:
-        """Fail inside the block, by a fault or its name in `FAULTS`. Of several that are due, the innermost befalls."""
+        """Fail inside the block, by a fault or its name in `FAULTS`; the innermost of several applies."""
         planned = Planned(fault=FAULTS[fault] if isinstance(fault, str) else fault, when=when)
         self._planned.insert(0, planned)
         try:
@@ -91,7 +91,7 @@ class ChatServer(LoopbackServer):
                 self.in_flight -= 1
 
     def chat(self, request: Request) -> Reply:
-        """The reply to a chat request."""
+        """Return the reply to a chat request."""
         asked = ChatRequest(request)
         with self._lock:
             crowded = self.capacity is not None and self.in_flight > self.capacity
@@ -113,11 +113,11 @@ class ChatServer(LoopbackServer):
 
     @abstractmethod
     def said(self, asked: ChatRequest, output: Output) -> Reply:
-        """A reply with what the model says."""
+        """Return a reply with the model's answer."""
 
     @abstractmethod
     def error(self, status: int, message: str, headers: Mapping[str, str]) -> Reply:
-        """An error as the provider words it."""
+        """Return an error as the provider words it."""
 
     def _failed(self, fault: ChatFault) -> Reply:
         status = fault.status or 500

@@ -14,13 +14,13 @@ OTHER = {text: vector[::-1] for text, vector in TABLE.items()}
 
 
 def at(server: QdrantServer, **values: Any) -> RetrieverConfig:
-    """The settings of the collection `mine` on a server, which a model of the user's own embedded."""
+    """Return the settings of the collection `mine` on a server, which a model of the user's own embedded."""
     own = {"provider": "python", "model": "mine:make"}
     return settings(**{"store": {"url": server.url}, "collection": "mine", "embedding": own, **values})
 
 
 def described(config: RetrieverConfig) -> CollectionInfo:
-    """What a collection says of itself."""
+    """Return the properties of a collection."""
     client = open_client(config.store, {})
     try:
         return describe(client, config)
@@ -34,7 +34,7 @@ def check(config: RetrieverConfig, embeddings: Embeddings) -> None:
 
 
 def accepted(config: RetrieverConfig, embeddings: Embeddings) -> CollectionInfo:
-    """What a collection says of itself that passed its checks."""
+    """Return the properties of a collection that passed its checks."""
     client = open_client(config.store, {})
     try:
         info = describe(client, config)
@@ -45,5 +45,5 @@ def accepted(config: RetrieverConfig, embeddings: Embeddings) -> CollectionInfo:
 
 
 def texts(*names: str) -> list[dict[str, str]]:
-    """Payloads that hold these texts."""
+    """Return payloads that hold these texts."""
     return [{"page_content": name} for name in names]

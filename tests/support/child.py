@@ -38,7 +38,7 @@ def _refuse(constant: str) -> None:
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What a child finds in its environment: this test's own, the checkout to import from, and `extra`."""
+    """Return the environment of a child: this test's own, the checkout to import from, and `extra`."""
     return {**os.environ, "PYTHONPATH": str(ROOT), **(extra or {})}
 
 
@@ -46,16 +46,15 @@ def python(
     arguments: Sequence[str | object],
     folder: Path,
     extra: Mapping[str, str] | None = None,
-    program: str | Path = sys.executable,
 ) -> subprocess.CompletedProcess[str]:
     """Run the interpreter and wait for it."""
-    command = [program, *map(str, arguments)]
+    command = [sys.executable, *map(str, arguments)]
     return subprocess.run(
         command, cwd=folder, env=environment(extra), capture_output=True, text=True, check=False, timeout=300
     )
 
 
 def default_run(folder: Path, runner: Sequence[str | object], extra: Mapping[str, str] | None = None) -> Finished:
-    """The default experiment in an empty folder, which also gets the store, so that the checkout's is left alone."""
+    """Run the default experiment in an empty folder with its own store, so that the checkout's stays as it is."""
     done = python([*runner, "--retriever.store.path", folder / "store", "--log-file", "log.jsonl"], folder, extra)
     return Finished(folder, done.returncode, done.stdout, done.stderr)

@@ -16,7 +16,7 @@ Theme = Literal["light", "dark"]
 
 
 def find_chromium() -> str | None:
-    """The browser of this machine, None without one."""
+    """Return the browser of this machine, None without one."""
     return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
@@ -45,17 +45,17 @@ class Chromium:
             self._receive()
 
     def evaluate(self, expression: str) -> Any:
-        """The value of a JavaScript expression, which need not be allowed by the page's policy."""
+        """Return the value of a JavaScript expression, which need not be allowed by the page's policy."""
         found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
     def screenshot(self, *, whole: bool = False) -> bytes:
-        """The page as PNG, below the fold too when `whole`."""
+        """Return the page as PNG, below the fold too when `whole`."""
         return base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"])
 
     def call(self, method: str, **parameters: Any) -> Mapping[str, Any]:
-        """The result of a method of the protocol."""
+        """Return the result of a method of the protocol."""
         self.sent += 1
         message: dict[str, Any] = {"id": self.sent, "method": method, "params": parameters}
         if self.session:
@@ -93,7 +93,7 @@ class Chromium:
 
 @contextmanager
 def chromium(program: str, profile: Path) -> Iterator[Chromium]:
-    """A browser with an empty profile, ended at the end."""
+    """Yield a browser with an empty profile, ended at the end."""
     reads_there, writes_here = os.pipe()
     reads_here, writes_there = os.pipe()
     flags = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --remote-debugging-pipe"

@@ -21,7 +21,7 @@ MESSAGES = {
 
 
 def vector(text: str) -> list[float]:
-    """A unit vector: the sum of one pseudo-random vector for each word, so that texts with common words are near."""
+    """Return a unit vector: the sum of a pseudo-random vector for each word, near for texts with common words."""
     total = [0.0] * DIMENSION
     for word in text.lower().split() or [""]:
         digest = hashlib.sha512(word.encode()).digest()
@@ -47,7 +47,7 @@ class CohereServer(LoopbackServer):
 
 
 def embedded(texts: Sequence[str], vectors: Sequence[Sequence[float]] | None = None) -> Reply:
-    """The reply to an embed request."""
+    """Return the reply to an embed request."""
     body: dict[str, Any] = {
         "id": "0",
         "response_type": "embeddings_by_type",
@@ -59,7 +59,7 @@ def embedded(texts: Sequence[str], vectors: Sequence[Sequence[float]] | None = N
 
 
 def refused(status: int) -> Fault:
-    """An error with a status, as Cohere words it."""
+    """Return an error with a status, as Cohere words it."""
     return Fault(reply=Reply.json({"message": MESSAGES[status]}, status))
 
 

@@ -65,7 +65,7 @@ REPEATED = "glossary words used here"
 
 
 def settings(**values: Any) -> RetrieverConfig:
-    """Retriever settings out of nested plain values, as a file gives them; nothing is kept unless asked for."""
+    """Return retriever settings from nested plain values, as in a file; caches are off unless asked for."""
     return RetrieverConfig.model_validate({"cache": {"results": 0, "embeddings": "off"}, **values})
 
 
@@ -87,7 +87,7 @@ def index_pages(config: RetrieverConfig, folder: Path, env: Mapping[str, str] | 
 
 
 def indexed(folder: Path, **values: Any) -> RetrieverConfig:
-    """Settings of a new embedded store below `folder` that holds `PAGES`."""
+    """Return settings of a new embedded store below `folder` that holds `PAGES`."""
     config = settings(**{"store": {"path": str(folder / "store")}, "collection": "pages", **values})
     index_pages(config, write_pages(folder / "pages"))
     return config
@@ -129,7 +129,7 @@ def widen(client: QdrantClient, name: str) -> None:
 
 @contextmanager
 def embedded(folder: Path) -> Iterator[QdrantClient]:
-    """A plain client of an embedded store; its data must be read by a client opened later."""
+    """Yield a plain client of an embedded store; its data must be read by a client opened later."""
     client = open_client(StoreConfig(path=folder), {}, create=True)
     try:
         yield client

@@ -10,7 +10,7 @@ import pytest
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended."""
+    """Result of a command."""
 
     code: Any
     out: str

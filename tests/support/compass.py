@@ -21,7 +21,7 @@ ANGLES: Mapping[str, float] = {"east": 0, "tie-b": 45, "near": 10, "tie-a": 45, 
 
 
 def unit(degrees: float) -> list[float]:
-    """The unit vector in that direction."""
+    """Return the unit vector in that direction."""
     return [cos(radians(degrees)), sin(radians(degrees))]
 
 
@@ -32,11 +32,11 @@ class Compass(Embeddings):
         self.asked = 0
 
     def turned(self) -> float:
-        """By how many degrees this call is off; subclasses drift."""
+        """Return the error of this call in degrees; subclasses drift."""
         return 0.0
 
     def embed_query(self, text: str) -> list[float]:
-        """The direction of the first number in the text."""
+        """Return the direction of the first number in the text."""
         number = re.search(r"\d+", text)
         if number is None:
             raise TimeoutError("the compass does not answer")
@@ -44,7 +44,7 @@ class Compass(Embeddings):
         return unit(float(number[0]) + self.turned())
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Each as a query."""
+        """Embed each as a query."""
         return [self.embed_query(text) for text in texts]
 
 
@@ -57,7 +57,7 @@ class Drifting(Compass):
         self.degrees = degrees
 
     def turned(self) -> float:
-        """Nothing at first, then always the same."""
+        """Return nothing at first, then always the same."""
         return self.degrees if self.asked > self.after else 0.0
 
 
@@ -78,7 +78,7 @@ def upsert(client: QdrantClient, collection: str, angles: Mapping[str, float]) -
 
 
 def make_store(folder: Path, angles: Mapping[str, float] = ANGLES) -> Path:
-    """An embedded collection `circle` that holds these chunks."""
+    """Return an embedded collection `circle` that holds these chunks."""
     client = open_client(StoreConfig(path=folder), {}, create=True)
     size = models.VectorParams(size=2, distance=models.Distance.COSINE)
     client.create_collection("circle", vectors_config=size)
@@ -88,7 +88,7 @@ def make_store(folder: Path, angles: Mapping[str, float] = ANGLES) -> Path:
 
 
 def open_retriever(folder: Path, embeddings: Embeddings, **settings: object) -> QdrantRetriever:
-    """The real retriever over the collection, with these settings."""
+    """Return the real retriever over the collection, with these settings."""
     config = RetrieverConfig.model_validate(
         {"store": {"path": folder}, "collection": "circle", "trust_embedding": True, "threshold": 0.0, **settings}
     )
@@ -96,5 +96,5 @@ def open_retriever(folder: Path, embeddings: Embeddings, **settings: object) -> 
 
 
 def cosines(query: float, chunk_ids: Sequence[str]) -> list[float]:
-    """What the scores must be, by the angle between query and chunk."""
+    """Return the expected scores, by the angle between query and chunk."""
     return [max(0.0, cos(radians(query - ANGLES[chunk_id]))) for chunk_id in chunk_ids]

@@ -12,19 +12,19 @@ Population = tuple[Sizes, float]
 
 
 def beta(a: float, b: float, rising: float) -> Population:
-    """Sizes of Beta(a, b), of which that share are rises."""
+    """Return sizes of Beta(a, b), of which that share are rises."""
     mean = (2 * rising - 1) * a / (a + b)
     return lambda rng, shape: rng.beta(a, b, shape) * np.where(rng.random(shape) < rising, 1, -1), mean
 
 
 def valued(values: Mapping[float, float]) -> Population:
-    """Sizes to their chances."""
+    """Return sizes to their chances."""
     known, chances = np.array(list(values)), np.array(list(values.values()))
     return lambda rng, shape: rng.choice(known, size=shape, p=chances), float(known @ chances)
 
 
 def tied(sizes: Sizes, share: float, rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
-    """Samples in which every difference is a tie with that probability."""
+    """Return samples in which every difference is a tie with that probability."""
     return np.where(rng.random(shape) < share, 0.0, sizes(rng, shape))
 
 

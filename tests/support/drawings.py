@@ -6,11 +6,11 @@ from matplotlib.lines import Line2D
 
 
 def points(line: Line2D) -> tuple[list[float], list[float]]:
-    """The x and y of a line."""
+    """Return the x and y of a line."""
     return np.asarray(line.get_xdata(), dtype=float).tolist(), np.asarray(line.get_ydata(), dtype=float).tolist()
 
 
 def places(collection: Collection) -> list[list[float]]:
-    """The [x, y] of every point of a scatter plot."""
+    """Return the [x, y] of every point of a scatter plot."""
     found: list[list[float]] = np.asarray(collection.get_offsets(), dtype=float).tolist()
     return found

@@ -22,7 +22,7 @@ State = dict[str, Any]
 
 
 def state(version: int) -> State:
-    """The whole collection as version `version` leaves it; every version differs in every point and in their number."""
+    """Return the whole collection of a version; every version differs in every point and in their number."""
     ids = [i for i in range(300) if (i * 7 + version) % 5]
     return {
         str(i): [{"v": version, "text": f"page {i} " * 20}, [float(i % 9 + 1), float(version % 13 + 1)]] for i in ids
@@ -44,7 +44,7 @@ def change(path: Path, version: int) -> None:
 
 
 def look(path: Path) -> tuple[int, bool]:
-    """The version that the collection claims to be (0: there is none), and whether it is exactly that."""
+    """Return the version that the collection claims to be (0: there is none), and True if it is exactly that."""
     if not (path / "edge.json").exists():
         return 0, True
     with EdgeClient(path) as client:
@@ -92,7 +92,7 @@ def _fork(work: Callable[[], Any], answer: int | None = None) -> int:
 
 
 def _child(work: Callable[[], Any]) -> str:
-    """What `work` returns, as JSON, done in a process of its own."""
+    """Run `work` in another process and return its result as JSON."""
     read, write = os.pipe()
     pid = _fork(work, write)
     os.close(write)

@@ -24,18 +24,18 @@ class Oracle:
         self.points |= {point.id: point for point in points}  # type: ignore[misc]
 
     def chosen(self, given: models.Filter | None) -> list[int | str]:
-        """The ids that fit a filter, numbers before UUIDs."""
+        """Return the ids that fit a filter, numbers before UUIDs."""
         fit = [i for i, p in self.points.items() if given is None or matches(given, p.payload or {}, i)]
         return sorted(fit, key=lambda i: (isinstance(i, str), i))
 
     def dense(self, query: Sequence[float], given: models.Filter | None) -> Ranking:
-        """All points that have a dense vector and fit, best first."""
+        """Return all points that have a dense vector and fit, best first."""
         rows = {i: self._vector(i, self.name) for i in self.chosen(given)}
         found = [(i, SCORES[self.distance](np.asarray(query), np.asarray(row))) for i, row in rows.items() if row]
         return sorted(found, key=lambda pair: pair[1] if self.lower_is_better else -pair[1])
 
     def sparse(self, query: models.SparseVector, given: models.Filter | None) -> Ranking:
-        """All points that share a term with the query and fit, best first, by dot product with IDF."""
+        """Return all points that share a term with the query and fit, best first, by dot product with IDF."""
         rows = {i: dict(zip(v.indices, v.values, strict=True)) for i in self.points if (v := self._vector(i, "bm25"))}
         total = len(rows)
         idf = {}
@@ -52,7 +52,7 @@ class Oracle:
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether scores are distances."""
+        """Return True if scores are distances."""
         return self.distance in ("Euclid", "Manhattan")
 
     def _vector(self, point_id: int | str, name: str) -> Any:
@@ -61,7 +61,7 @@ class Oracle:
 
 
 def cosine(a: Any, b: Any) -> float:
-    """0 for a vector of zeros."""
+    """Return 0 for a vector of zeros."""
     length = float(np.linalg.norm(a) * np.linalg.norm(b))
     return float(a @ b) / length if length else 0.0
 
@@ -75,7 +75,7 @@ SCORES: Mapping[str, Callable[[Any, Any], float]] = {
 
 
 def top(search: Callable[[int], Ranking], count: int) -> Ranking:
-    """The first `count` of a search (limit to results), equal scores by id; ties at the edge are fetched before."""
+    """Return the first `count` of a search (limit to results), equal scores by id; ties at the edge are included."""
     limit = count + 1
     while True:
         found = search(limit)
@@ -85,7 +85,7 @@ def top(search: Callable[[int], Ranking], count: int) -> Ranking:
 
 
 def ordered(found: Ranking) -> Ranking:
-    """Groups of equal scores (to the tolerance) sorted by id, numbers before UUIDs."""
+    """Return groups of equal scores (to the tolerance) sorted by id, numbers before UUIDs."""
     groups: list[Ranking] = []
     for pair in found:
         if groups and _same(groups[-1][-1][1], pair[1]):
@@ -96,7 +96,7 @@ def ordered(found: Ranking) -> Ranking:
 
 
 def assert_same(found: Ranking, expected: Ranking, what: str) -> None:
-    """The same ids in the same order, and the same scores."""
+    """Check for the same ids in the same order, and the same scores."""
     assert [i for i, _ in found] == [i for i, _ in expected], f"{what}:\n{found}\n{expected}"
     for (i, a), (_, b) in zip(found, expected, strict=True):
         assert _same(a, b), f"{what}: {i} scores {a}, expected {b}"
@@ -107,7 +107,7 @@ def _same(a: float, b: float) -> bool:
 
 
 def matches(given: models.Filter, payload: Mapping[str, Any], point_id: Any) -> bool:
-    """Whether a payload fits a filter."""
+    """Return True if a payload fits a filter."""
 
     def hits(conditions: Any) -> list[bool]:
         listed = conditions if isinstance(conditions, list) else [conditions]
@@ -171,7 +171,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def _at(payload: Any, key: str) -> list[Any]:
-    """The values at a path; `[]` goes into the elements of an array."""
+    """Return the values at a path; `[]` goes into the elements of an array."""
     found = [payload]
     for step in key.split("."):
         name = step.removesuffix("[]")

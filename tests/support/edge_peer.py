@@ -9,7 +9,7 @@ from retrievers.store.edge import EdgeClient
 
 
 def main(path: Path, name: str) -> None:
-    """Commands: count, generation, write, close."""
+    """Serve the commands count, generation, write, close."""
     client = EdgeClient(path)
     for line in sys.stdin:
         try:

@@ -24,25 +24,25 @@ Field = models.FieldCondition
 
 
 def point_id(rng: random.Random, upto: int = 60) -> int | str:
-    """A number, or a UUID written as one."""
+    """Return a number, or a UUID written as one."""
     number = rng.randrange(upto)
     return number if rng.random() < 0.6 else str(uuid.UUID(int=number * 2**64 + number))
 
 
 def dense(rng: random.Random, size: int = SIZE) -> list[float]:
-    """Small whole numbers, so that many cosines are equal."""
+    """Return small whole numbers, so that many cosines are equal."""
     vector = [float(rng.randint(-2, 2)) for _ in range(size)]
     return vector if any(vector) else [1.0] * size
 
 
 def sparse(rng: random.Random, terms: int = 5) -> models.SparseVector:
-    """One to `terms` terms, the values from a few."""
+    """Return one to `terms` terms, the values from a few."""
     indices = rng.sample(range(TERMS), rng.randint(1, terms))
     return models.SparseVector(indices=indices, values=[rng.choice((0.5, 1.0, 1.5)) for _ in indices])
 
 
 def payload(rng: random.Random) -> dict[str, Any]:
-    """Every kind of value, each at times missing, null or empty."""
+    """Return every kind of value, each at times missing, null or empty."""
     inner: dict[str, Any] = {"depth": rng.randint(0, 4)}
     if rng.random() < 0.8:
         inner["tags"] = rng.sample(TAGS, rng.randint(0, 3))
@@ -59,7 +59,7 @@ def payload(rng: random.Random) -> dict[str, Any]:
 
 
 def point(rng: random.Random, name: str = "") -> models.PointStruct:
-    """A point with a dense vector, a sparse one, or both."""
+    """Return a point with a dense vector, a sparse one, or both."""
     vectors: dict[str, Any] = {name: dense(rng), "bm25": sparse(rng)}
     if rng.random() < 0.2:
         del vectors[rng.choice(list(vectors))]
@@ -67,7 +67,7 @@ def point(rng: random.Random, name: str = "") -> models.PointStruct:
 
 
 def a_filter(rng: random.Random, depth: int = 2) -> models.Filter:
-    """Conditions of every kind, nested at random."""
+    """Return conditions of every kind, nested at random."""
 
     def some(least: int = 0) -> list[Any]:
         return [_condition(rng, depth) for _ in range(rng.randint(least, 2))]

@@ -91,7 +91,7 @@ SETTINGS: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Experiment:
-    """Where the files of an experiment are."""
+    """Paths of an experiment's files."""
 
     folder: Path
 
@@ -134,17 +134,17 @@ def make_experiment(folder: Path) -> Experiment:
 
 
 def settings(made: Experiment, **changes: Any) -> ExperimentConfig:
-    """The settings of an experiment with some changed, `retriever__top_k=1` for `retriever.top_k`."""
+    """Return the settings of an experiment with some changed, `retriever__top_k=1` for `retriever.top_k`."""
     flat = {name.replace("__", "."): value for name, value in changes.items()}
     layers = [file_layer(made.config, ExperimentConfig), Layer(label="the test", values=nest(flat))]
     return build(ExperimentConfig, layers)
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """Progress that nobody looks at."""
+    """Ignore progress."""
 
 
 def load_report(file: Path) -> dict[str, Any]:
-    """A report, as plain JSON values."""
+    """Return a report, as plain JSON values."""
     loaded: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return loaded

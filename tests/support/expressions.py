@@ -13,7 +13,7 @@ RANGES: Mapping[Operator, Callable[[Any, Any], bool]] = {"gt": gt, "gte": ge, "l
 
 
 def as_text(expression: Expression) -> str:
-    """The expression as it is typed, every part in parentheses."""
+    """Return the expression as it is typed, every part in parentheses."""
     if isinstance(expression, Compare):
         field = _literal(expression.field)
         if expression.operator in SYMBOLS:
@@ -26,7 +26,7 @@ def as_text(expression: Expression) -> str:
 
 
 def as_mapping(expression: Expression) -> dict[str, Any]:
-    """The expression as YAML or JSON holds it."""
+    """Return the expression as YAML or JSON holds it."""
     if isinstance(expression, Compare):
         several = expression.operator in ("in", "contains")
         return {expression.field: {expression.operator: list(expression.values) if several else expression.values[0]}}
@@ -37,7 +37,7 @@ def as_mapping(expression: Expression) -> dict[str, Any]:
 
 
 def holds(expression: Expression, value_of: Callable[[str], Any]) -> bool:
-    """Whether a payload meets the expression, by what the language says; `value_of` gives a field's value or None."""
+    """Return True if a payload meets the expression, by the language; `value_of` gives a field's value or None."""
     if isinstance(expression, All):
         return all(holds(part, value_of) for part in expression.parts)
     if isinstance(expression, AnyOf):
@@ -54,7 +54,7 @@ def holds(expression: Expression, value_of: Callable[[str], Any]) -> bool:
 
 
 def trees(conditions: st.SearchStrategy[Compare], size: int = 6) -> st.SearchStrategy[Expression]:
-    """Random expressions of these conditions, AND, OR and NOT nested as it comes."""
+    """Return random expressions of these conditions, AND, OR and NOT nested as it comes."""
 
     def deeper(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
         parts = st.lists(inner, min_size=2, max_size=3).map(tuple)
@@ -68,7 +68,7 @@ def trees(conditions: st.SearchStrategy[Compare], size: int = 6) -> st.SearchStr
 
 
 def conditions(values: Mapping[str, Sequence[Any]]) -> st.SearchStrategy[Compare]:
-    """Conditions on these fields with these values, ranges where a value is a number."""
+    """Return conditions on these fields with these values, ranges where a value is a number."""
 
     def of(field: str) -> st.SearchStrategy[Compare]:
         value = st.sampled_from(values[field])
@@ -101,7 +101,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _same(value: Any, wanted: Any) -> bool:
-    """Equal and of one kind: 5 is 5.0, but neither is "5" nor true."""
+    """Return True for equal values of one kind: 5 is 5.0, but neither is "5" nor true."""
     if _is_number(value) and _is_number(wanted):
         return bool(value == wanted)
     return type(value) is type(wanted) and bool(value == wanted)

@@ -26,12 +26,12 @@ HERE = __name__
 
 
 def chunks() -> list[Chunk]:
-    """The five chunks that indexing makes of the experiment's pages."""
+    """Return the five chunks that indexing makes of the experiment's pages."""
     return [c for file, text in PAGES.items() for c in chunk_page(parse_page(text, file), 256, count_tokens)]
 
 
 def documents(*fields: str) -> list[Document]:
-    """The chunks as documents with these fields alone, by default address and headings; no ids."""
+    """Return the chunks as documents with these fields alone, by default address and headings; no ids."""
     kept = fields or ("source_url", "section_path", "heading")
     return [
         Document(page_content=c.text, metadata={k: v for k, v in to_metadata(c).items() if k in kept}) for c in chunks()
@@ -92,7 +92,7 @@ def without_pages() -> BaseRetriever:
 
 
 def under_other_keys() -> BaseRetriever:
-    """Addresses under `source`, as LangChain's loaders write them, within `info`."""
+    """Return addresses under `source`, as LangChain's loaders write them, within `info`."""
     docs = [
         Document(page_content=d.page_content, metadata={"info": {"source": d.metadata["source_url"]}})
         for d in documents()
@@ -101,17 +101,17 @@ def under_other_keys() -> BaseRetriever:
 
 
 def repeating() -> BaseRetriever:
-    """Every document twice."""
+    """Return every document twice."""
     return Overlap(docs=[d for d in documents() for _ in range(2)], k=6)
 
 
 def elsewhere() -> BaseRetriever:
-    """Documents that no collection of the experiment holds."""
+    """Return documents that no collection of the experiment holds."""
     return Calling(call=lambda query: [Document(page_content="an orbit is a closed path", metadata={"n": 1})])
 
 
 def turning() -> BaseRetriever:
-    """The documents in another order at every call."""
+    """Return the documents in another order at every call."""
     docs = documents()
 
     def turn(query: str) -> list[Document]:
@@ -183,7 +183,7 @@ not_a_factory = 42
 
 
 class Terms(SparseEmbeddings):
-    """How often each of eight words occurs."""
+    """Count the occurrences of each of eight words."""
 
     def embed_documents(self, texts: list[str]) -> list[SparseVector]:
         return [self.embed_query(text) for text in texts]
@@ -203,7 +203,7 @@ def vector_store(
     embedding: Embeddings | None = None,
     **options: Any,
 ) -> QdrantVectorStore:
-    """A store in memory over the documents, made by langchain-qdrant itself."""
+    """Return a store in memory over the documents, made by langchain-qdrant itself."""
     docs = documents() if docs is None else docs
     return kind.from_documents(
         list(docs),
@@ -255,12 +255,12 @@ def as_retriever() -> BaseRetriever:
 
 
 def without_collection() -> QdrantVectorStore:
-    """A store whose collection was removed behind its back."""
+    """Return a store whose collection was removed behind its back."""
     made = dense()
     made.client.delete_collection("robots")
     return made
 
 
 def settings(name: str, **values: Any) -> RetrieverConfig:
-    """Settings for one of these factories."""
+    """Return settings for one of these factories."""
     return RetrieverConfig.model_validate({"python": f"{HERE}:{name}", **values})

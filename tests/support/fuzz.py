@@ -51,7 +51,7 @@ def fuzz(
     seed: int = 0,
     refusals: type[Exception] | tuple[type[Exception], ...] = RetrievalError,
 ) -> Fuzzed:
-    """Feed a parser made inputs.
+    """Feed a parser generated inputs.
 
     Args:
         parse: The parser.
@@ -89,7 +89,7 @@ def fuzz(
 
 
 def mutated(random: Random, seeds: Sequence[str], tokens: Sequence[str], most: int = 10_000) -> str:
-    """One of the seeds after a few changes: slices cut, doubled and borrowed, tokens inserted, once or often.
+    """Return one of the seeds after a few changes: slices cut, doubled and borrowed, tokens inserted, once or often.
 
     Args:
         seeds: Valid inputs, each showing other features of the language.

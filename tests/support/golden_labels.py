@@ -12,7 +12,7 @@ END = re.compile(r"(?<=[.!?])\s+")
 
 
 def golden_labels(cases: Sequence[Case], chunks: Iterable[Chunk]) -> dict[str, Labels]:
-    """Labels by query.
+    """Return labels by query.
 
     Useful are the chunks that the evidence names. The statements of a reference answer are its sentences; since golden
     cases do not say which evidence supports which sentence, the first item supports the first one, and so on, beginning
@@ -25,7 +25,7 @@ def golden_labels(cases: Sequence[Case], chunks: Iterable[Chunk]) -> dict[str, L
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, verbatim."""
+    """Return the sentences of a text, verbatim."""
     return [part for part in END.split(text.strip()) if part]
 
 

@@ -30,7 +30,7 @@ PAGES, SECTIONS = 6, 4
 
 
 def make_world(folder: Path) -> Experiment:
-    """Six pages of four sections and one that all share word for word; eleven golden queries, three out of scope."""
+    """Return six pages of four sections and a shared one; eleven golden queries, three out of scope."""
     rng = random.Random(7)
     texts = {
         (page, section): " ".join(rng.choices(WORDS, k=14)) + "."
@@ -83,25 +83,25 @@ class Bench:
         self.golden: GoldenSet = load_golden(config.dataset)
 
     def grid(self, config: ExperimentConfig, judge: Judge | None = None) -> GridResult:
-        """The sweep of an experiment."""
+        """Return the sweep of an experiment."""
         planned = plan(config.retriever, config.sweep)
         with self.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):
             collaborators = Collaborators(retrievers=retrievers, progress=silent, judge=judge)
             found = retrieve(config, planned, self.golden, grounds, collaborators)
-            return evaluate_grid(config, planned, found, grounds, collaborators, {})
+            return evaluate_grid(config, planned, found, grounds, collaborators)
 
     def run(self, config: ExperimentConfig, settings: RetrieverConfig, judge: Judge | None = None) -> RunResult:
-        """A single run of the same experiment with these settings of the retriever, asked for the same metrics."""
+        """Return a single run of the same experiment and metrics with these settings of the retriever."""
         metrics = (*config.metrics, *needed(config.objective))
         none = type(config.sweep).model_validate({})
         alone = config.model_copy(update={"retriever": settings, "sweep": none, "metrics": metrics})
         with self.opened([settings]) as (retrievers, grounds):
             collaborators = Collaborators(retrievers=retrievers, progress=silent, judge=judge)
-            return evaluate(alone, self.golden, grounds, collaborators, {})
+            return evaluate(alone, self.golden, grounds, collaborators)
 
     @contextmanager
     def opened(self, settings: Sequence[RetrieverConfig]) -> Iterator[tuple[list[Retriever], Grounds]]:
-        """A retriever for each of the settings, and what is relevant."""
+        """Yield a retriever for each of the settings, and the relevant chunks."""
         with ExitStack() as stack:
             retrievers = [stack.enter_context(open_retriever(one, env=self.env)) for one in settings]
             yield retrievers, ground(self.golden, retrievers[0])

@@ -9,6 +9,7 @@ from qdrant_client import QdrantClient, models
 from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
+from retrievers.rerank.reranking import make_reranker
 from retrievers.retriever.qdrant import QdrantRetriever
 from tests.support.bm25 import BruteForceBm25
 
@@ -16,8 +17,10 @@ Scores = dict[str, float]
 
 
 def variant(retriever: QdrantRetriever, **values: Any) -> QdrantRetriever:
-    """The same open retriever with other settings; its filters and reranker stay."""
-    return retriever.model_copy(update={"settings": retriever.settings.model_copy(update=values)})
+    """Return the same open retriever with other settings; its filters stay."""
+    other = retriever.model_copy(update={"settings": retriever.settings.model_copy(update=values)})
+    other._rerank = make_reranker(other.settings, {})
+    return other
 
 
 def ids(chunks: Sequence[RetrievedChunk]) -> list[str]:
@@ -44,13 +47,13 @@ class BruteForce:
         self.embed: Callable[[str], list[float]] = retriever.embeddings.embed_query
 
     def cosines(self, query: str) -> Scores:
-        """Every chunk's cosine, clipped to 0."""
+        """Return every chunk's cosine, clipped to 0."""
         vector = np.asarray(self.embed(query))
         vector /= np.linalg.norm(vector)
         return {name: max(0.0, float(v @ vector / np.linalg.norm(v))) for name, v in self.vectors.items()}
 
     def weighted(self, query: str, depth: int, weight: float, among: Collection[str] | None = None) -> Scores:
-        """The `depth` best of 0.7 cosine + 0.3 BM25 (for a weight of 0.7) over what either side found."""
+        """Return the `depth` best of 0.7 cosine + 0.3 BM25 (for a weight of 0.7) over what either side found."""
         cosines, bm25 = (
             {name: score for name, score in side.items() if among is None or name in among}
             for side in (self.cosines(query), self.bm25.scores(query))
@@ -61,7 +64,7 @@ class BruteForce:
 
 
 def top(side: Scores, depth: int) -> Scores:
-    """The best of them, in the total order."""
+    """Return the best of them, in the total order."""
     return dict(sorted(side.items(), key=lambda item: (-item[1], item[0]))[:depth])
 
 
@@ -87,5 +90,5 @@ def fill_sparse(
 
 
 def of_mode(config: RetrieverConfig, **values: Any) -> RetrieverConfig:
-    """The settings with others, checked."""
+    """Return the settings with others, checked."""
     return RetrieverConfig.model_validate({**config.model_dump(), **values})

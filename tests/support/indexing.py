@@ -43,7 +43,7 @@ class Interrupted(HashEmbeddings):
 
 
 def make_embeddings() -> Embeddings:
-    """For `embedding.provider: python`; arms the process to kill itself where the environment says so."""
+    """Return embeddings for `embedding.provider: python`; the environment may arm the process to kill itself."""
     if KILL_AT in os.environ:
         _kill_at(os.environ[KILL_AT])
     return HashEmbeddings()
@@ -94,7 +94,7 @@ def write_pages(folder: Path, sources: Mapping[str, str]) -> Path:
 
 
 def settings(store: Path | str, **changes: Any) -> RetrieverConfig:
-    """Settings for an embedded store, or a server by its address, and `make_embeddings`."""
+    """Return settings for an embedded store, or a server by its address, and `make_embeddings`."""
     model = {"provider": "python", "model": "tests.support.indexing:make_embeddings"}
     place = {"path": store} if isinstance(store, Path) else {"url": store}
     return RetrieverConfig.model_validate(
@@ -103,7 +103,7 @@ def settings(store: Path | str, **changes: Any) -> RetrieverConfig:
 
 
 def content(client: QdrantClient, name: str = "pages") -> dict[str, tuple[dict[str, Any], list[float]]]:
-    """Every point of a collection: id to payload and vector (of unit length; a reopened store gives it so)."""
+    """Return every point of a collection: id to payload and vector (of unit length; a reopened store gives it so)."""
     records, rest = client.scroll(name, limit=10_000, with_payload=True, with_vectors=True)
     assert rest is None
     return {str(record.id): (dict(record.payload or {}), _unit(record.vector)) for record in records}
@@ -116,5 +116,5 @@ def _unit(vector: Any) -> list[float]:
 
 
 def manifest(client: QdrantClient, name: str = "pages") -> Any:
-    """What the collection records of itself."""
+    """Return the record of the collection about itself."""
     return (client.get_collection(name).config.metadata or {}).get("retrieval_evals")

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def objects(node: Any) -> Iterator[dict[str, Any]]:
-    """Every schema of an object with named properties, in a schema and below it."""
+    """Yield every schema of an object with named properties, in a schema and below it."""
     if isinstance(node, dict):
         if "properties" in node:
             yield node
@@ -18,7 +18,7 @@ def objects(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def closed(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with no property allowed that it does not name."""
+    """Return the schema with no property allowed that it does not name."""
     made = copy.deepcopy(schema)
     for one in objects(made):
         one["additionalProperties"] = False

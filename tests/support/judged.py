@@ -45,12 +45,12 @@ LABELS = {
 
 
 def oracle(**flaws: float) -> Oracle:
-    """Who knows this world; with flaws a judge that errs in the same places always."""
+    """Return the oracle of this world; with flaws a judge that always errs in the same places."""
     return Oracle(LABELS, entities=ENTITIES, flaws=Flaws(**flaws))  # type: ignore[arg-type]
 
 
 def observe(case: str, chunk_ids: Sequence[str], **values: Any) -> Observation:
-    """A query of the world and the chunks that it returned."""
+    """Return a query of the world and the chunks that it returned."""
     query, claims = QUERIES[case]
     hits = [hit(rank, 1 / rank, name, text=TEXTS[name]) for rank, name in enumerate(chunk_ids, 1)]
     given: dict[str, Any] = {"query": query, "reference_answer": " ".join(claims)}
@@ -58,7 +58,7 @@ def observe(case: str, chunk_ids: Sequence[str], **values: Any) -> Observation:
 
 
 def random_observations(count: int, seed: int) -> Iterator[Observation]:
-    """Selections of one to six chunks, with repeats."""
+    """Yield selections of one to six chunks, with repeats."""
     draw = random.Random(seed)
     for _ in range(count):
         chunk_ids = draw.choices([*TEXTS], k=draw.randint(1, 6))
@@ -66,7 +66,7 @@ def random_observations(count: int, seed: int) -> Iterator[Observation]:
 
 
 def by_ragas(metric: str, one: Observation, known: Oracle) -> float:
-    """What the metric of ragas says of the whole selection, asked of a model without anything between."""
+    """Return the value of ragas' metric for the whole selection, computed by ragas alone."""
     judge = PlainJudge(lambda prompt: known.answer(prompt) or "")
     how, texts = JUDGED[metric], [found.chunk.text for found in one.selection]
     inputs = how.inputs(one.case.query, one.case.reference_answer or "", texts)
@@ -93,7 +93,7 @@ class Known:
 
 @contextmanager
 def judge_of(server: ChatServer, store: Path | None = None, told: Any = None, **changes: Any) -> Iterator[Judge]:
-    """A judge that asks the server; without a file its verdicts are not kept."""
+    """Yield a judge that asks the server; without a file its verdicts are not stored."""
     changes |= {"cache": "off"} if store is None else {"cache_path": store}
     made = Judge.open(settings(server, **changes), keys(server), told or (lambda done, total, usage: None))
     try:
@@ -103,5 +103,5 @@ def judge_of(server: ChatServer, store: Path | None = None, told: Any = None, **
 
 
 def judging(**values: Any) -> Judging:
-    """What a judge said, by hand."""
+    """Return verdicts of a judge, made by hand."""
     return replace(Judging(model="cohere:command", verdicts={}, scores={}, claims={}, usage=Usage()), **values)

@@ -27,7 +27,7 @@ ENTITIES = ("Kinematics", "kinematics", "publisher")
 
 
 def make_judged(folder: Path, **retriever: Any) -> Experiment:
-    """Pages, golden queries with reference answers, settings that name no judge; and the collection.
+    """Return pages, golden queries with reference answers, settings that name no judge; and the collection.
 
     Args:
         folder: Where to.
@@ -44,7 +44,7 @@ def make_judged(folder: Path, **retriever: Any) -> Experiment:
 def known_of(
     config: ExperimentConfig, env: Mapping[str, str] | None = None
 ) -> tuple[Sequence[Case], Sequence[Chunk], Oracle]:
-    """Golden cases, the chunks of the collection, and who knows what is true of them."""
+    """Return golden cases, the chunks of the collection, and the oracle of their truth."""
     cases = load_golden(config.dataset).cases
     with QdrantRetriever.open(config.retriever, env=env or {}) as retriever:
         chunks = retriever.chunks()
@@ -52,7 +52,7 @@ def known_of(
 
 
 def judge_flags(server: ChatServer, folder: Path) -> list[str]:
-    """The flags that name the judge behind a server, with a verdict store in a folder."""
+    """Return the flags that name the judge behind a server, with a verdict store in a folder."""
     provider, url = "cohere", server.url
     if isinstance(server, OpenAIChatServer):
         provider, url = "openai", server.base_url
@@ -62,7 +62,7 @@ def judge_flags(server: ChatServer, folder: Path) -> list[str]:
 
 
 def calls_of(queries: Sequence[Mapping[str, Any]]) -> int:
-    """The distinct questions about the rows of a report.
+    """Return the distinct questions about the rows of a report.
 
     A chunk each, recall, two ratings, and the entities of two texts, which other rows may have too. Nothing is asked
     about a query that is out of scope or found nothing.
@@ -74,7 +74,7 @@ def calls_of(queries: Sequence[Mapping[str, Any]]) -> int:
 
 
 def questions_of(queries: Sequence[Mapping[str, Any]]) -> int:
-    """All questions about the rows of a report, repeated ones too."""
+    """Return all questions about the rows of a report, repeated ones too."""
     asked = _asked(queries)
     return sum(len(row["retrieved"]) for row in asked) + 5 * len(asked)
 
@@ -84,14 +84,14 @@ def _asked(queries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def labelled_precision(row: Mapping[str, Any]) -> float:
-    """What ragas' formula makes of a row's golden labels."""
+    """Return the value of ragas' formula for a row's golden labels."""
     useful = [int(hit["grade"] > 0) for hit in row["retrieved"]]
     total = sum(sum(useful[: place + 1]) / (place + 1) * one for place, one in enumerate(useful))
     return total / (sum(useful) + 1e-10)
 
 
 def labelled_recall(row: Mapping[str, Any], oracle: Oracle, texts: Mapping[str, str]) -> float:
-    """The share of the reference's sentences that some returned chunk supports."""
+    """Return the share of the reference's sentences that some returned chunk supports."""
     claims = sentences(row["reference_answer"])
     returned = [texts[hit["chunk_id"]] for hit in row["retrieved"]]
     supports = oracle.labels[row["query"]].claims

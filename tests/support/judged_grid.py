@@ -33,7 +33,7 @@ Asked = frozenset[tuple[str, str]]
 
 
 def make_judged_world(folder: Path) -> Experiment:
-    """The world with three statements in every reference answer, of which different chunks support different ones."""
+    """Return the world with three statements in every reference answer, each supported by other chunks."""
     made = make_world(folder)
     cases = [dict(case) for case in map(_plain, load_golden(settings(made).dataset).cases)]
     for case in cases:
@@ -52,7 +52,7 @@ def _plain(case: Any) -> dict[str, Any]:
 
 
 def oracle_of(made: Experiment, flaws: Flaws = NONE) -> Oracle:
-    """Who knows the golden labels of the world."""
+    """Return the oracle of the world's golden labels."""
     config = settings(made)
     with open_retriever(config.retriever, env={}) as retriever:
         labels = golden_labels(load_golden(config.dataset).cases, retriever.chunks())
@@ -60,7 +60,7 @@ def oracle_of(made: Experiment, flaws: Flaws = NONE) -> Oracle:
 
 
 def asked_of(made: Experiment, axes: Mapping[str, Sequence[str]]) -> tuple[Asked, Asked]:
-    """The distinct (query, text) of all cells, and the distinct non-empty (query, selection), by definition.
+    """Return the distinct (query, text) of all cells, and the distinct non-empty (query, selection), by definition.
 
     Args:
         made: The world.
@@ -97,16 +97,16 @@ class Commands:
     capsys: pytest.CaptureFixture[str]
 
     def run(self, *arguments: str, name: str = "report") -> Done:
-        """One run in this process."""
+        """Return one run in this process."""
         return call(main, [*self.flags(name), *arguments], self.capsys)
 
     def flags(self, name: str = "report") -> list[str]:
-        """What every call is given."""
+        """Return the arguments of every call."""
         files = ["--config", str(self.made.config), "--output", str(self.report_file(name))]
         return [*files, *judge_flags(self.server, self.folder)]
 
     def plan(self, *arguments: str) -> list[str]:
-        """What `--plan` says, line by line; it asks nothing."""
+        """Return the output of `--plan`, line by line; it asks nothing."""
         before = len(self.server.chats)
         done = self.run("--plan", *arguments)
         assert (done.code, done.err, len(self.server.chats)) == (0, "", before)
@@ -120,19 +120,19 @@ class Commands:
 
 
 def planned_calls(lines: Sequence[str], share: str = "all") -> int:
-    """The calls that a plan counts for a metric, or for all."""
+    """Return the calls that a plan counts for a metric, or for all."""
     line = next(one for one in lines if one.startswith(share))
     return int(line.removeprefix(share).split()[2].replace(",", ""))
 
 
 def fewest_calls(lines: Sequence[str]) -> int:
-    """The least calls of bisection that a plan names."""
+    """Return the least calls of bisection that a plan names."""
     line = next(one for one in lines if one.startswith("Recall by bisection"))
     return int(line.partition("at least ")[2].split()[0].replace(",", ""))
 
 
 def cell_flags(report: Mapping[str, Any], place: int) -> list[str]:
-    """The flags that make a single run of a cell, by its place in the report."""
+    """Return the flags that make a single run of a cell, by its place in the report."""
     cells = report["grid"]["cells"]
     configuration = report["grid"]["configurations"][cells["configuration"][place]]
     values = {**configuration["parameters"], "top_k": cells["top_k"][place], "threshold": cells["threshold"][place]}

@@ -23,7 +23,7 @@ TEXTS = [f"passage number {n}" for n in range(400)]
 
 
 def settings(server: ChatServer | None, **changes: Any) -> JudgeConfig:
-    """The settings of a judge behind a server; cohere's or openai's client, by the server's protocol."""
+    """Return the settings of a judge behind a server; cohere's or openai's client, by the server's protocol."""
     where: dict[str, Any] = {}
     if isinstance(server, CohereChatServer):
         where = {"model": f"cohere:{MODEL}", "base_url": server.url}
@@ -33,13 +33,13 @@ def settings(server: ChatServer | None, **changes: Any) -> JudgeConfig:
 
 
 def keys(server: ChatServer) -> dict[str, str]:
-    """The environment that holds the key of a server."""
+    """Return the environment that holds the key of a server."""
     return {"COHERE_API_KEY": server.key, "OPENAI_API_KEY": server.key}
 
 
 @contextmanager
 def engine(server: ChatServer, store: Path | VerdictStore | None = None, **changes: Any) -> Iterator[Engine]:
-    """An engine that asks the server; a store that is given open stays open."""
+    """Yield an engine that asks the server; a store that is given open stays open."""
     config = settings(server, **changes)
     ledger = Ledger(config.budget, config.price)
     with ExitStack() as stack:
@@ -49,7 +49,7 @@ def engine(server: ChatServer, store: Path | VerdictStore | None = None, **chang
 
 @contextmanager
 def later_engine(server: ChatServer, **changes: Any) -> Iterator[Engine]:
-    """An engine in a run that has had answers before."""
+    """Yield an engine in a run that has had answers before."""
     config = settings(server, **changes)
     ledger = Ledger(config.budget, config.price)
     ledger.settle((0, 0), (1, 1))
@@ -76,5 +76,5 @@ def ask(made: Engine, *batches: Sequence[str], schema: type[BaseModel] = Context
 
 
 def verdicts(said: Sequence[Said]) -> list[int | str]:
-    """The verdicts; in place of those that are missing the type of the failure, or `unscored`."""
+    """Return the verdicts; in place of those that are missing the type of the failure, or `unscored`."""
     return [one.type if isinstance(one, Failure) else getattr(one, "verdict", "unscored") for one in said]

@@ -18,7 +18,7 @@ HIGHEST_RATING = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:
-    """What is true of one query.
+    """Truth about one query.
 
     Attributes:
         useful: The texts of its relevant chunks, verbatim.
@@ -32,7 +32,7 @@ class Labels:
 
 @dataclass(frozen=True, kw_only=True)
 class Flaws:
-    """How a judge errs; shares are of 0 … 1.
+    """Errors of a judge, as shares of 0 … 1.
 
     Attributes:
         false_useful: Share of the useless texts that it takes for useful (of the unsupported statements for supported).
@@ -71,12 +71,12 @@ class Oracle:
         self._lock = Lock()
 
     def answer(self, prompt: str) -> str | None:
-        """The answer as JSON of the prompt's own schema; None if it is no prompt of ragas' context metrics."""
+        """Return the answer as JSON of the prompt's own schema; None if it is no prompt of ragas' context metrics."""
         question = read_prompt(prompt)
         return None if question is None else json.dumps(self.reply(question))
 
     def reply(self, question: Question) -> dict[str, Any]:
-        """The answer, which counts as one more repeat of the question."""
+        """Return the answer, which counts as one more repeat of the question."""
         repeat = self._repeat(question)
         match question.metric:
             case Metric.PRECISION:
@@ -89,23 +89,23 @@ class Oracle:
                 return {"entities": self.entities_of(question.context, repeat)}
 
     def claims(self, question: Question) -> list[str]:
-        """The statements that the reference holds, in its order; a statement within another's words is left out."""
+        """Return the statements of the reference, in its order, without those that occur within another."""
         known = self._of(question.query).claims
         held = [one for one in known if one in question.reference]
         whole = [one for one in held if not any(one != other and one in other for other in held)]
         return sorted(whole, key=question.reference.index)
 
     def verdict(self, query: str, text: str, repeat: int = 0) -> int:
-        """1 if the text is useful for the query, else 0; with the judge's flaws."""
+        """Return 1 if the text is useful for the query, else 0; with the judge's flaws."""
         return self._erring(text in self._of(query).useful, repeat, "useful", query, text)
 
     def attributed(self, query: str, context: str, statement: str, repeat: int = 0) -> int:
-        """1 if the context holds a text that supports the statement, else 0; with the judge's flaws."""
+        """Return 1 if the context holds a text that supports the statement, else 0; with the judge's flaws."""
         texts = self._of(query).claims.get(statement, ())
         return self._erring(any(text in context for text in texts), repeat, "attributed", query, context, statement)
 
     def rating(self, query: str, context: str, judge: int, repeat: int = 0) -> int:
-        """2 if the context holds all useful texts of the query, 1 if some, 0 if none.
+        """Return 2 if the context holds all useful texts of the query, 1 if some, 0 if none.
 
         A flaw takes 0 for 2, and anything else for 0; the two judges err on different questions.
         """
@@ -116,7 +116,7 @@ class Oracle:
         return true if erring == (true > 0) else HIGHEST_RATING * erring
 
     def entities_of(self, text: str, repeat: int = 0) -> list[str]:
-        """The entities that the text names, in its order, without those that the judge overlooks."""
+        """Return the entities that the text names, in its order, without those that the judge overlooks."""
         named = sorted((one for one in self.entities if one in text), key=text.index)
         return [one for one in named if self._erring(True, repeat, "entity", text, one)]
 
@@ -152,13 +152,13 @@ class Oracle:
 
 
 def drawn(seed: int, *words: str) -> float:
-    """A number of [0, 1) that is as good as random, the same for the same words."""
+    """Return a number of [0, 1) that is as good as random, the same for the same words."""
     digest = hashlib.sha256(json.dumps([seed, *words]).encode()).digest()
     return int.from_bytes(digest[:7]) / 2**56
 
 
 def average_precision(verdicts: Iterable[int]) -> float:
-    """The mean over the useful places of the share of useful ones up to there; 0 if none is useful."""
+    """Return the mean over the useful places of the share of useful ones up to there; 0 if none is useful."""
     given = list(verdicts)
     shares = [sum(given[: place + 1]) / (place + 1) for place, verdict in enumerate(given) if verdict]
     return sum(shares) / len(shares) if shares else 0.0

@@ -26,7 +26,7 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What the server answers."""
+    """Answer of the server."""
 
     status: int = 200
     body: bytes = b""
@@ -128,7 +128,7 @@ class LoopbackServer(ABC):
 
     @abstractmethod
     def answer(self, request: Request) -> Reply:
-        """The right answer."""
+        """Return the right answer."""
 
     def _due(self, request: Request) -> Fault | None:
         fault = self.fault
@@ -141,7 +141,7 @@ class LoopbackServer(ABC):
 
 
 def free_port() -> int:
-    """A port at which nothing listens."""
+    """Return a port at which nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -154,7 +154,7 @@ class _Http(ThreadingHTTPServer):
     owner: LoopbackServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that gave up waiting is part of the test."""
+        """Ignore a client that gave up waiting: it is part of the test."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -206,4 +206,4 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing on standard error."""
+        """Print nothing on standard error."""

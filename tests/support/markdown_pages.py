@@ -28,7 +28,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """What a part will be once it is written: which form, how many words, which words."""
+    """Form of a part before it is written: its kind, its words and their number."""
 
     form: str
     size: int
@@ -52,12 +52,12 @@ class GeneratedPage:
         )
 
     def _section(self, index: int) -> int:
-        """The index of the heading a part stands under (-1 before the first)."""
+        """Return the index of the heading a part stands under (-1 before the first)."""
         return next((i for i in range(index, -1, -1) if self.parts[i].kind == "heading"), -1)
 
 
 def shapes(*, max_size: int = 40) -> st.SearchStrategy[list[Shape]]:
-    """Shapes of the parts of a page; at least one of them is text."""
+    """Return shapes of the parts of a page; at least one of them is text."""
     shape = st.builds(
         Shape,
         form=st.sampled_from([*TEXT_FORMS, *DROPPED_FORMS, "heading", "heading", "setext"]),
@@ -92,7 +92,7 @@ def write_page(found: Sequence[Shape], *, front_matter: bool = False, first_numb
 
 
 def pages(*, max_size: int = 40) -> st.SearchStrategy[GeneratedPage]:
-    """Whole pages, with or without front matter."""
+    """Return whole pages, with or without front matter."""
     return st.builds(write_page, shapes(max_size=max_size), front_matter=st.booleans())
 
 

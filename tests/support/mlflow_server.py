@@ -34,7 +34,7 @@ class MlflowServer:
 
 @contextmanager
 def mlflow_server() -> Iterator[MlflowServer]:
-    """A running server."""
+    """Yield a running server."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -14,14 +14,14 @@ PAGE = "/docs/page"
 
 
 def make_chunk(chunk_id: str, text: str | None = None, **fields: Any) -> Chunk:
-    """A chunk of `PAGE` with a text of its own."""
+    """Return a chunk of `PAGE` with a text of its own."""
     values = {"source_url": PAGE, **fields}
     return Chunk(chunk_id=chunk_id, point_id=f"point-{chunk_id}", text=f"text of {chunk_id}" if text is None else text,
                  **values)  # fmt: skip
 
 
 def results(*chunks: Chunk | str, scores: Sequence[float] | None = None) -> tuple[RetrievedChunk, ...]:
-    """Chunks (or ids of chunks) as a ranked result, by default with falling scores from 0.9."""
+    """Return chunks (or ids of chunks) as a ranked result, by default with falling scores from 0.9."""
     found = [make_chunk(chunk) if isinstance(chunk, str) else chunk for chunk in chunks]
     given = scores if scores is not None else [0.9 - 0.01 * place for place in range(len(found))]
     return tuple(
@@ -31,7 +31,7 @@ def results(*chunks: Chunk | str, scores: Sequence[float] | None = None) -> tupl
 
 
 def make_case(case_id: str = "q", **fields: Any) -> Case:
-    """An in-scope case, unless `in_scope=False` is among the fields."""
+    """Return an in-scope case, unless `in_scope=False` is among the fields."""
     values: dict[str, Any] = {"id": case_id, "query": f"query {case_id}", **fields}
     if values.get("in_scope", True) and not values.get("evidence"):
         values.setdefault("relevant_ids", {"a": 1})
@@ -47,7 +47,7 @@ def observe(
     case: Case | None = None,
     total_ms: float = 1.0,
 ) -> Observation:
-    """What was returned for a case with these relevant chunks; the candidates are what was returned if not given."""
+    """Return the observation of a case with these relevant chunks; the candidates are the results if not given."""
     grades = grades or {}
     found = Candidates(
         query="query",
@@ -63,5 +63,5 @@ def observe(
 def make_context(
     *, required: Sequence[str] = (), sources: SourcePages | None = None, texts: Mapping[str, str] | None = None
 ) -> Context:
-    """What metrics need besides observations, with seed 0."""
+    """Return the inputs of metrics besides observations, with seed 0."""
     return Context(required=tuple(required), sources=sources, relevant_texts=texts or {}, seed=0)

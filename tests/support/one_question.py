@@ -14,7 +14,7 @@ RIGHT = f'{{"reason": "{REASON}", "verdict": 1}}'
 
 
 def prompt(context: str = USEFUL) -> str:
-    """What ragas asks about a passage."""
+    """Return ragas' question about a passage."""
     asked = ContextPrecisionInput(question=QUERY, context=context, answer=CLAIM)
     text: str = ContextPrecisionPrompt().to_string(asked)
     return text

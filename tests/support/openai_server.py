@@ -52,7 +52,7 @@ class OpenAIChatServer(ChatServer):
 
 
 def _message(asked: ChatRequest, output: Output) -> tuple[dict[str, Any], str]:
-    """The message and its finish reason; under a schema OpenAI's refusals have a field of their own."""
+    """Return the message and its finish reason; under a schema OpenAI's refusals have a field of their own."""
     message: dict[str, Any] = {"role": "assistant", "content": output.text, "refusal": None}
     reason = "content_filter" if output.filtered else "length" if output.cut else "stop"
     if output.refused:

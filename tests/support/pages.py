@@ -67,6 +67,6 @@ def read_pages(folder: Path) -> SourcePages:
 
 
 def true_chunks(sources: SourcePages, file_path: str) -> tuple[Chunk, ...]:
-    """The chunks of a page as indexing makes them, one a block or so (words stand for tokens)."""
+    """Return the chunks of a page as indexing makes them, one a block or so (words stand for tokens)."""
     page = next(p.page for p in sources.pages if p.page.file_path == file_path)
     return chunk_page(page, 8, lambda text: len(text.split()))

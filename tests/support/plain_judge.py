@@ -22,5 +22,5 @@ class PlainJudge(InstructorBaseRagasLLM):  # type: ignore[misc]
 
 
 def scored(metric: Any, **values: Any) -> float:
-    """The value that a metric of `ragas.metrics.collections` gives."""
+    """Return the value that a metric of `ragas.metrics.collections` gives."""
     return float(asyncio.run(metric.ascore(**values)).value)

@@ -40,12 +40,12 @@ class Population:
         return np.flatnonzero(self.truth >= self.truth.max() - 1e-12)
 
     def draw(self, n: int, rng: np.random.Generator) -> Floats:
-        """n queries, independently."""
+        """Return n queries, independently."""
         return self.values[rng.integers(0, len(self.values), n)]
 
 
 def nested(metric: Callable[[Mapping[str, Floats]], Floats], *, decay: float, hits: float, seed: int = 0) -> Population:
-    """The grid of top_k 1 to 20 and four thresholds over rankings whose relevance fades with the rank.
+    """Return the grid of top_k 1 to 20 and four thresholds over rankings whose relevance fades with the rank.
 
     Queries differ in how well they are answered and in how high their cosines are; a cell keeps a prefix of a ranking.
 
@@ -69,7 +69,7 @@ def nested(metric: Callable[[Mapping[str, Floats]], Floats], *, decay: float, hi
 
 
 def _by_prefix(relevant: NDArray[np.bool_], total: NDArray[np.int64]) -> dict[str, Floats]:
-    """Metrics of every prefix, the empty one first."""
+    """Return metrics of every prefix, the empty one first."""
     empty, found = np.zeros((len(relevant), 1)), np.cumsum(relevant, axis=1)
     discounts = 1 / np.log2(np.arange(2, DEPTH + 2))
     gains = np.cumsum(relevant * discounts * (np.arange(DEPTH) < 10), axis=1)
@@ -83,16 +83,16 @@ def _by_prefix(relevant: NDArray[np.bool_], total: NDArray[np.int64]) -> dict[st
 
 
 def tied(cells: int, best: int, *, likeness: float, gap: float, binary: bool = False, seed: int = 0) -> Population:
-    """Alike cells, mostly 0, of which `best` are truly equal and the best, the others worse by up to `gap`.
+    """Return alike cells, mostly 0, of which `best` are truly equal and the best, the others worse by up to `gap`.
 
     Every query comes once for each rotation of its scores among the equal cells, so that these have the same mean.
 
     Args:
         cells: How many.
-        best: How many of them are equal and the best.
+        best: Number of of them are equal and the best.
         likeness: Correlation of two cells' latent scores.
         gap: How far the worst cell is behind, in standard deviations of the latent score.
-        binary: Whether scores are 0 or 1.
+        binary: True if scores are 0 or 1.
         seed: Of the population.
     """
     rng = np.random.default_rng(seed)
@@ -106,7 +106,7 @@ def tied(cells: int, best: int, *, likeness: float, gap: float, binary: bool = F
 
 
 def rare_losses(cells: int, *, gain: float, loss: float, seed: int = 0) -> Population:
-    """Cells that gain a little on every query and lose everything on few; the first, which does neither, is the best.
+    """Return cells with small gains on every query and rare total losses; the first has neither, and is the best.
 
     Args:
         cells: How many, of evenly growing gain and loss.
@@ -124,7 +124,7 @@ def rare_losses(cells: int, *, gain: float, loss: float, seed: int = 0) -> Popul
 
 
 def lopsided(*, loss: float, share: float) -> Population:
-    """Two cells, of which the cheaper one scores `loss` less on this share of the queries."""
+    """Return two cells, of which the cheaper one scores `loss` less on this share of the queries."""
     lost = np.arange(QUERIES) < share * QUERIES
     values = np.stack([np.full(QUERIES, 1.0), np.where(lost, 1.0 - loss, 1.0)], axis=1)
     return Population(values=values, cost=np.array([1_000.0, 500.0]), threshold=np.zeros(2))
@@ -153,5 +153,5 @@ POPULATIONS: Mapping[str, Callable[[], Population]] = {
 
 @cache
 def population(name: str) -> Population:
-    """One of `POPULATIONS`, made once."""
+    """Return one of `POPULATIONS`, made once."""
     return POPULATIONS[name]()

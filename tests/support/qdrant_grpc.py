@@ -60,7 +60,7 @@ class _Servicer:
         self._server = server
 
     def ask(self, context: grpc.ServicerContext, method: str, path: str, body: Any = None) -> Any:
-        """The `result` of the REST request that a call stands for."""
+        """Return the `result` of the REST request that a call stands for."""
         headers = {str(key): str(value) for key, value in context.invocation_metadata()}
         plain = json.loads(body.model_dump_json(exclude_none=True)) if isinstance(body, BaseModel) else body
         reply = self._server.handle(Request(method=method, path=path, headers=headers, body=plain))

@@ -17,12 +17,12 @@ READING = re.compile(r"(/points(/query|/query/batch|/scroll|/count)?$)")
 
 
 def recorded(name: str) -> Any:
-    """What the server answered, with lists of numbers cut."""
+    """Return the server's answer, with lists of numbers cut."""
     return json.loads((RECORDED / f"{name}.json").read_text())
 
 
 def reply(name: str, **numbers: object) -> Reply:
-    """A recorded refusal, `{old}` in its words replaced by the numbers of the case at hand."""
+    """Return a recorded refusal, `{old}` in its words replaced by the numbers of the case at hand."""
     record = recorded(name)
     answer, headers = record["answer"], {k: v for k, v in record["headers"].items() if k == "retry-after"}
     if isinstance(answer, str):
@@ -35,11 +35,11 @@ def reply(name: str, **numbers: object) -> Reply:
 
 @dataclass(kw_only=True)
 class Rules:
-    """What is allowed.
+    """Limits of the server.
 
     Attributes:
         api_key: Requests without this key are refused; None: no key is needed.
-        read_only: Whether the key may not write.
+        read_only: True if the key may not write.
         scope: The only collection that the key is for; None: all.
         strict: The collections' strict mode; None: off.
         indexed: Payload keys that have an index, with its type.
@@ -54,7 +54,7 @@ class Rules:
     _filled: float = 0.0
 
     def refusal(self, request: Request, name: str, reads: bool) -> Reply | None:
-        """The refusal of a request about a collection; None where it is allowed."""
+        """Return the refusal of a request about a collection; None where it is allowed."""
         key = request.headers.get("api-key")
         if self.api_key and key != self.api_key:
             return reply("auth-none" if key is None else "auth-wrong")
@@ -102,7 +102,7 @@ class Rules:
         return None
 
     def _too_fast(self, path: str, body: Mapping[str, Any]) -> Reply | None:
-        """A bucket of a minute's queries that fills steadily; each query of a batch takes one."""
+        """Return a bucket of a minute's queries that fills steadily; each query of a batch takes one."""
         limit = (self.strict or {}).get("read_rate_limit")
         if limit is None or not READING.search(path):
             return None
@@ -124,7 +124,7 @@ def _said(text: str) -> Reply:
 
 
 def _keys(condition: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The payload keys of a filter, each with the types of index that serve it."""
+    """Yield the payload keys of a filter, each with the types of index that serve it."""
     if isinstance(condition, list):
         for part in condition:
             yield from _keys(part)
@@ -141,7 +141,7 @@ def _keys(condition: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _largest(condition: Any) -> int:
-    """The most values that a condition of a filter holds."""
+    """Return the most values that a condition of a filter holds."""
     if isinstance(condition, list):
         return max(map(_largest, condition), default=0)
     if not isinstance(condition, Mapping):

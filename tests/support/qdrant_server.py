@@ -27,7 +27,7 @@ class QdrantServer(LoopbackServer):
 
     Args:
         api_key: Requests without this key are refused; None: no key is needed.
-        keeps_metadata: Whether collections keep their metadata, as servers do from 1.16 on.
+        keeps_metadata: True if collections keep their metadata, as servers do from 1.16 on.
         tls: Speak TLS, with the certificate of this context.
 
     Attributes:
@@ -199,14 +199,14 @@ class QdrantServer(LoopbackServer):
 
 
 def plain(value: Any, *, exclude_none: bool = False) -> Any:
-    """Models to JSON values, as deep as they go."""
+    """Convert models to JSON values, at any depth."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_none=exclude_none)
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
 def failure(status: int) -> Reply:
-    """An error of the server or of something in front of it."""
+    """Return an error of the server or of something in front of it."""
     texts = {404: "no such path", 429: "Rate limit", 500: "panicked"}
     return Reply.json({"status": {"error": texts[status]}, "time": 0.0}, status)
 

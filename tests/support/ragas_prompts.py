@@ -25,7 +25,7 @@ class Metric(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What a prompt asks.
+    """Return the question of a prompt.
 
     Attributes:
         metric: Whose prompt it is.
@@ -63,7 +63,7 @@ FIELDS = MappingProxyType(
 
 
 def read_prompt(text: str) -> Question | None:
-    """The question of a prompt, whatever an adapter has put before or after it; None if it is none of ragas'."""
+    """Return the question of a prompt within an adapter's text; None if it is not from ragas."""
     metric = BY_SCHEMA.get(_json_after(text, SCHEMA).get("title", ""))
     given = _json_after(text, INPUT)
     if metric is None or set(given) != set(FIELDS[metric]):
@@ -78,7 +78,7 @@ def _judge(text: str) -> int:
 
 
 def _json_after(text: str, mark: str) -> Mapping[str, Any]:
-    """The JSON object that follows the mark; empty if there is none."""
+    """Return the JSON object that follows the mark; empty if there is none."""
     _, found, rest = text.partition(mark)
     try:
         value, _ = json.JSONDecoder().raw_decode(rest.lstrip()) if found else ({}, 0)

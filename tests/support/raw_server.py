@@ -20,7 +20,7 @@ def raw_server(answer: Callable[[bytes], Iterable[bytes]]) -> Iterator[str]:
 
 
 def drip(head: bytes, every_s: float = 0.05) -> Iterator[bytes]:
-    """A beginning, and then a byte at a time without end."""
+    """Yield a beginning, and then a byte at a time without end."""
     yield head
     while True:
         time.sleep(every_s)
@@ -28,7 +28,7 @@ def drip(head: bytes, every_s: float = 0.05) -> Iterator[bytes]:
 
 
 def flood(head: bytes) -> Iterator[bytes]:
-    """A beginning, and then ten gigabytes."""
+    """Return a beginning, and then ten gigabytes."""
     return itertools.chain([head], itertools.repeat(b" " * 1_000_000, 10_000))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from evals.report.comparison.records import Pairing, Run
 from evals.report.loading import parse
-from evals.report.schema import Report
+from evals.report.model import Report
 
 NDCG = "ranking/ndcg_at_10"
 HIT = "ranking/hit_rate_at_5"
@@ -26,7 +26,7 @@ def hit(rank: int, score: float, source: str, grade: int = 0) -> dict[str, Any]:
 
 
 def row(name: str, scores: Mapping[str, Score], **changes: Any) -> dict[str, Any]:
-    """A query's entry; it succeeds when its scores hold nothing but ones."""
+    """Return a query's entry; it succeeds when its scores hold nothing but ones."""
     made = {
         "id": name,
         "query": f"query {name}",
@@ -67,7 +67,7 @@ def facts(**changes: Any) -> dict[str, Any]:
 
 
 def judge(**changes: Any) -> dict[str, Any]:
-    """The judge among the facts."""
+    """Return the judge among the facts."""
     return {
         "provider": "cohere", "model": "x", "parameters": {"temperature": 0.0}, "ragas": "0.4.3", "fingerprint": "1",
     } | changes  # fmt: skip
@@ -79,7 +79,7 @@ def document(
     rows: Sequence[dict[str, Any]] | None = None,
     **changes: Any,
 ) -> dict[str, Any]:
-    """A report of queries q0, q1, … with those scores, and of those statistics of the whole run.
+    """Return a report of queries q0, q1, … with those scores, and of those statistics of the whole run.
 
     Args:
         scores: Metric to one score a query.
@@ -112,7 +112,7 @@ def document(
 
 
 def report(*arguments: Any, **changes: Any) -> Report:
-    """The same, read."""
+    """Return the same, read."""
     return parse(json.dumps(document(*arguments, **changes)), "by hand")
 
 
@@ -123,7 +123,7 @@ def run(made: Report, reference: str = "a.json") -> Run:
 
 
 def paired(baseline: Report, other: Report) -> Pairing:
-    """All queries of both, taken to be the same."""
+    """Return all queries of both, taken to be the same."""
     return Pairing(rows=tuple(zip(baseline.queries, other.queries, strict=True)))
 
 

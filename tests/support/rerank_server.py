@@ -13,7 +13,7 @@ PATH = "/v2/rerank"
 
 
 def relevance(query: str, text: str) -> float:
-    """The share of words that query and text have in common, so that texts may tie."""
+    """Return the share of words that query and text have in common, so that texts may tie."""
     asked, held = set(query.lower().split()), set(text.lower().split())
     return round(len(asked & held) / max(1, len(asked | held)), 6)
 
@@ -31,7 +31,7 @@ class RerankServer(CohereServer):
 
 
 def reranked(scored: Sequence[tuple[int, float]]) -> Reply:
-    """The reply to a rerank request: places of the texts with their relevance, the most relevant first."""
+    """Return the reply to a rerank request: places of the texts with their relevance, the most relevant first."""
     results = [{"index": place, "relevance_score": score} for place, score in sorted(scored, key=lambda one: -one[1])]
     meta = {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}}
     return Reply.json({"id": "0", "results": results, "meta": meta})

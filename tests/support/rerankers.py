@@ -12,7 +12,7 @@ Pairs = Sequence[tuple[str, str]]
 
 
 def overlap(query: str, text: str) -> float:
-    """The share of the query's words that the text holds: many texts tie."""
+    """Return the share of the query's words that the text holds: many texts tie."""
     words = query.lower().split()
     return sum(word in text.lower() for word in words) / max(1, len(words))
 
@@ -106,7 +106,7 @@ class Wordy:
 
 
 def make_nothing() -> None:
-    """A factory that forgets to return."""
+    """Return a factory that forgets to return."""
 
 
 def fail() -> None:

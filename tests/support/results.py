@@ -15,10 +15,13 @@ from evals.collect.observations import (
     Unscored,
     ValidationReport,
 )
+from evals.config.experiment import ExperimentConfig
 from evals.golden.case import Case
 from evals.golden.evidence import Relevance
 from evals.golden.loading import GoldenSet, fingerprint
 from evals.metrics.run_result import RunResult
+from evals.report.building import build_report
+from evals.report.model import CollectionFacts, Facts, Report
 from retrievers.records import Candidates, Chunk, RetrievedChunk, StageTimings
 
 
@@ -93,28 +96,40 @@ GATES = (
 )
 
 
+FACTS = Facts(
+    started_at="2026-01-02T03:04:05+00:00",
+    dataset="golden.jsonl",
+    dataset_fingerprint="beef",
+    cases=3,
+    in_scope=2,
+    out_of_scope=1,
+    collection=CollectionFacts(name="robots", points=1234, fingerprint="c0ffee"),
+    retriever="QdrantRetriever",
+    relevance="collection",
+    embedding="wordllama:l2",
+    commit="abc-dirty",
+    versions={"python": "3.11", "ragas": "0.4.3"},
+    seed=0,
+)
+
+
+def facts(**changes: Any) -> Facts:
+    return FACTS.model_copy(update=changes)
+
+
+def config(name: str = "by hand", **retriever: Any) -> ExperimentConfig:
+    settings = {"top_k": 3, "candidates": 5, **(retriever or {"mode": "semantic", "threshold": 0.3})}
+    return ExperimentConfig.model_validate({"name": name, "retriever": settings})
+
+
+def report(made: RunResult | None = None, known: Facts = FACTS) -> Report:
+    """Return the report of a run or a grid, that of `result()` where none is given."""
+    return build_report(made or result(), known)
+
+
 def result(**changes: Any) -> RunResult:
     made = RunResult(
-        name="by hand",
-        config={
-            "retriever": {"mode": "semantic", "top_k": 3, "threshold": 0.3, "candidates": 5},
-            "tracking": {"uri": None},
-        },
-        facts={
-            "started_at": "2026-01-02T03:04:05+00:00",
-            "dataset": "golden.jsonl",
-            "seed": 0,
-            "cases": 3,
-            "in_scope": 2,
-            "out_of_scope": 1,
-            "collection": {"name": "robots", "points": 1234, "fingerprint": "c0ffee"},
-            "retriever": "QdrantRetriever",
-            "relevance": "collection",
-            "embedding": "wordllama:l2",
-            "dataset_fingerprint": "beef",
-            "commit": "abc-dirty",
-            "versions": {"python": "3.11", "ragas": "0.4.3"},
-        },
+        config=config(),
         observed=Observed(observations=(RIGHT, WRONG, EMPTY)),
         scores={
             "ranking/hit_rate_at_5": {"right": 1.0, "empty": 0.0},
@@ -142,9 +157,9 @@ def golden() -> GoldenSet:
 
 
 def without_scores() -> RunResult:
-    """The same run of a retriever that gives no scores and whose chunks cannot be listed."""
+    """Return the same run of a retriever that gives no scores and whose chunks cannot be listed."""
 
-    def bare(found: tuple[RetrievedChunk, ...]) -> tuple[RetrievedChunk, ...]:
+    def bare(found: Sequence[RetrievedChunk]) -> tuple[RetrievedChunk, ...]:
         return tuple(replace(one, score=None, score_scale="none", scores={}) for one in found)
 
     whole = result()
@@ -159,13 +174,10 @@ def without_scores() -> RunResult:
     )
     return replace(
         whole,
-        config={"retriever": {"python": "mine:make", "top_k": 3, "candidates": 5}, "tracking": {"uri": None}},
-        facts={
-            **whole.facts,
-            "retriever": "Bm25",
-            "relevance": "returned",
-            "embedding": None,
-            "collection": None,
-        },
+        config=config(python="mine:make"),
         observed=replace(whole.observed, observations=observations, listed=False),
     )
+
+
+UNLISTED = facts(retriever="Bm25", relevance="returned", embedding=None, collection=None)
+"""The facts of that run."""

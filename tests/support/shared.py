@@ -5,14 +5,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
+
+from retrievers.config.file_locks import FileLock
 
 
 @contextmanager
 def shared_folder(factory: pytest.TempPathFactory, worker_id: str, name: str) -> Iterator[Path]:
-    """A folder of that name, the same for every worker, held by one of them at a time."""
+    """Yield a folder of that name, the same for every worker, held by one of them at a time."""
     base = factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / name
-    with FileLock(folder.with_suffix(".lock")):
+    with FileLock(folder.with_suffix(".lock"), create=True, wait=True):
         folder.mkdir(exist_ok=True)
         yield folder

@@ -12,7 +12,7 @@ Resize = Callable[[int], None]
 
 @contextmanager
 def small_disk(folder: Path, megabytes: int) -> Iterator[Resize]:
-    """Mount one at a folder, which is made; yields what gives it another size. The test is skipped where it may not."""
+    """Mount one at a new folder; yield a function that resizes it. Skip the test without the right to mount."""
     folder.mkdir()
     if _run("mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)):
         pytest.skip("file systems cannot be mounted here")

@@ -30,13 +30,13 @@ sys.stdin.read()
 
 
 def absent() -> str:
-    """What is missing, and what to do about it; empty when the model can be run."""
+    """Return the missing parts with their remedy; empty when the model can be run."""
     names = [name for name in (RUNTIME, WEIGHTS) if find_spec(name) is None]
     return f"{' and '.join(names)} not installed: make smallmodel" if names else ""
 
 
 def weights() -> Path:
-    """The file of weights. The package around it is not imported: it needs another runtime."""
+    """Return the file of weights. The package around it is not imported: it needs another runtime."""
     found = find_spec(WEIGHTS)
     [folder] = (found and found.submodule_search_locations) or []
     [file] = Path(folder).glob("*.gguf")
@@ -45,7 +45,7 @@ def weights() -> Path:
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """The base URL of the running model, for a client of OpenAI's protocol; it accepts any key."""
+    """Yield the base URL of the running model, for a client of OpenAI's protocol; it accepts any key."""
     command = [sys.executable, "-c", SERVER, str(weights())]
     pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, text=True) as child:

@@ -7,7 +7,7 @@ Floats = NDArray[np.float64]
 
 
 def step_down(values: Floats, resamples: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """The cells that are not proved worse than the best as measured, at 5% for all of them together.
+    """Return the cells that are not proved worse than the best as measured, at 5% for all of them together.
 
     Romano & Wolf (2005, Econometrica 73): the largest of the t statistics is held against the bootstrap quantile of
     the largest over the cells that are left, until none exceeds it.

@@ -33,7 +33,7 @@ def running() -> Iterator[CohereChatServer]:
 
 @pytest.fixture
 def server(running: CohereChatServer) -> CohereChatServer:
-    """A server that has seen nothing yet."""
+    """Return a server that has seen nothing yet."""
     running.requests.clear()
     running.peak, running.latency, running.capacity, running.json_mode = 0, 0.0, None, True
     return running
@@ -50,7 +50,7 @@ def client(server: CohereChatServer, **values: Any) -> ChatCohere:
 
 
 def ask(chat: ChatCohere, text: str, timeout: float = 20, **values: Any) -> AIMessage:
-    """One attempt."""
+    """Return one attempt."""
     options = {"max_retries": 0, "timeout_in_seconds": timeout}
     answer = chat.invoke(text, request_options=options, **values)
     assert isinstance(answer, AIMessage)
@@ -190,7 +190,7 @@ def test_a_wrong_key_and_an_unknown_model(server: CohereChatServer) -> None:
 
 @contextmanager
 def kept_waiting(server: CohereChatServer, chat: ChatCohere, count: int) -> Iterator[list[Future[AIMessage]]]:
-    """So many requests that are in flight until the block ends."""
+    """Yield so many requests that are in flight until the block ends."""
     with ThreadPoolExecutor(count) as pool, server.faulty("slow", When(calls=range(1, count + 1))):
         waiting = [pool.submit(ask, chat, prompt()) for _ in range(count)]
         deadline = monotonic() + 20

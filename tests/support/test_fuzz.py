@@ -39,6 +39,7 @@ def spin(value: int) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parse", "said"),
     [

@@ -25,7 +25,7 @@ def running() -> Iterator[OpenAIChatServer]:
 
 @pytest.fixture
 def server(running: OpenAIChatServer) -> OpenAIChatServer:
-    """A server that has seen nothing yet."""
+    """Return a server that has seen nothing yet."""
     running.requests.clear()
     running.json_mode = True
     return running

@@ -11,7 +11,7 @@ from evals.config.experiment import TrackingConfig
 
 
 def config(**settings: Any) -> TrackingConfig:
-    """The settings of tracking, in the experiment `tests`."""
+    """Return the settings of tracking, in the experiment `tests`."""
     return TrackingConfig.model_validate({"experiment": "tests", **settings})
 
 
@@ -21,10 +21,10 @@ def start(name: str, **settings: Any) -> tracking.Tracker:
 
 
 def client() -> MlflowClient:
-    """A client of the local database."""
+    """Return a client of the local database."""
     return MlflowClient(tracking_uri=tracking.local_uri(tracking.FOLDER))
 
 
 def artifact(run: Run, name: str) -> Path:
-    """Where an artifact of a local run is."""
+    """Return the path of an artifact of a local run."""
     return Path(run.info.artifact_uri.removeprefix("file://")) / name

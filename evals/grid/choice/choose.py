@@ -1,16 +1,16 @@
 """From the scores of all cells to a choice."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from evals.errors import ExperimentError
-from evals.grid.choice.bestset import behind_its_like, best_set
-from evals.grid.choice.intervals import objective_intervals
-from evals.grid.choice.merge import merge
+from evals.grid.choice.column_intervals import objective_intervals
+from evals.grid.choice.confidence_set import behind_its_like, best_set
+from evals.grid.choice.equal_cells import merge
 from evals.grid.choice.pairs import pair_up
-from evals.grid.choice.power import queries_needed
+from evals.grid.choice.queries_needed import queries_needed
 from evals.grid.choice.recommend import reason, recommend
 from evals.grid.choice.resample import resample
 from evals.grid.choice.standings import Bools, Cells, Choice, Floats, ObjectiveScores, Standing
@@ -22,7 +22,7 @@ Groups = Sequence[tuple[int, ...]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Compared:
-    """What comparing all groups of cells gives: arrays [groups], None where not computable."""
+    """Comparison of all groups of cells: arrays [groups], None where not computable."""
 
     in_set: Bools
     win_share: Floats | None = None
@@ -34,23 +34,26 @@ class _Compared:
 def choose(
     scores: ObjectiveScores, cells: Cells, *, margin: float = 0.02, seed: int = 0, resamples: int = RESAMPLES
 ) -> Choice:
-    """The best cell, the confidence set of best cells, and the cheapest cell proved not worse by more than the margin.
+    """Choose the best cell, the confidence set of best cells, and the cheapest cell proved to be within the margin.
 
     Args:
         scores: The objective of every query in every cell.
-        cells: In the order of the columns of `scores`.
-        margin: How much worse than the best a cheaper cell may be, in units of the objective.
-        seed: Of the resampling.
-        resamples: How many.
+        cells: Cells in the order of the columns of `scores`.
+        margin: Largest loss against the best that a cheaper cell may have, in units of the objective.
+        seed: Seed of the resampling.
+        resamples: Number of resamples.
 
     Raises:
         ExperimentError: Scores or costs are not finite numbers or do not fit the cells, or no cell is allowed.
     """
     check(scores, cells, margin)
+    # Cells that miss a constraint are no rivals either: they would only widen the set.
     preference = cells.preference[cells.allowed[cells.preference]]
     groups = merge(scores.values, preference)
-    found = _compare(scores, groups, cells.cost, margin, seed, resamples)
-    standings = _standings(scores, groups, cells, found)
+    # From here on only one column a group is read: of many queries a further copy of all cells would be gigabytes.
+    scores = replace(scores, values=scores.values[:, [group[0] for group in groups]])
+    compared = _compare(scores, groups, cells.cost, margin, seed, resamples)
+    standings = _standings(scores, groups, cells, compared)
     chosen, proved = recommend(standings, margin)
     n = len(scores.values)
     return Choice(
@@ -64,9 +67,9 @@ def choose(
         best=standings[0],
         recommended=chosen,
         proved=proved,
-        reason=reason(standings, chosen, margin, n, found.queries_needed, found.note),
-        queries_needed=found.queries_needed,
-        note=found.note,
+        reason=reason(standings, chosen, margin, n, compared.queries_needed, compared.note),
+        queries_needed=compared.queries_needed,
+        note=compared.note,
     )
 
 
@@ -76,14 +79,14 @@ def check(scores: ObjectiveScores, cells: Cells, margin: float) -> None:
     Raises:
         ExperimentError: They are not, or no cell is allowed, or there is no query.
     """
-    shape, wanted = scores.values.shape, (len(scores.strata), len(cells.labels))
+    shape, expected = scores.values.shape, (len(scores.strata), len(cells.labels))
     shapes = cells.cost.shape, cells.threshold.shape, cells.allowed.shape
-    if shape != wanted or set(shapes) != {wanted[1:]}:
+    if shape != expected or set(shapes) != {expected[1:]}:
         raise ExperimentError(
-            f"choice: expected scores of {wanted[0]} queries in {wanted[1]} cells with a cost, a threshold and a "
+            f"choice: expected scores of {expected[0]} queries in {expected[1]} cells with a cost, a threshold and a "
             f"permission each, got {shape}, {', '.join(map(str, shapes))}"
         )
-    if not wanted[0] or not cells.allowed.any():
+    if not expected[0] or not cells.allowed.any():
         raise ExperimentError("choice: expected at least one query and one allowed cell, got none")
     if not np.isfinite(scores.values).all():
         row, column = np.argwhere(~np.isfinite(scores.values))[0].tolist()
@@ -100,50 +103,54 @@ def check(scores: ObjectiveScores, cells: Cells, margin: float) -> None:
 def _compare(
     scores: ObjectiveScores, groups: Groups, costs: Floats, margin: float, seed: int, resamples: int
 ) -> _Compared:
-    n, first = len(scores.values), [group[0] for group in groups]
+    n = len(scores.values)
     if n < FEWEST:
         few = f"not computable: {n} {'query is' if n == 1 else 'queries are'} too few, {FEWEST} are needed"
         return _Compared(in_set=np.ones(len(groups), dtype=np.bool_), note=few)
-    values, cost = np.ascontiguousarray(scores.values[:, first]), costs[first]
+    values, cost = np.ascontiguousarray(scores.values), costs[[group[0] for group in groups]]
+    # One generator in a fixed order of draws, so that a seed gives the same choice on every machine.
     rng = np.random.default_rng(seed)
     drawn = resample(values, scores.strata, resamples, rng)
     pairs = pair_up(scores, values)
-    found = best_set(pairs, drawn.deviations, rng)
-    several = np.array([len(group) > 1 for group in groups])
-    lower = np.where(several, np.minimum(found.lower, behind_its_like(pairs, found)), found.lower)
+    best = best_set(pairs, drawn.deviations, rng)
+    is_tied = np.array([len(group) > 1 for group in groups])
+    # Cells with equal scores here may differ on other queries, so their bound is not 0.
+    lower = np.where(is_tied, np.minimum(best.lower, behind_its_like(pairs, best)), best.lower)
     cheaper = cost < cost[_best(values)]
     proved = bool((lower[cheaper] >= -margin).any())
     return _Compared(
-        in_set=found.members,
+        in_set=best.members,
         win_share=drawn.wins,
         lower=lower,
-        queries_needed=None if proved else queries_needed(pairs, found, cheaper, several, margin),
+        queries_needed=None if proved else queries_needed(pairs, best, cheaper, is_tied, margin),
     )
 
 
 def _best(values: Floats) -> int:
-    """The column with the highest mean, the first among equals, which is the preferred."""
+    """Return the column with the highest mean; of equal ones the first, which is the preferred."""
     mean = values.mean(axis=0)
+    # Within SAME means are equal: rounding must not override the preference.
     return int((mean >= mean.max() - SAME).argmax())
 
 
-def _standings(scores: ObjectiveScores, groups: Groups, cells: Cells, found: _Compared) -> tuple[Standing, ...]:
-    """The standings of all groups, the best first."""
-    values = scores.values[:, [group[0] for group in groups]]
+def _standings(scores: ObjectiveScores, groups: Groups, cells: Cells, compared: _Compared) -> tuple[Standing, ...]:
+    """Return the standings of all groups, the best first."""
+    values = scores.values
     intervals, mean, best = objective_intervals(scores, values), values.mean(axis=0), _best(values)
-    made = [
+    standings = [
         Standing(
             cell=group[0],
             members=group,
             label=cells.labels[group[0]],
             cost=float(cells.cost[group[0]]),
-            value=float(mean[place]),
-            interval=intervals[place],
-            win_share=None if found.win_share is None else float(found.win_share[place]),
-            in_set=bool(found.in_set[place]),
-            difference=min(0.0, float(mean[place] - mean[best])),
-            lower=None if found.lower is None else float(found.lower[place]),
+            value=float(mean[index]),
+            interval=intervals[index],
+            win_share=None if compared.win_share is None else float(compared.win_share[index]),
+            in_set=bool(compared.in_set[index]),
+            difference=min(0.0, float(mean[index] - mean[best])),
+            lower=None if compared.lower is None else float(compared.lower[index]),
         )
-        for place, group in enumerate(groups)
+        for index, group in enumerate(groups)
     ]
-    return (made[best], *sorted(made[:best] + made[best + 1 :], key=lambda s: -s.value))
+    # The best by preference stands first, even if another mean is larger by rounding.
+    return (standings[best], *sorted(standings[:best] + standings[best + 1 :], key=lambda s: -s.value))

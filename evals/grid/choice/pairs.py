@@ -1,4 +1,4 @@
-"""Every two cells, paired by query: mean differences, their variances, and errors that mistrust what was not seen.
+"""Every two cells, paired by query: mean differences, their variances, and errors that allow for unseen losses.
 
 A difference of two neighbouring cells is 0 on most queries, so its few other values decide, and the rare query on which
 a cell loses everything may just not be among those asked. Then the standard error is far too small, and what bootstrap
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from evals.grid.choice.standings import Floats, ObjectiveScores
 from evals.stats.intervals import SAME
 
+# A variance of a difference below this is rounding.
 NOTHING = 1e-14
-"""A variance of a difference below this is rounding."""
 Places = NDArray[np.intp]
 
 
@@ -27,10 +27,10 @@ class Pairs:
     Attributes:
         values: [queries, cells]; every stratum is shifted to a cell's mean over all, since how strata differ is no
             chance.
-        strata: How many there are.
+        strata: Number of strata.
         span: The largest difference possible on one query.
-        losses: How many queries bounds add on which a cell loses `span`, 1 to 2.
-        typical_loss: What a cell loses on a query on which it loses everything.
+        losses: Number of queries that bounds add on which a cell loses `span`, 1 to 2.
+        typical_loss: Loss of a cell on a query on which it loses everything.
     """
 
     values: Floats
@@ -50,10 +50,11 @@ class Pairs:
         return np.arange(self.values.shape[1])
 
     def between(self, rows: Places, columns: Places) -> tuple[Floats, Floats]:
-        """The mean differences row − column and the variances of a query's difference, dividing by n."""
+        """Return the mean differences row − column and the variances of a query's difference, dividing by n."""
         mean = self.values.mean(axis=0)
         centred = self.values - mean
         own = (centred**2).mean(axis=0)
+        # Var(a − b) = Var a + Var b − 2 Cov(a, b), in place: for 4,000 cells each further matrix takes 128 MB.
         variance = centred[:, rows].T @ centred[:, columns]
         variance *= -2 / self.n
         variance += own[rows, None]
@@ -62,12 +63,12 @@ class Pairs:
         return mean[rows, None] - mean[columns], variance
 
     def with_losses(self, difference: Floats, variance: Floats, n: int | None = None) -> tuple[Floats, Floats]:
-        """Mean differences and their standard errors with the added queries.
+        """Return the mean differences and their standard errors with the added queries.
 
         Args:
             difference: Some of the mean differences.
             variance: Their variances.
-            n: How many queries there would be; as many as there are when left out.
+            n: Number of queries to assume; the observed number when left out.
         """
         n = n or self.n
         whole = n + self.losses
@@ -80,17 +81,19 @@ def pair_up(scores: ObjectiveScores, values: Floats) -> Pairs:
     """Make cells ready to be compared.
 
     Args:
-        scores: Of all cells.
+        scores: Scores of all cells.
         values: [queries, cells], columns of `scores` of which no two are the same.
     """
     strata, centred = np.unique(scores.strata), np.empty_like(values)
     for stratum in strata:
         rows = scores.strata == stratum
         centred[rows] = values[rows] - values[rows].mean(axis=0)
+    # The means come back, so that differences of columns stay those of the cells.
+    centred += values.mean(axis=0)
     span = float(np.ptp(values, axis=1).max()) if scores.span is None else scores.span
     best = values[:, int(values.mean(axis=0).argmax())]
     return Pairs(
-        values=centred + values.mean(axis=0),
+        values=centred,
         strata=len(strata),
         span=span,
         losses=1 + _all_or_nothing(values, best, span),
@@ -101,14 +104,14 @@ def pair_up(scores: ObjectiveScores, values: Floats) -> Pairs:
 
 
 def _typical_loss(gained: Floats, best: Floats) -> float:
-    """The mean score of the best cell on queries on which it scores; if more, on those on which some cell does not."""
+    """Return the best cell's mean score where it scores or, if higher, where some cell does not."""
     scored = best > SAME
     lost = scored & (gained <= SAME).any(axis=1)
     return max((float(best[rows].mean()) for rows in (scored, lost) if rows.any()), default=np.inf)
 
 
 def _all_or_nothing(values: Floats, best: Floats, span: float) -> float:
-    """Of the differences to the best cell that are not 0, the share that is as large as can be."""
+    """Return the share of the non-zero differences to the best cell that are as large as possible."""
     differences = np.abs(values - best[:, None])
-    some = int((differences > SAME).sum())
-    return int((differences >= span - SAME).sum()) / some if some else 0.0
+    differing = int((differences > SAME).sum())
+    return int((differences >= span - SAME).sum()) / differing if differing else 0.0

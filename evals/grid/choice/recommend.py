@@ -1,4 +1,4 @@
-"""Which standing to use, and why."""
+"""The recommended standing, and the reason."""
 
 from collections.abc import Sequence
 
@@ -8,11 +8,11 @@ PREFERRED = "of these it has the lowest threshold, then the lowest cost"
 
 
 def recommend(standings: Sequence[Standing], margin: float) -> tuple[Standing, bool]:
-    """The cheapest standing that is cheaper than the best and proved within the margin, or else the best.
+    """Return the cheapest standing that is cheaper than the best and proved within the margin, or else the best.
 
     Args:
         standings: The best first.
-        margin: In units of the objective.
+        margin: Largest loss, in units of the objective.
 
     Returns:
         It, and whether it is proved within the margin.
@@ -26,22 +26,22 @@ def recommend(standings: Sequence[Standing], margin: float) -> tuple[Standing, b
 def reason(
     standings: Sequence[Standing], chosen: Standing, margin: float, n: int, queries_needed: int | None, note: str
 ) -> str:
-    """Why `chosen` is recommended, as a sentence.
+    """Explain in a sentence why `chosen` is recommended.
 
     Args:
         standings: The best first.
         chosen: One of them.
-        margin: In units of the objective.
+        margin: Largest loss, in units of the objective.
         n: Queries.
         queries_needed: For a cheaper one to be preferred.
-        note: Why nothing is computable, or empty.
+        note: Reason why nothing is computable, or empty.
     """
     best = standings[0]
     if len(standings) == 1:
-        several = len(best.members)
+        n_tied = len(best.members)
         return (
-            f"all {several} cells scored the same on every query, and {PREFERRED}"
-            if several > 1
+            f"all {n_tied} cells scored the same on every query, and {PREFERRED}"
+            if n_tied > 1
             else "it is the only cell"
         )
     if note:
@@ -65,7 +65,7 @@ def reason(
 
 
 def _likes(chosen: Standing, margin: float) -> str:
-    """What must not be concluded from equal scores."""
+    """Warn against reading equal scores as equal cells."""
     if len(chosen.members) == 1 or _within(chosen, margin):
         return ""
     return f"; {len(chosen.members)} cells scored the same so far, which more queries may tell apart; {PREFERRED}"
@@ -76,6 +76,6 @@ def _within(standing: Standing, margin: float) -> bool:
 
 
 def _rounded(number: int) -> int:
-    """To two digits, upwards: it is no better known."""
+    """Round up to two digits: the number is not known better."""
     unit = int(10 ** max(0, len(str(number)) - 2))
     return -(-number // unit) * unit

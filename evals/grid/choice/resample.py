@@ -1,4 +1,4 @@
-"""The bootstrap: queries drawn again, all cells on the same draws."""
+"""The bootstrap: resampled queries, the same draws for all cells."""
 
 from dataclasses import dataclass
 
@@ -9,13 +9,13 @@ from evals.grid.choice.standings import Floats, Integers
 from evals.stats.intervals import SAME
 from evals.stats.resampling import drawn_counts
 
+# Entries of a batch of resample counts or means: 8 MB, which stays in a processor's cache.
 BATCH = 1_000_000
-"""Entries of a batch of resample counts or means: 8 MB, which stays in a processor's cache."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Resamples:
-    """What the resamples come to.
+    """Statistics of the resamples.
 
     Attributes:
         deviations: [resamples, cells], each resample's mean minus the mean; single precision.
@@ -34,22 +34,22 @@ def resample(values: Floats, strata: Integers, resamples: int, rng: np.random.Ge
     Args:
         values: [queries, cells], columns in the order in which equal ones are preferred.
         strata: [queries].
-        resamples: How many.
-        rng: Where chance comes from.
+        resamples: Number of resamples.
+        rng: Random generator.
     """
     n, cells = values.shape
-    order = np.argsort(strata, kind="stable")
-    ordered, mean = values[order], values.mean(axis=0)
+    order, mean = np.argsort(strata, kind="stable"), values.mean(axis=0)
+    ordered = values if np.all(strata[1:] >= strata[:-1]) else values[order]
     sizes = np.unique(strata, return_counts=True)[1]
     deviations, wins = np.empty((resamples, cells), dtype=np.float32), np.zeros(cells)
     counts = np.empty((min(resamples, max(1, BATCH // max(n, cells))), n))
-    for begun in range(0, resamples, len(counts)):
-        batch = counts[: resamples - begun]
+    for start in range(0, resamples, len(counts)):
+        batch = counts[: resamples - start]
         _draw(batch, sizes, rng)
         means = batch @ ordered / n
         first = (means >= means.max(axis=1, keepdims=True) - SAME).argmax(axis=1)
         wins += np.bincount(first, minlength=cells)
-        deviations[begun : begun + len(batch)] = means - mean
+        deviations[start : start + len(batch)] = means - mean
     return Resamples(deviations=deviations, wins=wins / resamples)
 
 
@@ -57,5 +57,5 @@ def _draw(counts: Floats, sizes: Integers, rng: np.random.Generator) -> None:
     """Fill [resamples, queries] with how often each query is drawn; queries are in order of their strata."""
     ends = np.cumsum(sizes)
     for first, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True):
-        places = rng.integers(0, end - first, size=(len(counts), end - first))
-        counts[:, first:end] = drawn_counts(places, end - first)
+        rows = rng.integers(0, end - first, size=(len(counts), end - first))
+        counts[:, first:end] = drawn_counts(rows, end - first)

@@ -1,4 +1,4 @@
-"""What a choice among the cells of a grid is made from, and what it comes to. All frozen."""
+"""Inputs and result of a choice among the cells of a grid. All frozen."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class QueryScores:
     Attributes:
         query_ids: The queries of the metric's scope.
         values: [queries, cells]; NaN where a query has no score.
-        kind: Of the metric: proportions and means lie within 0 and 1, amounts anywhere.
+        kind: Kind of the metric: proportions and means lie within 0 and 1, amounts anywhere.
     """
 
     query_ids: tuple[str, ...]
@@ -30,7 +30,7 @@ class QueryScores:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ObjectiveScores:
-    """What is maximised: a column for every cell, whose mean is the cell's value.
+    """Score to maximise: a column for every cell, whose mean is the cell's value.
 
     Attributes:
         objective: As text.
@@ -57,7 +57,7 @@ class Cells:
     """The cells of a grid.
 
     Attributes:
-        labels: What each is called, such as `top_k 5, threshold 0.3`.
+        labels: Label of each cell, such as `top_k 5, threshold 0.3`.
         cost: [cells], mean context tokens.
         threshold: [cells], below which a chunk is left out; 0 where none is in force.
         allowed: [cells], whether it meets the constraints.
@@ -79,17 +79,17 @@ class Cells:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """How a cell stands. Cells that scored the same on every query are one, called by the preferred of them.
+    """Rank and bounds of a cell. Cells that scored the same on every query are one, labelled by the preferred of them.
 
     Attributes:
         cell: Its place in the grid.
         members: The places of all cells that scored the same on every query, the preferred first, which is `cell`.
-        label: What `cell` is called.
+        label: Label of `cell`.
         cost: Mean context tokens of `cell`.
         value: Mean of the objective.
         interval: 95% interval of `value`, for this cell alone.
         win_share: Share of the bootstrap resamples in which it is the best; None if not computable.
-        in_set: Whether it belongs to the 95% confidence set of best cells.
+        in_set: True if it belongs to the 95% confidence set of best cells.
         difference: `value` minus that of the best cell, at most 0.
         lower: Simultaneous 95% lower bound on (this cell − the truly best one), at most 0; None if not computable.
     """
@@ -108,22 +108,22 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Choice:
-    """Which cell to use, and what is known about it.
+    """Recommended cell, with the evidence for it.
 
     Attributes:
-        objective: What was maximised, as text.
-        margin: How much worse than the best cell the recommended one may be, in units of the objective.
+        objective: Objective, as text.
+        margin: Largest loss against the best cell that the recommended one may have, in units of the objective.
         n: Queries it is over; `dropped`, how many were left out because some cells score them and others do not.
         n_cells: Cells of the grid; `n_allowed`, how many of them meet the constraints.
         standings: The highest value first, the preferred first among equals.
         best: The first of them.
         recommended: The cheapest standing proved not worse than the truly best by more than the margin, where it is
             cheaper than `best`; or else `best`.
-        proved: Whether that was proved of `recommended`.
-        reason: Why it is recommended, a sentence.
-        queries_needed: How many queries it would take to prefer a cheaper cell (with power 80%), were the differences
+        proved: True if that is proved of `recommended`.
+        reason: Reason for the recommendation, a sentence.
+        queries_needed: Number of queries needed to prefer a cheaper cell (with power 80%), were the differences
             as measured; None where one is preferred already, or where no number of queries would do.
-        note: Why the set and the bounds are not computable, or empty.
+        note: Reason why the set and the bounds are not computable, or empty.
     """
 
     objective: str

@@ -1,4 +1,4 @@
-"""What a chat model answered, out of LangChain's messages and out of errors that are answers."""
+"""Answers of a chat model, from LangChain's messages and from errors that are answers."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """What a model answered: its text, why it stopped, and the tokens it counted (None when it does not say)."""
+class ModelAnswer:
+    """Answer of a model: its text, its stop reason, and its token counts (None when it does not give them)."""
 
     text: str
     finish: str = ""
@@ -19,13 +19,14 @@ class Answer:
     tokens_out: int | None = None
 
 
-def read_message(message: "BaseMessage") -> Answer:
-    """Text, stop reason and usage out of a LangChain message."""
+def read_message(message: "BaseMessage") -> ModelAnswer:
+    """Return text, stop reason and usage of a LangChain message."""
     usage = getattr(message, "usage_metadata", None) or {}
-    said = {**message.additional_kwargs, **message.response_metadata}
-    finish = said.get("finish_reason") or said.get("stop_reason") or said.get("done_reason") or ""
-    refusal = said.get("refusal")  # OpenAI's, in place of a text
-    return Answer(
+    metadata = {**message.additional_kwargs, **message.response_metadata}
+    finish = metadata.get("finish_reason") or metadata.get("stop_reason") or metadata.get("done_reason") or ""
+    # OpenAI sends a refusal in place of a text.
+    refusal = metadata.get("refusal")
+    return ModelAnswer(
         text=str(refusal or message.text),
         finish="refusal" if refusal else str(finish),
         tokens_in=usage.get("input_tokens"),
@@ -33,15 +34,15 @@ def read_message(message: "BaseMessage") -> Answer:
     )
 
 
-def read_early_end(error: BaseException) -> Answer | None:
-    """The answer that openai's client hides in an error when it was cut or filtered; None for any other error."""
-    for one in causes(error):
-        if type(one).__name__ == "ContentFilterFinishReasonError":
-            return Answer(text="", finish="content_filter", tokens_out=0)
-        if type(one).__name__ == "LengthFinishReasonError":
-            said: Any = getattr(one, "completion", None)
-            text = next((choice.message.content or "" for choice in getattr(said, "choices", ())), "")
-            usage = getattr(said, "usage", None)
-            read, written = (getattr(usage, f"{what}_tokens", None) for what in ("prompt", "completion"))
-            return Answer(text=text, finish="length", tokens_in=read, tokens_out=written)
+def read_early_end(error: BaseException) -> ModelAnswer | None:
+    """Return the cut or filtered answer that openai's client hides in an error; None for any other error."""
+    for cause in causes(error):
+        if type(cause).__name__ == "ContentFilterFinishReasonError":
+            return ModelAnswer(text="", finish="content_filter", tokens_out=0)
+        if type(cause).__name__ == "LengthFinishReasonError":
+            completion: Any = getattr(cause, "completion", None)
+            text = next((choice.message.content or "" for choice in getattr(completion, "choices", ())), "")
+            usage = getattr(completion, "usage", None)
+            read, written = (getattr(usage, f"{kind}_tokens", None) for kind in ("prompt", "completion"))
+            return ModelAnswer(text=text, finish="length", tokens_in=read, tokens_out=written)
     return None

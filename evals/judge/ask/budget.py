@@ -1,19 +1,19 @@
-"""What judging has cost so far, and whether the next call may still be made."""
+"""The cost of judging so far, and the decision on the next call."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from evals.config.judge import BudgetConfig, PriceConfig
 
+# Tokens read and tokens written.
 Tokens = tuple[int, int]
-"""Tokens read and tokens written."""
+# Answer of a budget to a call: it fits; it may fit, if the calls in flight cost less than reserved; or it does not.
 Room = Literal["enough", "in flight", "none"]
-"""Whether a budget holds a call: it does; it may, once the calls in flight have cost less than they might; or not."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usage:
-    """What judging came to.
+    """Cost of judging so far.
 
     Attributes:
         calls: Requests that were sent, every attempt counted.
@@ -22,8 +22,8 @@ class Usage:
         unanswered: Requests that may have been billed although no answer came: it broke off, or took too long. What
             they cost is not known and not in the tokens; the budget holds the most they can have cost.
         tokens_in: Tokens read by the model; `tokens_out`, written. Estimated for calls whose answer does not tell.
-        usd: What they cost by the price table, None without a price.
-        stopped: Why no further call was made, empty when none was held back.
+        usd: Price by the price table, None without a price.
+        stopped: Reason why further calls were held back, empty when none was.
     """
 
     calls: int = 0
@@ -42,17 +42,17 @@ class Usage:
 
 
 def cost(price: PriceConfig | None, tokens_in: float, tokens_out: float) -> float | None:
-    """US dollars that tokens cost, None without a price."""
+    """Return the price of tokens in US dollars, None without a price."""
     return None if price is None else (tokens_in * price.input + tokens_out * price.output) / 1e6
 
 
-def added(one: Tokens, other: Tokens) -> Tokens:
-    """The sum of two counts."""
-    return one[0] + other[0], one[1] + other[1]
+def added(first: Tokens, other: Tokens) -> Tokens:
+    """Return the sum of two counts."""
+    return first[0] + other[0], first[1] + other[1]
 
 
 class Ledger:
-    """Counts what is spent. Of a call in flight the most that it can cost is set aside: no limit is ever passed."""
+    """Ledger of the spending. It reserves the highest cost of each call in flight, so that no limit is exceeded."""
 
     def __init__(self, budget: BudgetConfig, price: PriceConfig | None) -> None:
         self._budget = budget
@@ -63,12 +63,12 @@ class Ledger:
 
     @property
     def usage(self) -> Usage:
-        """What was spent so far."""
+        """Spending so far."""
         return self._usage
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether the budget has a limit that depends on tokens."""
+        """True if the budget has a limit that depends on tokens."""
         return self._budget.tokens is not None or self._budget.usd is not None
 
     def reserve(self, most: Tokens) -> Room:
@@ -88,7 +88,7 @@ class Ledger:
         return "enough"
 
     def settle(self, most: Tokens, spent: Tokens | None) -> None:
-        """Replace what was set aside for a call by what it came to; None when that is not known."""
+        """Replace the reserve for a call by its cost; None when that is unknown."""
         self._in_flight = self._in_flight[0] - most[0], self._in_flight[1] - most[1]
         if spent is None:
             self._unanswered = added(self._unanswered, most)
@@ -99,11 +99,11 @@ class Ledger:
         self._usage = replace(self._usage, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
 
     def count_hit(self) -> None:
-        """A verdict needed no call."""
+        """Count a verdict that needed no call."""
         self._usage = replace(self._usage, hits=self._usage.hits + 1)
 
     def count_failure(self) -> None:
-        """A verdict could not be had."""
+        """Count a verdict that could not be obtained."""
         self._usage = replace(self._usage, failed=self._usage.failed + 1)
 
     def stop(self, reason: str) -> None:
@@ -112,16 +112,16 @@ class Ledger:
             self._usage = replace(self._usage, stopped=reason)
 
     def _lacking(self, needed: Tokens, most: Tokens) -> str:
-        """The limit that is below what is needed, in words; empty when none is."""
-        limits, used = self._budget, self._usage
+        """Return the limit that is too low, as text; empty when none is."""
+        limits, usage = self._budget, self._usage
         usd = cost(self._price, *needed)
         if limits.tokens is not None and sum(needed) > limits.tokens:
-            limit, spent = f"{limits.tokens:,} tokens", f"{used.tokens:,}"
+            limit, spent = f"{limits.tokens:,} tokens", f"{usage.tokens:,}"
             lost, call = (f"{sum(tokens):,}" for tokens in (self._unanswered, most))
         elif limits.usd is not None and usd is not None and usd > limits.usd:
-            limit, spent = f"{limits.usd:g} USD", f"{used.usd:.4f}"
+            limit, spent = f"{limits.usd:g} USD", f"{usage.usd:.4f}"
             lost, call = (f"{cost(self._price, *tokens):.4f}" for tokens in (self._unanswered, most))
         else:
             return ""
-        unknown = f", at most {lost} by {used.unanswered} requests without an answer" if used.unanswered else ""
+        unknown = f", at most {lost} by {usage.unanswered} requests without an answer" if usage.unanswered else ""
         return f"the budget of {limit} does not hold another call ({spent} spent{unknown}; a call may take {call})"

@@ -1,4 +1,4 @@
-"""One verdict, bought: within the budget, at the pace of the server, tried again, repaired, given up in time."""
+"""Buying one verdict: within the budget, at the server's pace, with retries, repair and a deadline."""
 
 import asyncio
 import functools
@@ -11,21 +11,23 @@ from pydantic import BaseModel
 
 from evals.collect.observations import Failure, Unscored
 from evals.config.judge import JudgeConfig
-from evals.judge.ask.bound import Bound
 from evals.judge.ask.budget import Ledger, Tokens
 from evals.judge.ask.cache import VerdictStore
 from evals.judge.ask.call import GRACE_S, Caller, Reply, late
 from evals.judge.ask.chat import Chat
 from evals.judge.ask.faults import Fault, wait_s
 from evals.judge.ask.health import Health
-from evals.judge.ask.pacing import Gate
+from evals.judge.ask.pacing import ConcurrencyLimit
+from evals.judge.ask.token_bound import Bound
 from evals.judge.ask.workers import Workers
 
 log = logging.getLogger(__name__)
-Outcome = str | Failure | Unscored
-"""The verdict as JSON, or why there is none."""
+# The verdict as JSON, or why there is none.
+VerdictOrReason = str | Failure | Unscored
+# Attempts for one verdict, the repair of an invalid answer included.
 ATTEMPTS = 8
 LEAST_S = 0.1
+# For the pace alone, which needs no exact count; English text has about four characters a token.
 CHARACTERS_PER_TOKEN = 4
 USUAL_ANSWER = 150
 REPAIR = """{prompt}
@@ -40,7 +42,7 @@ class Buyer:
     def __init__(self, chat: Chat, config: JudgeConfig, store: VerdictStore | None, ledger: Ledger) -> None:
         self._config, self._ledger = config, ledger
         self.health = Health(f"{chat.provider}:{chat.name}", config.max_concurrency, ledger)
-        self.gate = Gate(config, ended=lambda: bool(ledger.usage.stopped))
+        self.gate = ConcurrencyLimit(config, ended=lambda: bool(ledger.usage.stopped))
         self._caller = Caller(chat, config, store)
         self._workers = Workers(config.max_concurrency, "judge")
         self._flights: set[Future[Reply]] = set()
@@ -49,11 +51,11 @@ class Buyer:
 
     @property
     def in_flight(self) -> int:
-        """How many calls are being made."""
+        """Number of calls in flight."""
         return len(self._flights)
 
-    async def buy(self, key: bytes, prompt: str, schema: type[BaseModel]) -> Outcome:
-        """The verdict on a prompt, kept under its key; or why it could not be had.
+    async def buy(self, key: bytes, prompt: str, schema: type[BaseModel]) -> VerdictOrReason:
+        """Buy the verdict on a prompt and store it under its key, or return the failure.
 
         A wait that the server asked for is no attempt and takes nothing of the verdict's time; all such waits together
         may take as long again.
@@ -66,17 +68,20 @@ class Buyer:
             left -= reply.seconds
             if reply.verdict:
                 return reply.verdict
+            # The server refused the request for JSON, not the question: ask again in plain text, at no attempt's cost.
             if reply.plain:
                 continue
             if reply.malformed:
+                # One repair only: a model that fails twice at the format rarely recovers, and each try is billed.
                 if repaired or attempt >= ATTEMPTS or left <= 0:
                     return Failure(type=reply.malformed.type, message=str(reply.malformed))
                 repaired, text = True, REPAIR.format(prompt=prompt, reason=reply.malformed)
-            elif reply.fault and reply.fault.kind == "rate_limit" and (asked := reply.fault.retry_after_s):
-                patience -= asked
-                if patience <= 0 or self._gave_up_waiting(reply.fault, asked):
+            # A wait that the server names is the run's pace, so it has its own allowance.
+            elif reply.fault and reply.fault.kind == "rate_limit" and (seconds := reply.fault.retry_after_s):
+                patience -= seconds
+                if patience <= 0 or self._gave_up_waiting(reply.fault, seconds):
                     return self._given_up(reply.fault, attempt)
-                self.gate.limited(asked)
+                self.gate.limited(seconds)
                 continue
             elif reply.fault:
                 waited = await self._wait(reply.fault, attempt, left)
@@ -97,14 +102,16 @@ class Buyer:
         """Wait for the next attempt; the seconds of this verdict's time that it took, None when there is none."""
         if fault.kind == "hopeless":
             self.health.refused(fault)
-            if self.health.proved and attempt == 1:  # what was right before may be right again
+            # A key that was accepted before may be accepted again.
+            if self.health.proved and attempt == 1:
                 fault = replace(fault, kind="transient")
         wait = wait_s(fault, attempt, left) if attempt < ATTEMPTS else None
         if wait is None:
             return None
         about = {"stage": "judge", "attempt": attempt}
         log.info("attempt %d failed, trying again in %.2f s: %s", attempt, wait, fault.message, extra=about)
-        if fault.kind == "rate_limit":  # everybody waits: it is the pace of the run, and not this verdict's time
+        # All calls wait: the time belongs to the run's pace, not to this verdict.
+        if fault.kind == "rate_limit":
             self.gate.limited(wait)
             return 0.0
         await asyncio.sleep(wait)
@@ -114,6 +121,7 @@ class Buyer:
         if self._ledger.usage.stopped:
             return Unscored(reason=self._ledger.usage.stopped, missing=True)
         async with self.gate.enter(len(text) // CHARACTERS_PER_TOKEN + self._usual_answer()):
+            # Counting tokens takes time, which only a limit on tokens is worth.
             most = self._bound.most(text) if self._ledger.counts_tokens else (0, 0)
             if not await self._reserved(most):
                 return Unscored(reason=self._ledger.usage.stopped, missing=True)
@@ -123,6 +131,7 @@ class Buyer:
                 reply = await self._call(functools.partial(self._caller.call, key, text, schema, timeout_s), timeout_s)
                 tokens = reply.tokens
             finally:
+                # Also on cancellation: a reserve that stays would block the budget of all others.
                 self._ledger.settle(most, tokens)
                 self._settled.set()
         self._note(text, reply)
@@ -150,7 +159,8 @@ class Buyer:
             self.health.judged()
         if reply.malformed:
             self.health.malformed(f"{reply.malformed.type}: {reply.malformed}")
-        if reply.unkept:  # buying more would lose more
+        # Buying more would lose more.
+        if reply.unkept:
             self._ledger.stop(reply.unkept)
 
     async def _reserved(self, most: Tokens) -> bool:
@@ -164,18 +174,18 @@ class Buyer:
 
     def _usual_answer(self) -> int:
         usage = self._ledger.usage
-        done = max(1, usage.calls)
-        return usage.tokens_out // done if usage.tokens_out else min(USUAL_ANSWER, self._config.max_output_tokens)
+        calls = max(1, usage.calls)
+        return usage.tokens_out // calls if usage.tokens_out else min(USUAL_ANSWER, self._config.max_output_tokens)
 
-    def _gave_up_waiting(self, fault: Fault, asked: float) -> bool:
-        """Whether no call has come through for so long that none will."""
-        waited = self.gate.closed_s + asked
+    def _gave_up_waiting(self, fault: Fault, seconds: float) -> bool:
+        """Return True if no call has succeeded for so long that none will."""
+        waited = self.gate.closed_s + seconds
         if waited <= self._config.deadline_s:
             return False
         self.health.limited(waited, fault.message)
         return True
 
     def _given_up(self, fault: Fault, attempts: int) -> Failure:
-        said = fault.message + (f" ({attempts} attempts)" if attempts > 1 else "")
-        self.health.failed(fault, said)
-        return Failure(type=fault.type, message=said)
+        message = fault.message + (f" ({attempts} attempts)" if attempts > 1 else "")
+        self.health.failed(fault, message)
+        return Failure(type=fault.type, message=message)

@@ -40,7 +40,7 @@ class Stored:
 class VerdictStore:
     """Verdicts by key; each `put` is on disk when it returns. Safe among threads and processes.
 
-    A file that may not be written is read all the same.
+    A file that cannot be written is still read.
     """
 
     def __init__(self, file: Path, clock: Callable[[], float] = time.time) -> None:
@@ -55,7 +55,7 @@ class VerdictStore:
         self._leases = Leases(self._db)
 
     def get(self, key: bytes) -> Stored | None:
-        """The verdict of a key, None when it is not there.
+        """Return the verdict of a key, None when it is not there.
 
         Raises:
             JudgeError: The file cannot be read.
@@ -79,6 +79,7 @@ class VerdictStore:
         row = (key, verdict.model, verdict.kind, verdict.answer, verdict.tokens_in, verdict.tokens_out, now, now)
         with self._transaction():
             self._db.execute(f"INSERT OR REPLACE INTO verdicts ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            # In one transaction, so that no other process sees the key without claim and without verdict.
             self._leases.release(key)
 
     def claim(self, key: bytes) -> bool:
@@ -110,7 +111,7 @@ class VerdictStore:
             self._leases.renew(self._clock())
 
     def mean_tokens_out(self, model: str, kind: str) -> float | None:
-        """Tokens that the model's answers of that kind had on average (latest 500); None when there is none."""
+        """Return the mean token count of the model's latest 500 answers of that kind; None when there is none."""
         with self._lock:
             rows = self._run(
                 "SELECT avg(tokens_out) FROM (SELECT tokens_out FROM verdicts WHERE model = ? AND kind = ? "
@@ -129,14 +130,16 @@ class VerdictStore:
             if max_days is not None:
                 self._run("DELETE FROM verdicts WHERE created < ?", (self._clock() - max_days * DAY,))
             while self._megabytes() > max_mb and self._count():
+                # A tenth at a time: the size of single rows is unknown, and one row at a time would be slow.
                 share = max(1, self._count() // 10)
                 self._run(
                     "DELETE FROM verdicts WHERE key IN (SELECT key FROM verdicts ORDER BY used LIMIT ?)", (share,)
                 )
-            gone = before - self._count()
-            if gone:
+            removed = before - self._count()
+            if removed:
+                # Deleting leaves free pages in the file; only VACUUM gives them back to the disk.
                 self._run("VACUUM", ())
-        return gone
+        return removed
 
     def close(self) -> None:
         """Note what was used, give up all claims, and close the file."""
@@ -176,6 +179,8 @@ class VerdictStore:
     def _transaction(self) -> Iterator[None]:
         with self._lock:
             try:
+                # IMMEDIATE takes the write lock at once: a lock taken later could fail after reads that the write
+                # depends on.
                 self._db.execute("BEGIN IMMEDIATE")
                 try:
                     yield

@@ -1,4 +1,4 @@
-"""One request to the judge, in a thread: asked, read, and its verdict kept before the thread takes the next."""
+"""One request to the judge, in a thread: it asks, reads, and stores the verdict before the next request."""
 
 import logging
 import time
@@ -15,20 +15,20 @@ from evals.judge.ask.faults import Fault, explain, read_fault, rejects_structure
 from evals.judge.ask.parse import MalformedError, read_verdict
 from retrievers.embedding.tokens import count_tokens
 
+# Seconds that a call may exceed its time: the timeout of the provider's library comes first and ends the connection.
 GRACE_S = 0.25
-"""By how much a call may exceed its time: the timeout of the provider's library comes first and ends the connection."""
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What one request came to: a verdict (as JSON), an answer that is none, or a fault.
+    """Result of one request: a verdict (as JSON), an answer that is not a verdict, or a fault.
 
     Attributes:
         tokens: Read and written; estimated where the provider does not tell, None where no answer came but one may be
             billed.
-        seconds: How long it took.
-        unkept: Why the verdict could not be kept, empty when it was.
+        seconds: Duration of the request.
+        unkept: Reason why the verdict could not be stored, empty when it was.
         plain: The server takes no request for JSON, and was not asked the question; it can be asked without.
     """
 
@@ -42,7 +42,7 @@ class Reply:
 
 
 def late(seconds: float) -> Reply:
-    """The reply of a call that has taken too long."""
+    """Return the reply of a call that has taken too long."""
     return Reply(fault=read_fault(TimeoutError()), tokens=None, seconds=seconds)
 
 
@@ -60,7 +60,7 @@ class Caller:
         Args:
             key: Under which the verdict is kept.
             text: The whole prompt.
-            schema: What the answer should look like.
+            schema: Response schema.
             timeout_s: Seconds to wait for the whole answer; one that comes later is dropped.
         """
         start = time.monotonic()
@@ -73,8 +73,10 @@ class Caller:
                 return self._without_structure(error, seconds)
             fault = read_fault(error)
             return Reply(fault=fault, tokens=None if fault.billed else (0, 0), seconds=seconds)
-        if (seconds := time.monotonic() - start) > timeout_s + GRACE_S:  # nobody waits for it any more
+        # No task waits for it any more.
+        if (seconds := time.monotonic() - start) > timeout_s + GRACE_S:
             return late(seconds)
+        # Some providers give no counts; the packaged tokenizer estimates them, so that a budget still holds.
         tokens = (
             count_tokens(text) if answer.tokens_in is None else answer.tokens_in,
             count_tokens(answer.text) if answer.tokens_out is None else answer.tokens_out,
@@ -87,19 +89,20 @@ class Caller:
         return Reply(verdict=verdict, tokens=tokens, seconds=time.monotonic() - start, unkept=unkept)
 
     def _without_structure(self, error: Exception, seconds: float) -> Reply:
+        # Several threads may find out at once; only the first one reports it.
         if self._structured:
             self._structured = False
-            said = explain(error)
-            log.warning("the judge's server takes no request for JSON; it is read out of the text instead: %s", said)
+            message = explain(error)
+            log.warning("the judge's server takes no request for JSON; it is read out of the text instead: %s", message)
         return Reply(plain=True, seconds=seconds)
 
     def _keep(self, key: bytes, schema: type[BaseModel], verdict: str, tokens: Tokens) -> str:
-        """Commit a verdict; returns why it could not be, empty when it was."""
+        """Commit a verdict; return the reason where that fails, empty when it succeeds."""
         model = f"{self._chat.provider}:{self._chat.name}"
-        kept = Stored(model=model, kind=schema.__name__, answer=verdict, tokens_in=tokens[0], tokens_out=tokens[1])
+        stored = Stored(model=model, kind=schema.__name__, answer=verdict, tokens_in=tokens[0], tokens_out=tokens[1])
         try:
             if self._store:
-                self._store.put(key, kept)
+                self._store.put(key, stored)
         except JudgeError as error:
             return str(error)
         return ""

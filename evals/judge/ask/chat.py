@@ -16,16 +16,17 @@ from pydantic.warnings import PydanticDeprecationWarning
 
 from evals.config.judge import JudgeConfig
 from evals.errors import JudgeError
-from evals.judge.ask.answers import Answer, read_early_end, read_message
+from evals.judge.ask.answers import ModelAnswer, read_early_end, read_message
 from evals.judge.ask.faults import explain
 from evals.judge.ask.identity import identity
-from evals.judge.ask.structures import STRUCTURES
+from evals.judge.ask.response_schemas import STRUCTURES
 from retrievers.config.layers import api_key
 from retrievers.errors import nearest
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+# Providers and the variable that holds their key; LangChain's `init_chat_model` knows how to build each.
 KEYS: Mapping[str, str] = {
     "cohere": "COHERE_API_KEY",
     "openai": "OPENAI_API_KEY",
@@ -42,9 +43,8 @@ KEYS: Mapping[str, str] = {
     "nvidia": "NVIDIA_API_KEY",
     "ollama": "",
 }
-"""Providers and the variable that holds their key; LangChain's `init_chat_model` knows how to build each."""
+# Providers for whose package the project has an extra; LangChain would fall back to an older class without it.
 EXTRAS = ("anthropic", "ollama")
-"""Providers for whose package the project has an extra; LangChain would fall back to an older class without it."""
 KEY_ARGUMENTS: Mapping[str, str] = {"cohere": "cohere_api_key"}
 
 
@@ -54,9 +54,9 @@ class Chat:
 
     Attributes:
         provider: Such as `cohere`.
-        name: Of the model, as the provider knows it.
-        parameters: All that the answer depends on besides model, prompt and schema.
-        identified: Whether they tell this model from any other; if not, its verdicts may not be kept.
+        name: Name of the model, as the provider spells it.
+        parameters: Everything besides model, prompt and schema that the answer depends on.
+        identified: True if they tell this model from any other; if not, its verdicts may not be stored.
         structure: Schema to the arguments that make the provider answer in JSON; empty when it has no such means.
     """
 
@@ -69,17 +69,17 @@ class Chat:
     per_request: Callable[[float], Mapping[str, Any]] = lambda timeout_s: {}
     identified: bool = True
 
-    def ask(self, prompt: str, schema: type[BaseModel], timeout_s: float, *, structured: bool) -> Answer:
+    def ask(self, prompt: str, schema: type[BaseModel], timeout_s: float, *, structured: bool) -> ModelAnswer:
         """Send one prompt, once, and wait for the whole answer.
 
         Args:
             prompt: The whole prompt.
-            schema: What the answer should look like; sent along where `structured`.
+            schema: Response schema; sent along where `structured`.
             timeout_s: Seconds to wait, where the provider lets a single request say so.
-            structured: Whether to ask for JSON by the provider's means.
+            structured: True to ask for JSON by the provider's own option.
 
         Raises:
-            Exception: Whatever the provider's library raises; see `evals.judge.ask.faults`.
+            Exception: Any error of the provider's library; see `evals.judge.ask.faults`.
         """
         extra = self.structure(schema) if structured else {}
         try:
@@ -98,13 +98,14 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
     Raises:
         JudgeError: The provider is unknown or not installed, its key is missing, or the user's function fails.
     """
+    # langchain-cohere uses deprecated calls of pydantic, which its users cannot change.
     warnings.filterwarnings("ignore", category=PydanticDeprecationWarning, module=r"(langchain_)?cohere\.")
     if config.provider == "python":
         return _chat(config, _from_python(config.name))
     if config.provider not in KEYS:
-        near = nearest(config.provider, [*KEYS, "python"])
+        suggestion = nearest(config.provider, [*KEYS, "python"])
         raise JudgeError(
-            f"judge.model {config.model!r}: unknown provider {config.provider!r}{near}; expected one of "
+            f"judge.model {config.model!r}: unknown provider {config.provider!r}{suggestion}; expected one of "
             f"{', '.join(KEYS)}, or python:module:factory for a LangChain chat model of your own"
         )
     if config.provider in EXTRAS and find_spec(f"langchain_{config.provider}") is None:
@@ -116,6 +117,7 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
 
     settings = _construction(config, env)
     try:
+        # Building sends no request, so a wrong key or address shows only at the first call.
         model = init_chat_model(config.name, model_provider=config.provider, **settings)
     except ImportError as error:
         raise JudgeError(f"judge.model {config.model!r} needs a package that is not installed: {error}") from error
@@ -125,7 +127,7 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
 
 
 def _construction(config: JudgeConfig, env: Mapping[str, str]) -> dict[str, Any]:
-    """The arguments of the model's class: key, address, timeout, and its own retries switched off."""
+    """Return the arguments of the model's class: key, address, timeout, and its own retries switched off."""
     key_env = config.api_key_env or KEYS[config.provider]
     key = api_key(env, key_env) if key_env else None
     if key_env and not key and not (config.provider == "openai" and config.base_url):
@@ -133,26 +135,28 @@ def _construction(config: JudgeConfig, env: Mapping[str, str]) -> dict[str, Any]
             f"judge.model {config.model!r} needs an API key: expected it in {key_env}, which is not set; "
             "export it or write it into .env, or name another variable with judge.api_key_env"
         )
-    made: dict[str, Any] = {} if config.temperature is None else {"temperature": config.temperature}
+    arguments: dict[str, Any] = {} if config.temperature is None else {"temperature": config.temperature}
     if key_env:
-        made[KEY_ARGUMENTS.get(config.provider, "api_key")] = key or "none"  # a local server asks for no key
+        # A local server asks for no key.
+        arguments[KEY_ARGUMENTS.get(config.provider, "api_key")] = key or "none"
     if config.base_url:
-        made["base_url"] = config.base_url
+        arguments["base_url"] = config.base_url
     if config.provider == "cohere":
-        return made | {"timeout_seconds": config.timeout_s}
+        return arguments | {"timeout_seconds": config.timeout_s}
     if config.provider == "ollama":
         limits = {"client_kwargs": {"timeout": config.timeout_s}, "num_predict": config.max_output_tokens}
-        return made | limits | _given("seed", config.seed)
+        return arguments | limits | _given("seed", config.seed)
+    # LangChain's classes of other providers refuse an unknown argument.
     seeds = {"openai", "deepseek", "openrouter"}
     return (
-        made
+        arguments
         | {"timeout": config.timeout_s, "max_retries": 0, "max_tokens": config.max_output_tokens}
         | (_given("seed", config.seed) if config.provider in seeds else {})
     )
 
 
 def _chat(config: JudgeConfig, model: "BaseChatModel") -> Chat:
-    known = identity(model)
+    identified = identity(model)
     parameters = {
         "temperature": config.temperature,
         "seed": config.seed,
@@ -160,7 +164,7 @@ def _chat(config: JudgeConfig, model: "BaseChatModel") -> Chat:
         "base_url": config.base_url,
         "structured": config.structured,
         "identity": config.identity,
-        "model": known,
+        "model": identified,
     }
     arguments: dict[str, Any] = {}
     per_request: Callable[[float], Mapping[str, Any]] = lambda timeout_s: {}  # noqa: E731
@@ -179,7 +183,7 @@ def _chat(config: JudgeConfig, model: "BaseChatModel") -> Chat:
         structure=STRUCTURES.get(config.provider, lambda schema: {}),
         arguments=arguments,
         per_request=per_request,
-        identified=known is not None or config.identity is not None,
+        identified=identified is not None or config.identity is not None,
     )
 
 

@@ -1,4 +1,4 @@
-"""What went wrong with a call of the judge, told from the errors of the providers' libraries."""
+"""Faults of a call of the judge, classified from the errors of the providers' libraries."""
 
 import random
 import re
@@ -6,26 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from retrievers.net.faults import TRANSIENT_STATUSES, causes, lasts, retry_after_s
+from retrievers.net import faults
+from retrievers.net.faults import DROPPED, TIMEOUTS, TRANSIENT_STATUSES, causes, is_named, lasts, retry_after_s
 from retrievers.text.secrets import redacted
 
 OVERLOADED = TRANSIENT_STATUSES | {408, 409, 425, 529}
+# The next call would fail as well: the key, the account or the model is wrong.
 HOPELESS = frozenset({401, 402, 403, 404})
-"""The next call would fail as well: the key, the account or the model is wrong."""
-TIMEOUTS = ("TimeoutException", "TimeoutError", "Timeout", "APITimeoutError")
-TRANSPORT = (*TIMEOUTS, "TransportError", "ConnectionError", "APIConnectionError")
-"""Names of error classes, since each library brings HTTP errors of its own (httpx, httpx2, requests, the SDKs')."""
-UNSENT = ("ConnectError", "ConnectTimeout", "ConnectionRefusedError")
-"""Names of errors of a connection that was never made."""
+# Names of error classes, since each library brings HTTP errors of its own (httpx, httpx2, requests, the SDKs').
+TRANSPORT = TIMEOUTS | DROPPED | {"TransportError"}
+UNSENT = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError"})
+# Errors of libraries for an answer of another shape than they expect: a proxy's page, or an incomplete answer.
 UNREADABLE = (ValueError, TypeError, AttributeError, LookupError)
-"""What libraries raise when an answer is not of the shape they expect: a proxy's page, or a torn one."""
 NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+# Words of servers that refuse one prompt, and not all.
 OF_PROMPT = re.compile(
     r"context.?(length|window|size)|too (long|large|many tokens)|string_above_max_length|maximum .{0,40}(length|tokens)"
     r"|content.?(filter|policy|management)|moderation|flagged|safety|invalid_prompt",
     re.IGNORECASE,
 )
-"""How servers word it that they refuse one prompt, and not all."""
 HINTS = {
     401: "the API key was refused; check the variable that judge.api_key_env names",
     402: "the account has no credit left",
@@ -50,9 +49,9 @@ class Fault:
         kind: `rate_limit` and `transient` may pass; `hopeless` will fail for every call; `refused` for this one.
         type: Name of the library's error.
         message: One line with status and remedy, without secrets.
-        retry_after_s: What the server asked to wait, None when it did not say.
-        of_prompt: Whether a refusal was of this prompt: too long for the model, or stopped by a filter.
-        billed: Whether the call may have been paid for: it was sent, and no refusal came.
+        retry_after_s: Seconds that the server asked to wait, None when it gave none.
+        of_prompt: True for a refusal of this prompt alone: too long for the model, or stopped by a filter.
+        billed: True if the call may have been paid for: it was sent, and no refusal came.
     """
 
     kind: Kind
@@ -64,70 +63,65 @@ class Fault:
 
 
 def read_fault(error: Exception) -> Fault:
-    """What an exception of a provider's library comes to."""
-    headers = getattr(error, "headers", None) or dict(getattr(getattr(error, "response", None), "headers", None) or {})
+    """Classify an exception of a provider's library."""
     return Fault(
         kind=_kind(error),
         type="Timeout" if _is(error, TIMEOUTS) else type(error).__name__,
         message=explain(error),
-        retry_after_s=retry_after_s(headers),
+        retry_after_s=retry_after_s(faults.headers_of(error)),
         of_prompt=_of_prompt(error),
         billed=status_of(error) in (None, 200) and not (_is(error, UNSENT) or any(map(lasts, causes(error)))),
     )
 
 
 def wait_s(fault: Fault, attempt: int, left: float) -> float | None:
-    """Seconds until the next attempt: what the server asked for, else longer each time; None when there is none.
+    """Return the seconds until the next attempt: the server's wish, else a growing delay; None after the last.
 
     Args:
-        fault: Why the last attempt failed.
+        fault: Fault of the last attempt.
         attempt: Its number, counted from 1.
         left: Seconds that are left for the verdict.
     """
     if fault.kind in ("hopeless", "refused") or left <= 0:
         return None
-    asked = fault.retry_after_s
+    seconds = fault.retry_after_s
     if fault.kind == "rate_limit":
-        wait = asked or min(LONGEST_S, 2.0**attempt)
+        wait = seconds or min(LONGEST_S, 2.0**attempt)
     else:
-        wait = (asked or 0.0) + random.uniform(0, min(CAP_S, BASE_S * 2 ** (attempt - 1)))
+        wait = (seconds or 0.0) + random.uniform(0, min(CAP_S, BASE_S * 2 ** (attempt - 1)))
     return wait if wait < left else None
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status of a provider's error, None when there was no answer."""
-    for one in causes(error):
-        status = getattr(one, "status_code", None)
-        if isinstance(status, int) and status > 0:
-            return status
-    return None
+    """Return the HTTP status of a provider's error, None when there was no answer."""
+    return next((status for cause in causes(error) if (status := faults.status_of(cause))), None)
 
 
 def rejects_structure(error: Exception) -> bool:
-    """Whether a server refused the request for JSON itself, as those do that know no `response_format`."""
-    said = str(error).lower()
+    """Return True if a server refused the request for JSON itself, as servers without `response_format` do."""
+    message = str(error).lower()
     return status_of(error) in (400, 404, 415, 422, 501) and any(
-        word in said for word in ("response_format", "json_schema", "json_object", "json mode", "structured output")
+        word in message for word in ("response_format", "json_schema", "json_object", "json mode", "structured output")
     )
 
 
 def explain(error: BaseException) -> str:
-    """An error in one line: type, status, what the server said, and what to do."""
+    """Describe an error in one line: type, status, the server's message, and the remedy."""
     status = status_of(error)
     if _is(error, TIMEOUTS):
-        said = "no answer in time; judge.timeout_s sets how long to wait"
+        message = "no answer in time; judge.timeout_s sets how long to wait"
     elif _no_credit(error):
-        said = HINTS[402]
+        message = HINTS[402]
     elif _unreadable(error, status):
-        said = f"{NOT_AN_ANSWER}: {_said(error)}"
+        message = f"{NOT_AN_ANSWER}: {_said(error)}"
     else:
-        said = _hinted(error, status)
-    return ", ".join(part for part in (type(error).__name__, f"status {status}" if status else "", said) if part)
+        message = _hinted(error, status)
+    return ", ".join(part for part in (type(error).__name__, f"status {status}" if status else "", message) if part)
 
 
 def _kind(error: Exception) -> Kind:
     status = status_of(error)
-    if status in HOPELESS or _no_credit(error) or any(lasts(one) for one in causes(error)):
+    if status in HOPELESS or _no_credit(error) or any(lasts(cause) for cause in causes(error)):
         return "hopeless"
     if status == 429:
         return "rate_limit"
@@ -136,16 +130,17 @@ def _kind(error: Exception) -> Kind:
 
 
 def _hinted(error: BaseException, status: int | None) -> str:
-    said, hint = _said(error), HINTS.get(status or 0, "")
+    message, hint = _said(error), HINTS.get(status or 0, "")
     if status == 401:
-        return hint  # what the server says of a wrong key may hold the key
+        # The server's message on a wrong key may hold the key.
+        return hint
     if status is None and _is(error, TRANSPORT):
         hint = "the connection failed; is judge.base_url right, and does the server run?"
-    return f"{hint} ({said})" if hint else said
+    return f"{hint} ({message})" if hint else message
 
 
 def _unreadable(error: BaseException, status: int | None) -> bool:
-    """Whether a reply came that is not what the provider's API answers: with status 200, or noticed only later."""
+    """Return True if a reply came that is not in the provider's API: with status 200, or noticed only later."""
     return status == 200 or (status is None and isinstance(error, UNREADABLE) and not _is(error, TRANSPORT))
 
 
@@ -155,19 +150,19 @@ def _of_prompt(error: BaseException) -> bool:
 
 
 def _no_credit(error: BaseException) -> bool:
-    """Whether a rate limit is the end of the account's money, which no waiting brings back."""
-    return any(getattr(one, "code", None) in NO_CREDIT for one in causes(error))
+    """Return True if a rate limit means that the account has no money left, which waiting does not change."""
+    return any(getattr(cause, "code", None) in NO_CREDIT for cause in causes(error))
 
 
-def _is(error: BaseException, names: tuple[str, ...]) -> bool:
-    return any(parent.__name__ in names for one in causes(error) for parent in type(one).__mro__)
+def _is(error: BaseException, names: frozenset[str]) -> bool:
+    return any(is_named(cause, names) for cause in causes(error))
 
 
 def _said(error: BaseException) -> str:
-    """What the server said in the body of its reply; without one, what the first of all causes says."""
-    bodies = (getattr(one, "body", None) for one in causes(error))
-    told = next((text for body in bodies if (text := _in_body(body))), "") or str([*causes(error)][-1]) or str(error)
-    text = redacted(" ".join(told.split()))
+    """Return the server's message in the body of its reply or, without one, the message of the first cause."""
+    bodies = (getattr(cause, "body", None) for cause in causes(error))
+    message = next((text for body in bodies if (text := _in_body(body))), "") or str([*causes(error)][-1]) or str(error)
+    text = redacted(" ".join(message.split()))
     return text[:QUOTED] + ("…" if len(text) > QUOTED else "")
 
 

@@ -1,23 +1,23 @@
-"""When judging ends before all is judged: what failures in a row say of the judge, and not of the questions."""
+"""The early end of judging: failures in a row that are due to the judge, and not to the questions."""
 
 from evals.errors import JudgeError
 from evals.judge.ask.budget import Ledger
 from evals.judge.ask.faults import Fault
 
+# Number of invalid answers and failed verdicts in a row, and at least twice the number of concurrent calls, after
+# which judging ends.
 IN_A_ROW = 32
-"""Answers that are no verdicts and verdicts that fail, one after the other, and at least twice as many as calls are
-made at once: then judging ends."""
+# Number of refused calls in a row, and more than the concurrent calls, for a key, account or model that was accepted
+# before, after which judging ends.
 REFUSED_MORE = 2
-"""Calls refused in a row, more than are made at once, for a key, account or model that was right before: then judging
-ends."""
 
 
 class Health:
     """Tells the failure of one verdict from a failure that all would share, and stops the ledger at the latter.
 
     Attributes:
-        proved: Whether key, model and address were right once.
-        fatal: Why nothing at all can be judged; None while something may be.
+        proved: True if key, model and address were accepted once.
+        fatal: Reason why nothing can be judged; None while judging is possible.
     """
 
     def __init__(self, name: str, at_once: int, ledger: Ledger) -> None:
@@ -28,43 +28,43 @@ class Health:
         self.fatal: JudgeError | None = None
 
     def judged(self) -> None:
-        """A verdict came."""
+        """Note a verdict."""
         self._judged, self._failed, self._refused = True, 0, 0
 
     def malformed(self, reason: str) -> None:
-        """An answer came that is no verdict."""
+        """Note an answer that is not a verdict."""
         self._refused = 0
         self._count(reason)
 
     def refused(self, fault: Fault) -> None:
-        """A call was refused for its key, account or model."""
+        """Note a call that was refused for its key, account or model."""
         self._refused += 1
         if not self.proved or self._refused >= self._most_refused:
             self._end(f"the judge {self._name} refuses every call: {fault.message}", fatal=not self.proved)
 
-    def failed(self, fault: Fault, said: str) -> None:
-        """A verdict was given up.
+    def failed(self, fault: Fault, description: str) -> None:
+        """Note a verdict that was given up.
 
         Args:
-            fault: Of its last attempt.
-            said: The fault and the number of attempts, in words.
+            fault: Fault of its last attempt.
+            description: The fault and the number of attempts, in words.
         """
         if self.proved or fault.of_prompt:
-            self._count(said)
+            self._count(description)
         else:
             verb = "failed at the first call" if fault.kind == "refused" else "cannot be reached"
-            self._end(f"the judge {self._name} {verb}: {said}", fatal=True)
+            self._end(f"the judge {self._name} {verb}: {description}", fatal=True)
 
-    def limited(self, seconds: float, said: str) -> None:
-        """The server refused all calls for so long, because of their rate."""
-        reason = f"the judge {self._name} let no call through for {seconds:.0f} s (judge.deadline_s): {said}"
+    def limited(self, seconds: float, description: str) -> None:
+        """Note that the server has refused all calls for `seconds` because of their rate."""
+        reason = f"the judge {self._name} let no call through for {seconds:.0f} s (judge.deadline_s): {description}"
         self._end(reason, fatal=not self._judged)
 
     def _count(self, reason: str) -> None:
         self._failed += 1
         if self._failed >= self._most:
-            said = f"the judge {self._name} failed {self._failed} times in a row, at last: {reason}"
-            self._end(said, fatal=not self._judged)
+            message = f"the judge {self._name} failed {self._failed} times in a row, at last: {reason}"
+            self._end(message, fatal=not self._judged)
 
     def _end(self, reason: str, *, fatal: bool) -> None:
         if fatal and self.fatal is None:

@@ -1,7 +1,7 @@
 """The identity of a chat model: its class, its parameters and its address, so that no other model's verdicts are taken.
 
-What LangChain's classes say of themselves (`_identifying_params`) holds no address, and a class of the user's may say
-nothing: then it is not known what answers.
+The parameters that LangChain's classes report (`_identifying_params`) hold no address, and a user's class may report
+none: then the model is not identified.
 """
 
 import hashlib
@@ -14,17 +14,17 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+# Names of parameters that do not affect a model's answers, or that may not be stored.
 SECRET = re.compile(r"(api_?key|secret|password|credentials?|authorization|headers?|(?<!_)token)$", re.IGNORECASE)
-"""Names of parameters that hold no part of what a model answers, or what may not be kept."""
+# Names of a model's fields that hold an address, for any provider.
 ADDRESS = re.compile(r"(base_url|api_base|api_url|endpoint|host)$")
-"""Names of a model's fields that hold an address, whatever the provider."""
+# Attributes under which LangChain's classes and the providers' libraries keep their HTTP clients.
 CLIENTS = ("root_client", "client", "_client")
-"""Where LangChain's classes and the providers' libraries keep what makes the requests."""
 DEPTH = 3
 
 
 def identity(model: "BaseChatModel") -> Mapping[str, str] | None:
-    """Class, addresses and a digest of the parameters of a model; None when it does not tell its parameters.
+    """Return class, addresses and a digest of the parameters of a model; None when it hides its parameters.
 
     The addresses are those that requests go to, also where the environment named them.
     """
@@ -44,8 +44,8 @@ def identity(model: "BaseChatModel") -> Mapping[str, str] | None:
 
 def _without_secrets(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(name): _without_secrets(one) for name, one in value.items() if not SECRET.search(str(name))}
-    return [_without_secrets(one) for one in value] if isinstance(value, list | tuple) else value
+        return {str(name): _without_secrets(item) for name, item in value.items() if not SECRET.search(str(name))}
+    return [_without_secrets(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _addresses(model: "BaseChatModel") -> Iterator[str]:
@@ -55,14 +55,17 @@ def _addresses(model: "BaseChatModel") -> Iterator[str]:
             yield _bare(value)
     holders: list[Any] = [model]
     for _ in range(DEPTH):
-        holders = [held for one in holders for name in CLIENTS if (held := getattr(one, name, None)) is not None]
-        urls = [_bare(str(url)) for one in holders if (url := getattr(one, "base_url", None))]
-        if urls:  # of a provider's client; what is inside of it is of HTTP's
+        holders = [
+            inner for holder in holders for name in CLIENTS if (inner := getattr(holder, name, None)) is not None
+        ]
+        urls = [_bare(str(url)) for holder in holders if (url := getattr(holder, "base_url", None))]
+        # A provider's client; the parameters inside of it belong to HTTP.
+        if urls:
             yield from urls
             return
 
 
 def _bare(url: str) -> str:
-    """An address without what may be secret in it."""
+    """Remove the parts of an address that may be secret."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")

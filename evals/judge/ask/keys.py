@@ -20,7 +20,7 @@ class Keys:
         self._ragas = version("ragas")
 
     def key(self, prompt: str, schema: type[BaseModel]) -> bytes:
-        """The key of a prompt's verdict."""
+        """Return the key of a prompt's verdict."""
         return verdict_key(
             provider=self._chat.provider,
             model=self._chat.name,
@@ -33,19 +33,19 @@ class Keys:
 
 @cache
 def schema_text(schema: type[BaseModel]) -> str:
-    """A response schema as JSON text."""
+    """Return a response schema as JSON text."""
     return json.dumps(schema.model_json_schema(), sort_keys=True)
 
 
 def verdict_key(
     *, provider: str, model: str, parameters: Mapping[str, Any], prompt: str, schema: str, ragas: str
 ) -> bytes:
-    """The key of a verdict, 32 bytes: a hash of all that the answer depends on.
+    """Return the key of a verdict, 32 bytes: a hash of everything that the answer depends on.
 
     Args:
         provider: Such as `cohere`.
         model: Name of the model.
-        parameters: Of sampling, and the address if it is not the provider's own.
+        parameters: Sampling parameters, and the address if it is not the provider's own.
         prompt: The whole prompt.
         schema: The response schema as JSON.
         ragas: Version of ragas, whose prompt it is.

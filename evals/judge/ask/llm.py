@@ -1,4 +1,4 @@
-"""ragas' side of the judge: what its metrics call, and what they asked and got."""
+"""ragas' side of the judge: the model that its metrics call, with a record of questions and answers."""
 
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ Schema = TypeVar("Schema", bound=BaseModel)
 class RagasJudge(InstructorBaseRagasLLM):  # type: ignore[misc]  # ragas has no types
     """The language model of one scoring: hands prompts on and remembers the answers, or that there was none.
 
-    ragas' context relevance swallows what its model raises and averages what is left; `unanswered` keeps it.
+    ragas' context relevance swallows its model's errors and averages the rest; `unanswered` keeps them.
     """
 
     def __init__(self, asker: Asker) -> None:
@@ -22,7 +22,7 @@ class RagasJudge(InstructorBaseRagasLLM):  # type: ignore[misc]  # ragas has no 
         self.unanswered: UnansweredError | None = None
 
     async def agenerate(self, prompt: str, response_model: type[Schema]) -> Schema:
-        """The verdict on a prompt.
+        """Return the verdict on a prompt.
 
         Raises:
             UnansweredError: There is none.
@@ -36,7 +36,7 @@ class RagasJudge(InstructorBaseRagasLLM):  # type: ignore[misc]  # ragas has no 
         return answer
 
     def generate(self, prompt: str, response_model: type[Schema]) -> Schema:
-        """Not offered: ragas' metrics are asynchronous.
+        """Refuse: ragas' metrics are asynchronous.
 
         Raises:
             NotImplementedError: Always.

@@ -1,8 +1,8 @@
-"""How fast calls may be made: so many at once, so many a minute, so many tokens a minute, fewer when a server asks.
+"""The pace of calls: limits on concurrent calls, calls a minute and tokens a minute, lower when a server asks.
 
-After a rate limit the gate is closed for as long as the server asked. Then half as many calls are let in at once, each
-success letting in a little more (additive increase, multiplicative decrease: Chiu and Jain 1989), at the pace that the
-server let through before, its wait included, which grows again the faster, the longer nothing is refused.
+After a rate limit the gate is closed for as long as the server asked. Then half as many calls are admitted at once, and
+each success admits a little more (additive increase, multiplicative decrease: Chiu and Jain 1989). They go at the pace
+that the server accepted before, its wait included; the longer nothing is refused, the faster that pace grows.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from contextlib import asynccontextmanager
 
 from evals.config.judge import JudgeConfig
 
+# A learnt pace grows by the factor e within this many times the span it was learnt in, bounded by these seconds.
 CYCLES, SHORTEST_S, LONGEST_S = 10, 5.0, 60.0
-"""A learnt pace is e times as fast after so many times the span it was learnt in, within these seconds."""
 
+# Longest sleep, in seconds, before the end of judging is noticed.
 STEP_S = 0.25
-"""How long a sleep may be until the end of judging is noticed."""
 
 
 class Pace:
@@ -43,13 +43,14 @@ class LearntPace:
 
     def __init__(self) -> None:
         self.ready = 0.0
-        self._since: float | None = None  # the first success: what comes before it is the client's own start
+        # Start at the first success: the time before it is the client's own start.
+        self._since: float | None = None
         self._came = 0
         self._rate = math.inf
         self._growth_s = LONGEST_S
 
     def rate(self, now: float) -> float:
-        """Calls a second at a moment."""
+        """Return the calls a second at a moment."""
         age = 0.0 if self._since is None else max(0.0, now - self._since)
         return self._rate * math.exp(min(50.0, (age / self._growth_s) ** 2))
 
@@ -58,21 +59,22 @@ class LearntPace:
         self.ready = max(self.ready, now) + 1 / self.rate(now)
 
     def came_through(self, now: float) -> None:
-        """A call succeeded."""
+        """Note a call that succeeded."""
         self._since = now if self._since is None else self._since
         self._came += 1
 
     def refused(self, now: float, until: float) -> None:
-        """The server refused a call, and asks to wait until a moment."""
+        """Note a refused call, and the moment until which the server asks to wait."""
         if self._came and self._since is not None:
             span = max(until - self._since, 1e-3)
             self._rate, self._growth_s = self._came / span, min(LONGEST_S, max(SHORTEST_S, CYCLES * span))
         else:
+            # No call came through since the last refusal, so there is no pace to learn: halve it.
             self._rate = max(self.rate(now) / 2, 1 / max(until - now, 1e-3))
         self._since, self._came = until, 0
 
 
-class Gate:
+class ConcurrencyLimit:
     """Lets calls in, in the order they came, for one event loop; at once when judging has ended."""
 
     def __init__(
@@ -91,12 +93,13 @@ class Gate:
         self._closed_since: float | None = None
         self._inside = 0
         self._ended, self._now, self._sleep = ended, now, sleep
-        self._door = asyncio.Lock()  # hands itself over in the order of asking
+        # Passes to the tasks in the order of their requests.
+        self._door = asyncio.Lock()
         self._left = asyncio.Event()
 
     @property
     def limit(self) -> int:
-        """How many calls may be in flight now."""
+        """Number of calls that may be in flight now."""
         return max(1, int(self._limit))
 
     @property
@@ -106,11 +109,13 @@ class Gate:
 
     @asynccontextmanager
     async def enter(self, tokens: int) -> AsyncIterator[None]:
-        """Wait for the turn of a call of so many tokens, and hold a place while it runs."""
+        """Wait for the turn of a call of that many tokens, and hold a place while it runs."""
         async with self._door:
+            # The door is held while waiting, so that no later call passes an earlier one.
             while self._inside >= self.limit:
                 self._left.clear()
                 await self._left.wait()
+            # Short sleeps: the end of judging or a further refusal may come at any time.
             while (wait := self._opens() - self._now()) > 0 and not self._ended():
                 await self._sleep(min(wait, STEP_S))
             self._inside += 1
@@ -125,17 +130,18 @@ class Gate:
             self._left.set()
 
     def limited(self, wait_s: float) -> None:
-        """The server refused for now: let nobody in for so long, and then fewer (once for each closing)."""
+        """Close after a refusal for so long, then admit fewer calls (once for each closing)."""
         now = self._now()
         self._closed_since = now if self._closed_since is None else self._closed_since
         until = max(self._closed_until, now + wait_s)
+        # Calls in flight are refused together; only the first refusal of a closing counts.
         if now >= self._closed_until:
             self._limit = max(1.0, self._limit / 2)
             self._learnt.refused(now, until)
         self._closed_until = until
 
     def succeeded(self) -> None:
-        """A call came through: let in one more after as many successes as calls are let in."""
+        """Note a call that succeeded: admit one more after as many successes as calls are admitted."""
         self._closed_since = None
         self._learnt.came_through(self._now())
         self._limit = min(float(self._most), self._limit + 1 / self._limit)

@@ -1,4 +1,4 @@
-"""A model's text to a verdict: JSON found, held against its schema and against the values the metric allows. Pure."""
+"""A model's text to a verdict: find the JSON, check it against its schema and the metric's values. Pure."""
 
 import json
 import re
@@ -7,21 +7,21 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from evals.judge.ask.answers import Answer
+from evals.judge.ask.answers import ModelAnswer
 
 Schema = TypeVar("Schema", bound=BaseModel)
 LENGTH = frozenset({"length", "max_tokens", "max_output_tokens"})
 REFUSALS = frozenset({"refusal", "content_filter", "error_toxic", "safety", "sensitive"})
+# First words of a model that refuses to answer.
 PROSE_REFUSAL = re.compile(
     r"(i'?m|i am) (very |really |so |truly )?(sorry|afraid|unable|not able|not allowed)\b|sorry\b"
     r"|(unfortunately|regrettably),? i\b|(i|we) (can'?t|cannot|can not|won'?t|will not|must decline|apologi[sz]e)\b"
     r"|as an? (ai|language model|large language model)\b",
     re.IGNORECASE,
 )
-"""How a model begins that will not answer."""
 QUOTED = 160
+# Number of braces without an object before the rest of a text is given up: each costs a pass over the text.
 MOST_WRONG = 1000
-"""Braces that open nothing before the rest of a text is given up: each costs as much as the text is long."""
 
 
 class MalformedError(ValueError):
@@ -36,11 +36,11 @@ class MalformedError(ValueError):
         self.type = kind
 
 
-def read_verdict(answer: Answer, schema: type[Schema]) -> Schema:
-    """The verdict in an answer: its last JSON object that fits the schema, whatever stands around it.
+def read_verdict(answer: ModelAnswer, schema: type[Schema]) -> Schema:
+    """Find the verdict in an answer: its last JSON object that fits the schema, within any text.
 
     Args:
-        answer: What the model said.
+        answer: Answer of the model.
         schema: The response model of ragas' metric.
 
     Raises:
@@ -49,22 +49,22 @@ def read_verdict(answer: Answer, schema: type[Schema]) -> Schema:
     finish = answer.finish.lower()
     if finish in REFUSALS:
         raise MalformedError("Refusal", f"the model refused to answer ({answer.finish}): {_quoted(answer.text)}")
-    found: Schema | None = None
+    verdict: Schema | None = None
     wrong = ""
     for candidate in _objects(answer.text):
         try:
-            found = schema.model_validate(candidate)
+            verdict = schema.model_validate(candidate)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             wrong = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    if found is None:
+    if verdict is None:
         raise _unreadable(answer, finish in LENGTH, wrong)
-    if reason := outside(found):
+    if reason := outside(verdict):
         raise MalformedError("OutOfRange", reason)
-    return found
+    return verdict
 
 
-def _unreadable(answer: Answer, cut: bool, wrong: str) -> MalformedError:
+def _unreadable(answer: ModelAnswer, cut: bool, wrong: str) -> MalformedError:
     text, quoted = " ".join(answer.text.split()), _quoted(answer.text)
     if cut:
         return MalformedError(
@@ -87,27 +87,27 @@ def _quoted(text: str) -> str:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """The outermost JSON objects in a text, in their order."""
-    decoder, place, wrong = json.JSONDecoder(), text.find("{"), 0
-    while place >= 0 and wrong < MOST_WRONG:
+    """Find the outermost JSON objects in a text, in their order."""
+    decoder, start, wrong = json.JSONDecoder(), text.find("{"), 0
+    while start >= 0 and wrong < MOST_WRONG:
         try:
-            value, end = decoder.raw_decode(text, place)
+            value, end = decoder.raw_decode(text, start)
         except (json.JSONDecodeError, RecursionError):
-            end, wrong = place + 1, wrong + 1
+            end, wrong = start + 1, wrong + 1
         else:
             if isinstance(value, dict):
                 yield value
-        place = text.find("{", end)
+        start = text.find("{", end)
 
 
-def outside(found: BaseModel) -> str:
-    """The value that the metric does not allow, in words; empty when all are allowed."""
+def outside(verdict: BaseModel) -> str:
+    """Name the value that the metric does not allow; empty when all are allowed."""
     allowed = {"verdict": (0, 1), "rating": (0, 1, 2)}
     for name, values in allowed.items():
-        value = getattr(found, name, values[0])
+        value = getattr(verdict, name, values[0])
         if value not in values:
             return f"{name} is {value}, expected one of {', '.join(map(str, values))}"
-    claims = getattr(found, "classifications", None)
+    claims = getattr(verdict, "classifications", None)
     if claims is not None and not claims:
         return "no statement of the reference was classified"
     for claim in claims or ():

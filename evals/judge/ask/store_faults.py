@@ -1,4 +1,4 @@
-"""Why a verdict store cannot be used, and what to do about it."""
+"""Faults of a verdict store, with their remedies."""
 
 import errno
 import sqlite3
@@ -15,33 +15,33 @@ ELSEWHERE = "name another file with judge.cache_path, or set judge.cache: off (t
 
 
 def unusable(file: Path, error: Exception) -> JudgeError:
-    """The error of a verdict store: corrupt, full, not to be written, held by another process, or something else."""
+    """Return the error of a verdict store: corrupt, full, read-only, locked by another process, or something else."""
     if is_forbidden(error):
-        said = f"may not be written ({error}); give yourself the right to, or {ELSEWHERE}"
+        problem = f"may not be written ({error}); give yourself the right to, or {ELSEWHERE}"
     elif isinstance(error, OSError):
         remedy = "make room, or " if error.errno in FULL else ""
-        said = f"cannot be used ({error}); {remedy}{ELSEWHERE}"
+        problem = f"cannot be used ({error}); {remedy}{ELSEWHERE}"
     elif (code := _code(error)) in CORRUPT:
-        said = (
+        problem = (
             f"is corrupt, or a file of something else ({error}); move it away, and a new one is begun (sqlite3's "
             f".recover may save verdicts), or {ELSEWHERE}"
         )
     elif code in FULL:
-        said = f"cannot be written ({error}); make room, or {ELSEWHERE}"
+        problem = f"cannot be written ({error}); make room, or {ELSEWHERE}"
     elif code in HELD:
-        said = f"is held by another process ({error}); wait for its end, or {ELSEWHERE}"
+        problem = f"is held by another process ({error}); wait for its end, or {ELSEWHERE}"
     else:
-        said = f"cannot be used ({error}); {ELSEWHERE}"
-    return JudgeError(f"the verdict store {file} {said}")
+        problem = f"cannot be used ({error}); {ELSEWHERE}"
+    return JudgeError(f"the verdict store {file} {problem}")
 
 
 def is_forbidden(error: Exception) -> bool:
-    """Whether a file is there, perhaps, but may not be written."""
+    """Return True if a file may exist but cannot be written."""
     return (isinstance(error, OSError) and error.errno in FORBIDDEN) or _code(error) in READ_ONLY
 
 
 def read_only(file: Path) -> JudgeError:
-    """The error of a store that may not be written and lacks a verdict."""
+    """Return the error of a store that cannot be written and lacks a verdict."""
     return JudgeError(
         f"the verdict store {file} may not be written and lacks a verdict, which is not bought since it could not be "
         f"kept; give yourself the right to write it, or {ELSEWHERE}"
@@ -49,5 +49,5 @@ def read_only(file: Path) -> JudgeError:
 
 
 def _code(error: Exception) -> int:
-    """SQLite's primary result code, 0 for any other error."""
+    """Return SQLite's primary result code, 0 for any other error."""
     return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF if isinstance(error, sqlite3.Error) else 0

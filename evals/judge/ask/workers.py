@@ -1,4 +1,4 @@
-"""Threads that make calls, and do not keep the process from ending when it may not wait for them."""
+"""Threads that make calls, and that do not block the end of the process."""
 
 import math
 import threading
@@ -26,7 +26,7 @@ class Workers:
         self._busy: dict[Future[Any], threading.Thread] = {}
 
     def submit(self, call: Callable[[], Result]) -> Future[Result]:
-        """Have a call made as soon as a thread is free."""
+        """Run a call as soon as a thread is free."""
         future: Future[Result] = Future()
         self._jobs.put((future, call))
         if len(self._threads) < self._count:
@@ -56,25 +56,27 @@ class Workers:
             thread.join(min(threading.TIMEOUT_MAX, max(0.0, end - time.monotonic())))
 
     def _not_begun(self) -> list[Job]:
-        found: list[Job] = []
+        jobs: list[Job] = []
         while True:
             try:
                 job = self._jobs.get_nowait()
             except Empty:
-                return found
+                return jobs
             if job is not None:
-                found.append(job)
+                jobs.append(job)
 
     def _work(self) -> None:
-        this = threading.current_thread()
-        while this in self._threads and (job := self._jobs.get()) is not None:
+        thread = threading.current_thread()
+        while thread in self._threads and (job := self._jobs.get()) is not None:
             future, call = job
-            self._busy[future] = this
+            # Registered before the start, so that `abandon` always finds the thread of a running call.
+            self._busy[future] = thread
             if not future.set_running_or_notify_cancel():
                 continue
             try:
                 future.set_result(call())
-            except BaseException as error:  # whoever waits for it is told
+            except BaseException as error:  # the waiting task gets it
                 future.set_exception(error)
             self._busy.pop(future, None)
-            del job, future, call  # what is waited for next may take long
+            # The next answer may take long.
+            del job, future, call

@@ -1,1 +1,1 @@
-"""How far a judge can be trusted: agreement, noise, correction by labels."""
+"""Trust in a judge: agreement, noise, correction by labels."""

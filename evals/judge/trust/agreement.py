@@ -1,4 +1,4 @@
-"""How far a judge's verdicts agree with the golden labels. Pure and seeded."""
+"""Agreement of a judge's verdicts with the golden labels. Pure and seeded."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ Binary = Literal[0, 1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
+class LabelledVerdict:
     """A judge's verdict on one chunk, and what the golden data says of it.
 
     Attributes:
@@ -46,7 +46,7 @@ class Agreement:
         kappa: Cohen's: agreement beyond chance, −1 to 1.
         false_useful: Share of verdict 1 among label 0.
         false_useless: Share of verdict 0 among label 1.
-        disagreements: Where verdict and label differ, what tells most first: the queries with the most of them, as one
+        disagreements: Differences of verdict and label, the most telling first: the queries with the most, as one
             look may settle those together; within a query chunks labelled 1 first (the quote is there to be read),
             then in the order given.
     """
@@ -57,11 +57,11 @@ class Agreement:
     kappa: Estimate
     false_useful: Estimate
     false_useless: Estimate
-    disagreements: tuple[Judged, ...]
+    disagreements: tuple[LabelledVerdict, ...]
 
 
 def check_binary(name: str, value: object, query_id: str, chunk_id: str) -> None:
-    """Refuse what is neither 0 nor 1.
+    """Refuse values other than 0 and 1.
 
     Raises:
         ValueError: Naming query and chunk.
@@ -70,12 +70,12 @@ def check_binary(name: str, value: object, query_id: str, chunk_id: str) -> None
         raise ValueError(f"query {query_id!r}, chunk {chunk_id!r}: the {name} must be 0 or 1, got {value!r}")
 
 
-def agree(rows: Sequence[Judged], seed: int) -> Agreement:
+def agree(rows: Sequence[LabelledVerdict], seed: int) -> Agreement:
     """Compare verdicts with labels; every interval resamples queries.
 
     Args:
-        rows: In rank order within a query. A chunk that is there twice counts once.
-        seed: Of the resampling.
+        rows: Rows in rank order within a query. A chunk that occurs twice counts once.
+        seed: Seed of the resampling.
 
     Raises:
         ValueError: A chunk is there twice with different verdicts or labels.
@@ -97,25 +97,25 @@ def agree(rows: Sequence[Judged], seed: int) -> Agreement:
     )
 
 
-def _once(rows: Sequence[Judged]) -> list[Judged]:
-    seen: dict[tuple[str, str], Judged] = {}
+def _once(rows: Sequence[LabelledVerdict]) -> list[LabelledVerdict]:
+    rows_by_key: dict[tuple[str, str], LabelledVerdict] = {}
     for row in rows:
-        first = seen.setdefault((row.query_id, row.chunk_id), row)
+        first = rows_by_key.setdefault((row.query_id, row.chunk_id), row)
         if (first.verdict, first.label) != (row.verdict, row.label):
             raise ValueError(
                 f"query {row.query_id!r}, chunk {row.chunk_id!r} is there twice: with verdict {first.verdict!r} and "
                 f"label {first.label!r}, and with verdict {row.verdict!r} and label {row.label!r}"
             )
-    return list(seen.values())
+    return list(rows_by_key.values())
 
 
-def _cells(row: Judged) -> list[float]:
-    """Where a row counts: verdict and label 1 1, 1 0, 0 1, 0 0; failed with label 1, failed with label 0."""
-    place = 5 - row.label if isinstance(row.verdict, Failure) else 3 - 2 * row.verdict - row.label
-    return [float(cell) for cell in np.arange(6) == place]
+def _cells(row: LabelledVerdict) -> list[float]:
+    """Return the column of a row: verdict and label 1 1, 1 0, 0 1, 0 0; failed with label 1, failed with label 0."""
+    column = 5 - row.label if isinstance(row.verdict, Failure) else 3 - 2 * row.verdict - row.label
+    return [float(cell) for cell in np.arange(6) == column]
 
 
-def _disagreements(rows: Sequence[Judged]) -> tuple[Judged, ...]:
+def _disagreements(rows: Sequence[LabelledVerdict]) -> tuple[LabelledVerdict, ...]:
     differing = [row for row in rows if not isinstance(row.verdict, Failure) and row.verdict != row.label]
     counts = Counter(row.query_id for row in differing)
     return tuple(sorted(differing, key=lambda row: (-counts[row.query_id], row.query_id, -row.label)))

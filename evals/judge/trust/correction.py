@@ -1,4 +1,4 @@
-"""What human verdicts on a random sample of queries say of the judge's mean over all. Pure and seeded.
+"""Correction of the judge's mean by human verdicts on a random sample of queries. Pure and seeded.
 
 Sources: Angelopoulos, Bates, Fannjiang, Jordan & Zrnic (2023), prediction-powered inference, Science 382; Angelopoulos,
 Duchi & Zrnic (2023), PPI++, arXiv:2311.01453, for the tuning; Zrnic (2024), arXiv:2405.18379, for the bootstrap.
@@ -15,20 +15,20 @@ from evals.judge.trust.estimate import AT_ONCE, Estimate, Floats, finite_interva
 from evals.stats import intervals as stats
 from evals.stats.intervals import SAME, Interval
 
+# Above this share of labelled queries that cannot be used, those that are left are no random sample.
 MOST_DROPPED = 0.05
-"""Above this share of labelled queries that cannot be used, those that are left are no random sample."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Correction:
-    """A judged mean, and what it is by prediction-powered inference.
+    """Judged mean, with its correction by prediction-powered inference.
 
     Attributes:
         metric: Its name.
         raw: The mean over all judged queries.
         labels_alone: The mean of the human scores alone.
         corrected: The mean of human scores, had all queries been seen by humans; no value where it cannot be had.
-        tuning: How much the judge's scores are made use of, 0 (not at all: labels alone) to 1.
+        tuning: Weight of the judge's scores, 0 (labels alone) to 1.
     """
 
     metric: str
@@ -41,24 +41,24 @@ class Correction:
 def human_scores(
     observations: Sequence[Observation], formula: Callable[[Sequence[int]], float]
 ) -> dict[str, float | Unscored]:
-    """A judged metric by human verdicts, for every query that has any; 0 where nothing was returned.
+    """Return a judged metric by human verdicts, for every query that has any; 0 where nothing was returned.
 
     Args:
-        observations: What was returned.
+        observations: Results of the queries.
         formula: Verdicts in rank order to the metric, the same that the judge's verdicts go through.
 
     Returns:
         Unscored where a returned chunk has no human verdict.
     """
-    found: dict[str, float | Unscored] = {}
+    scores: dict[str, float | Unscored] = {}
     for observation in observations:
         verdicts, returned = observation.case.human_verdicts, observation.ranked_ids
         missing = [chunk_id for chunk_id in returned if chunk_id not in verdicts]
         if verdicts and missing:
-            found[observation.case.id] = Unscored(reason=f"no human verdict on the returned chunk {missing[0]!r}")
+            scores[observation.case.id] = Unscored(reason=f"no human verdict on the returned chunk {missing[0]!r}")
         elif verdicts:
-            found[observation.case.id] = formula([verdicts[chunk_id] for chunk_id in returned]) if returned else 0.0
-    return found
+            scores[observation.case.id] = formula([verdicts[chunk_id] for chunk_id in returned]) if returned else 0.0
+    return scores
 
 
 def correct(metric: str, judged: Mapping[str, Score], human: Mapping[str, Score], seed: int) -> Correction:
@@ -67,7 +67,7 @@ def correct(metric: str, judged: Mapping[str, Score], human: Mapping[str, Score]
     θ = λ · mean(f over the others) + mean(y − λ · f over the labelled), with judge scores f and human scores y: what
     the judge says of queries that no human saw, less its error where one did. The labelled queries are taken out of
     the first mean, as the method supposes two independent samples. See `power_tuned` for λ. The interval is BCa
-    bootstrap, labelled and other queries resampled apart and λ found anew each time: where scores crowd at 1, it covers
+    bootstrap, labelled and other queries resampled apart and λ estimated in each: where scores crowd at 1, it covers
     92% to 96% where the normal interval of the papers covers 84% to 92%.
 
     Args:
@@ -75,7 +75,7 @@ def correct(metric: str, judged: Mapping[str, Score], human: Mapping[str, Score]
         judged: Query id to the judge's score, within 0 to 1.
         human: Query id to the same metric of human verdicts, for the labelled queries; Unscored for those whose
             verdicts do not cover all that was returned.
-        seed: Of the resampling.
+        seed: Seed of the resampling.
 
     Returns:
         Without a corrected value when fewer than 100 queries can be used, or over 5% of the labelled cannot.
@@ -86,10 +86,10 @@ def correct(metric: str, judged: Mapping[str, Score], human: Mapping[str, Score]
     _check(metric, judged, "judge")
     _check(metric, human, "human")
     scored = {query_id: score for query_id, score in sorted(judged.items()) if isinstance(score, float | int)}
-    seen = {key: score for key, score in sorted(human.items()) if isinstance(score, float | int) and key in scored}
+    labels = {key: score for key, score in sorted(human.items()) if isinstance(score, float | int) and key in scored}
     raw = _mean(list(scored.values()), judged)
-    alone = _mean(list(seen.values()), human)
-    refused = _refusal(human, len(seen))
+    alone = _mean(list(labels.values()), human)
+    refused = _refusal(human, len(labels))
     if refused:
         return Correction(
             metric=metric,
@@ -98,17 +98,17 @@ def correct(metric: str, judged: Mapping[str, Score], human: Mapping[str, Score]
             corrected=Estimate(value=None, n=len(scored), n_queries=len(scored), note=refused),
             tuning=None,
         )
-    y = np.array(list(seen.values()))
-    f = np.array([scored[key] for key in seen])
-    others = np.array([score for key, score in scored.items() if key not in seen])
+    y = np.array(list(labels.values()))
+    f = np.array([scored[key] for key in labels])
+    others = np.array([score for key, score in scored.items() if key not in labels])
     value, tuning = power_tuned(y, f, others)
     interval = _interval(y, f, others, seed) if tuning > 0 else alone.interval
-    found = Estimate(value=min(1.0, max(0.0, float(value))), interval=interval, n=len(scored), n_queries=len(scored))
-    return Correction(metric=metric, raw=raw, labels_alone=alone, corrected=found, tuning=float(tuning))
+    estimate = Estimate(value=min(1.0, max(0.0, float(value))), interval=interval, n=len(scored), n_queries=len(scored))
+    return Correction(metric=metric, raw=raw, labels_alone=alone, corrected=estimate, tuning=float(tuning))
 
 
 def power_tuned(y: Floats, f: Floats, others: Floats) -> tuple[Floats, Floats]:
-    """The power-tuned prediction-powered mean and its λ (PPI++, example 6.1 and section 6).
+    """Return the power-tuned prediction-powered mean and its λ (PPI++, example 6.1 and section 6).
 
     λ = Cov(y, f) / ((1 + n/N) Var(f)), kept within 0 to 1: the covariance over the n labelled, the variance over all
     n + N. Over the last axis.
@@ -126,7 +126,8 @@ def power_tuned(y: Floats, f: Floats, others: Floats) -> tuple[Floats, Floats]:
         return y.mean(axis=-1), np.zeros(y.shape[:-1])
     f_mean, others_mean = f.mean(axis=-1), others.mean(axis=-1)
     covariance = (y * f).mean(axis=-1) - y.mean(axis=-1) * f_mean
-    apart = n * rest / (n + rest) * (f_mean - others_mean) ** 2  # what the two means differ by adds to both spreads
+    # The difference of the two means adds to both spreads.
+    apart = n * rest / (n + rest) * (f_mean - others_mean) ** 2
     variance = (n * f.var(axis=-1) + rest * others.var(axis=-1) + apart) / (n + rest - 1)
     share = np.divide(covariance, (1 + n / rest) * variance, out=np.zeros_like(variance), where=variance > SAME**2)
     tuning = np.clip(share, 0, 1)
@@ -139,7 +140,7 @@ def _interval(y: Floats, f: Floats, others: Floats, seed: int) -> Interval:
     tuning = power_tuned(y, f, others)[1]
     if max(np.ptp(y - tuning * f), np.ptp(tuning * others)) <= SAME:
         return Interval(note="not computable: people and judge never differ, and the other queries have equal scores")
-    found = bootstrap(
+    result = bootstrap(
         (np.arange(len(y)), np.arange(len(others))),
         lambda seen, unseen, axis: power_tuned(y[seen], f[seen], others[unseen])[0],
         n_resamples=stats.RESAMPLES,
@@ -148,7 +149,7 @@ def _interval(y: Floats, f: Floats, others: Floats, seed: int) -> Interval:
         method="BCa",
         rng=np.random.default_rng(seed),
     ).confidence_interval
-    return finite_interval(max(0.0, found.low), min(1.0, found.high))
+    return finite_interval(max(0.0, result.low), min(1.0, result.high))
 
 
 def _mean(values: Sequence[float], scores: Mapping[str, Score]) -> Estimate:
@@ -165,7 +166,7 @@ def _mean(values: Sequence[float], scores: Mapping[str, Score]) -> Estimate:
 
 
 def _refusal(human: Mapping[str, Score], usable: int) -> str:
-    """Why there is no correction; nothing when there is one."""
+    """Return the reason why there is no correction; empty when there is one."""
     if usable < FEWEST_LABELLED:
         return f"only {queries(usable)} with human verdicts can be used, {FEWEST_LABELLED} are needed"
     dropped = len(human) - usable

@@ -1,4 +1,4 @@
-"""Estimates whose intervals draw whole queries. Pure and seeded.
+"""Estimates whose intervals resample whole queries. Pure and seeded.
 
 The verdicts on one query's chunks share its wording and its reference answer: they are no independent trials. So a
 resample draws queries and takes all of their verdicts along (Davison & Hinkley 1997, section 3.8).
@@ -16,8 +16,8 @@ from evals.stats.intervals import Interval
 from evals.stats.resampling import drawn_counts
 
 Floats = NDArray[np.float64]
+# Number of draws in memory at a time.
 AT_ONCE = 2_000_000
-"""How many draws are held in memory at a time."""
 NO_INTERVAL = Interval()
 
 
@@ -28,9 +28,9 @@ class Estimate:
     Attributes:
         value: None when it cannot be computed; `note` says why.
         interval: Its 95% interval, or the reason why there is none.
-        n: How many verdicts (or scores) it is over.
-        n_queries: How many queries these belong to.
-        n_unscored: How many could not be scored; `n_failed`, how many failed.
+        n: Number of verdicts (or scores).
+        n_queries: Number of queries of these verdicts.
+        n_unscored: Number that could not be scored; `n_failed`, number that failed.
         bound_low: The least that the value could be, had nothing failed, `bound_high` the most; None when nothing did.
     """
 
@@ -46,12 +46,12 @@ class Estimate:
 
 
 def by_query(ids: Iterable[str], rows: Iterable[Sequence[float]], columns: int) -> Floats:
-    """Sums over the rows of each query, (queries, columns), in the order of query ids.
+    """Sum the rows of each query, (queries, columns), in the order of query ids.
 
     Args:
         ids: The query of every row.
-        rows: As many numbers as there are columns, for every row.
-        columns: How many.
+        rows: Rows, each with one number a column.
+        columns: Number of columns.
     """
     totals: dict[str, Floats] = {}
     for query_id, row in zip(ids, rows, strict=True):
@@ -60,11 +60,11 @@ def by_query(ids: Iterable[str], rows: Iterable[Sequence[float]], columns: int) 
 
 
 def resampled_totals(rows: Floats, seed: int) -> Floats:
-    """Totals of 9,999 samples of queries drawn with replacement, (9,999, columns).
+    """Return totals of 9,999 samples of queries drawn with replacement, (9,999, columns).
 
     Args:
         rows: One row a query, (queries, columns).
-        seed: Of the draws; the same seed draws the same queries.
+        seed: Seed of the draws; the same seed draws the same queries.
     """
     rng = np.random.default_rng(seed)
     n = len(rows)
@@ -77,39 +77,39 @@ def resampled_totals(rows: Floats, seed: int) -> Floats:
 
 
 def queries(n: int) -> str:
-    """A number of queries in words."""
+    """Write a number of queries as words."""
     return "1 query" if n == 1 else f"{n} queries"
 
 
 def too_few_queries(n: int) -> str:
-    """Why there is no interval over so few queries."""
+    """Return the reason why there is no interval over so few queries."""
     return f"not computable: only {queries(n)}, {stats.FEWEST} are needed"
 
 
 def finite_interval(low: float, high: float) -> Interval:
-    """An interval of these ends, or none if the bootstrap could not find one."""
+    """Return the interval of these ends, or none if the bootstrap failed."""
     if not (np.isfinite(low) and np.isfinite(high)):
         return Interval(note="not computable: the bootstrap is degenerate")
     return Interval(low=float(low), high=float(high))
 
 
 def share(right: Floats, trials: Floats, failed: Floats, seed: int, *, empty: str) -> Estimate:
-    """A share of verdicts, Σ right / Σ trials, with its interval by query.
+    """Estimate a share of verdicts, Σ right / Σ trials, with its interval by query.
 
     Args:
         right: For each query how many verdicts count, (queries,).
-        trials: Of how many.
-        failed: How many more there would be, had the judge not failed.
-        seed: Of the resampling.
-        empty: What to say when there is no trial.
+        trials: Number of trials a query.
+        failed: Number of further trials, had the judge not failed.
+        seed: Seed of the resampling.
+        empty: Reason to give when there is no trial.
     """
     n, lost, hits = int(trials.sum()), int(failed.sum()), float(right.sum())
-    used = trials > 0
+    nonzero = trials > 0
     return Estimate(
         value=hits / n if n else None,
-        interval=share_interval(right[used], trials[used], seed) if n else NO_INTERVAL,
+        interval=share_interval(right[nonzero], trials[nonzero], seed) if n else NO_INTERVAL,
         n=n,
-        n_queries=int(used.sum()),
+        n_queries=int(nonzero.sum()),
         n_failed=lost,
         bound_low=hits / (n + lost) if lost else None,
         bound_high=(hits + lost) / (n + lost) if lost else None,
@@ -118,7 +118,7 @@ def share(right: Floats, trials: Floats, failed: Floats, seed: int, *, empty: st
 
 
 def share_interval(right: Floats, trials: Floats, seed: int) -> Interval:
-    """Wilson's interval at the number of independent trials that the verdicts are worth.
+    """Return Wilson's interval at the number of independent trials that the verdicts are worth.
 
     That number is p(1−p) / v, with v the variance of p over 9,999 samples of queries; it is at most n, and multiplied
     by (1.96 / t)², t the 97.5% quantile of Student's t with queries − 1 degrees of freedom (Korn & Graubard 1998, there
@@ -129,13 +129,14 @@ def share_interval(right: Floats, trials: Floats, seed: int) -> Interval:
 
     Args:
         right: For each query how many verdicts count, (queries,).
-        trials: Of how many, each above 0.
-        seed: Of the resampling.
+        trials: Number of trials a query, each above 0.
+        seed: Seed of the resampling.
     """
     from scipy.stats import t
 
     sampled, n = len(trials), float(trials.sum())
     value = float(right.sum()) / n
+    # Resamples do not vary here, so the variance says nothing about the number of independent trials.
     if value in (0.0, 1.0):
         worth = n * n / float((trials**2).sum())
         return stats.wilson(value * worth, worth)
@@ -149,12 +150,12 @@ def share_interval(right: Floats, trials: Floats, seed: int) -> Interval:
 
 
 def around(value: float, spread: float, n: int) -> tuple[float, float]:
-    """The two ends of Student's 95% interval.
+    """Return the two ends of Student's 95% interval.
 
     Args:
         value: The estimate.
         spread: Its standard deviation over resamples.
-        n: How many queries were resampled.
+        n: Number of queries that were resampled.
     """
     from scipy.stats import t
 

@@ -9,30 +9,31 @@ from evals.stats.resampling import drawn_counts
 
 
 def cohens_kappa(counts: Floats) -> Floats:
-    """(o − c) / (1 − c), o the observed agreement, c that of independent raters with the same margins (Cohen 1960).
+    """Return Cohen's kappa (1960): (o − c) / (1 − c), o the observed agreement, c that of chance.
 
-    From −1 to 1. Given 0 where c is 1, as when a resample holds one class alone: no agreement beyond chance is shown.
+    Agreement by chance is that of independent raters with the same margins. The value lies within −1 and 1; it is 0
+    where c is 1, as when a resample holds one class alone, which shows no agreement beyond chance.
 
     Args:
-        counts: How often verdict and label are 1 and 1, 1 and 0, 0 and 1, 0 and 0, (…, 4).
+        counts: Counts of verdict and label being 1 and 1, 1 and 0, 0 and 1, 0 and 0, (…, 4).
     """
     hit, over, missed, rejected = np.moveaxis(counts, -1, 0)
     n = counts.sum(axis=-1)
     chance = (hit + over) * (hit + missed) + (missed + rejected) * (over + rejected)
     room = n * n - chance
-    found: Floats = np.divide(n * (hit + rejected) - chance, room, out=np.zeros_like(n), where=room > 0)
-    return found
+    kappa: Floats = np.divide(n * (hit + rejected) - chance, room, out=np.zeros_like(n), where=room > 0)
+    return kappa
 
 
 def estimate_kappa(table: Floats, failed: Floats, seed: int) -> Estimate:
-    """Kappa with its interval, and its bounds when all that failed had disagreed or agreed.
+    """Estimate kappa with its interval, and its bounds if all failed verdicts had disagreed or agreed.
 
-    Where all labels are the same kappa is 0, or undefined, whatever the judge says: then there is no value.
+    Where all labels are the same, kappa is 0 or undefined for any verdicts: then there is no value.
 
     Args:
         table: For each query how often verdict and label are 1 and 1, 1 and 0, 0 and 1, 0 and 0, (queries, 4).
         failed: For each query how many more verdicts there would be with label 1 and label 0, (queries, 2).
-        seed: Of the resampling.
+        seed: Seed of the resampling.
     """
     judged = table[table.sum(axis=1) > 0]
     totals, lost = judged.sum(axis=0), failed.sum(axis=0)
@@ -40,6 +41,7 @@ def estimate_kappa(table: Floats, failed: Floats, seed: int) -> Estimate:
     only = [label for label, count in labels.items() if count and count == totals.sum()]
     note = f"undefined: all labels are {only[0]}" if only else "" if totals.sum() else "no verdict on a labelled chunk"
     bounded = bool(lost.sum()) and not note
+    # A failed verdict counts once as the opposite of its label, once as equal to it.
     worst, best = np.array([0, lost[1], lost[0], 0]), np.array([lost[0], 0, 0, lost[1]])
     return Estimate(
         value=None if note else float(cohens_kappa(totals)),
@@ -54,17 +56,18 @@ def estimate_kappa(table: Floats, failed: Floats, seed: int) -> Estimate:
 
 
 def kappa_interval(table: Floats, seed: int) -> Interval:
-    """BCa bootstrap interval over 9,999 samples of queries; in simulations of 20 to 225 queries it covers 93% to 96%.
+    """Return the BCa bootstrap interval over 9,999 samples of queries; it covers 93% to 96% in simulations.
 
     When verdicts and labels agree throughout, resamples do not vary: then Wilson's interval of the agreement at the
     number of trials it is worth (see `share_interval`), taken through (o − c) / (1 − c) with c as observed.
 
     Args:
         table: As for `estimate_kappa`, with both labels and without empty rows.
-        seed: Of the resampling.
+        seed: Seed of the resampling.
     """
     from scipy.stats import bootstrap
 
+    # Verdicts and labels never differ.
     if not table[:, 1:3].any():
         return _of_full_agreement(table)
     for label, count in ((1, table[:, 0] + table[:, 2]), (0, table[:, 1] + table[:, 3])):
@@ -75,7 +78,7 @@ def kappa_interval(table: Floats, seed: int) -> Interval:
             )
     if np.ptp(cohens_kappa(table.sum(axis=0) - table)) <= stats.SAME:
         return Interval(note="not computable: kappa is the same whichever queries are drawn")
-    found = bootstrap(
+    result = bootstrap(
         (np.arange(len(table)),),
         lambda picks, axis: cohens_kappa(drawn_counts(picks, len(table)) @ table),
         n_resamples=stats.RESAMPLES,
@@ -84,7 +87,7 @@ def kappa_interval(table: Floats, seed: int) -> Interval:
         method="BCa",
         rng=np.random.default_rng(seed),
     ).confidence_interval
-    return finite_interval(found.low, found.high)
+    return finite_interval(result.low, result.high)
 
 
 def _of_full_agreement(table: Floats) -> Interval:

@@ -1,11 +1,11 @@
-"""How far to trust the judge of a run: its verdicts against golden labels, a second pass, human verdicts. Pure."""
+"""Trust in the judge of a run: its verdicts against golden labels, a second pass and human verdicts. Pure."""
 
 from collections.abc import Iterator, Sequence
 
 from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.judge.precision import average_precision, context_precision
 from evals.judge.tasks import PRECISION
-from evals.judge.trust.agreement import Judged, agree
+from evals.judge.trust.agreement import LabelledVerdict, agree
 from evals.judge.trust.audit import error_rate
 from evals.judge.trust.correction import Correction, correct, human_scores
 from evals.judge.trust.noise import Rejudged, noise_share, self_agreement
@@ -17,9 +17,9 @@ def measure(judging: Judging, observations: Sequence[Observation], seed: int) ->
     """Compare the judge with golden labels, with itself, and with human verdicts, as far as there are any.
 
     Args:
-        judging: What it said.
+        judging: Verdicts of the judge.
         observations: One for each query of the run.
-        seed: Of all resampling.
+        seed: Seed of all resampling.
     """
     inside = [o for o in observations if o.case.in_scope]
     rows = list(_labelled(judging, inside))
@@ -34,18 +34,18 @@ def measure(judging: Judging, observations: Sequence[Observation], seed: int) ->
     )
 
 
-def _labelled(judging: Judging, observations: Sequence[Observation]) -> Iterator[Judged]:
-    """Verdicts on returned chunks beside what the labels say of them, where the case has labels."""
+def _labelled(judging: Judging, observations: Sequence[Observation]) -> Iterator[LabelledVerdict]:
+    """Pair the verdicts on returned chunks with the labels, where the case has labels."""
     for observation in observations:
         grades = observation.relevance.grades
         for chunk_id in observation.ranked_ids if grades or observation.relevance.items else ():
-            found = judging.verdicts.get((observation.case.id, chunk_id))
-            if found is None or isinstance(found, Unscored):
+            given = judging.verdicts.get((observation.case.id, chunk_id))
+            if given is None or isinstance(given, Unscored):
                 continue
-            verdict = found if isinstance(found, Failure) else _binary(found)
-            reason = found.reason if isinstance(found, ChunkVerdict) else ""
+            verdict = given if isinstance(given, Failure) else _binary(given)
+            reason = given.reason if isinstance(given, ChunkVerdict) else ""
             label = 1 if chunk_id in grades else 0
-            yield Judged(
+            yield LabelledVerdict(
                 query_id=observation.case.id,
                 chunk_id=chunk_id,
                 verdict=verdict,  # type: ignore[arg-type]  # 0 or 1, as the parser has made sure
@@ -56,10 +56,10 @@ def _labelled(judging: Judging, observations: Sequence[Observation]) -> Iterator
 
 def _twice(first: Judging, again: Judging) -> Iterator[Rejudged]:
     for (case_id, chunk_id), second in again.verdicts.items():
-        one = first.verdicts.get((case_id, chunk_id))
-        if one is None or isinstance(one, Unscored) or isinstance(second, Unscored):
+        original = first.verdicts.get((case_id, chunk_id))
+        if original is None or isinstance(original, Unscored) or isinstance(second, Unscored):
             continue
-        pair = [found if isinstance(found, Failure) else _binary(found) for found in (one, second)]
+        pair = [verdict if isinstance(verdict, Failure) else _binary(verdict) for verdict in (original, second)]
         yield Rejudged(query_id=case_id, chunk_id=chunk_id, first=pair[0], second=pair[1])  # type: ignore[arg-type]
 
 
@@ -80,5 +80,5 @@ def _corrections(judging: Judging, observations: Sequence[Observation], seed: in
     return (correct(PRECISION, judged, human, seed),)
 
 
-def _binary(found: ChunkVerdict) -> int:
-    return found.verdict
+def _binary(verdict: ChunkVerdict) -> int:
+    return verdict.verdict

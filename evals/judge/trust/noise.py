@@ -1,4 +1,4 @@
-"""How far a judge agrees with itself, and how much of a metric's spread is its noise. Pure and seeded."""
+"""Agreement of a judge with itself, and the share of its noise in a metric's spread. Pure and seeded."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ from evals.judge.trust.estimate import (
 from evals.stats import intervals as stats
 from evals.stats.intervals import SAME, Interval
 
+# With fewer changed queries a bootstrap cannot estimate the size of changes: its intervals covered 70%.
 FEWEST_CHANGED = 5
-"""With fewer changed queries a bootstrap cannot tell how large changes are: what it gave then covered 70%."""
 
+# Decimals to which scores are rounded before they are compared.
 ROUNDED = 9
-"""To how many places scores are rounded to see which are the same."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,17 +44,18 @@ class Rejudged:
 
     @property
     def failed(self) -> bool:
-        """Whether either verdict is missing."""
+        """True if either verdict is missing."""
         return isinstance(self.first, Failure) or isinstance(self.second, Failure)
 
 
 def self_agreement(rows: Sequence[Rejudged], seed: int) -> Estimate:
-    """Share of verdicts that come out the same when given again, 0 to 1, with its interval by query.
+    """Estimate the share of verdicts that repeat when given again, 0 to 1, with its interval by query.
 
     Args:
         rows: One for each query and chunk; a repeated one counts once.
-        seed: Of the resampling.
+        seed: Seed of the resampling.
     """
+    # Reversed, so that the first of repeated rows stays.
     distinct = list({(row.query_id, row.chunk_id): row for row in reversed(rows)}.values())
     cells = [
         (float(not row.failed and row.first == row.second), float(not row.failed), float(row.failed))
@@ -65,7 +66,7 @@ def self_agreement(rows: Sequence[Rejudged], seed: int) -> Estimate:
 
 
 def noise_share(scores: Mapping[str, tuple[Score, Score]], seed: int) -> Estimate:
-    """The share of a metric's variance across queries that is judge noise: 1 − ICC(1,1), 0 to 1.
+    """Estimate the share of a metric's variance across queries that is judge noise: 1 − ICC(1,1), 0 to 1.
 
     One-way random effects with two scores a query (Shrout & Fleiss 1979, case 1): with W the mean square within
     queries and B that between them, a single score has variance (B + W) / 2, of which W is noise: 2W / (B + W), at most
@@ -78,7 +79,7 @@ def noise_share(scores: Mapping[str, tuple[Score, Score]], seed: int) -> Estimat
 
     Args:
         scores: Query id to its score in the first and the second pass.
-        seed: Of the resampling.
+        seed: Seed of the resampling.
     """
     pairs = [pair for _, pair in sorted(scores.items())]
     scored = np.array([p for p in pairs if all(isinstance(s, float | int) for s in p)], dtype=float).reshape(-1, 2)
@@ -97,18 +98,19 @@ def noise_share(scores: Mapping[str, tuple[Score, Score]], seed: int) -> Estimat
 
 
 def mean_squares(totals: Floats) -> tuple[Floats, Floats]:
-    """Mean squares between and within queries of two scores each.
+    """Return the mean squares between and within queries of two scores each.
 
     Args:
-        totals: Of `_sums`, (…, 4).
+        totals: Totals of `_sums`, (…, 4).
     """
     n, within, means, squares = np.moveaxis(totals, -1, 0)
     return 2 * np.maximum(squares - means**2 / n, 0) / (n - 1), within / n
 
 
 def _sums(scored: Floats) -> Floats:
-    """What mean squares are made of, for each query: 1, the variance within, the mean and its square (queries, 4)."""
-    means = scored.mean(axis=1) - scored.mean()  # about the grand mean, so that squares do not cancel
+    """Return the parts of mean squares for each query: 1, the variance within, the mean and its square (queries, 4)."""
+    # About the grand mean, so that squares do not cancel.
+    means = scored.mean(axis=1) - scored.mean()
     return np.stack([np.ones(len(scored)), (scored[:, 0] - scored[:, 1]) ** 2 / 2, means, means**2], axis=1)
 
 
@@ -135,10 +137,12 @@ def _interval(scored: Floats, seed: int) -> Interval:
         return Interval(note=f"not computable: only {queries(apart)} unlike the others, {FEWEST_CHANGED} are needed")
     sums = _sums(scored)
     between, within = mean_squares(resampled_totals(sums, seed))
-    defined = (between > SAME**2) & (within > SAME**2)  # a resample of unchanged queries alone has no ratio
+    # A resample of unchanged queries alone has no ratio.
+    defined = (between > SAME**2) & (within > SAME**2)
+    # The logarithm makes the ratio of variances nearly normal.
     spread = float(np.log(between[defined] / within[defined]).std())
-    one, other = mean_squares(sums.sum(axis=0))
-    ends = around(float(np.log(one / other)), spread, n) if one > 0 else None
+    first, other = mean_squares(sums.sum(axis=0))
+    ends = around(float(np.log(first / other)), spread, n) if first > 0 else None
     if ends is None:
         return Interval(note="not computable: all means over the two passes are equal")
     low, high = (min(1.0, 2 / (1 + np.exp(end))) for end in reversed(ends))

@@ -1,22 +1,21 @@
-"""How far to trust a judge: its statistics together, as summaries and as JSON. Pure."""
+"""Trust in a judge: its statistics together, as summaries. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from evals.collect.observations import Summary
-from evals.judge.trust.agreement import Agreement, Judged
+from evals.judge.trust.agreement import Agreement
 from evals.judge.trust.correction import Correction
 from evals.judge.trust.estimate import Estimate
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trust:
-    """What is known of a judge; None where it was not asked for.
+    """Quality of a judge; None for statistics that the settings do not ask for.
 
     Attributes:
-        agreement: With the golden labels.
-        self_agreement: With itself.
+        agreement: Agreement with the golden labels.
+        self_agreement: Agreement with itself.
         noise_share: Share of the variance of `noise_metric` across queries that is judge noise.
         corrections: Judged means beside what human verdicts make of them.
         bisection_error: Share of the results that bisection has wrong, by its audit.
@@ -31,32 +30,22 @@ class Trust:
 
 
 def summaries(trust: Trust) -> list[Summary]:
-    """One summary a statistic: `judge/agreement` (accuracy), `judge/kappa` and so on, `<metric>_corrected`."""
-    found: dict[str, Estimate | None] = {
+    """Return one summary a statistic: `judge/agreement` (accuracy), `judge/kappa` and so on, `<metric>_corrected`."""
+    estimates: dict[str, Estimate | None] = {
         "judge/self_agreement": trust.self_agreement,
         "judge/noise_share": trust.noise_share,
         "judge/bisection_error": trust.bisection_error,
     }
     if trust.agreement is not None:
-        found = {
+        estimates = {
             "judge/agreement": trust.agreement.accuracy,
             "judge/kappa": trust.agreement.kappa,
             "judge/false_useful": trust.agreement.false_useful,
             "judge/false_useless": trust.agreement.false_useless,
-            **found,
+            **estimates,
         }
-    found |= {f"{correction.metric}_corrected": correction.corrected for correction in trust.corrections}
-    return [_summary(name, estimate) for name, estimate in found.items() if estimate is not None]
-
-
-def view(trust: Trust) -> dict[str, Any]:
-    """The statistics as plain JSON values, what was not asked for as null."""
-    return {
-        "agreement": trust.agreement and _agreement(trust.agreement),
-        "self_agreement": trust.self_agreement and _estimate(trust.self_agreement),
-        "noise_share": trust.noise_share and {"metric": trust.noise_metric, **_estimate(trust.noise_share)},
-        "corrections": [_correction(correction) for correction in trust.corrections],
-    }
+    estimates |= {f"{correction.metric}_corrected": correction.corrected for correction in trust.corrections}
+    return [_summary(name, estimate) for name, estimate in estimates.items() if estimate is not None]
 
 
 def _summary(name: str, estimate: Estimate) -> Summary:
@@ -72,42 +61,3 @@ def _summary(name: str, estimate: Estimate) -> Summary:
         bound_high=estimate.bound_high,
         note=estimate.note or estimate.interval.note,
     )
-
-
-def _estimate(estimate: Estimate) -> dict[str, Any]:
-    values = asdict(_summary("", estimate))
-    del values["metric"]
-    return values | {"n_queries": estimate.n_queries}
-
-
-def _agreement(agreement: Agreement) -> dict[str, Any]:
-    return {
-        "n_queries": agreement.n_queries,
-        "n_verdicts": agreement.n_verdicts,
-        "accuracy": _estimate(agreement.accuracy),
-        "kappa": _estimate(agreement.kappa),
-        "false_useful": _estimate(agreement.false_useful),
-        "false_useless": _estimate(agreement.false_useless),
-        "disagreements": [_disagreement(row) for row in agreement.disagreements],
-    }
-
-
-def _disagreement(row: Judged) -> dict[str, Any]:
-    return {
-        "query_id": row.query_id,
-        "chunk_id": row.chunk_id,
-        "verdict": row.verdict,
-        "label": row.label,
-        "kind": "false_useless" if row.label else "false_useful",
-        "reason": row.reason,
-    }
-
-
-def _correction(correction: Correction) -> dict[str, Any]:
-    return {
-        "metric": correction.metric,
-        "raw": _estimate(correction.raw),
-        "labels_alone": _estimate(correction.labels_alone),
-        "corrected": _estimate(correction.corrected),
-        "tuning": correction.tuning,
-    }

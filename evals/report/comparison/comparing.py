@@ -4,26 +4,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from evals.errors import ReportError
+from evals.metrics import METRICS, declared
 from evals.report.comparison.differences import adjust, choose, difference
-from evals.report.comparison.directions import direction
 from evals.report.comparison.mismatches import changes, judged, line, mismatches, other_judges
 from evals.report.comparison.moved import moved, movers
 from evals.report.comparison.pairing import pair
 from evals.report.comparison.records import Comparison, Difference, Mismatch, Pairing, Run
 from evals.report.comparison.regressions import Tolerance, check_names, judge
 from evals.report.headline import headline
-from evals.report.schema import Report
+from evals.report.model import Report
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What to compare.
+class ComparisonOptions:
+    """Options of a comparison.
 
     Attributes:
         metrics: Names or patterns; empty for those that a run's terminal report shows.
         by: Metrics by which queries that moved are ordered; empty for those with a tolerance, or else the default.
-        tolerances: By how much metrics may drop.
-        common: Whether runs of different golden data are compared on the queries that are the same in both.
+        tolerances: Tolerated drops of metrics.
+        common: True to compare runs of different golden data on the queries that are the same in both.
     """
 
     metrics: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Wanted:
     common: bool = False
 
 
-def compare(baseline: Run, others: Sequence[Run], wanted: Wanted) -> list[Comparison]:
+def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> list[Comparison]:
     """Compare runs with a baseline; p values are adjusted over all metrics of all of them.
 
     Raises:
@@ -45,8 +45,8 @@ def compare(baseline: Run, others: Sequence[Run], wanted: Wanted) -> list[Compar
     tolerated = [one.metric for one in wanted.tolerances]
     shown = wanted.metrics or headline(*(report.metrics for report in reports))
     names = list(dict.fromkeys([*choose(reports, shown), *by, *tolerated]))
-    begun = [_begin(baseline, other, common=wanted.common) for other in others]
-    found = adjust([[_difference(one, name) for name in names] for one in begun])
+    started = [_begin(baseline, other, common=wanted.common) for other in others]
+    adjusted = adjust([[_difference(one, name) for name in names] for one in started])
     return [
         replace(
             one,
@@ -54,34 +54,32 @@ def compare(baseline: Run, others: Sequence[Run], wanted: Wanted) -> list[Compar
             moved=moved(one.pairing, movers(by or tolerated, differences)),
             regressions=judge(wanted.tolerances, differences),
         )
-        for one, differences in zip(begun, found, strict=True)
+        for one, differences in zip(started, adjusted, strict=True)
     ]
 
 
 def _check_tolerances(reports: Sequence[Report], tolerances: Sequence[Tolerance]) -> None:
     measured = [name for report in reports for name in report.metrics]
     if any(one.metric not in measured for one in tolerances):
-        from evals.metrics import METRICS  # a second to import
-
         check_names(tolerances, measured, list(METRICS))
 
 
 def _begin(baseline: Run, other: Run, *, common: bool) -> Comparison:
     pairing = pair(baseline.report, other.report)
-    found = mismatches(baseline.report, other.report, pairing)
-    if any(one.grade == "forbids" for one in found):
-        _refuse(baseline, other, pairing, found, common=common)
+    faults = mismatches(baseline.report, other.report, pairing)
+    if any(one.grade == "forbids" for one in faults):
+        _refuse(baseline, other, pairing, faults, common=common)
     return Comparison(
         baseline=baseline,
         other=other,
         pairing=pairing,
-        mismatches=found,
+        mismatches=faults,
         changes=changes(baseline.report.config, other.report.config),
         restricted=not pairing.complete,
     )
 
 
-def _refuse(baseline: Run, other: Run, pairing: Pairing, found: Sequence[Mismatch], *, common: bool) -> None:
+def _refuse(baseline: Run, other: Run, pairing: Pairing, faults: Sequence[Mismatch], *, common: bool) -> None:
     """Raise unless the runs may be compared on what they have in common."""
     if common and pairing.rows:
         return
@@ -91,12 +89,14 @@ def _refuse(baseline: Run, other: Run, pairing: Pairing, found: Sequence[Mismatc
         else "no query is the same in both, so there is nothing to compare"
     )
     message = f"{other.reference!r} must not be compared with {baseline.reference!r}:"
-    raise ReportError(message, [*map(line, found), remedy])
+    raise ReportError(message, [*map(line, faults), remedy])
 
 
-def _difference(one: Comparison, metric: str) -> Difference:
-    reports = one.baseline.report, one.other.report
+def _difference(comparison: Comparison, metric: str) -> Difference:
+    reports = comparison.baseline.report, comparison.other.report
     if judged(metric) and other_judges(reports[0].facts, reports[1].facts):
-        return Difference(metric=metric, better=direction(metric), note="given by different judges, so not compared")
+        return Difference(
+            metric=metric, better=declared(metric).direction, note="given by different judges, so not compared"
+        )
     seed = reports[0].facts.seed
-    return difference(metric, *reports, one.pairing, restricted=one.restricted, seed=seed)
+    return difference(metric, *reports, comparison.pairing, restricted=comparison.restricted, seed=seed)

@@ -7,10 +7,9 @@ from statistics import fmean
 
 from evals.collect.observations import VERDICT_METRIC
 from evals.errors import ReportError
-from evals.report.comparison.directions import direction
+from evals.metrics import declared
 from evals.report.comparison.records import Difference, Pairing
-from evals.report.judge_schema import FailedValue, ScoreValue, UnscoredValue
-from evals.report.schema import QueryRow, Report
+from evals.report.model import FailedValue, QueryRow, Report, ScoreValue, UnscoredValue
 from evals.stats import paired
 from evals.stats.intervals import SAME
 from retrievers.errors import nearest
@@ -28,33 +27,33 @@ class _Scores:
 
 
 def choose(reports: Sequence[Report], patterns: Sequence[str]) -> list[str]:
-    """The metrics of any of the reports that names or patterns choose, in the reports' order.
+    """Return the metrics of any of the reports that names or patterns choose, in the reports' order.
 
     Raises:
         ReportError: A pattern chooses nothing; the nearest names are given.
     """
-    known = list(dict.fromkeys(name for report in reports for name in report.metrics))
+    names = list(dict.fromkeys(name for report in reports for name in report.metrics))
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in known):
-            raise ReportError(f"no metric {pattern!r} in these runs{nearest(pattern, known)}")
-    return [name for name in known if any(fnmatchcase(name, pattern) for pattern in patterns)]
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise ReportError(f"no metric {pattern!r} in these runs{nearest(pattern, names)}")
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def difference(
     metric: str, baseline: Report, other: Report, pairing: Pairing, *, restricted: bool, seed: int
 ) -> Difference:
-    """One metric in two runs: paired over the queries scored in both, or the two statistics of the whole runs.
+    """Compare a metric of two runs: paired over the queries scored in both, or as statistics of the whole runs.
 
     Args:
-        metric: Its name.
+        metric: Name of the metric.
         baseline: The first run.
         other: The run compared with it.
         pairing: Their queries.
-        restricted: Whether only a part of the queries is compared, to which a statistic of the run does not apply.
-        seed: Of the resampling.
+        restricted: True if only a part of the queries is compared, to which a statistic of the run does not apply.
+        seed: Seed of the resampling.
     """
     absent = [name for name, report in (("baseline", baseline), ("other run", other)) if metric not in report.metrics]
-    empty = Difference(metric=metric, better=direction(metric))
+    empty = Difference(metric=metric, better=declared(metric).direction)
     if absent:
         return replace(empty, note=f"not measured in the {' nor in the '.join(absent)}")
     scores = _scores(metric, pairing)
@@ -69,14 +68,17 @@ def difference(
 
 
 def adjust(families: Sequence[Sequence[Difference]]) -> list[list[Difference]]:
-    """The differences of several comparisons with their p values adjusted by Holm over all of them together."""
-    tested = [one.paired.p for family in families for one in family if one.paired]
+    """Return the differences of several comparisons, with p values adjusted by Holm over all of them together."""
+    tested = [difference.paired.p for family in families for difference in family if difference.paired]
     adjusted = iter(paired.holm(tested))
-    return [[replace(one, p_adjusted=next(adjusted)) if one.paired else one for one in family] for family in families]
+    return [
+        [replace(difference, p_adjusted=next(adjusted)) if difference.paired else difference for difference in family]
+        for family in families
+    ]
 
 
 def score_of(row: QueryRow, metric: str) -> ScoreValue | None:
-    """A query's score; None where the metric is not over it."""
+    """Return a query's score; None where the metric is not over it."""
     if metric == VERDICT_METRIC:
         return float(row.outcome == "SUCCESS")
     return row.scores.get(metric)
@@ -102,26 +104,26 @@ def _paired(empty: Difference, scores: _Scores, seed: int) -> Difference:
     if not both:
         reasons = [*_reasons(scores.baseline), *_reasons(scores.other), "they are over other queries"]
         return replace(dropped, note=f"no query is scored in both: {reasons[0]}")
-    found = paired.compare([a for a, _ in both], [b for _, b in both], seed)  # type: ignore[misc]
+    result = paired.compare([a for a, _ in both], [b for _, b in both], seed)  # type: ignore[misc]
     return replace(
         dropped,
-        baseline=found.baseline,
-        other=found.other,
-        paired=found,
+        baseline=result.baseline,
+        other=result.other,
+        paired=result,
         worst=_worst(dropped, scores),
-        note=found.interval.note,
+        note=result.interval.note,
     )
 
 
-def _worst(known: Difference, scores: _Scores) -> float | None:
-    """The mean difference with every failed score at its end of [0, 1] that is worst for the other run.
+def _worst(difference: Difference, scores: _Scores) -> float | None:
+    """Return the mean difference with every failed score at its end of [0, 1] that is worst for the other run.
 
     None when none failed, and for scores that may lie beyond these ends.
     """
     numbers = [score for score in (*scores.baseline, *scores.other) if isinstance(score, float | int)]
-    if not known.failed or min(numbers) < -SAME or max(numbers) > 1 + SAME:
+    if not difference.failed or min(numbers) < -SAME or max(numbers) > 1 + SAME:
         return None
-    best, worst = (0.0, 1.0) if known.better == "lower" else (1.0, 0.0)
+    best, worst = (0.0, 1.0) if difference.better == "lower" else (1.0, 0.0)
     filled = [
         (best if isinstance(a, FailedValue) else a, worst if isinstance(b, FailedValue) else b)
         for a, b in zip(scores.baseline, scores.other, strict=True)

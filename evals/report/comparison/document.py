@@ -5,29 +5,29 @@ from dataclasses import asdict
 from typing import Any
 
 from evals.report.comparison.records import Comparison, Difference, Moved, Run
-from evals.report.schema import QueryRow
+from evals.report.model import QueryRow
 
 SCHEMA_VERSION = 1
 
 
 def document(comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    """All comparisons with one baseline as plain JSON values, without rounding.
+    """Return all comparisons with one baseline as plain JSON values, without rounding.
 
     Args:
         comparisons: At least one.
     """
     return {
         "schema_version": SCHEMA_VERSION,
-        "passed": all(one.passed for comparison in comparisons for one in comparison.regressions),
+        "passed": all(item.passed for comparison in comparisons for item in comparison.regressions),
         "baseline": _run(comparisons[0].baseline),
         "tested": tested(comparisons),
-        "comparisons": [_comparison(one) for one in comparisons],
+        "comparisons": [_comparison(item) for item in comparisons],
     }
 
 
 def tested(comparisons: Sequence[Comparison]) -> int:
-    """How many p values were adjusted together."""
-    return sum(one.paired is not None for comparison in comparisons for one in comparison.differences)
+    """Return the number of p values that were adjusted together."""
+    return sum(item.paired is not None for comparison in comparisons for item in comparison.differences)
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
@@ -41,11 +41,11 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
             "only_other": list(pairing.only_other),
             "changed": list(pairing.changed),
         },
-        "mismatches": [asdict(one) for one in comparison.mismatches],
-        "settings": [asdict(one) for one in comparison.changes],
-        "metrics": {one.metric: _metric(one) for one in comparison.differences},
-        "moved": [_moved(one) for one in comparison.moved],
-        "regressions": [asdict(one) for one in comparison.regressions],
+        "mismatches": [asdict(item) for item in comparison.mismatches],
+        "settings": [asdict(item) for item in comparison.changes],
+        "metrics": {item.metric: _metric(item) for item in comparison.differences},
+        "moved": [_moved(item) for item in comparison.moved],
+        "regressions": [asdict(item) for item in comparison.regressions],
     }
 
 
@@ -54,28 +54,28 @@ def _run(run: Run) -> dict[str, Any]:
     return {"name": run.name, "origin": run.origin, "started_at": facts.started_at, "cases": facts.cases}
 
 
-def _metric(found: Difference) -> dict[str, Any]:
-    paired = found.paired
+def _metric(difference: Difference) -> dict[str, Any]:
+    paired = difference.paired
     return {
-        "better": found.better,
-        "baseline": found.baseline,
-        "other": found.other,
-        "difference": found.difference,
+        "better": difference.better,
+        "baseline": difference.baseline,
+        "other": difference.other,
+        "difference": difference.difference,
         "ci_low": paired.interval.low if paired else None,
         "ci_high": paired.interval.high if paired else None,
         "p": paired.p if paired else None,
-        "p_adjusted": found.p_adjusted,
+        "p_adjusted": difference.p_adjusted,
         "p_test": paired.p_test if paired else None,
         "test": paired.test if paired else None,
         "n": paired.n if paired else 0,
-        "wins": found.wins,
+        "wins": difference.wins,
         "ties": paired.ties if paired else 0,
-        "losses": found.losses,
-        "only_baseline": list(found.only_baseline),
-        "only_other": list(found.only_other),
-        "failed": list(found.failed),
-        "worst": found.worst,
-        "note": found.note,
+        "losses": difference.losses,
+        "only_baseline": list(difference.only_baseline),
+        "only_other": list(difference.only_other),
+        "failed": list(difference.failed),
+        "worst": difference.worst,
+        "note": difference.note,
     }
 
 

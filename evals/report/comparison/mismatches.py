@@ -1,20 +1,21 @@
-"""What makes two runs incomparable, and what a reader of their difference must know. Pure."""
+"""Mismatches of two runs: those that forbid a comparison, and those that a reader must know of. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
+from evals.metrics import declared
 from evals.report.comparison.records import Mismatch, Pairing, SettingChange
-from evals.report.schema import Facts, Report
+from evals.report.model import Facts, JudgeFacts, Report
 from retrievers.config.layers import flatten
 
 SHOWN = 5
 DIGITS = 12
+# Settings on which no score depends.
 WITHOUT_SCORES = {"name", "tracking", "criteria", "metrics", "sweep", "objective"}
-"""Settings on which no score depends."""
-JUDGED = ("ragas/llm_*", "judge/*")
-"""Metrics that a judge gives; a difference of two judges' scores says nothing about retrieval."""
+# Metrics of the judge, as named in messages; a difference between two judges says nothing about retrieval.
+JUDGED = "ragas/llm_*, judge/*"
 WHERE = {"collection": "all chunks", "returned": "the chunks that came back"}
+# Settings of a server, each with the meaning of a difference.
 OF_SERVERS = {
     "version": "",
     "shards": "terms are counted within each shard: the scores of keyword and hybrid search depend on it",
@@ -23,12 +24,11 @@ OF_SERVERS = {
     "quantization": "scores of quantised vectors are approximate",
     "datatype": "scores are computed on numbers of this precision",
 }
-"""Settings of a server to what a difference of them means."""
 OF_SCORES = {"ragas": "its prompts and formulas are part of the ragas/ scores"}
 
 
 def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Mismatch]:
-    """Everything besides settings in which two runs differ, what forbids a comparison first."""
+    """Return everything besides settings in which two runs differ, what forbids a comparison first."""
     return [
         *_golden(baseline.facts, other.facts, pairing),
         *_relevance(baseline.facts, other.facts, pairing),
@@ -41,7 +41,7 @@ def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Mismat
 
 
 def changes(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> list[SettingChange]:
-    """The settings of retrieval and scoring that differ; one that is not set is None."""
+    """Return the settings of retrieval and scoring that differ; one that is not set is None."""
     first, second = dict(flatten(baseline)), dict(flatten(other))
     names = [name for name in {**first, **second} if name.partition(".")[0] not in WITHOUT_SCORES]
     return [
@@ -73,9 +73,10 @@ def _golden(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Mismatc
 
 
 def _relevance(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Mismatch]:
-    kinds = {one.relevance for one in (baseline, other)}
+    kinds = {report.relevance for report in (baseline, other)}
     if kinds == {"returned"}:
-        return  # of what came back; it differs with every result
+        # The fingerprint covers the returned chunks, so it differs with every result.
+        return
     if len(kinds) > 1:
         yield Mismatch(
             what="relevance",
@@ -111,12 +112,12 @@ def _collection(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
         other=shown[1],
         meaning="differences may come from what was indexed"
         if first and second
-        else "whether both read the same chunks cannot be told",
+        else "it is unknown if both read the same chunks",
     )
 
 
 def _server(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
-    """Differences of how the servers run the collections, each by itself."""
+    """Return the differences between the servers' deployments of the collections, one each."""
     first, second = (facts.collection and facts.collection.server for facts in (baseline, other))
     if not first or not second:
         return
@@ -129,60 +130,46 @@ def _server(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
 
 
 def _flat(value: Any) -> str:
-    """A setting of a server in one line."""
+    """Return a setting of a server in one line."""
     plain = flatten(value) if isinstance(value, Mapping) else ()
-    return ", ".join(f"{key} {one}" for key, one in plain) or ("none" if value in (None, {}) else str(value))
+    return ", ".join(f"{key} {item}" for key, item in plain) or ("none" if value in (None, {}) else str(value))
 
 
 def other_judges(baseline: Facts, other: Facts) -> bool:
-    """Whether both runs have a judge, but not the same."""
-    first, second = baseline.judge, other.judge
-    return first is not None and second is not None and first.fingerprint != second.fingerprint
+    """Return True if both runs have a judge, but not the same."""
+    return any(_judges(baseline, other))
 
 
 def judged(metric: str) -> bool:
-    """Whether a metric is what a judge said."""
-    return any(fnmatchcase(metric, pattern) for pattern in JUDGED)
+    """Return whether a metric is what a judge said."""
+    return "judge" in declared(metric).needs
 
 
 def _judges(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
-    if other_judges(baseline, other):
+    first, second = baseline.judge, other.judge
+    if first and second and first.fingerprint != second.fingerprint:
         yield Mismatch(
             what="judge",
             grade="known",
-            baseline=_judge_text(baseline, other),
-            other=_judge_text(other, baseline),
-            meaning=f"what they said is not compared: {', '.join(JUDGED)}",
+            baseline=_judge_text(first, second),
+            other=_judge_text(second, first),
+            meaning=f"what they said is not compared: {JUDGED}",
         )
 
 
-def _judge_text(facts: Facts, against: Facts) -> str:
-    """The model, and of the parameters those that differ."""
-    one, two = facts.judge, against.judge
-    if one is None or two is None:
-        return "none"
-    known = {**one.parameters, "ragas": one.ragas}
-    theirs = {**two.parameters, "ragas": two.ragas}
-    differing = [f"{name} {value}" for name, value in known.items() if theirs.get(name) != value]
-    return " ".join([f"{one.provider}:{one.model}", *([f"({', '.join(differing)})"] if differing else [])])
+def _judge_text(judge: JudgeFacts, against: JudgeFacts) -> str:
+    """Return the model, and of the parameters those that differ."""
+    parameters = {**judge.parameters, "ragas": judge.ragas}
+    others = {**against.parameters, "ragas": against.ragas}
+    differing = [f"{name} {value}" for name, value in parameters.items() if others.get(name) != value]
+    return " ".join([f"{judge.provider}:{judge.model}", *([f"({', '.join(differing)})"] if differing else [])])
 
 
 def _plain(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
-    first, second = baseline.model_dump(), other.model_dump()
-    for name, meaning in (
-        ("retriever", ""),
-        ("embedding", ""),
-        ("commit", ""),
-        ("seed", ""),
-    ):
-        if first.get(name) != second.get(name):
-            yield Mismatch(
-                what=name,
-                grade="known",
-                baseline=_text(first.get(name), second.get(name)),
-                other=_text(second.get(name), first.get(name)),
-                meaning=meaning,
-            )
+    for name in ("retriever", "embedding", "commit", "seed"):
+        first, second = getattr(baseline, name), getattr(other, name)
+        if first != second:
+            yield Mismatch(what=name, grade="known", baseline=_text(first), other=_text(second), meaning="")
 
 
 def _versions(baseline: Mapping[str, str], other: Mapping[str, str]) -> Iterator[Mismatch]:
@@ -198,21 +185,17 @@ def _versions(baseline: Mapping[str, str], other: Mapping[str, str]) -> Iterator
             )
 
 
-def line(one: Mismatch) -> str:
-    """A mismatch in one line of an error message."""
-    return f"{one.what}: {one.baseline} → {one.other}" + (f" ({one.meaning})" if one.meaning else "")
+def line(mismatch: Mismatch) -> str:
+    """Return a mismatch in one line of an error message."""
+    return f"{mismatch.what}: {mismatch.baseline} → {mismatch.other}" + (
+        f" ({mismatch.meaning})" if mismatch.meaning else ""
+    )
 
 
 def some(ids: Sequence[str]) -> str:
-    """The first of some ids."""
+    """Return the first of some ids."""
     return ", ".join(ids[:SHOWN]) + (", …" if len(ids) > SHOWN else "")
 
 
-def _text(value: Any, beside: Any = None) -> str:
-    """A value; of a judge its model, and those of its parameters that are not those of the one beside."""
-    if not isinstance(value, Mapping):
-        return "not recorded" if value is None else str(value)
-    mine, others = (one.get("parameters", {}) if isinstance(one, Mapping) else {} for one in (value, beside))
-    other = [f"{name} {mine.get(name)!r}" for name in {**mine, **others} if mine.get(name) != others.get(name)]
-    named = f"{value.get('provider')}:{value.get('model')}"
-    return ", ".join([named, *(other if isinstance(beside, Mapping) else ())])
+def _text(value: object) -> str:
+    return "not recorded" if value is None else str(value)

@@ -1,15 +1,15 @@
-"""What a comparison of two runs deals in. All frozen."""
+"""Records of a comparison of two runs. All frozen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from evals.report.schema import QueryRow, Report
+from evals.metrics.declaration import Direction
+from evals.report.model import QueryRow, Report
 from evals.stats.paired import Paired
 
+# `forbids`: scores of the two runs must not be compared. `known`: they may be compared with care.
 Grade = Literal["forbids", "known"]
-"""`forbids`: scores of the two runs must not be compared. `known`: they may be, by a reader who knows of it."""
-Direction = Literal["higher", "lower", "neither"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,8 +17,8 @@ class Run:
     """A run to compare.
 
     Attributes:
-        reference: What the user called it by.
-        origin: Where its report is: a file, or an MLflow run with its id.
+        reference: Reference that the user gave.
+        origin: Source of its report: a file, or an MLflow run with its id.
         name: MLflow's name of the run, or else that of its experiment.
         digest: SHA-256 of the report, by which the same run given twice is noticed.
     """
@@ -41,7 +41,7 @@ class Pairing:
 
     @property
     def complete(self) -> bool:
-        """Whether every query is in both runs, and the same."""
+        """True if every query is in both runs, and the same."""
         return not (self.only_baseline or self.only_other or self.changed)
 
 
@@ -71,13 +71,13 @@ class Difference:
 
     Attributes:
         better: Which way is better.
-        baseline: Mean over the queries scored in both, or a statistic of the whole run; `other` likewise.
+        baseline: Mean over the queries scored in both, or a statistic of the whole run; `other`, of the other run.
         paired: The paired comparison, None for a statistic of the whole run and where nothing is scored in both.
-        p_adjusted: By Holm over all that was tested at once.
+        p_adjusted: p value adjusted by Holm over all that was tested at once.
         only_baseline: Ids of queries scored in the baseline only; `only_other`, in the other only.
         failed: Ids of queries whose score failed in one of the runs.
         worst: Difference if every failed score had come out as badly for the other run as it can; None: none failed.
-        note: Why there is no difference, no interval or no p value.
+        note: Reason for a missing difference, interval or p value.
     """
 
     metric: str
@@ -113,8 +113,8 @@ class Moved:
     """A query whose score changed.
 
     Attributes:
-        metric: By which it moved.
-        gain: By how much it got better; negative when it got worse.
+        metric: Metric that moved.
+        gain: Improvement; negative when the query got worse.
     """
 
     metric: str
@@ -130,9 +130,9 @@ class Regression:
     """A tolerated drop and whether the other run stays within it.
 
     Attributes:
-        drop: By how much the other run is worse, the worst case where scores failed; negative when it is better.
-        certain: Whether the 95% interval of the difference excludes 0; None when there is none.
-        reason: In words.
+        drop: Drop of the other run, the worst case where scores failed; negative when it is better.
+        certain: True if the 95% interval of the difference excludes 0; None when there is none.
+        reason: Reason, in words.
     """
 
     metric: str
@@ -149,7 +149,7 @@ class Comparison:
 
     Attributes:
         moved: Every query that moved, most first.
-        restricted: Whether only a part of the queries is compared (`--common`).
+        restricted: True if only a part of the queries is compared (`--common`).
     """
 
     baseline: Run

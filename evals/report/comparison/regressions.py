@@ -1,10 +1,10 @@
-"""Whether a run is worse than the baseline by more than is tolerated. Pure.
+"""Regressions: metrics that are worse than in the baseline by more than is tolerated. Pure.
 
 The rule. The drop of a metric is how much worse the other run is, in the metric's own direction: baseline − other where
 higher is better, other − baseline where lower is. A mean is taken over the queries scored in both runs; where scores
 failed, every failed one counts as badly against the other run as it can. It is a regression when the drop is greater
-than the tolerance, whether or not the interval of the difference excludes 0 (which is said), or when the drop cannot be
-known: the metric is absent or has no value in one of the runs, or over 5% of the queries that are scored in one of them
+than the tolerance, whether or not the interval of the difference excludes 0 (which is reported), or when the drop is
+unknown: the metric is absent or has no value in one of the runs, or over 5% of the queries scored in one of them
 are not scored in the other.
 """
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from math import isfinite
 
 from evals.errors import ExperimentError
+from evals.metrics import declared
 from evals.metrics.criteria import TOLERANCE as ROUNDING
-from evals.report.comparison.directions import direction
 from evals.report.comparison.records import Difference, Regression
 from retrievers.errors import nearest
 from retrievers.text.quoting import quoted
@@ -62,7 +62,7 @@ def tolerated(drops: Mapping[str, float]) -> tuple[Tolerance, ...]:
     for metric, drop in drops.items():
         if not _is_drop(drop):
             raise ExperimentError(f"tolerance of {metric}: expected a number of 0 or more, got {drop!r}")
-        if direction(metric) == "neither":
+        if declared(metric).direction == "neither":
             raise ExperimentError(f"--fail-on-regression: no direction of {metric} is better than the other")
     return tuple(Tolerance(metric=metric, tolerance=drop) for metric, drop in drops.items())
 
@@ -75,7 +75,7 @@ def check_names(tolerances: Sequence[Tolerance], measured: Sequence[str], known:
     """Make sure that every tolerance is of a metric that exists, measured in the runs or not.
 
     Args:
-        tolerances: What is demanded.
+        tolerances: Tolerated drops.
         measured: Metrics of the runs.
         known: All metrics that there are.
 
@@ -83,34 +83,36 @@ def check_names(tolerances: Sequence[Tolerance], measured: Sequence[str], known:
         ExperimentError: One does not exist; the nearest names are given.
     """
     names = [*measured, *known]
-    for one in tolerances:
-        if one.metric not in names:
-            raise ExperimentError(f"--fail-on-regression: no metric {one.metric!r}{nearest(one.metric, names)}")
+    for tolerance in tolerances:
+        if tolerance.metric not in names:
+            raise ExperimentError(
+                f"--fail-on-regression: no metric {tolerance.metric!r}{nearest(tolerance.metric, names)}"
+            )
 
 
 def judge(tolerances: Sequence[Tolerance], differences: Sequence[Difference]) -> list[Regression]:
-    """Hold every difference against its tolerance, by the rule at the head of this file."""
-    by_name = {one.metric: one for one in differences}
-    return [_judge(one, by_name[one.metric]) for one in tolerances]
+    """Compare every difference with its tolerance, by the rule at the head of this file."""
+    by_name = {item.metric: item for item in differences}
+    return [_judge(item, by_name[item.metric]) for item in tolerances]
 
 
-def _judge(tolerance: Tolerance, found: Difference) -> Regression:
+def _judge(tolerance: Tolerance, difference: Difference) -> Regression:
     limit = tolerance.tolerance
-    drop, unknown = _drop(found), _unknown(found)
+    drop, unknown = _drop(difference), _unknown(difference)
     if unknown or drop is None:
         return Regression(
             metric=tolerance.metric, tolerance=limit, drop=drop, passed=False, certain=None, reason=unknown
         )
-    certain = _excludes_zero(found)
-    said = {None: "there is no interval", True: "the 95% interval excludes 0", False: "the 95% interval includes 0"}
-    worst = f", if all {len(found.failed)} failed scores had come out badly" if found.failed else ""
+    certain = _excludes_zero(difference)
+    remark = {None: "there is no interval", True: "the 95% interval excludes 0", False: "the 95% interval includes 0"}
+    worst = f", if all {len(difference.failed)} failed scores had come out badly" if difference.failed else ""
     return Regression(
         metric=tolerance.metric,
         tolerance=limit,
         drop=drop,
         passed=drop <= limit + ROUNDING,
         certain=certain,
-        reason=said[certain] + worst,
+        reason=remark[certain] + worst,
     )
 
 
@@ -119,21 +121,21 @@ def _drop(found: Difference) -> float | None:
     return difference if difference is None or found.better == "lower" else -difference
 
 
-def _unknown(found: Difference) -> str:
-    """Why it cannot be known whether the run is worse; empty when it can."""
-    if found.difference is None:
-        return found.note
-    if found.failed and found.worst is None:
-        return f"{len(found.failed)} failed scores leave it open"
-    dropped = len(found.only_baseline) + len(found.only_other)
-    scored = dropped + (found.paired.n if found.paired else 0)
+def _unknown(difference: Difference) -> str:
+    """Return the reason why a regression can neither be found nor ruled out; empty when it can."""
+    if difference.difference is None:
+        return difference.note
+    if difference.failed and difference.worst is None:
+        return f"{len(difference.failed)} failed scores leave it open"
+    dropped = len(difference.only_baseline) + len(difference.only_other)
+    scored = dropped + (difference.paired.n if difference.paired else 0)
     if dropped > MAX_DROPPED_SHARE * scored:
         return f"{dropped} of {scored} queries are scored in one of the runs only, more than {MAX_DROPPED_SHARE:.0%}"
     return ""
 
 
-def _excludes_zero(found: Difference) -> bool | None:
-    interval = found.paired.interval if found.paired else None
+def _excludes_zero(difference: Difference) -> bool | None:
+    interval = difference.paired.interval if difference.paired else None
     if interval is None or interval.low is None or interval.high is None:
         return None
     return interval.low > 0 or interval.high < 0

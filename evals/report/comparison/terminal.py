@@ -1,4 +1,4 @@
-"""A comparison as an engineer reads it: what differs besides, the metrics, the queries that moved, the tolerances."""
+"""A comparison for the terminal: other differences, the metrics, the queries that moved, the tolerances."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -12,7 +12,7 @@ from evals.report.comparison.differences import WHOLE_RUN
 from evals.report.comparison.document import tested
 from evals.report.comparison.records import Comparison, Difference, Moved, Regression, Run
 from evals.report.console import SafeConsole
-from evals.report.schema import Hit, QueryRow
+from evals.report.model import Hit, QueryRow
 from evals.report.terminal import figure
 from retrievers.terminal.present import score_text
 
@@ -21,13 +21,13 @@ HITS = 5
 
 
 def render(comparisons: Sequence[Comparison], *, width: int, color: bool, queries: int) -> str:
-    """The comparisons with one baseline, for a terminal of that width.
+    """Return the comparisons with one baseline, for a terminal of that width.
 
     Args:
         comparisons: At least one.
         width: Columns.
-        color: Whether to use them.
-        queries: How many of the queries that moved are shown of each.
+        color: Use colors.
+        queries: Number of moved queries to show for each run.
     """
     console = SafeConsole(width=width, color=color)
     family = tested(comparisons)
@@ -69,9 +69,11 @@ def _print_known(console: Console, comparison: Comparison) -> None:
             table.add_row(escape(change.setting), escape(f"{_value(change.baseline)} → {_value(change.other)}"))
         console.print(table)
     if comparison.mismatches:
-        table = _plain_table("To be known besides")
-        for one in comparison.mismatches:
-            table.add_row(escape(one.what), escape(f"{one.baseline} → {one.other}"), escape(one.meaning))
+        table = _plain_table("Other differences")
+        for mismatch in comparison.mismatches:
+            table.add_row(
+                escape(mismatch.what), escape(f"{mismatch.baseline} → {mismatch.other}"), escape(mismatch.meaning)
+            )
         console.print(table)
     if not comparison.changes and not comparison.mismatches:
         console.print("\nSettings, golden data, collection, versions and commit are the same.")
@@ -84,27 +86,29 @@ def _metrics(differences: Sequence[Difference]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("", style="dim", overflow="fold")
-    for one in differences:
-        table.add_row(*_cells(one))
+    for difference in differences:
+        table.add_row(*_cells(difference))
     return table
 
 
-def _cells(one: Difference) -> list[str]:
-    paired = one.paired
+def _cells(difference: Difference) -> list[str]:
+    paired = difference.paired
     interval = paired.interval if paired else None
-    known = interval is not None and interval.low is not None
+    has_interval = interval is not None and interval.low is not None
     return [
-        one.metric,
-        figure(one.metric, one.baseline),
-        figure(one.metric, one.other),
-        _signed(one.metric, one.difference),
-        f"{_signed(one.metric, interval.low)} … {_signed(one.metric, interval.high)}" if interval and known else "–",
+        difference.metric,
+        figure(difference.metric, difference.baseline),
+        figure(difference.metric, difference.other),
+        _signed(difference.metric, difference.difference),
+        f"{_signed(difference.metric, interval.low)} … {_signed(difference.metric, interval.high)}"
+        if interval and has_interval
+        else "–",
         _p_value(paired.p if paired else None),
-        _p_value(one.p_adjusted),
-        f"{one.wins}/{paired.ties}/{one.losses}" if paired else "–",
+        _p_value(difference.p_adjusted),
+        f"{difference.wins}/{paired.ties}/{difference.losses}" if paired else "–",
         str(paired.n) if paired else "–",
-        _verdict(one),
-        escape(_remark(one)),
+        _verdict(difference),
+        escape(_remark(difference)),
     ]
 
 
@@ -112,34 +116,46 @@ def _p_value(value: float | None) -> str:
     return "–" if value is None else "<0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
-def _verdict(one: Difference) -> str:
-    if one.p_adjusted is None or one.p_adjusted >= LEVEL or not one.difference or one.better == "neither":
+def _verdict(difference: Difference) -> str:
+    if (
+        difference.p_adjusted is None
+        or difference.p_adjusted >= LEVEL
+        or not difference.difference
+        or difference.better == "neither"
+    ):
         return ""
-    return "[green]better[/green]" if (one.difference > 0) == (one.better == "higher") else "[red]worse[/red]"
+    return (
+        "[green]better[/green]"
+        if (difference.difference > 0) == (difference.better == "higher")
+        else "[red]worse[/red]"
+    )
 
 
-def _remark(one: Difference) -> str:
-    parts = [one.note] if one.note not in ("", WHOLE_RUN) else []
-    if one.only_baseline or one.only_other:
-        parts.append(f"{len(one.only_baseline)} scored in the baseline only, {len(one.only_other)} in the other only")
-    if one.failed:
-        worst = "" if one.worst is None else f", at worst {_signed(one.metric, one.worst)}"
-        parts.append(f"{len(one.failed)} failed{worst}")
+def _remark(difference: Difference) -> str:
+    parts = [difference.note] if difference.note not in ("", WHOLE_RUN) else []
+    if difference.only_baseline or difference.only_other:
+        parts.append(
+            f"{len(difference.only_baseline)} scored in the baseline only, "
+            f"{len(difference.only_other)} in the other only"
+        )
+    if difference.failed:
+        worst = "" if difference.worst is None else f", at worst {_signed(difference.metric, difference.worst)}"
+        parts.append(f"{len(difference.failed)} failed{worst}")
     return "; ".join(parts)
 
 
 def _print_legend(console: Console, comparison: Comparison, family: int) -> None:
-    tests = list(dict.fromkeys(one.paired.test for one in comparison.differences if one.paired))
-    said = ["Difference: other − baseline, over the queries scored in both. Win: the other is better."]
+    tests = list(dict.fromkeys(difference.paired.test for difference in comparison.differences if difference.paired))
+    notes = ["Difference: other − baseline, over the queries scored in both. Win: the other is better."]
     if tests:
-        said.append(
-            f"Intervals: each at 95%. p: below 0.05 just where the interval excludes 0; the larger one of the test's "
+        notes.append(
+            f"Intervals: each at 95%. p: below 0.05 exactly where the interval excludes 0; the larger of the test's "
             f"({'; '.join(tests)}) and the interval's own. Holm: p adjusted over all {family} tests, by which better "
-            "and worse are told."
+            "and worse are decided."
         )
-    if any(one.note == WHOLE_RUN for one in comparison.differences):
-        said.append("Without n: statistics of the whole run, which are not paired by query and have no p.")
-    console.print(escape(" ".join(said)), style="dim")
+    if any(difference.note == WHOLE_RUN for difference in comparison.differences):
+        notes.append("Without n: statistics of the whole run, which are not paired by query and have no p.")
+    console.print(escape(" ".join(notes)), style="dim")
 
 
 def _print_moved(console: Console, comparison: Comparison, queries: int) -> None:
@@ -183,20 +199,23 @@ def _hits(row: QueryRow, width: int) -> list[str]:
 
 
 def _hit(hit: Hit, width: int) -> str:
-    """A chunk in a line; of a long source the end is shown, where its lines are."""
-    begun = f"{hit.rank}. {score_text(hit.score)} {'✓' if hit.grade else ' '} "
-    room = max(width - len(begun) - 4, 10)
+    """Return a chunk in a line; of a long source the end is shown, where its lines are."""
+    prefix = f"{hit.rank}. {score_text(hit.score)} {'✓' if hit.grade else ' '} "
+    room = max(width - len(prefix) - 4, 10)
     source = hit.source if len(hit.source) <= room else f"…{hit.source[1 - room :]}"
-    return begun + escape(source)
+    return prefix + escape(source)
 
 
 def _print_regressions(console: Console, regressions: Sequence[Regression]) -> None:
     if regressions:
         console.print("\n[bold]Tolerated drops[/bold]")
-    for one in regressions:
-        verdict = "[green]pass[/green]" if one.passed else "[red]FAIL[/red]"
-        drop = "drop unknown" if one.drop is None else f"drop {_signed(one.metric, one.drop)}"
-        console.print(f"  {verdict}  {escape(one.metric)}  {drop}, tolerated {one.tolerance:g}  ({escape(one.reason)})")
+    for regression in regressions:
+        verdict = "[green]pass[/green]" if regression.passed else "[red]FAIL[/red]"
+        drop = "drop unknown" if regression.drop is None else f"drop {_signed(regression.metric, regression.drop)}"
+        console.print(
+            f"  {verdict}  {escape(regression.metric)}  {drop}, tolerated {regression.tolerance:g}  "
+            f"({escape(regression.reason)})"
+        )
 
 
 def _plain_table(title: str = "") -> Table:

@@ -1,6 +1,6 @@
 """The figures of a run and of a grid: records in, matplotlib figures out, no files."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from evals.grid.evaluation import GridResult
@@ -13,6 +13,7 @@ from evals.report.figures.ranks import recall_by_rank
 from evals.report.figures.scores import risk_by_coverage, risk_of, roc, score_distribution, separation_of
 from evals.report.figures.tradeoffs import precision_by_recall, quality_by_latency, quality_by_tokens
 from evals.report.figures.why import queries_strip
+from evals.report.model import QueryRow
 from evals.stats.risk_coverage import area_under
 
 if TYPE_CHECKING:
@@ -23,19 +24,20 @@ __all__ = ["Picture", "draw", "draw_grid", "svg"]
 Painters = Mapping[str, tuple[Callable[[], "Figure | None"], str]]
 
 
-def draw(result: RunResult, grid: GridResult | None = None) -> dict[str, Picture]:
-    """All figures that a run has data for, by name, each with a sentence on how to read it.
+def draw(result: RunResult, queries: Iterable[QueryRow]) -> dict[str, Picture]:
+    """Draw all figures that a run has data for, by name, those of its grid first; each says how to read it.
 
     Args:
         result: The run.
-        grid: The grid whose recommended cell it is; its own figures come first.
+        queries: Its rows of the report.
     """
     with style():
-        return {**(draw_grid(grid) if grid else {}), **_drawn(_of_run(result, grid))}
+        of_grid = draw_grid(result) if isinstance(result, GridResult) else {}
+        return {**of_grid, **_drawn(_of_run(result, queries))}
 
 
 def draw_grid(grid: GridResult) -> dict[str, Picture]:
-    """The figures of a grid as a whole."""
+    """Draw the figures of a grid as a whole."""
     painters: Painters = {
         "quality_by_tokens": (
             lambda: quality_by_tokens(grid),
@@ -54,15 +56,15 @@ def draw_grid(grid: GridResult) -> dict[str, Picture]:
         return {**heat_maps(grid), **_drawn(painters)}
 
 
-def _of_run(result: RunResult, grid: GridResult | None) -> Painters:
-    known = grid.abstaining if grid else None
-    separation = known.known if known else separation_of(result)
-    curve = known.risk_coverage if known else risk_of(result)
-    threshold = result.config["retriever"].get("threshold")
+def _of_run(result: RunResult, queries: Iterable[QueryRow]) -> Painters:
+    abstention = result.abstaining if isinstance(result, GridResult) else None
+    separation = abstention.known if abstention else separation_of(result)
+    curve = abstention.risk_coverage if abstention else risk_of(result)
+    threshold = result.config.retriever.used_threshold
     agreement = result.trust.agreement if result.trust else None
     return {
         "queries": (
-            lambda: queries_strip(result),
+            lambda: queries_strip(queries, threshold),
             "A tick a query; red and purple ones fail. The table of queries names them, with what was returned.",
         ),
         "score_distribution": (
@@ -94,5 +96,5 @@ def _of_run(result: RunResult, grid: GridResult | None) -> Painters:
 
 
 def _drawn(painters: Painters) -> dict[str, Picture]:
-    made = {name: (paint(), caption) for name, (paint, caption) in painters.items()}
-    return {name: Picture(figure=figure, caption=caption) for name, (figure, caption) in made.items() if figure}
+    pictures = {name: (paint(), caption) for name, (paint, caption) in painters.items()}
+    return {name: Picture(figure=figure, caption=caption) for name, (figure, caption) in pictures.items() if figure}

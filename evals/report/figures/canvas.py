@@ -1,4 +1,4 @@
-"""What all figures share: their size, colours, and how they become SVG. Third parties enter when one is drawn."""
+"""The size and colours that all figures share, and their SVG. Third parties enter when one is drawn."""
 
 import re
 from collections.abc import Iterator
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# Each has a contrast of 3 : 1 or more both on white and on near-black.
 BLUE, ORANGE, GREEN, RED, PURPLE, TEAL = "#3a7cc9", "#dd7a33", "#3f9b5f", "#cf4a4a", "#8f6bc4", "#2f9aa0"
-"""Each has a contrast of 3 : 1 or more both on white and on near-black."""
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, TEAL, RED)
 GREY = "#828a93"
+# Text, axes and ticks; `currentColor` in SVG, so that they follow the page's theme.
 INK = "#1c2024"
-"""Text, axes and ticks; `currentColor` in SVG, so that they follow the page's theme."""
+# Inches; at 10 points the text is still legible where a phone shows the figure 370 pixels wide.
 SIZE = (5.6, 3.6)
-"""Inches; at 10 points the text is still legible where a phone shows the figure 370 pixels wide."""
 LINE_WIDTH = 1.8
+# Points beyond these are drawn as an image within the figure.
 MOST_VECTORS = 2_500
-"""Points beyond these are drawn as an image within the figure."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Picture:
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The look of all figures; names of users are never read as formulas."""
+    """Set the look of all figures; names of users are never read as formulas."""
     import matplotlib
 
     inked = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
@@ -56,7 +56,7 @@ def style() -> Iterator[None]:
 
 
 def canvas(size: tuple[float, float] = SIZE) -> tuple["Figure", "Axes"]:
-    """An empty figure with one pair of axes, without pyplot, which would keep it."""
+    """Return an empty figure with one pair of axes, without pyplot, which would keep it."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, dpi=150, layout="constrained")
@@ -67,14 +67,14 @@ def canvas(size: tuple[float, float] = SIZE) -> tuple["Figure", "Axes"]:
 
 
 def svg(figure: "Figure", name: str) -> str:
-    """A figure as an `<svg>` element for a page that holds others.
+    """Return a figure as an `<svg>` element for a page that holds others.
 
     Text stays text, the background is clear, ids are unique by the name, width and height are left to the page, and
-    what is drawn in ink takes the colour of the page's text.
+    ink takes the colour of the page's text.
 
     Args:
         figure: The figure.
-        name: Of letters, digits, `-` and `_`; no other figure of the page has it.
+        name: Name of letters, digits, `-` and `_`, unique in the page.
     """
     import matplotlib
 
@@ -82,9 +82,9 @@ def svg(figure: "Figure", name: str) -> str:
     metadata: dict[str, Any] = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with style(), matplotlib.rc_context({"svg.hashsalt": name}):
         figure.savefig(out, format="svg", transparent=True, metadata=metadata)
-    found = re.search(r"<svg\b.*</svg>", out.getvalue(), re.DOTALL)
-    assert found is not None
-    text = re.sub(r"<metadata>.*?</metadata>", "", found[0], flags=re.DOTALL)
+    match = re.search(r"<svg\b.*</svg>", out.getvalue(), re.DOTALL)
+    assert match is not None
+    text = re.sub(r"<metadata>.*?</metadata>", "", match[0], flags=re.DOTALL)
     text = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg\b[^>]*?) height="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)

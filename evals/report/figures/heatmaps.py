@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+# Drawn beside the objective and the constraints, where the grid has it.
 BESIDE = (
     "ragas/id_context_precision",
     "ragas/id_context_recall",
@@ -27,7 +28,6 @@ BESIDE = (
     "scope/false_abstention",
     TOKENS,
 )
-"""Drawn beside the objective and the constraints, where the grid has it."""
 MOST_CONFIGURATIONS = 6
 MOST_TICKS = 8
 
@@ -42,11 +42,13 @@ class Plane:
     @cached_property
     def first(self) -> int:
         """The number of the first cell."""
-        return sum(one.selections.cells for one in self.result.grid.configurations[: self.configuration])
+        return sum(
+            configuration.selections.cells for configuration in self.result.grid.configurations[: self.configuration]
+        )
 
     @property
     def name(self) -> str:
-        """What the configuration is called."""
+        """Name of the configuration."""
         return self.result.grid.configurations[self.configuration].name
 
     @property
@@ -55,18 +57,18 @@ class Plane:
         return self.result.grid.configurations[self.configuration].thresholds
 
     def of(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
-        """That part of an array over all cells."""
+        """Return this plane's part of an array over all cells."""
         shape = len(self.thresholds), len(self.result.grid.top_ks)
         return values[self.first : self.first + shape[0] * shape[1]].reshape(shape)
 
     def place(self, cell: int) -> tuple[int, int] | None:
-        """Row and column of a cell, None where it is of another configuration."""
+        """Return row and column of a cell, None where it is of another configuration."""
         row, column = divmod(cell - self.first, len(self.result.grid.top_ks))
         return (row, column) if 0 <= row < len(self.thresholds) else None
 
 
 def heat_maps(result: GridResult) -> dict[str, Picture]:
-    """The objective in each configuration, on one scale; then other metrics in the one that was chosen.
+    """Draw the objective in each configuration, on one scale; then other metrics in the chosen one.
 
     Empty where no configuration has several thresholds and cuts, or cells are not ranked.
     """
@@ -95,37 +97,37 @@ def heat_maps(result: GridResult) -> dict[str, Picture]:
 
 
 def edges(inside: Bools) -> list[list[tuple[float, float]]]:
-    """The outline of a set of cells of a plane, as segments between places (column, row) of half cells."""
+    """Return the outline of a set of cells of a plane, as segments between places (column, row) of half cells."""
     padded = np.pad(inside, 1)
-    found: list[list[tuple[float, float]]] = []
+    segments: list[list[tuple[float, float]]] = []
     for row, column in np.argwhere(padded[1:, :] != padded[:-1, :]).tolist():
-        found.append([(column - 1.5, row - 0.5), (column - 0.5, row - 0.5)])
+        segments.append([(column - 1.5, row - 0.5), (column - 0.5, row - 0.5)])
     for row, column in np.argwhere(padded[:, 1:] != padded[:, :-1]).tolist():
-        found.append([(column - 0.5, row - 1.5), (column - 0.5, row - 0.5)])
-    return found
+        segments.append([(column - 0.5, row - 1.5), (column - 0.5, row - 0.5)])
+    return segments
 
 
 def _planes(result: GridResult, chosen: int) -> list[Plane]:
-    """The chosen configuration, then those with the highest values."""
-    planes = [Plane(result=result, configuration=place) for place in range(len(result.grid.configurations))]
+    """Return the planes of the chosen configuration, then of those with the highest values."""
+    planes = [Plane(result=result, configuration=index) for index in range(len(result.grid.configurations))]
     highest = [np.nanmax(plane.of(result.ranking.values), initial=-np.inf) for plane in planes]
-    order = sorted(range(len(planes)), key=lambda place: (place != chosen, -highest[place]))
-    return [planes[place] for place in order[:MOST_CONFIGURATIONS]]
+    order = sorted(range(len(planes)), key=lambda index: (index != chosen, -highest[index]))
+    return [planes[index] for index in order[:MOST_CONFIGURATIONS]]
 
 
 def _others(result: GridResult) -> list[str]:
-    """What is drawn beside the objective: its parts where it has several, the constraints, the usual."""
+    """Return the metrics drawn beside the objective: its parts where it has several, the constraints, the usual."""
     weights = result.ranking.weights
     parts = tuple(weights) if len(weights) > 1 else ()
-    wanted = dict.fromkeys((*parts, *result.ranking.constraints, *BESIDE))
-    return [name for name in wanted if name in result.grid.metrics and (parts or name not in weights)]
+    names = dict.fromkeys((*parts, *result.ranking.constraints, *BESIDE))
+    return [name for name in names if name in result.grid.metrics and (parts or name not in weights)]
 
 
 def _scale(parts: Iterable[NDArray[np.generic]]) -> tuple[float, float]:
-    """Lowest and highest value; where they are one, from it to 0, and for 0 to 1."""
-    known = np.concatenate([np.zeros(0), *(np.ravel(part).astype(float) for part in parts)])
-    known = known[np.isfinite(known)]
-    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    """Return the lowest and highest value; where these are one, from it to 0, and for 0 to 1."""
+    values = np.concatenate([np.zeros(0), *(np.ravel(part).astype(float) for part in parts)])
+    values = values[np.isfinite(values)]
+    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
     return (low, high) if low < high else (min(low, 0.0), max(low, 0.0) or float(not low))
 
 
@@ -148,8 +150,8 @@ def _label(axes: "Axes", plane: Plane, title: str) -> None:
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     for axis, values in ((axes.xaxis, plane.result.grid.top_ks), (axes.yaxis, plane.thresholds)):
-        places = _ticks(len(values))
-        axis.set_ticks(places, [f"{values[place]:.4g}" for place in places])
+        ticks = _ticks(len(values))
+        axis.set_ticks(ticks, [f"{values[tick]:.4g}" for tick in ticks])
     axes.set(xlabel="top_k", ylabel="threshold", title=f"{title}\n{plane.name}")
 
 
@@ -159,7 +161,7 @@ def _ticks(count: int) -> list[int]:
 
 
 def _mark(axes: "Axes", plane: Plane) -> None:
-    """The confidence set outlined, forbidden cells greyed, the best and the recommended cell marked."""
+    """Outline the confidence set, grey forbidden cells, mark the best and the recommended cell."""
     from matplotlib.collections import LineCollection
     from matplotlib.colors import ListedColormap
 
@@ -173,9 +175,11 @@ def _mark(axes: "Axes", plane: Plane) -> None:
     inside = np.zeros(len(result.grid), dtype=np.bool_)
     inside[[cell for standing in result.choice.best_set for cell in standing.members]] = True
     outline = edges(plane.of(inside).astype(np.bool_))
-    for color, width in (("#10151a", 3.2), ("#ffffff", 1.4)):  # seen on every colour of the map
+    # The mark is visible on every colour of the map.
+    for color, width in (("#10151a", 3.2), ("#ffffff", 1.4)):
         lines = LineCollection(outline, colors=color, linewidths=width, capstyle="round", zorder=3)
-        lines.set_clip_on(False)  # it may run along the border of the map
+        # The outline may run along the border of the map.
+        lines.set_clip_on(False)
         axes.add_collection(lines)
     choice = result.choice
     for cell, marker, size in ((choice.best.cell, "o", 60), (choice.recommended.cell, "*", 150)):

@@ -1,4 +1,4 @@
-"""How long the stages of single searches take."""
+"""Times of the stages of single searches."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def latency_by_stage(result: RunResult) -> "Figure | None":
-    """Box plots of the stages' times at each concurrency; whiskers from p5 to p95."""
+    """Draw box plots of the stages' times at each concurrency; whiskers from p5 to p95."""
     boxes = [
         (f"{stage}\n×{timed.concurrency}", stage_values(timed, stage))
         for timed in result.observed.latency

@@ -1,11 +1,14 @@
-"""What is found along the candidates of a run."""
+"""Recall along the candidates of a run."""
 
+from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from evals.collect.observations import chunk_ids
 from evals.metrics.base import within
-from evals.metrics.ranking import evidence_recall, recall
 from evals.metrics.run_result import RunResult
 from evals.report.figures.canvas import BLUE, GREY, LINE_WIDTH, ORANGE, canvas
 
@@ -14,30 +17,45 @@ if TYPE_CHECKING:
 
 
 def recall_by_rank(result: RunResult) -> "Figure | None":
-    """Mean recall of relevant chunks and of evidence items along the candidates, before the threshold, by depth.
+    """Draw mean recall of relevant chunks and of evidence items by depth of the candidates, before the threshold.
 
     Recall of chunks is left out where not all relevant ones are known.
     """
     observations = within(result.observed.observations, "in_scope")
     if not observations:
         return None
-    depth = min(50, result.config["retriever"]["candidates"])
-    ids = [tuple(c.chunk.chunk_id for c in o.candidates.chunks) for o in observations]
+    depth = min(50, result.config.retriever.candidates)
     ranks = range(1, depth + 1)
-    items = [
-        np.mean([evidence_recall(i, o.relevance.items, k) for i, o in zip(ids, observations, strict=True)])
-        for k in ranks
-    ]
+    ids = [chunk_ids(o.candidates.chunks)[:depth] for o in observations]
     figure, axes = canvas()
-    axes.plot(ranks, items, color=BLUE, linewidth=LINE_WIDTH, label="evidence items found")
+    items = [_first_ranks(found, o.relevance.items) for found, o in zip(ids, observations, strict=True)]
+    axes.plot(ranks, _recall(items, depth), color=BLUE, linewidth=LINE_WIDTH, label="evidence items found")
     if not any(o.relevance.incomplete for o in observations):
-        pairs = list(zip(ids, observations, strict=True))
-        chunks = [np.mean([recall(i, o.relevance.grades, k) for i, o in pairs]) for k in ranks]
-        axes.plot(ranks, chunks, color=ORANGE, linewidth=LINE_WIDTH, label="relevant chunks found")
-    top_k = result.config["retriever"]["top_k"]
+        alone = [[frozenset([key]) for key in o.relevance.grades] for o in observations]
+        chunks = [_first_ranks(found, each) for found, each in zip(ids, alone, strict=True)]
+        axes.plot(ranks, _recall(chunks, depth), color=ORANGE, linewidth=LINE_WIDTH, label="relevant chunks found")
+    top_k = result.config.retriever.top_k
     axes.axvline(top_k, color=GREY, linestyle="--", label=f"top_k {top_k}")
     axes.set(xlabel="candidates read", ylabel="recall", title=f"Recall by rank, no threshold (n = {len(ids)})")
     axes.set_ylim(0, 1)
     axes.set_xlim(1, max(2, depth))
     axes.legend(frameon=False, loc="lower right")
     return figure
+
+
+def _first_ranks(ids: Sequence[str], items: Sequence[frozenset[str]]) -> list[float]:
+    """Return the rank at which each item is found first, infinite where it is not."""
+    ranks: dict[str, int] = {}
+    for rank, chunk_id in enumerate(ids, 1):
+        ranks.setdefault(chunk_id, rank)
+    return [min((ranks[key] for key in item if key in ranks), default=inf) for item in items]
+
+
+def _recall(first_ranks: Sequence[Sequence[float]], depth: int) -> NDArray[np.float64]:
+    """Return the mean over queries of the share of items that are found by each rank from 1 to `depth`."""
+    found = np.zeros(depth)
+    for ranks in first_ranks:
+        for rank in ranks:
+            if rank <= depth:
+                found[int(rank) - 1] += 1 / len(ranks)
+    return np.cumsum(found) / len(first_ranks)

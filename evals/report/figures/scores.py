@@ -5,21 +5,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evals.collect.observations import Observation
+from evals.grid.abstaining import lost
 from evals.metrics.base import within
 from evals.metrics.run_result import RunResult
 from evals.metrics.scope import top_scores
 from evals.report.figures.canvas import BLUE, GREY, LINE_WIDTH, ORANGE, RED, canvas
 from evals.stats.abstention import Abstention, assess
 from evals.stats.risk_coverage import RiskAt, risk_coverage
-from retrievers.search.selection import select
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 def score_distribution(result: RunResult) -> "Figure | None":
-    """Best score of every query before the threshold, in scope against out of scope, with the threshold, if any."""
+    """Draw the best score of every query before the threshold, in scope against out of scope, with the threshold."""
     if any(o.top_score is None for o in result.observed.observations):
         return None
     figure, axes = canvas()
@@ -28,7 +27,7 @@ def score_distribution(result: RunResult) -> "Figure | None":
         scores = top_scores(within(result.observed.observations, scope))  # type: ignore[arg-type]
         if scores:
             axes.hist(scores, bins=list(bins), alpha=0.6, color=color, label=f"{label} (n = {len(scores)})")
-    threshold = result.config["retriever"].get("threshold")
+    threshold = result.config.retriever.used_threshold
     if threshold is not None:
         axes.axvline(threshold, color=GREY, linestyle="--", label=f"threshold {threshold:g}")
     axes.set(
@@ -41,26 +40,26 @@ def score_distribution(result: RunResult) -> "Figure | None":
     return figure
 
 
-def roc(known: Abstention, threshold: float | None) -> "Figure | None":
-    """In-scope queries answered against out-of-scope queries answered, over all thresholds; the one in force marked."""
+def roc(abstention: Abstention, threshold: float | None) -> "Figure | None":
+    """Draw in-scope against out-of-scope queries answered, over all thresholds; the one in force is marked."""
     points = [
         (at.false_answer, 1 - at.false_abstention)
-        for at in known.curve
+        for at in abstention.curve
         if at.false_answer is not None and at.false_abstention is not None
     ]
     if not points:
         return None
     figure, axes = canvas()
     axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", label="chance")
-    area = "" if known.auroc is None else f" (AUROC {known.auroc:.3f})"
+    area = "" if abstention.auroc is None else f" (AUROC {abstention.auroc:.3f})"
     answered, recalled = zip(*sorted([(0.0, 0.0), (1.0, 1.0), *points]), strict=True)
     axes.plot(answered, recalled, color=BLUE, linewidth=LINE_WIDTH, label=f"all thresholds{area}")
-    here = next((at for at in known.curve if threshold is not None and at.threshold >= threshold), None)
-    if here and here.false_answer is not None and here.false_abstention is not None:
-        axes.plot(here.false_answer, 1 - here.false_abstention, "o", color=ORANGE, label=f"threshold {threshold:g}")
+    point = next((at for at in abstention.curve if threshold is not None and at.threshold >= threshold), None)
+    if point and point.false_answer is not None and point.false_abstention is not None:
+        axes.plot(point.false_answer, 1 - point.false_abstention, "o", color=ORANGE, label=f"threshold {threshold:g}")
     axes.set(
-        xlabel=f"out-of-scope queries answered (n = {known.out_of_scope})",
-        ylabel=f"in-scope queries answered (n = {known.in_scope})",
+        xlabel=f"out-of-scope queries answered (n = {abstention.out_of_scope})",
+        ylabel=f"in-scope queries answered (n = {abstention.in_scope})",
         title="Can a threshold tell them apart?",
     )
     axes.set_xlim(-0.02, 1.02)
@@ -70,7 +69,7 @@ def roc(known: Abstention, threshold: float | None) -> "Figure | None":
 
 
 def risk_by_coverage(curve: Sequence[RiskAt], area: float | None) -> "Figure | None":
-    """Share of the answered queries that are answered badly, as fewer and fewer are answered."""
+    """Draw the share of the answered queries that are answered badly, as fewer and fewer are answered."""
     if not curve:
         return None
     figure, axes = canvas()
@@ -90,7 +89,7 @@ def risk_by_coverage(curve: Sequence[RiskAt], area: float | None) -> "Figure | N
 
 
 def separation_of(result: RunResult) -> Abstention | None:
-    """What any threshold on the best cosine could do in a run; None for a retriever without cosines."""
+    """Assess all thresholds on the best cosine of a run; None for a retriever without cosines."""
     observations = result.observed.observations
     if any(o.top_score is None for o in observations):
         return None
@@ -99,18 +98,13 @@ def separation_of(result: RunResult) -> Abstention | None:
 
 
 def risk_of(result: RunResult) -> tuple[RiskAt, ...]:
-    """Risk by coverage in a run: a query without a relevant chunk among its first `top_k` loses 1.
+    """Return risk by coverage in a run: a query without a relevant chunk among its first `top_k` loses 1.
 
     Empty for a retriever without cosines, or where relevance is not known in full.
     """
     observations = result.observed.observations
     if any(o.top_score is None or o.relevance.incomplete for o in observations):
         return ()
-    retriever = result.config["retriever"]
-    losses = [_loss(o, retriever["top_k"], retriever.get("group_by")) for o in observations]
+    retriever = result.config.retriever
+    losses = [lost(o, retriever.top_k, retriever.group_by) for o in observations]
     return risk_coverage(top_scores(observations), losses)
-
-
-def _loss(observation: Observation, top_k: int, group_by: str | None) -> float:
-    returned = select(observation.candidates.chunks, top_k, None, group_by=group_by).chunks
-    return float(not any(found.chunk.chunk_id in observation.relevance.grades for found in returned))

@@ -1,4 +1,4 @@
-"""What quality costs in a grid: precision for recall, context tokens, time."""
+"""Trade-offs of a grid: quality against precision, context tokens and time."""
 
 from typing import TYPE_CHECKING
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# Recall and precision; the first pair that a grid has is drawn.
 PAIRS = (
     ("ragas/llm_context_recall", "ragas/llm_context_precision"),
     ("ragas/id_context_recall", "ragas/id_context_precision"),
     ("ragas/nonllm_context_recall", "ragas/nonllm_context_precision"),
 )
-"""Recall and precision; the first pair that a grid has is drawn."""
 LATENCY = "latency/total_p50_ms"
 
 
 def precision_by_recall(result: GridResult) -> "Figure | None":
-    """Precision against recall along `top_k` at the recommended threshold, a line for each configuration."""
+    """Draw precision against recall along `top_k` at the recommended threshold, a line for each configuration."""
     grid = result.grid
     pair = next((pair for pair in PAIRS if all(name in grid.metrics for name in pair)), None)
     if pair is None or result.choice is None or len(grid.top_ks) < 2:
@@ -33,14 +33,19 @@ def precision_by_recall(result: GridResult) -> "Figure | None":
     chosen = grid.cell(result.choice.recommended.cell)
     figure, axes = canvas()
     first = 0
-    for place, one in enumerate(grid.configurations):
-        row = int(np.argmin(np.abs(np.asarray(one.thresholds) - (chosen.threshold or 0.0))))
+    for index, configuration in enumerate(grid.configurations):
+        row = int(np.argmin(np.abs(np.asarray(configuration.thresholds) - (chosen.threshold or 0.0))))
         start = first + row * len(grid.top_ks)
         cells = slice(start, start + len(grid.top_ks))
-        first += one.selections.cells
-        if place < len(SERIES):
+        first += configuration.selections.cells
+        if index < len(SERIES):
             axes.plot(
-                recall[cells], precision[cells], marker=".", color=SERIES[place], linewidth=LINE_WIDTH, label=one.name
+                recall[cells],
+                precision[cells],
+                marker=".",
+                color=SERIES[index],
+                linewidth=LINE_WIDTH,
+                label=configuration.name,
             )
             _ends(axes, recall[cells], precision[cells], grid.top_ks)
     star = recall[chosen.index], precision[chosen.index]
@@ -52,7 +57,7 @@ def precision_by_recall(result: GridResult) -> "Figure | None":
 
 
 def quality_by_tokens(result: GridResult) -> "Figure | None":
-    """The objective against context tokens in every cell that meets the constraints, with the Pareto front."""
+    """Draw the objective against context tokens in every cell that meets the constraints, with the Pareto front."""
     choice, grid = result.choice, result.grid
     if choice is None or len(result.ranking.order) < 2 or TOKENS not in grid.metrics:
         return None
@@ -77,21 +82,21 @@ def quality_by_tokens(result: GridResult) -> "Figure | None":
 
 
 def quality_by_latency(result: GridResult) -> "Figure | None":
-    """The best allowed cell of each configuration, with its interval, against the median time of a search."""
+    """Draw the best allowed cell of each configuration, with its interval, against the median time of a search."""
     if result.choice is None:
         return None
     points = []
-    for place, one in enumerate(result.grid.configurations):
-        time = next((s.value for s in one.summaries if s.metric == LATENCY), None)
-        mine = (s for s in result.choice.standings if result.grid.cell(s.cell).configuration == place)
-        best = next(mine, None)
+    for index, configuration in enumerate(result.grid.configurations):
+        time = next((s.value for s in configuration.summaries if s.metric == LATENCY), None)
+        standings = (s for s in result.choice.standings if result.grid.cell(s.cell).configuration == index)
+        best = next(standings, None)
         if time is not None and best is not None:
-            points.append((time, best, one.name))
+            points.append((time, best, configuration.name))
     if len(points) < 2:
         return None
     figure, axes = canvas()
-    for place, (time, best, name) in enumerate(points):
-        color = SERIES[place % len(SERIES)]
+    for index, (time, best, name) in enumerate(points):
+        color = SERIES[index % len(SERIES)]
         if best.interval.low is not None and best.interval.high is not None:
             axes.plot([time, time], [best.interval.low, best.interval.high], color=color, linewidth=LINE_WIDTH)
         axes.plot(time, best.value, "o", color=color, label=name)
@@ -104,10 +109,10 @@ def quality_by_latency(result: GridResult) -> "Figure | None":
 
 
 def _ends(axes: "Axes", x: NDArray[np.float64], y: NDArray[np.float64], top_ks: tuple[int, ...]) -> None:
-    for place in (0, -1):
-        if np.isfinite(x[place]) and np.isfinite(y[place]):
-            at = (x[place], y[place])
-            axes.annotate(str(top_ks[place]), at, xytext=(4, 4), textcoords="offset points", fontsize=8)
+    for end in (0, -1):
+        if np.isfinite(x[end]) and np.isfinite(y[end]):
+            at = (x[end], y[end])
+            axes.annotate(str(top_ks[end]), at, xytext=(4, 4), textcoords="offset points", fontsize=8)
 
 
 def _scatter(axes: "Axes", x: NDArray[np.float64], y: NDArray[np.float64], color: str, label: str) -> None:

@@ -1,7 +1,7 @@
-"""One writer at a time, and which change the running code is inside of.
+"""One writer at a time, and the change that the running code is part of.
 
 A change belongs to the context that opened it: its own calls see what it has written so far, also from a task or an
-executor thread that took the context along (as LangChain's async methods do); every other thread goes on seeing the
+executor thread that runs in the context (as LangChain's async methods do); every other thread still sees the
 generation in force. Threads of one client wait for each other; another client, in this process or another, is refused.
 """
 
@@ -13,17 +13,18 @@ from contextvars import ContextVar
 from pathlib import Path
 from types import MappingProxyType
 
+from retrievers.config.file_locks import FileLock, LockBusyError
 from retrievers.errors import StoreError, StoreLockedError, StoreUnreachableError
 from retrievers.store.edge.draft import Draft
 from retrievers.store.edge.layout import Folder, folders
-from retrievers.store.edge.locks import FileLock, LockBusyError
 from retrievers.store.edge.views import Views
 
+# A number for each client: two clients of one folder are two writers.
 _NUMBERS = itertools.count()
 _DRAFTS: ContextVar[Mapping[tuple[int, str], Draft]] = ContextVar("drafts", default=MappingProxyType({}))
 
 
-class Changes:
+class OpenChanges:
     """The changes of one client."""
 
     def __init__(self, path: Path, views: Views) -> None:
@@ -33,30 +34,30 @@ class Changes:
         self._number = next(_NUMBERS)
 
     def draft(self, name: str) -> Draft | None:
-        """The change to a collection that the running code is inside of."""
+        """Return the change to a collection that the running code is part of."""
         draft = _DRAFTS.get().get((self._number, name))
         return None if draft is None or draft.over else draft
 
     def names(self) -> dict[str, bool]:
-        """The collections that are being changed, and whether they exist as the change has it."""
-        mine = {name: d for (number, name), d in _DRAFTS.get().items() if number == self._number}
-        return {name: draft.exists for name, draft in mine.items() if not draft.over}
+        """Return the collections that are being changed, each with True if it exists in the change."""
+        drafts = {name: d for (number, name), d in _DRAFTS.get().items() if number == self._number}
+        return {name: draft.exists for name, draft in drafts.items() if not draft.over}
 
     def sweep(self) -> None:
         """Remove what processes that were killed left behind.
 
         Raises:
-            StoreLockedError: Somebody else is changing the store.
+            StoreLockedError: Another process is changing the store.
         """
         with self._writer():
             pass
 
     @contextmanager
     def change(self, name: str) -> Iterator[Draft]:
-        """A change to one collection, put in force at the end of the block; inside another to it, part of that.
+        """Open a change to one collection, applied at the end of the block; a nested one is part of the outer.
 
         Raises:
-            StoreLockedError: Somebody else is changing the store.
+            StoreLockedError: Another process is changing the store.
         """
         outer = self.draft(name)
         if outer is not None:
@@ -72,19 +73,22 @@ class Changes:
                 _DRAFTS.reset(token)
                 draft.discard()
             if draft.touched:
+                # Readers of this client release the former generation, so that the sweep can remove it.
                 self._views.forget(name)
                 Folder(self._path, name).sweep()
 
     @contextmanager
     def _writer(self) -> Iterator[None]:
-        if self.names():  # a change inside a change to another collection: the lock is ours already
+        # Inside a change to another collection this process holds the lock already.
+        if self.names():
             yield
             return
         with self._turn:
             lock = self._lock()
             try:
                 for folder in folders(self._path):
-                    with suppress(StoreError):  # what is wrong with another collection is said when it is opened
+                    # Faults of another collection are reported when it is opened.
+                    with suppress(StoreError):
                         folder.sweep()
                 yield
             finally:

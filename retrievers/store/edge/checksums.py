@@ -1,7 +1,7 @@
 """Checksums of a generation's files: written when it is complete, compared with the files when it is opened.
 
-Opening a generation changes no byte of it but the times of some small files, so what is as large and as old as it was
-recorded is taken as it is, and the rest is read. `everything` reads all of it, which also finds what a disk has lost.
+Opening a generation changes only the times of some small files, so a file with its recorded size and time
+counts as unchanged, and the rest is read. `everything` reads all of it, which also finds what a disk has lost.
 """
 
 import json
@@ -28,11 +28,11 @@ MOST_BYTES = 100_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Checksums:
-    """What a generation held when it was complete.
+    """Content of a complete generation.
 
     Attributes:
-        engine: The engine's version that wrote it; another one may lay files out anew when it opens them.
-        points: How many points it held.
+        engine: Version of the engine that wrote it; another one may rewrite files when it opens them.
+        points: Number of points.
         files: Path below the generation, with slashes, to size in bytes, time of the last change in ns, and checksum.
     """
 
@@ -42,7 +42,7 @@ class Checksums:
 
     @property
     def comparable(self) -> bool:
-        """Whether the installed engine is the one that wrote the files."""
+        """True if the installed engine is the one that wrote the files."""
         return self.engine == _engine()
 
 
@@ -76,8 +76,8 @@ def check(generation: Path, *, everything: bool = False) -> Checksums | None:
     checksums = _load(generation)
     if checksums is None or not checksums.comparable:
         return checksums
-    found = ((name, _fault(generation / name, *entry, read=everything)) for name, entry in checksums.files.items())
-    faults = [f"{name}: {fault}" for name, fault in found if fault]
+    damages = ((name, _fault(generation / name, *entry, read=everything)) for name, entry in checksums.files.items())
+    faults = [f"{name}: {fault}" for name, fault in damages if fault]
     if faults:
         shown = faults if everything else faults[:SHOWN]
         more = [f"… and {len(faults) - len(shown)} more"] if len(faults) > len(shown) else []
@@ -85,18 +85,18 @@ def check(generation: Path, *, everything: bool = False) -> Checksums | None:
     return checksums
 
 
-def damaged(generation: Path, what: str) -> CollectionDamagedError:
-    """The error for a generation of which something is not as it was written."""
+def damaged(generation: Path, fault: str) -> CollectionDamagedError:
+    """Return the error for a generation with a file that differs from what was written."""
     folder = generation.parent
-    return CollectionDamagedError(f"{generation} is damaged: {what}; remove {folder} and index again")
+    return CollectionDamagedError(f"{generation} is damaged: {fault}; remove {folder} and index again")
 
 
 def _load(generation: Path) -> Checksums | None:
     try:
         text = read_bytes(generation / NAME, "checksums", MOST_BYTES, lambda message: damaged(generation, message))
-        found = load(text.decode())
-        entries = {name: (int(size), int(time), str(sum_)) for name, (size, time, sum_) in found["files"].items()}
-        return Checksums(engine=str(found["engine"]), points=int(found["points"]), files=entries)
+        content = load(text.decode())
+        entries = {name: (int(size), int(time), str(sum_)) for name, (size, time, sum_) in content["files"].items()}
+        return Checksums(engine=str(content["engine"]), points=int(content["points"]), files=entries)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -104,7 +104,7 @@ def _load(generation: Path) -> Checksums | None:
 
 
 def _fault(path: Path, size: int, changed: int, checksum: str, *, read: bool) -> str:
-    """What is wrong with a file; empty where nothing is."""
+    """Return the fault of a file; empty without any."""
     try:
         stat = path.stat()
     except FileNotFoundError:
@@ -123,7 +123,7 @@ def _files(generation: Path) -> Iterator[Path]:
 
 
 def _checksum(path: Path) -> str:
-    """A checksum of what is in a file, zeros left out: a copy may turn holes into zeros, or zeros into holes."""
+    """Return a checksum of a file without its zeros: a copy may turn holes into zeros, or zeros into holes."""
     checksum = xxhash.xxh3_64()
     with FileIO(path) as file:
         for start, block in files.blocks(file):

@@ -26,7 +26,7 @@ class EdgeClient(EdgeReader):
 
     Args:
         path: The folder.
-        create: Whether to make it when it does not exist (reading never writes).
+        create: True to make it when it does not exist (reading never writes).
 
     Raises:
         StoreUnreachableError: There is no store at `path`, or it cannot be opened.
@@ -42,7 +42,7 @@ class EdgeClient(EdgeReader):
         same collection it is part of that one.
 
         Raises:
-            StoreLockedError: Somebody else is writing to the store.
+            StoreLockedError: Another process is writing to the store.
             StoreError: The change cannot be written.
         """
         self._check_open()
@@ -50,14 +50,14 @@ class EdgeClient(EdgeReader):
             yield
 
     def is_changing(self, collection_name: str) -> bool:
-        """Whether the caller is inside of `changing` the collection."""
+        """Return True if the caller is inside of `changing` the collection."""
         return self._changes.draft(collection_name) is not None
 
     def sweep(self) -> None:
         """Remove what processes that were killed left behind; every change begins with it.
 
         Raises:
-            StoreLockedError: Somebody else is writing to the store.
+            StoreLockedError: Another process is writing to the store.
         """
         self._changes.sweep()
 
@@ -191,7 +191,7 @@ class EdgeClient(EdgeReader):
 
         Takes minutes at 100,000 points, and pays from there on; a small collection is left as it is. Optimise again
         after removing many points: an index of points that are gone finds fewer than it was asked for. Once points have
-        been written to behind the index, keyword searches count terms anew, which takes 1.5 ms at 100,000 points.
+        been written to behind the index, keyword searches recount terms, which takes 1.5 ms at 100,000 points.
 
         Returns:
             Whether there was anything to do.
@@ -206,6 +206,7 @@ class EdgeClient(EdgeReader):
                 built = view.shard.optimize()
             if built:
                 draft.describe(replace(draft.spec, optimized=True))
+            # Nothing was built and nothing else was written: keep the generation instead of an equal copy.
             elif first:
                 draft.revert()
         return built

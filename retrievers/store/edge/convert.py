@@ -18,7 +18,7 @@ CANONICAL_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullma
 
 
 def to_engine(points: Iterable[models.PointStruct] | models.Batch, spec: Spec) -> list[edge.Point]:
-    """Points as the engine takes them.
+    """Convert points for the engine.
 
     A sparse vector without terms is left out: such a point has nothing to be found by, and the engine counts it for
     the IDF before a reload but not after.
@@ -41,12 +41,13 @@ def to_engine(points: Iterable[models.PointStruct] | models.Batch, spec: Spec) -
 
 
 def to_id(value: Any) -> int | str:
-    """A point's id in the one form that it is stored and returned in: an integer, or a UUID with dashes.
+    """Return a point's id in the one form that is stored and returned: an integer, or a UUID with dashes.
 
     Raises:
         StoreError: It is neither an unsigned integer nor a UUID.
     """
-    if isinstance(value, str) and CANONICAL_ID(value):  # most are; it costs a quarter of parsing
+    # Most are; it costs a quarter of parsing.
+    if isinstance(value, str) and CANONICAL_ID(value):
         return value
     if isinstance(value, uuid.UUID):
         return str(value)
@@ -60,67 +61,67 @@ def to_id(value: Any) -> int | str:
     raise StoreError(f"point id {value!r}: expected an integer from 0 to {LARGEST_ID}, or a UUID")
 
 
-def record(found: edge.Record) -> models.Record:
-    """A stored point, as qdrant_client gives it."""
-    return models.Record(id=_id(found.id), payload=found.payload, vector=_vectors(found.vector))
+def record(point: edge.Record) -> models.Record:
+    """Convert a stored point to qdrant_client's record."""
+    return models.Record(id=_id(point.id), payload=point.payload, vector=_vectors(point.vector))
 
 
-def scored(found: edge.ScoredPoint) -> models.ScoredPoint:
-    """A found point, as qdrant_client gives it."""
+def scored(point: edge.ScoredPoint) -> models.ScoredPoint:
+    """Convert a found point to qdrant_client's record."""
     return models.ScoredPoint(
-        id=_id(found.id),
-        version=found.version,
-        score=found.score,
-        payload=found.payload,
-        vector=_vectors(found.vector),
+        id=_id(point.id),
+        version=point.version,
+        score=point.score,
+        payload=point.payload,
+        vector=_vectors(point.vector),
     )
 
 
-def with_payload(wanted: Any) -> Any:
-    """`with_payload` as the engine takes it.
+def with_payload(selector: Any) -> Any:
+    """Convert `with_payload` for the engine.
 
     Raises:
         StoreUnsupportedError: It is neither a bool, a list of keys, nor a selector.
     """
-    if wanted is None or isinstance(wanted, bool):
-        return bool(wanted)
-    if isinstance(wanted, models.PayloadSelectorInclude):
-        return edge.PayloadSelector.Include(list(wanted.include))
-    if isinstance(wanted, models.PayloadSelectorExclude):
-        return edge.PayloadSelector.Exclude(list(wanted.exclude))
-    if isinstance(wanted, (list, tuple)):
-        return edge.PayloadSelector.Include(list(wanted))
-    raise StoreUnsupportedError(f"with_payload={wanted!r}: expected true, false, a list of keys, or a selector")
+    if selector is None or isinstance(selector, bool):
+        return bool(selector)
+    if isinstance(selector, models.PayloadSelectorInclude):
+        return edge.PayloadSelector.Include(list(selector.include))
+    if isinstance(selector, models.PayloadSelectorExclude):
+        return edge.PayloadSelector.Exclude(list(selector.exclude))
+    if isinstance(selector, (list, tuple)):
+        return edge.PayloadSelector.Include(list(selector))
+    raise StoreUnsupportedError(f"with_payload={selector!r}: expected true, false, a list of keys, or a selector")
 
 
-def with_vectors(wanted: Any, spec: Spec) -> bool | list[str]:
-    """`with_vectors` as the engine takes it.
+def with_vectors(selector: Any, spec: Spec) -> bool | list[str]:
+    """Convert `with_vectors` for the engine.
 
     Raises:
         StoreError: It names a vector that the collection does not have.
     """
-    if wanted is None or isinstance(wanted, bool):
-        return bool(wanted)
-    if isinstance(wanted, str):
-        raise StoreError(f"with_vectors={wanted!r}: expected true, false, or a list of names")
-    for name in wanted:
+    if selector is None or isinstance(selector, bool):
+        return bool(selector)
+    if isinstance(selector, str):
+        raise StoreError(f"with_vectors={selector!r}: expected true, false, or a list of names")
+    for name in selector:
         if name not in spec.dense and name not in spec.sparse:
             raise spec.unknown_vector(name)
-    return list(wanted)
+    return list(selector)
 
 
 def _id(value: Any) -> int | str:
     return value if isinstance(value, int) else str(value)
 
 
-def _vectors(found: Any) -> Any:
-    if not isinstance(found, dict):
-        return found
+def _vectors(vectors: Any) -> Any:
+    if not isinstance(vectors, dict):
+        return vectors
     return {
         name: models.SparseVector.model_construct(indices=vector.indices, values=vector.values)
         if isinstance(vector, edge.SparseVector)
         else vector
-        for name, vector in found.items()
+        for name, vector in vectors.items()
     }
 
 
@@ -143,7 +144,7 @@ def _flat(points: Iterable[models.PointStruct] | models.Batch) -> Sequence[model
 
 
 def _named(vector: Any, whose: str) -> dict[str, Any]:
-    """The vectors of a point by name; one that has no name is ''."""
+    """Return the vectors of a point by name; '' for one without a name."""
     if isinstance(vector, Mapping):
         return dict(vector)
     if isinstance(vector, (list, tuple, np.ndarray)):
@@ -151,14 +152,14 @@ def _named(vector: Any, whose: str) -> dict[str, Any]:
     raise StoreUnsupportedError(f"{whose}: a vector of type {type(vector).__name__}; embed before storing")
 
 
-def _payload(given: Any, point_id: int | str) -> Any:
-    return given if is_json(given) and given else as_json(given or {}, f"payload of point {point_id}")
+def _payload(payload: Any, point_id: int | str) -> Any:
+    return payload if is_json(payload) and payload else as_json(payload or {}, f"payload of point {point_id}")
 
 
 def _column(
     named: Sequence[Mapping[str, Any]], ids: Sequence[int | str], spec: Spec, name: str
 ) -> Mapping[int | str, Any]:
-    """The vectors of one name by point id, checked all at once."""
+    """Return the vectors of one name by point id, checked all at once."""
     rows = {i: vectors_of[name] for i, vectors_of in zip(ids, named, strict=True) if name in vectors_of}
     whose = [f"point {i}" for i in rows]
     if name in spec.sparse:

@@ -1,4 +1,4 @@
-"""What a collection says of itself, in qdrant_client's words."""
+"""The properties of a collection, in qdrant_client's terms."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ INDEXES: Mapping[edge.PayloadSchemaType, models.PayloadSchemaType] = {
 
 
 def collection(view: View) -> models.CollectionInfo:
-    """The collection's vectors, metadata, indexes and counts."""
+    """Describe the collection's vectors, metadata, indexes and counts."""
     info, spec = view.shard.info(), view.spec
     unnamed = spec.dense.get("") if len(spec.dense) == 1 else None
     return models.CollectionInfo(
@@ -26,8 +26,8 @@ def collection(view: View) -> models.CollectionInfo:
         indexed_vectors_count=info.indexed_vectors_count if spec.optimized else 0,
         segments_count=info.segments_count,
         payload_schema={
-            key: models.PayloadIndexInfo(data_type=INDEXES[found.data_type], points=found.points)
-            for key, found in info.payload_schema.items()
+            key: models.PayloadIndexInfo(data_type=INDEXES[index.data_type], points=index.points)
+            for key, index in info.payload_schema.items()
         },
         config=models.CollectionConfig(
             params=models.CollectionParams(

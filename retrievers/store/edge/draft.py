@@ -16,7 +16,7 @@ from retrievers.store.edge.views import View
 
 
 class Draft:
-    """What becomes of a collection when a change succeeds.
+    """Draft of a collection, which a successful change puts in force.
 
     Nothing is copied before the first write, so a change that turns out to be none costs nothing and leaves the
     generation as it is. Only the holder of the writer's lock may make one.
@@ -37,12 +37,12 @@ class Draft:
 
     @property
     def exists(self) -> bool:
-        """Whether the collection exists as the draft has it."""
+        """True if the collection exists in the draft."""
         return self._shard is not None if self.touched else self._base is not None
 
     @property
     def spec(self) -> Spec:
-        """What the collection is besides its points, as the draft has it.
+        """Return the draft's description of the collection: all but its points.
 
         Raises:
             CollectionNotFoundError: There is no such collection.
@@ -61,7 +61,7 @@ class Draft:
 
     @contextmanager
     def reading(self) -> Iterator[View]:
-        """What has been written so far; only after a write (`touched`)."""
+        """Return the written shard; only after a write (`touched`)."""
         with self._lock:
             if self._shard is None or self._spec is None:
                 raise self._missing()
@@ -69,7 +69,7 @@ class Draft:
 
     @contextmanager
     def writing(self) -> Iterator[View]:
-        """The copy, to write to; an engine that fails half way spoils the whole change."""
+        """Return the copy to write to; an engine that fails half way spoils the whole change."""
         with self._lock:
             if not self.touched:
                 with self._whole(), engine.engine_errors(f"copying collection {self._folder.name!r}"):
@@ -78,13 +78,14 @@ class Draft:
                 try:
                     yield view
                 except BaseException:
+                    # The copy may hold a part of the write, so the draft must not come into force.
                     self._failed = True
                     raise
                 finally:
                     self._wrote()
 
     def describe(self, spec: Spec) -> None:
-        """Replace what is recorded besides the points."""
+        """Replace the description of the collection, which is all but its points."""
         with self.writing():
             self._spec = spec
 
@@ -110,7 +111,7 @@ class Draft:
             self._wrote()
 
     def revert(self) -> None:
-        """Be as if nothing had been written."""
+        """Undo all writes."""
         with self._lock:
             self._drop()
             self.touched = self._failed = False
@@ -131,9 +132,10 @@ class Draft:
                 self._finish()
 
     def discard(self) -> None:
-        """Leave the collection as it was, and nothing behind; after `commit` this does nothing."""
+        """Leave the collection as it was, and no trace of the draft; after `commit` this does nothing."""
         with self._lock:
             self.over = True
+            # After `commit` the folder of the draft is the generation in force.
             if self._folder.current() != self._id:
                 self._drop()
 
@@ -142,11 +144,15 @@ class Draft:
             if self._base is not None:
                 self._folder.put_in_force(None)
             return
+        # Cleared first, so that a failure below does not close the shard twice.
         shard, self._shard = self._shard, None
         points = engine.settle(shard, self._path / "shard")
         (self._path / "collection.json").write_text(self._spec.to_json(), encoding="utf-8")
+        # After the last write to the files; a checksum taken earlier would not match.
         checksums.record(self._path, points)
         (self._path / "lock").touch()
+        # All files are on disk before CURRENT names them: a power cut leaves the former generation or the whole new
+        # one.
         files.sync_tree(self._path)
         files.sync(self._folder.path)
         files.sync(self._folder.path.parent)
@@ -154,7 +160,7 @@ class Draft:
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """Leave nothing half made in the draft's folder."""
+        """Remove incomplete files from the draft's folder."""
         try:
             yield
         except BaseException:
@@ -169,6 +175,7 @@ class Draft:
         if self._base is None:
             raise self._missing()
         base = self._folder.generation(self._base)
+        # A damaged base would come into force again under fresh checksums.
         checksums.check(base)
         self._path.mkdir()
         files.copy_tree(base / "shard", self._path / "shard")
@@ -187,5 +194,6 @@ class Draft:
         if shard is not None:
             engine.abandon(shard)
         shutil.rmtree(self._path, ignore_errors=True)
-        with suppress(OSError):  # it holds other generations
+        # The folder still holds other generations.
+        with suppress(OSError):
             self._folder.path.rmdir()

@@ -12,6 +12,7 @@ from retrievers.errors import RetrievalError, StoreError, StoreFullError
 from retrievers.store.edge.spec import Spec
 
 log = logging.getLogger(__name__)
+# Messages of Linux, of its quotas, and of Windows.
 NO_ROOM = re.compile("No space left on device|Disk quota exceeded|There is not enough space on the disk")
 
 
@@ -27,18 +28,19 @@ def engine_errors(doing: str) -> Iterator[None]:
     except Exception as error:
         raise _typed(error)(f"{doing}: the embedded engine says: {error}") from error
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # what a fault inside the engine is raised as
+        # The class of faults inside the engine.
+        if type(error).__name__ != "PanicException":
             raise
         raise _typed(error)(f"{doing}: the embedded engine failed: {error}") from error
 
 
 def _typed(error: BaseException) -> type[StoreError]:
-    """The class of our error for one of the engine, which says what the system told it as text."""
+    """Return our error class for an engine error, which gives the system's message only as text."""
     return StoreFullError if NO_ROOM.search(str(error)) else StoreError
 
 
 def create(folder: Path, spec: Spec) -> edge.EdgeShard:
-    """A new shard.
+    """Create a shard.
 
     Raises:
         StoreError: The engine refuses.
@@ -49,10 +51,10 @@ def create(folder: Path, spec: Spec) -> edge.EdgeShard:
 
 
 def load(folder: Path) -> edge.EdgeShard:
-    """An existing shard.
+    """Open an existing shard.
 
     A settled shard (see `settle`) keeps every byte while it is opened, read and closed, by any number of processes
-    at once: the engine opens its files for writing, but writes what is there already. So readers need no lock against
+    at once: the engine opens its files for writing, but rewrites their present content. So readers need no lock against
     each other, only write permission.
 
     Raises:
@@ -83,11 +85,12 @@ def settle(shard: edge.EdgeShard, folder: Path) -> int:
     with engine_errors(f"writing {folder}"):
         points = shard.info().points_count
         shard.close()
+        # This opening works the journal into the files, so that later ones change no byte.
         again = edge.EdgeShard.load(str(folder))
-        found = again.info().points_count
+        count = again.info().points_count
         again.close()
-    if found != points:
-        raise StoreError(f"{folder} holds {found} points after writing {points}; nothing was changed")
+    if count != points:
+        raise StoreError(f"{folder} holds {count} points after writing {points}; nothing was changed")
     return int(points)
 
 

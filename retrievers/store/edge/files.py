@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
 
+# Prefix of the folders in which the engine prepares a file before it moves it into place.
 HALF_WRITTEN = ".atomicwrite"
-"""Beginning of the folders in which the engine prepares a file that it then moves into place."""
 ZEROS = bytes(1 << 14)
 
 
@@ -50,7 +50,8 @@ def write_whole(path: Path, text: str) -> None:
 
 def sync(path: Path) -> None:
     """Force one file or one folder's entries to disk."""
-    if os.name == "nt" and path.is_dir():  # Windows has no handle on a folder to flush
+    # Windows cannot flush a folder.
+    if os.name == "nt" and path.is_dir():
         return
     descriptor = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
     try:
@@ -60,7 +61,7 @@ def sync(path: Path) -> None:
 
 
 def blocks(file: FileIO) -> Iterator[tuple[int, bytes]]:
-    """What is in a file: where each block begins that holds more than zeros, and the block.
+    """Yield the blocks of a file that hold more than zeros, each with its start.
 
     Blocks begin at multiples of their size, so that they are the same wherever holes are.
     """
@@ -83,7 +84,7 @@ def _copy_file(source: Path, target: Path) -> None:
 
 
 def _extents(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
-    """Where a file has data, as (start, end); all of it where the system cannot say."""
+    """Return the parts of a file that hold data, as (start, end); all of it where the system cannot say."""
     if not hasattr(os, "SEEK_DATA"):
         yield 0, size
         return

@@ -16,114 +16,119 @@ from retrievers.errors import StoreError, StoreUnsupportedError
 from retrievers.store.edge.convert import to_id
 
 TESTS = ("match", "range", "values_count", "is_empty", "is_null")
-Condition = Any  # the engine's stub has no common type for its conditions
+# The engine's type stubs have no common type for its conditions.
+Condition = Any
 
 
-def to_engine(given: models.Filter | None) -> edge.Filter | None:
-    """A filter as the engine takes it.
+def to_engine(query_filter: models.Filter | None) -> edge.Filter | None:
+    """Convert a filter for the engine.
 
     Args:
-        given: must, should, must_not and min_should of conditions on fields (match a value, any of, all but; range;
-            number of values; empty; null), ids, vectors, nested objects, or filters again.
+        query_filter: must, should, must_not and min_should of conditions on fields (match a value, any of, all but;
+            range; number of values; empty; null), ids, vectors, nested objects, or filters again.
 
     Raises:
         StoreUnsupportedError: It holds a condition that is not among these.
         StoreError: A condition is malformed.
     """
-    if given is None:
+    if query_filter is None:
         return None
-    least = given.min_should
+    least = query_filter.min_should
     if least is not None and least.min_count < 1:
         raise StoreError(f"min_should: expected a min_count of at least 1, got {least.min_count}")
     try:
         return edge.Filter(
-            must=_conditions(given.must),
-            should=_conditions(given.should),
-            must_not=_conditions(given.must_not),
+            must=_conditions(query_filter.must),
+            should=_conditions(query_filter.should),
+            must_not=_conditions(query_filter.must_not),
             min_should=edge.MinShould(_conditions(least.conditions) or [], least.min_count) if least else None,
         )
     except (TypeError, ValueError, OverflowError) as error:
         raise StoreError(f"the filter cannot be used: {error}") from error
 
 
-def selected(given: Any) -> edge.Filter | list[Any]:
-    """The points that a selector means: a filter, or ids.
+def selected(selector: Any) -> edge.Filter | list[Any]:
+    """Return the points of a selector: a filter, or ids.
 
     Raises:
         StoreError: It is neither, or malformed.
     """
-    if isinstance(given, models.FilterSelector):
-        given = given.filter
-    if isinstance(given, models.Filter):
-        return to_engine(given) or edge.Filter()
-    if isinstance(given, models.PointIdsList):
-        given = given.points
-    if isinstance(given, (list, tuple)):
-        return [to_id(one) for one in given]
-    raise StoreError(f"expected a list of point ids or a filter, got {type(given).__name__}")
+    if isinstance(selector, models.FilterSelector):
+        selector = selector.filter
+    if isinstance(selector, models.Filter):
+        return to_engine(selector) or edge.Filter()
+    if isinstance(selector, models.PointIdsList):
+        selector = selector.points
+    if isinstance(selector, (list, tuple)):
+        return [to_id(point) for point in selector]
+    raise StoreError(f"expected a list of point ids or a filter, got {type(selector).__name__}")
 
 
-def _conditions(given: Any) -> list[Condition] | None:
-    if given is None:
+def _conditions(conditions: Any) -> list[Condition] | None:
+    if conditions is None:
         return None
-    return [_condition(one) for one in (given if isinstance(given, list) else [given])]
+    return [_condition(condition) for condition in (conditions if isinstance(conditions, list) else [conditions])]
 
 
-def _condition(given: Any) -> Condition:
-    convert = CONDITIONS.get(type(given))
-    if convert is None:
-        raise StoreUnsupportedError(f"filter condition {type(given).__name__}: the embedded engine is used without it")
-    return convert(given)
-
-
-def _field(given: models.FieldCondition) -> edge.FieldCondition:
-    tests = {name: value for name, value in given if name != "key" and value is not None}
-    if unknown := [name for name in tests if name not in TESTS]:
-        raise StoreUnsupportedError(f"filter on {given.key!r}: the embedded engine is used without {unknown[0]}")
-    if len(tests) != 1:
-        raise StoreError(f"filter on {given.key!r}: expected one test in a condition, got {', '.join(tests) or 'none'}")
-    converted = {name: _test(given.key, value) for name, value in tests.items()}
-    return edge.FieldCondition(given.key, **converted)
-
-
-def _test(key: str, given: Any) -> Any:
-    if isinstance(given, bool):  # is_empty, is_null
-        return given
-    convert = TEST_KINDS.get(type(given))
+def _condition(condition: Any) -> Condition:
+    convert = CONDITIONS.get(type(condition))
     if convert is None:
         raise StoreUnsupportedError(
-            f"filter on {key!r}: the embedded engine is used without {type(given).__name__}; "
+            f"filter condition {type(condition).__name__}: the embedded engine is used without it"
+        )
+    return convert(condition)
+
+
+def _field(condition: models.FieldCondition) -> edge.FieldCondition:
+    tests = {name: value for name, value in condition if name != "key" and value is not None}
+    if unknown := [name for name in tests if name not in TESTS]:
+        raise StoreUnsupportedError(f"filter on {condition.key!r}: the embedded engine is used without {unknown[0]}")
+    if len(tests) != 1:
+        raise StoreError(
+            f"filter on {condition.key!r}: expected one test in a condition, got {', '.join(tests) or 'none'}"
+        )
+    converted = {name: _test(condition.key, value) for name, value in tests.items()}
+    return edge.FieldCondition(condition.key, **converted)
+
+
+def _test(key: str, test: Any) -> Any:
+    if isinstance(test, bool):  # is_empty, is_null
+        return test
+    convert = TEST_KINDS.get(type(test))
+    if convert is None:
+        raise StoreUnsupportedError(
+            f"filter on {key!r}: the embedded engine is used without {type(test).__name__}; "
             "use equality, any-of, all-but or a range of numbers"
         )
-    return convert(given)
+    return convert(test)
 
 
-def _match_value(given: models.MatchValue) -> edge.MatchValue:
-    """The engine's binding takes True for 1; a bool of numpy's comes through as one."""
-    value: Any = np.bool_(given.value) if isinstance(given.value, bool) else given.value
+def _match_value(match: models.MatchValue) -> edge.MatchValue:
+    """Convert numpy's bools to Python's: the engine's binding takes True for 1."""
+    value: Any = np.bool_(match.value) if isinstance(match.value, bool) else match.value
     return edge.MatchValue(value)
 
 
-def _bounds(given: Any) -> dict[str, Any]:
-    return {name: getattr(given, name) for name in ("gte", "gt", "lte", "lt")}
+def _bounds(limits: Any) -> dict[str, Any]:
+    return {name: getattr(limits, name) for name in ("gte", "gt", "lte", "lt")}
 
 
-def _ids(given: Iterable[Any]) -> set[Any]:
-    """The engine takes UUIDs as they are, in half of the time that it takes for their texts."""
-    return {one if isinstance(one, UUID) else to_id(one) for one in given}
+def _ids(ids: Iterable[Any]) -> set[Any]:
+    """Pass UUIDs as objects: the engine reads them in half of the time that their texts take."""
+    return {point if isinstance(point, UUID) else to_id(point) for point in ids}
 
 
-def _nested(given: models.NestedCondition) -> edge.NestedCondition:
-    inner = to_engine(given.nested.filter)
-    return edge.NestedCondition(given.nested.key, inner or edge.Filter())
+def _nested(condition: models.NestedCondition) -> edge.NestedCondition:
+    inner = to_engine(condition.nested.filter)
+    return edge.NestedCondition(condition.nested.key, inner or edge.Filter())
 
 
 TEST_KINDS: Mapping[type, Callable[[Any], Any]] = {
     models.MatchValue: _match_value,
-    models.MatchAny: lambda given: edge.MatchAny(given.any),
-    models.MatchExcept: lambda given: edge.MatchExcept(given.except_),
-    models.Range: lambda given: edge.RangeFloat(**_bounds(given)),
-    models.ValuesCount: lambda given: edge.ValuesCount(**_bounds(given)),
+    models.MatchAny: lambda condition: edge.MatchAny(condition.any),
+    models.MatchExcept: lambda condition: edge.MatchExcept(condition.except_),
+    models.Range: lambda condition: edge.RangeFloat(**_bounds(condition)),
+    models.ValuesCount: lambda condition: edge.ValuesCount(**_bounds(condition)),
 }
 CONDITIONS: Mapping[type, Callable[[Any], Condition]] = {
     models.FieldCondition: _field,

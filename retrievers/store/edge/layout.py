@@ -1,4 +1,4 @@
-"""Where things lie in an embedded store, and which generation of a collection is in force.
+"""The folders of an embedded store, and the generation of a collection in force.
 
 PATH/edge.json                          says that this is a store of ours, and its version
 PATH/writer.lock                        held by the one process that is changing something
@@ -19,11 +19,11 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from retrievers.config.file_locks import FileLock, LockBusyError
 from retrievers.config.guarded_json import load
 from retrievers.config.text_files import read_bytes, read_text
 from retrievers.errors import StoreError, StoreUnreachableError
 from retrievers.store.edge import files
-from retrievers.store.edge.locks import FileLock, LockBusyError
 
 MARKER = "edge.json"
 FORMAT = "retrievers.edge"
@@ -39,7 +39,7 @@ def open_store(path: Path, *, create: bool) -> None:
 
     Args:
         path: The folder.
-        create: Whether a missing folder, or one that is not a store yet, may become one.
+        create: True to make a store of a missing folder, or of one that is not a store yet.
 
     Raises:
         StoreUnreachableError: It does not exist, or cannot be used.
@@ -70,16 +70,16 @@ class Folder:
 
     @cached_property
     def path(self) -> Path:
-        """Where it is; the name is escaped, so that any name fits and none leaves the store."""
+        """Return the folder of a collection; the name is escaped, so that any name fits and none leaves the store."""
         escaped = quote(self.name, safe=" ")
         return self.store / "collections" / (f"%2E{escaped[1:]}" if escaped.startswith(".") else escaped)
 
     def generation(self, generation: str) -> Path:
-        """Where a generation lies."""
+        """Return the folder of a generation."""
         return self.path / generation
 
     def current(self) -> str | None:
-        """The generation in force, or None when there is no such collection.
+        """Return the generation in force, or None when there is no such collection.
 
         Raises:
             StoreError: The file that says so is damaged.
@@ -112,7 +112,7 @@ class Folder:
             files.sync(self.path)
 
     def sweep(self) -> None:
-        """Remove generations that are not in force and that nobody reads; only the writer may do this."""
+        """Remove generations that are not in force and without readers; only the writer may do this."""
         if not self.path.is_dir():
             return
         current = self.current()
@@ -137,7 +137,7 @@ class Folder:
 
 
 def folders(store: Path) -> Iterator[Folder]:
-    """The folders of a store's collections, by name, those without a generation in force included."""
+    """Return the folders of a store's collections by name, with those that have no generation in force."""
     root = store / "collections"
     names = sorted(unquote(entry.name) for entry in root.iterdir() if entry.is_dir()) if root.is_dir() else []
     yield from (Folder(store, name) for name in names)
@@ -148,31 +148,32 @@ def _remove_unread(generation: Path) -> None:
         lock = FileLock(generation / "lock") if (generation / "lock").exists() else None
     except (LockBusyError, FileNotFoundError):
         return
-    shutil.rmtree(generation, ignore_errors=True)  # what stays, the next writer removes
+    # The next writer removes the rest.
+    shutil.rmtree(generation, ignore_errors=True)
     if lock is not None:
         lock.release()
 
 
 def _check_marker(path: Path) -> None:
     try:
-        found = load(read_text(path / MARKER, f"format {FORMAT!r}", MOST_BYTES, StoreError))
+        marker = load(read_text(path / MARKER, f"format {FORMAT!r}", MOST_BYTES, StoreError))
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        marker = None
+    if not isinstance(marker, dict) or marker.get("format") != FORMAT:
         raise StoreError(f"{path / MARKER} is damaged: expected format {FORMAT!r}; index into another folder")
-    if found.get("version") != VERSION:
+    if marker.get("version") != VERSION:
         raise StoreError(
-            f"the embedded store at {path} has version {found.get('version')!r} of its format, expected {VERSION}; "
+            f"the embedded store at {path} has version {marker.get('version')!r} of its format, expected {VERSION}; "
             "use the release that made it, or index again into another folder"
         )
 
 
 def _refuse_local_mode(path: Path) -> None:
     try:
-        found = load(read_text(path / LOCAL_MODE, "the format of local mode", MOST_BYTES, StoreError))
+        content = load(read_text(path / LOCAL_MODE, "the format of local mode", MOST_BYTES, StoreError))
     except (StoreError, ValueError):  # there is none, or something else of that name
         return
-    if isinstance(found, dict) and "collections" in found:
+    if isinstance(content, dict) and "collections" in content:
         raise StoreError(
             f"{path} holds collections in the format of qdrant-client's local mode, which is no longer read: "
             f"remove that folder and index again (python -m retrievers index DIR), or index elsewhere (--store.path)"

@@ -1,4 +1,4 @@
-"""The reading half of the client: what QdrantClient's methods of the same names do, on an embedded store."""
+"""The reading half of the client: QdrantClient's methods of the same names, on an embedded store."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -7,17 +7,20 @@ from typing import Any, Self, Unpack
 
 import qdrant_edge as edge
 from qdrant_client import models
-from qdrant_client.http.models import QueryResponse  # models.QueryResponse is fastembed's
+
+# models.QueryResponse belongs to fastembed.
+from qdrant_client.http.models import QueryResponse
 
 from retrievers.errors import StoreError
 from retrievers.store.edge import convert, describe, filters, search
-from retrievers.store.edge.changes import Changes
+from retrievers.store.edge.changes import OpenChanges
 from retrievers.store.edge.checksums import Checksums
 from retrievers.store.edge.engine import engine_errors
 from retrievers.store.edge.layout import folders, open_store
 from retrievers.store.edge.search import SearchOptions
 from retrievers.store.edge.views import View, Views
 
+# QdrantClient's default.
 SCROLL_PAGE = 10
 
 
@@ -28,7 +31,7 @@ class EdgeReader:
         self.path = Path(path)
         open_store(self.path, create=create)
         self._views = Views(self.path)
-        self._changes = Changes(self.path, self._views)
+        self._changes = OpenChanges(self.path, self._views)
         self._closed = False
 
     def close(self) -> None:
@@ -43,26 +46,27 @@ class EdgeReader:
         self.close()
 
     def generation(self, collection_name: str) -> str:
-        """A word that changes whenever the collection does; '' when there is none. Costs some 10 us."""
+        """Return a word that changes whenever the collection does; '' without a collection. Takes some 10 us."""
         self._check_open()
         draft = self._changes.draft(collection_name)
+        # Inside a change the generation in force says nothing about the caller's own writes.
         if draft is not None and draft.touched:
             return draft.label if draft.exists else ""
         return self._views.folder(collection_name).current() or ""
 
     def collection_exists(self, collection_name: str) -> bool:
-        """Whether there is a collection of that name."""
+        """Return True if there is a collection of that name."""
         return bool(self.generation(collection_name))
 
     def get_collections(self) -> models.CollectionsResponse:
-        """The names of all collections."""
+        """Return the names of all collections."""
         self._check_open()
         exist = {folder.name: folder.current() is not None for folder in folders(self.path)} | self._changes.names()
         names = sorted(name for name, exists in exist.items() if exists)
         return models.CollectionsResponse(collections=[models.CollectionDescription(name=name) for name in names])
 
     def get_collection(self, collection_name: str) -> models.CollectionInfo:
-        """Its vectors, metadata, payload indexes and number of points.
+        """Return its vectors, metadata, payload indexes and number of points.
 
         Raises:
             CollectionNotFoundError: There is none.
@@ -84,7 +88,7 @@ class EdgeReader:
     def count(
         self, collection_name: str, count_filter: models.Filter | None = None, exact: bool = True, **other: Any
     ) -> models.CountResult:
-        """How many points there are, or fit a filter; always exact.
+        """Count the points, or those that fit a filter; always exact.
 
         Raises:
             StoreError: The filter cannot be used, or there is no such collection.
@@ -105,15 +109,15 @@ class EdgeReader:
         with_vectors: Any = False,
         **other: Any,
     ) -> tuple[list[models.Record], int | str | None]:
-        """Points in the order of their ids, numbers before UUIDs.
+        """Return points in the order of their ids, numbers before UUIDs.
 
         Args:
             collection_name: The collection.
             scroll_filter: Only points that fit.
-            limit: At most so many.
+            limit: Largest number of points.
             offset: Begin with this id.
-            with_payload: Whether to return payloads, or which keys of them.
-            with_vectors: Whether to return vectors, or which.
+            with_payload: True to return payloads, or the keys of them to return.
+            with_vectors: True to return vectors, or their names.
             other: Options of QdrantClient; refused unless None.
 
         Returns:
@@ -133,8 +137,8 @@ class EdgeReader:
                 with_payload=convert.with_payload(with_payload),
                 with_vector=convert.with_vectors(with_vectors, view.spec),
             )
-            found, following = view.shard.scroll(request)
-        return [convert.record(one) for one in found], None if following is None else convert.to_id(following)
+            points, following = view.shard.scroll(request)
+        return [convert.record(point) for point in points], None if following is None else convert.to_id(following)
 
     def retrieve(
         self,
@@ -145,35 +149,36 @@ class EdgeReader:
         with_vectors: Any = False,
         **other: Any,
     ) -> list[models.Record]:
-        """The points of these ids, in their order; ids that are not there are left out (options as in `scroll`).
+        """Return the points of these ids, in their order; missing ids are left out (options as in `scroll`).
 
         Raises:
             StoreError: An id is malformed, or there is no such collection.
         """
         search.refuse(**other)
-        wanted = [convert.to_id(one) for one in ids]
-        found = self.stored(collection_name, wanted, with_payload=with_payload, with_vectors=with_vectors)
-        records = {record.id: record for record in map(convert.record, found)}
-        return [records[one] for one in wanted if one in records]
+        keys = [convert.to_id(key) for key in ids]
+        points = self.stored(collection_name, keys, with_payload=with_payload, with_vectors=with_vectors)
+        records = {record.id: record for record in map(convert.record, points)}
+        return [records[key] for key in keys if key in records]
 
     def stored(
         self, collection_name: str, ids: Sequence[Any], *, with_payload: Any = False, with_vectors: Any = False
     ) -> list[edge.Record]:
-        """`retrieve` with the points as the engine gives them, each once and in any order.
+        """Run `retrieve` with the points as the engine gives them, each once and in any order.
 
         Raises:
             StoreError: As `retrieve`.
         """
-        wanted: list[Any] = list(dict.fromkeys(map(convert.to_id, ids)))
+        # The engine returns a repeated id as often as it is asked for.
+        keys: list[Any] = list(dict.fromkeys(map(convert.to_id, ids)))
         with self._view(collection_name) as view:
             payload, vector = convert.with_payload(with_payload), convert.with_vectors(with_vectors, view.spec)
-            found: list[edge.Record] = view.shard.retrieve(wanted, payload, vector)
-            return found
+            points: list[edge.Record] = view.shard.retrieve(keys, payload, vector)
+            return points
 
     def query_points(
         self, collection_name: str, query: Any = None, using: str | None = None, **options: Unpack[SearchOptions]
     ) -> QueryResponse:
-        """The nearest points to one dense or sparse vector, best first.
+        """Return the nearest points to one dense or sparse vector, best first.
 
         Equal scores come in an order that differs from call to call, and so does which of them the limit cuts off.
 
@@ -192,17 +197,17 @@ class EdgeReader:
     def query_batch_points(
         self, collection_name: str, requests: Sequence[models.QueryRequest], **other: Any
     ) -> list[QueryResponse]:
-        """`query_points` for each request, in one pass over the collection.
+        """Run `query_points` for each request, in one pass over the collection.
 
         Raises:
             StoreError: As `query_points`; nothing is searched then.
         """
         search.refuse(**other)
-        found = self.nearest(collection_name, requests)
-        return [QueryResponse(points=[convert.scored(one) for one in each]) for each in found]
+        answers = self.nearest(collection_name, requests)
+        return [QueryResponse(points=[convert.scored(point) for point in points]) for points in answers]
 
     def nearest(self, collection_name: str, requests: Sequence[models.QueryRequest]) -> list[list[edge.ScoredPoint]]:
-        """`query_batch_points` with the points as the engine gives them, for those who look at hundreds of ids.
+        """Run `query_batch_points` with the points as the engine gives them, for callers that read hundreds of ids.
 
         Raises:
             StoreError: As `query_points`; nothing is searched then.
@@ -213,7 +218,7 @@ class EdgeReader:
 
     @contextmanager
     def _view(self, name: str) -> Iterator[View]:
-        """What to read from: the change that the caller is inside of, or the generation in force."""
+        """Return the shard to read: that of the change around the caller, or the generation in force."""
         self._check_open()
         draft = self._changes.draft(name)
         reading = draft.reading() if draft is not None and draft.touched else self._views.current(name)

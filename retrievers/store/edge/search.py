@@ -21,10 +21,10 @@ class SearchOptions(TypedDict, total=False):
     Attributes:
         query_filter: Only points that fit.
         search_params: `exact`, `hnsw_ef`. Left out, the search is exact unless `optimize` has built an index.
-        limit: At most so many; 10 when left out.
-        offset: Leave out so many of the best.
-        with_payload: Whether to return payloads (yes when left out), or which keys of them.
-        with_vectors: Whether to return vectors, or which.
+        limit: Largest number of points; 10 when left out.
+        offset: Number of the best points to leave out.
+        with_payload: True to return payloads (the default), or the keys of them to return.
+        with_vectors: True to return vectors, or their names.
         score_threshold: Only points that score more than this (less, for a distance); not those that equal it.
     """
 
@@ -46,19 +46,21 @@ RENAMED = {"query_filter": "filter", "search_params": "params", "with_vectors": 
 
 
 def request(query: Any, using: str | None, options: SearchOptions) -> models.QueryRequest:
-    """The request that `query_points` makes of its arguments.
+    """Build the request of `query_points` from its arguments.
 
     Raises:
         StoreUnsupportedError: An option is given that the embedded engine is used without.
     """
     fields = {RENAMED.get(name, name): value for name, value in options.items()}
     refuse(**{name: value for name, value in fields.items() if name not in models.QueryRequest.model_fields})
-    known: dict[str, Any] = {name: value for name, value in fields.items() if name in models.QueryRequest.model_fields}
-    return models.QueryRequest.model_construct(query=query, using=using, **{"with_payload": True} | known)
+    arguments: dict[str, Any] = {
+        name: value for name, value in fields.items() if name in models.QueryRequest.model_fields
+    }
+    return models.QueryRequest.model_construct(query=query, using=using, **{"with_payload": True} | arguments)
 
 
 def to_engine(request: models.QueryRequest, view: View) -> edge.QueryRequest:
-    """A nearest-neighbour request as the engine takes it.
+    """Convert a nearest-neighbour request for the engine.
 
     Unless its params say otherwise a search is exact, until `optimize` has built an index.
 
@@ -112,12 +114,12 @@ def _nearest(query: Any, using: str, view: View) -> edge.Query:
     )
 
 
-def _params(given: models.SearchParams | None, using: str, view: View) -> edge.SearchParams:
-    """Has the engine count terms anew for the IDF where its counts still hold replaced and removed points."""
-    given = given or models.SearchParams()
-    refuse(**{name: value for name, value in given if name not in SEARCH_PARAMS and value not in (None, False)})
-    exact = bool(given.exact) if "exact" in given.model_fields_set else not view.spec.optimized
+def _params(params: models.SearchParams | None, using: str, view: View) -> edge.SearchParams:
+    """Recount terms for the IDF where the engine's counts still hold replaced and removed points."""
+    params = params or models.SearchParams()
+    refuse(**{name: value for name, value in params if name not in SEARCH_PARAMS and value not in (None, False)})
+    exact = bool(params.exact) if "exact" in params.model_fields_set else not view.spec.optimized
     sparse = view.spec.sparse.get(using)
     recount = view.recount and sparse is not None and sparse.modifier == models.Modifier.IDF
     idf = edge.IdfParams(corpus=edge.Filter()) if recount else None
-    return edge.SearchParams(exact=exact, hnsw_ef=given.hnsw_ef, idf=idf)
+    return edge.SearchParams(exact=exact, hnsw_ef=params.hnsw_ef, idf=idf)

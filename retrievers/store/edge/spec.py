@@ -1,4 +1,4 @@
-"""What a collection is besides its points: its vectors, its metadata, and whether it has been optimised."""
+"""The description of a collection besides its points: its vectors, its metadata, and its state of optimisation."""
 
 import json
 import math
@@ -25,9 +25,9 @@ class Spec:
     Attributes:
         dense: Dense vectors by name; '' is the unnamed one.
         sparse: Sparse vectors by name.
-        metadata: What the maker of the collection recorded, or None.
-        optimized: Whether `optimize` has built an index, so that searches are approximate unless exact is asked for.
-        recount: Whether points have been written to since; the index still counts them as they were for the IDF.
+        metadata: Record of the collection's maker, or None.
+        optimized: True if `optimize` has built an index, so that searches are approximate unless exact is asked for.
+        recount: True if points have been written since; the index still has their old counts for the IDF.
     """
 
     dense: Mapping[str, models.VectorParams]
@@ -70,17 +70,17 @@ class Spec:
         Raises:
             ValueError: It is not JSON.
         """
-        found = load(text)
+        content = load(text)
         return cls(
-            dense={name: models.VectorParams(**params) for name, params in found["dense"].items()},
-            sparse={name: models.SparseVectorParams(**params) for name, params in found["sparse"].items()},
-            metadata=found["metadata"],
-            optimized=found["optimized"],
-            recount=found.get("recount", found["optimized"]),
+            dense={name: models.VectorParams(**params) for name, params in content["dense"].items()},
+            sparse={name: models.SparseVectorParams(**params) for name, params in content["sparse"].items()},
+            metadata=content["metadata"],
+            optimized=content["optimized"],
+            recount=content.get("recount", content["optimized"]),
         )
 
     def to_json(self) -> str:
-        """What `collection.json` holds."""
+        """Return the content of `collection.json`."""
         keep: Mapping[str, Any] = {"mode": "json", "exclude_none": True}
         return json.dumps(
             {
@@ -94,13 +94,13 @@ class Spec:
         )
 
     def merged(self, metadata: Mapping[str, Any]) -> Self:
-        """With more metadata: keys are added or replaced, and a null removes one, as a server does it."""
+        """Add metadata: keys are added or replaced, and a null removes one, as a server does it."""
         new = as_json(metadata, "metadata")
-        kept = {key: value for key, value in (self.metadata or {}).items() if key not in new}
-        return replace(self, metadata={**kept, **{key: value for key, value in new.items() if value is not None}})
+        others = {key: value for key, value in (self.metadata or {}).items() if key not in new}
+        return replace(self, metadata={**others, **{key: value for key, value in new.items() if value is not None}})
 
     def engine_config(self) -> edge.EdgeConfig:
-        """For the engine: no write-ahead log, since a generation comes into force whole or not at all."""
+        """Return the engine's settings: no write-ahead log, since a generation comes into force whole or not at all."""
         return edge.EdgeConfig(
             vectors={
                 name: edge.EdgeVectorParams(size=params.size, distance=getattr(edge.Distance, params.distance.value))
@@ -116,14 +116,14 @@ class Spec:
         )
 
     def unknown_vector(self, name: str) -> StoreError:
-        """The error for a vector that the collection does not have."""
-        known = [*self.dense, *self.sparse]
-        have = ", ".join(repr(k) for k in known)
-        return StoreError(f"no vector {name!r} in the collection: it has {have}{nearest(name, known)}")
+        """Return the error for a vector that the collection does not have."""
+        names = [*self.dense, *self.sparse]
+        have = ", ".join(repr(k) for k in names)
+        return StoreError(f"no vector {name!r} in the collection: it has {have}{nearest(name, names)}")
 
 
-def as_json(value: Any, what: str) -> Any:
-    """The value as JSON would give it back: tuples are lists, dates and UUIDs strings.
+def as_json(value: Any, name: str) -> Any:
+    """Return the value as JSON would give it back: tuples are lists, dates and UUIDs strings.
 
     Raises:
         StoreError: It cannot be said in JSON (NaN among others).
@@ -131,20 +131,20 @@ def as_json(value: Any, what: str) -> Any:
     try:
         return json.loads(json.dumps(value, allow_nan=False, default=to_jsonable_python))
     except (TypeError, ValueError, OverflowError) as error:
-        raise StoreError(f"{what} cannot be stored as JSON: {error}") from error
+        raise StoreError(f"{name} cannot be stored as JSON: {error}") from error
 
 
 def is_json(value: Any) -> bool:
-    """Whether a value is what JSON would give back; a fifth of the cost of finding out by writing it."""
+    """Return True if JSON would give a value back unchanged; five times as fast as writing it."""
     kind = type(value)
     if kind is dict:
-        return all(type(key) is str and is_json(one) for key, one in value.items())
+        return all(type(key) is str and is_json(inner) for key, inner in value.items())
     if kind is list:
         return all(map(is_json, value))
     return kind in PLAIN or (kind is float and math.isfinite(value))
 
 
-def _only(params: models.VectorParams | models.SparseVectorParams, known: tuple[str, ...], what: str) -> None:
-    extra = [name for name in type(params).model_fields if name not in known and getattr(params, name) is not None]
+def _only(params: models.VectorParams | models.SparseVectorParams, supported: tuple[str, ...], what: str) -> None:
+    extra = [name for name in type(params).model_fields if name not in supported and getattr(params, name) is not None]
     if extra:
         raise StoreUnsupportedError(f"{what}: the embedded engine is used without {', '.join(extra)}; leave it out")

@@ -1,4 +1,4 @@
-"""Checks of vectors before the engine gets them: it takes NaN and repeated indices without a word."""
+"""Checks of vectors before the engine gets them: it accepts NaN and repeated indices silently."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,13 +15,13 @@ Dense = list[float]
 
 
 def check_dense(spec: Spec, name: str, rows: Sequence[Any], whose: Sequence[str]) -> list[Dense]:
-    """Dense vectors as the engine takes them.
+    """Convert dense vectors for the engine.
 
     Args:
-        spec: What the collection holds.
+        spec: Description of the collection.
         name: Which of its vectors these are.
         rows: One vector each; lists or arrays.
-        whose: What each is, for the message ('point 7').
+        whose: Name of each vector's owner, for the message ('point 7').
 
     Raises:
         EmbeddingMismatchError: A length is wrong.
@@ -69,7 +69,7 @@ def check_sparse(spec: Spec, name: str, rows: Sequence[models.SparseVector], who
 
 
 def to_engine(vector: models.SparseVector) -> edge.SparseVector:
-    """A sparse vector as the engine takes it."""
+    """Convert a sparse vector for the engine."""
     return edge.SparseVector(vector.indices, vector.values)
 
 
@@ -82,13 +82,13 @@ def _finite(rows: Sequence[Sequence[float]], whose: Sequence[str], name: str) ->
 
 
 def _is_finite(values: Any) -> bool:
-    """Whether all are finite numbers in float32, as which the engine stores them."""
+    """Return True if all are finite numbers in float32, which the engine stores."""
     with np.errstate(over="ignore"):
         return values.dtype.kind in "fiu" and bool(np.isfinite(values.astype(np.float32)).all())
 
 
 def _wrong_kind(spec: Spec, name: str, who: str) -> StoreError:
-    """A dense vector where the collection has a sparse one, or the other way round."""
-    is_, given, fitting = ("dense", "sparse", spec.sparse) if name in spec.dense else ("sparse", "dense", spec.dense)
-    have = f"its {given} vectors are {', '.join(map(repr, fitting))}" if fitting else f"it has no {given} vector"
-    return StoreError(f"{who}: vector {name!r} of the collection is {is_}, but a {given} one was given; {have}")
+    """Refuse a dense vector where the collection has a sparse one, or the other way round."""
+    is_, actual, fitting = ("dense", "sparse", spec.sparse) if name in spec.dense else ("sparse", "dense", spec.dense)
+    have = f"its {actual} vectors are {', '.join(map(repr, fitting))}" if fitting else f"it has no {actual} vector"
+    return StoreError(f"{who}: vector {name!r} of the collection is {is_}, but a {actual} one was given; {have}")

@@ -1,6 +1,6 @@
-"""What a client reads from: the generation in force of each collection, opened once and kept.
+"""The open generations of a client: the one in force of each collection, opened once.
 
-A reader sees a new generation at its next call: every call looks at CURRENT (some 10 us) and opens anew when it has
+A reader sees a new generation at its next call: every call looks at CURRENT (some 10 us) and reopens when it has
 changed. While it keeps one open it holds a shared lock on it, so that no writer removes it.
 """
 
@@ -12,22 +12,23 @@ from pathlib import Path
 
 import qdrant_edge as edge
 
+from retrievers.config.file_locks import FileLock, LockBusyError
 from retrievers.errors import CollectionNotFoundError, StoreError, nearest
 from retrievers.store.edge import checksums, engine
 from retrievers.store.edge.checksums import Checksums
 from retrievers.store.edge.layout import Folder, folders
-from retrievers.store.edge.locks import FileLock, LockBusyError
 from retrievers.store.edge.spec import Spec
 
+# Each try fails only if a writer replaced the generation meanwhile.
 TRIES = 100
 
 
 @dataclass(frozen=True)
 class View:
-    """A shard to read from, and what it holds.
+    """Shard to read from, with its description.
 
     Attributes:
-        recount: Whether points may have been replaced or removed since the engine last counted terms for the IDF.
+        recount: True if points may have been replaced or removed since the engine last counted terms for the IDF.
     """
 
     shard: edge.EdgeShard
@@ -53,7 +54,7 @@ class Views:
 
     @contextmanager
     def current(self, name: str) -> Iterator[View]:
-        """The generation in force, which stays open for the length of the block.
+        """Yield the generation in force, which stays open for the length of the block.
 
         Raises:
             CollectionNotFoundError: There is no such collection.
@@ -63,7 +64,7 @@ class Views:
             yield self._open(name)
 
     def folder(self, name: str) -> Folder:
-        """The folder of a collection."""
+        """Return the folder of a collection."""
         return self._folders.setdefault(name, Folder(self._path, name))
 
     def verify(self, name: str) -> Checksums | None:
@@ -88,7 +89,7 @@ class Views:
         raise _nowhere(folder)
 
     def forget(self, name: str | None = None) -> None:
-        """Close what is open, or one collection."""
+        """Close all collections, or one."""
         with self._lock:
             for key in list(self._opened) if name is None else [name]:
                 opened = self._opened.pop(key, None)
@@ -97,7 +98,7 @@ class Views:
                     opened.lock.release()
 
     def missing(self, name: str) -> CollectionNotFoundError:
-        """The error for a collection that does not exist."""
+        """Return the error for a collection that does not exist."""
         names = [folder.name for folder in folders(self._path) if folder.current()]
         have = f"it has {', '.join(map(repr, names[:10]))}" if names else "it has none"
         return CollectionNotFoundError(f"no collection {name!r} at {self._path}: {have}{nearest(name, names)}")
@@ -123,7 +124,7 @@ def _nowhere(folder: Folder) -> StoreError:
 
 
 def _locked(generation: Path) -> FileLock | None:
-    """A lock that keeps a generation, None where a writer has removed it or is about to."""
+    """Lock a generation so that it stays; None where a writer has removed it or is about to."""
     try:
         return FileLock(generation / "lock", shared=True)
     except (FileNotFoundError, LockBusyError):
@@ -137,13 +138,16 @@ def _open_generation(folder: Folder, generation: str) -> _Opened | None:
     if lock is None:
         return None
     try:
-        if folder.current() != generation:  # replaced before it was locked: it may be on its way out
+        # The generation was replaced before it was locked, so a writer may be removing it.
+        if folder.current() != generation:
             lock.release()
             return None
+        # Before the engine opens the files: it may crash on damaged ones.
         complete = checksums.check(path)
         spec = Spec.from_json((path / "collection.json").read_text(encoding="utf-8"))
         shard = engine.load(path / "shard")
         points = shard.info().points_count
+        # The recorded number holds only for the version of the engine that wrote the files.
         if complete and complete.comparable and points != complete.points:
             engine.close(shard)
             raise checksums.damaged(path, f"expected {complete.points} points, found {points}")

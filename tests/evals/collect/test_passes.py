@@ -15,9 +15,10 @@ from evals.golden.case import Case
 from evals.metrics.determinism import max_score_delta, rate
 from evals.metrics.latency import stage_statistic
 from retrievers.errors import EmbeddingError, ForeignRetrieverError, RetrievalError
-from retrievers.foreign.opening import open_foreign
+from retrievers.foreign.open_foreign import open_foreign
 from retrievers.records import Candidates
 from retrievers.retriever.qdrant import QdrantRetriever
+from retrievers.search.candidate_table import table_of
 from tests.support.compass import Compass, Drifting, cosines, make_store, open_retriever, upsert
 from tests.support.foreign import settings
 from tests.support.observed import make_case, make_context
@@ -58,7 +59,7 @@ def retriever(store: Path) -> Iterator[QdrantRetriever]:
 
 
 def asked(retriever: QdrantRetriever) -> int:
-    """How many queries the model has embedded."""
+    """Return the number of queries that the model has embedded."""
     count: int = retriever.embeddings.inner.asked
     return count
 
@@ -66,24 +67,24 @@ def asked(retriever: QdrantRetriever) -> int:
 class TestCollect:
     def test_finds_everything_in_order_by_case(self, retriever: QdrantRetriever) -> None:
         found = collect(retriever, CASES, silent)
-        assert list(found) == [case.id for case in CASES]
-        for angle, expected in BY_ANGLE.items():
-            chunks = found[f"q{angle}"].chunks
+        assert [one.query for one in found] == [case.query for case in CASES]
+        for (angle, expected), one in zip(BY_ANGLE.items(), found, strict=True):
+            chunks = one.chunks
             assert [c.chunk.chunk_id for c in chunks] == expected
             assert [c.score for c in chunks] == pytest.approx(cosines(angle, expected), abs=1e-6)
-            assert found[f"q{angle}"].query == f"towards {angle} degrees"
+            assert one.query == f"towards {angle} degrees"
 
     def test_goes_to_full_depth_whatever_top_k_and_threshold(self, store: Path) -> None:
         with open_retriever(store, Compass(), top_k=1, threshold=0.99, candidates=4) as narrow:
             found = collect(narrow, CASES, silent)
-        assert {len(candidates.chunks) for candidates in found.values()} == {4}
+        assert {len(candidates.chunks) for candidates in found} == {4}
 
     @pytest.mark.parametrize("depth", [1, 2, 3, 4, 6])
     def test_a_tie_at_the_edge_is_cut_by_chunk_id(self, store: Path, depth: int) -> None:
         with open_retriever(store, Compass(), top_k=1, candidates=depth) as shallow:
             found = collect(shallow, CASES, silent)
-        for angle, expected in BY_ANGLE.items():
-            assert [c.chunk.chunk_id for c in found[f"q{angle}"].chunks] == expected[:depth]
+        for expected, candidates in zip(BY_ANGLE.values(), found, strict=True):
+            assert [c.chunk.chunk_id for c in candidates.chunks] == expected[:depth]
 
     def test_tells_how_far_it_is_in_batches(self, retriever: QdrantRetriever) -> None:
         told = Told()
@@ -93,7 +94,7 @@ class TestCollect:
         assert len(found) == 70
 
     def test_no_cases_give_nothing(self, retriever: QdrantRetriever) -> None:
-        assert collect(retriever, [], silent) == {}
+        assert not len(collect(retriever, [], silent))
 
     @pytest.mark.parametrize(
         ("query", "error", "message"),
@@ -221,7 +222,7 @@ class TestRepeat:
 
     def test_chunks_of_equal_score_that_changed_places_are_laid_to_ties(self, retriever: QdrantRetriever) -> None:
         """Ours never do, for the order is total; here the first result is one of a store that had them swapped."""
-        first = {case_id: with_ties_swapped(found) for case_id, found in collect(retriever, CASES, silent).items()}
+        first = table_of([with_ties_swapped(found) for found in collect(retriever, CASES, silent)])
         found = repeat(retriever, CASES, first, repeats=1, progress=silent)
         assert [(r.identical, r.cause, r.max_score_delta) for r in found] == [(False, "ties", 0.0)] * 4
 

@@ -1,4 +1,5 @@
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -188,10 +189,12 @@ def test_the_help_names_the_exit_codes() -> None:
 
 
 def test_real_runs_from_mlflow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mlflow_database: Path
 ) -> None:
     made = make_experiment(tmp_path)
     monkeypatch.chdir(tmp_path)
+    Path("mlruns").mkdir()
+    shutil.copy(mlflow_database, "mlruns")
     for name, top_k in (("wide", 3), ("narrow", 1)):
         arguments = ["--config", made.config, "--tracking.enabled", "true", "--tracking.run-name", name, "--quiet"]
         arguments += ["--metrics", "ranking/recall_at_3"]

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from evals.config.conditions import CRITERION
+from evals.config.criterion_text import CRITERION
 from evals.config.experiment import DatasetConfig, ExperimentConfig, LatencyConfig, TrackingConfig
 from evals.golden.loading import load_golden
 from evals.metrics import VERDICT_METRIC, choose

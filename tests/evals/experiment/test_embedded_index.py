@@ -67,6 +67,7 @@ def test_another_size_of_chunk_indexes_again(made: Experiment) -> None:
     assert stored(config) != before
 
 
+@pytest.mark.slow
 def test_other_payload_keys_index_again(made: Experiment) -> None:
     index_if_stale(settings(made), {}, silent)
     flat = {"text_key": "body", "nested_under": "", "map": {"heading": "section"}}
@@ -81,6 +82,7 @@ def test_other_payload_keys_index_again(made: Experiment) -> None:
     assert {"Kinematics", "Topics"} <= {(record.payload or {})["section"] for record in records}
 
 
+@pytest.mark.slow
 def test_points_that_are_gone_are_indexed_again(made: Experiment) -> None:
     config = settings(made)
     index_if_stale(config, {}, silent)
@@ -96,6 +98,7 @@ def test_points_that_are_gone_are_indexed_again(made: Experiment) -> None:
     assert stored(config) == whole
 
 
+@pytest.mark.slow
 def test_an_index_that_was_interrupted_is_finished(made: Experiment) -> None:
     config = settings(made)
     index_if_stale(config, {}, silent)

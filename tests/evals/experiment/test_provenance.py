@@ -1,20 +1,18 @@
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from evals.collect.observations import Observed, ValidationReport
 from evals.config.experiment import ExperimentConfig
 from evals.config.judge import JudgeConfig
 from evals.experiment import provenance as facts
 from evals.experiment.embedded_index import index_if_stale
 from evals.golden.loading import load_golden
 from evals.judge.ask.chat import Chat, make_chat
-from evals.metrics.run_result import RunResult
+from evals.report.model import JudgeFacts
 from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import open_client
 from tests.support.experiment import Experiment, make_experiment, settings, silent
@@ -41,30 +39,32 @@ def retriever(config: ExperimentConfig) -> Iterator[QdrantRetriever]:
 def test_the_facts_of_a_run(config: ExperimentConfig, retriever: QdrantRetriever) -> None:
     golden = load_golden(config.dataset)
     known = facts.gather(config, golden, retriever)
-    assert (known["cases"], known["in_scope"], known["out_of_scope"]) == (6, 4, 2)
-    assert known["dataset_fingerprint"] == golden.fingerprint
-    assert known["embedding"] == "wordllama:l2_supercat_256"
-    assert (known["collection"]["name"], known["collection"]["points"]) == ("robots", 5)
-    assert (known["collection"]["dimension"], known["collection"]["distance"]) == (256, "cosine")
-    assert known["versions"]["ragas"] == version("ragas")
-    assert known["started_at"].endswith("+00:00")
+    assert (known.cases, known.in_scope, known.out_of_scope) == (6, 4, 2)
+    assert known.dataset_fingerprint == golden.fingerprint
+    assert known.embedding == "wordllama:l2_supercat_256"
+    assert known.collection is not None
+    assert (known.collection.name, known.collection.points) == ("robots", 5)
+    assert (known.collection.dimension, known.collection.distance) == (256, "cosine")
+    assert known.versions["ragas"] == version("ragas")
+    assert known.started_at.endswith("+00:00")
 
 
 def test_a_judge_is_known_by_all_that_its_verdicts_depend_on(
     config: ExperimentConfig, retriever: QdrantRetriever
 ) -> None:
     golden = load_golden(config.dataset)
-    assert facts.gather(config, golden, retriever)["judge"] is None
+    assert facts.gather(config, golden, retriever).judge is None
 
-    def judge(**changes: Any) -> dict[str, Any]:
+    def judge(**changes: Any) -> JudgeFacts:
         named = {"model": "openai:local", "base_url": "http://localhost:1/v1", **changes}
         chat = make_chat(JudgeConfig.model_validate(named), {"OPENAI_API_KEY": "sk-SECRET"})
-        known: dict[str, Any] = facts.gather(config, golden, retriever, chat)["judge"]
+        known = facts.gather(config, golden, retriever, chat).judge
+        assert known is not None
         return known
 
     found = judge()
-    assert (found["provider"], found["model"], found["ragas"]) == ("openai", "local", version("ragas"))
-    assert (found["parameters"]["temperature"], found["parameters"]["base_url"]) == (0.0, "http://localhost:1/v1")
+    assert (found.provider, found.model, found.ragas) == ("openai", "local", version("ragas"))
+    assert (found.parameters["temperature"], found.parameters["base_url"]) == (0.0, "http://localhost:1/v1")
     assert judge() == found and judge(max_concurrency=2, timeout_s=9) == found
     others = [
         judge(temperature=0.5),
@@ -72,12 +72,12 @@ def test_a_judge_is_known_by_all_that_its_verdicts_depend_on(
         judge(seed=1),
         judge(base_url="http://localhost:2/v1"),
     ]
-    assert len({one["fingerprint"] for one in (found, *others)}) == 5
+    assert len({one.fingerprint for one in (found, *others)}) == 5
     assert "SECRET" not in str(found)
 
 
 def test_credentials_in_a_judges_address_are_no_facts() -> None:
-    def found(password: str) -> dict[str, Any]:
+    def found(password: str) -> JudgeFacts:
         where = {"base_url": f"http://me:{password}@host"}
         return facts.judge_facts(
             Chat(provider="openai", name="m", parameters=where, model=cast(Any, None), structure=lambda schema: {})
@@ -99,7 +99,7 @@ def test_the_collections_fingerprint_changes_with_a_payload_and_comes_back_with_
         with QdrantRetriever.open(config.retriever, env={}) as opened:
             known = facts.collection_facts(opened)
         assert known is not None
-        return str(known["fingerprint"])
+        return str(known.fingerprint)
 
     def set_text(text: str) -> str:
         client = open_client(config.retriever.store, {})
@@ -116,25 +116,6 @@ def test_the_collections_fingerprint_changes_with_a_payload_and_comes_back_with_
     set_text(text)
     assert changed != before
     assert fingerprint() == before
-
-
-def test_how_long_it_took_is_added_and_the_rest_kept() -> None:
-    validation = ValidationReport(
-        total=0, passed=0, failed=0, pass_rate=0, average_latency_ms=None, p95_latency_ms=None, verdicts=()
-    )
-    result = RunResult(
-        name="r",
-        config={},
-        facts={"seed": 0},
-        observed=Observed(observations=()),
-        scores={},
-        summaries=[],
-        gates=[],
-        validation=validation,
-    )
-    timed = facts.with_duration(result, 0.0)
-    assert timed.facts["duration_s"] > 1e9
-    assert replace(timed, facts=result.facts) == result
 
 
 def git(*arguments: str) -> str:

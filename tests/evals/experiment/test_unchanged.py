@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from evals.experiment.unchanged import differences
+from evals.report.model import CollectionFacts, ServerFacts
 from evals.run.command import main
 from tests.support.collections import index_pages, settings
 from tests.support.experiment import Experiment, make_experiment
@@ -105,11 +106,17 @@ def test_a_collection_that_is_gone_does_not_lose_the_run(made: Experiment, serve
 
 
 def test_differences_are_said_one_by_one() -> None:
-    before = {
-        **{"points": 578, "dimension": 256, "distance": "cosine", "vectors": {"": 256}, "sparse_vectors": ["bm25"]},
-        **{"embedding": {}, "sampled_points": 256, "sample_hash": "a", "server": {"shards": 1, "alias_of": None}},
-    }
-    after = before | {"points": 378, "sample_hash": "b", "sparse_vectors": [], "server": {"shards": 4}}
+    before = CollectionFacts(
+        name="robots",
+        points=578,
+        fingerprint="f",
+        sparse_vectors=["bm25"],
+        sampled_points=256,
+        sample_hash="a",
+        server=ServerFacts(shards=1, alias_of=None),
+    )
+    changes = {"points": 378, "sample_hash": "b", "sparse_vectors": [], "server": ServerFacts(shards=4)}
+    after = before.model_copy(update=changes)
     assert differences(before, before) == ""
     assert differences(before, after) == (
         "578 → 378 points, sparse vectors ['bm25'] → [], content of the first 256 points, shards 1 → 4"

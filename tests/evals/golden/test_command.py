@@ -86,7 +86,8 @@ def test_human_verdicts_on_chunks_of_another_cut_are_pointed_out(
     file = golden(tmp_path, *judged(2, {chunk.chunk_id: 1, "old": 0}))
     assert main(["validate", str(file), "--docs", str(docs)]) == 0
     said = (
-        "2 of the verdicts are on chunks that these pages do not give, as 'old' of case 'j0': were they cut otherwise?"
+        "2 of the verdicts are on chunks that these pages do not give, as 'old' of case 'j0': "
+        "is the chunking another one?"
     )
     assert said in capsys.readouterr().out
     assert main(["validate", str(golden(tmp_path, *judged(2, {chunk.chunk_id: 1}))), "--docs", str(docs)]) == 0

@@ -229,6 +229,7 @@ def pages(handbook: Path, max_tokens: int) -> dict[str, list[Chunk]]:
     return {page.source_url: list(chunk_page(page, max_tokens, count_tokens)) for page in corpus}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_tokens", [256, 32])
 def test_the_handbooks_evidence_resolves_however_it_is_cut(
     handbook: Path, evidence: list[Evidence], max_tokens: int
@@ -244,6 +245,7 @@ def test_the_handbooks_evidence_resolves_however_it_is_cut(
         assert found, item
 
 
+@pytest.mark.slow
 def test_quotes_of_other_pages_resolve_to_nothing(handbook: Path, evidence: list[Evidence]) -> None:
     cut = pages(handbook, 256)
     chooser = random.Random(0)

@@ -41,6 +41,7 @@ def test_sections_are_headings_with_the_lines_under_them() -> None:
     assert found == [((), 1, 1), (("A",), 2, 4), (("A", "B"), 5, 5), (("A", "C"), 6, 7)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     ["<!--", "<a b='", "</", "<![CDATA[", "<?", "<div>", "<b><p>", "<h1>", "&#9", "<table><tr>", "<a>", "word "],

@@ -54,7 +54,7 @@ def test_a_returned_chunk_that_holds_half_of_the_quote_is_relevant() -> None:
 
 
 def test_where_none_holds_half_none_is_relevant_though_one_holds_most() -> None:
-    """Whether it holds most of all chunks is not known."""
+    """Check that a chunk with less than half of the quote is not relevant, since other chunks are unknown."""
     less = chunk("l", QUOTE[: len(QUOTE) // 2 - 1])
     assert found(case(passage()), less) == Relevance(items=(frozenset(),), incomplete=UNLISTED)
 
@@ -168,6 +168,7 @@ class TestPages:
         )
 
 
+@pytest.mark.slow
 def test_on_the_handbook_nothing_looks_better_than_it_does_in_a_listed_collection(handbook: Path) -> None:
     """Random results: what is relevant, found, and at which rank, is never more than with all chunks at hand."""
     chunks = [c for p in read_corpus(handbook / "docs", "/docs").pages for c in chunk_page(p, 32, count_tokens)]

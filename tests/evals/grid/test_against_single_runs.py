@@ -57,7 +57,7 @@ def experiment(world: Experiment, server: CohereChatServer, **changes: Any) -> E
 
 
 def differing(found: GridResult, bench: Bench, config: ExperimentConfig, cells: int, seed: int) -> list[Any]:
-    """Where a random sample of the cells of every configuration is not as in runs of their own."""
+    """Return the differences between a random sample of the cells of every configuration and runs of their own."""
     rng = random.Random(seed)
     grid, first, made = found.grid, 0, []
     for configuration in grid.configurations:
@@ -107,8 +107,8 @@ def test_a_cell_has_the_metrics_that_its_own_run_has(bench: Bench, world: Experi
     sweep = {"top_k": "2,4", "threshold": "0,0.3"}
     config = settings(world, metrics=[metrics], retriever__candidates=20, sweep=sweep, objective=objective)
     found = bench.grid(config)
-    alone = bench.run(config, found.settings)
-    assert {s.metric for s in found.run.summaries} == {s.metric for s in alone.summaries}
+    alone = bench.run(config, found.config.retriever)
+    assert {s.metric for s in found.summaries} == {s.metric for s in alone.summaries}
     assert {*found.grid.metrics} >= {s.metric for s in alone.summaries if s.metric.startswith("ranking/")}
 
 
@@ -124,6 +124,7 @@ def test_candidates_score_the_same_in_every_cell_of_a_retrieval(
     assert ndcg[0] != ndcg[16] and min(ndcg) > 0
 
 
+@pytest.mark.slow
 def test_with_and_without_term_counts(bench: Bench, world: Experiment, server: CohereChatServer) -> None:
     sweep = {"mode": ["keyword", "hybrid"], "term_counts": "true,false", "top_k": "1:8", "threshold": "0:0.9:0.1"}
     config = experiment(world, server, sweep=sweep)
@@ -132,6 +133,7 @@ def test_with_and_without_term_counts(bench: Bench, world: Experiment, server: C
     assert differing(found, bench, config, cells=2, seed=4) == []
 
 
+@pytest.mark.slow
 def test_at_every_observed_score(bench: Bench, world: Experiment, server: CohereChatServer) -> None:
     sweep = {"mode": ["semantic", "hybrid"], "rerank": ["none", "mmr"], "top_k": "1,3,20", "threshold": "exact"}
     config = experiment(world, server, sweep=sweep)
@@ -142,6 +144,7 @@ def test_at_every_observed_score(bench: Bench, world: Experiment, server: Cohere
     assert differing(found, bench, config, cells=2, seed=2) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -193,6 +196,7 @@ def test_a_tie_at_the_cut_is_broken_as_in_a_run_of_its_own(bench: Bench, world: 
         assert differences(found, index, bench.run(config, found.grid.settings(index))) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threshold", ["0:1:0.1", "exact"])
 def test_where_all_scores_are_equal(tmp_path: Path, threshold: str) -> None:
     made = make_experiment(tmp_path)
@@ -246,6 +250,7 @@ def test_with_llm_metrics(bench: Bench, world: Experiment, server: CohereChatSer
         assert len(server.chats) == before, "a cell's run asks nothing that the grid has not asked"
 
 
+@pytest.mark.slow
 def test_verdicts_are_bought_once_and_planned_for(
     bench: Bench, world: Experiment, server: CohereChatServer, tmp_path: Path
 ) -> None:

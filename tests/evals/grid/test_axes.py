@@ -1,11 +1,12 @@
-from typing import Any
+from itertools import product
+from typing import Any, get_args
 
 import pytest
 
-from evals.config.sweep import SweepConfig
+from evals.config.sweep import AXES, SweepConfig
 from evals.errors import ExperimentError
-from evals.grid.axes import Plan, plan
-from retrievers.config import RetrieverConfig
+from evals.grid.axes import VARIANT_AXES, Plan, effective, plan
+from retrievers.config import RERANKERS, Fusion, Mode, RerankerName, RetrieverConfig
 from retrievers.config.keyword import KeywordConfig
 
 
@@ -151,3 +152,36 @@ def test_a_fault_of_many_combinations_is_said_once() -> None:
         planned({"top_k": "20", "mode": ["semantic", "keyword"], "rerank": ["none", "mmr"]}, candidates=10)
     assert str(raised.value).count("\n") == 0
     assert str(raised.value).endswith("(in mode semantic, fusion weighted, rerank none, candidates 10 and 3 others)")
+
+
+RERANKED = [name for name, declared in RERANKERS.items() if not declared.fusion]
+BASES = [
+    {"mode": mode, "fusion": fusion, "rerank": rerank}
+    for mode, fusion, rerank in product(get_args(Mode), get_args(Fusion), RERANKED)
+]
+
+
+def two_values(name: str) -> tuple[Any, Any]:
+    """Two values of an axis, by its type: two of its choices, or two numbers that every such setting may have."""
+    (kind,) = {kind for kind in get_args(SweepConfig.model_fields[name].annotation) if kind is not ...}
+    choices: dict[Any, tuple[Any, Any]] = {bool: (True, False), int: (50, 60), float: (0.25, 0.75)}
+    choices[RerankerName] = ("none", "mmr")
+    return choices.get(kind) or get_args(kind)[:2]
+
+
+@pytest.mark.parametrize("name", VARIANT_AXES)
+def test_every_declared_axis_changes_the_key_of_a_variant_wherever_it_applies(name: str) -> None:
+    one, other = two_values(name)
+    applicable = [base for base in BASES if AXES[name].applies(RetrieverConfig.model_validate(base))]
+    assert applicable, "there is a way to retrieve in which it means something"
+    for base in applicable:
+        made = planned({name: [one, other]}, **base).variants
+        assert len({tuple(effective(variant.settings).items()) for variant in made}) == 2
+        assert {variant.parameters[name] for variant in made} == {one, other}
+        assert len({variant.name for variant in made}) == 2
+
+
+def test_every_setting_of_a_reranker_that_can_be_swept_is_swept_where_it_reranks() -> None:
+    for name, declared in RERANKERS.items():
+        settings = RetrieverConfig.model_validate({"mode": "hybrid", "rerank": name})
+        assert {*declared.settings} & {*AXES} <= {*effective(settings)}

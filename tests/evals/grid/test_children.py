@@ -43,7 +43,7 @@ def unranked(bench: Bench, world: Experiment) -> GridResult:
 
 
 def beaten(values: Sequence[float], cost: Sequence[float], place: int) -> bool:
-    """Whether another place is at least as good in both respects and better in one."""
+    """Return True if another place is at least as good in both respects and better in one."""
     return any(
         values[other] >= values[place]
         and cost[other] <= cost[place]
@@ -152,7 +152,7 @@ def test_a_child_has_its_settings_its_means_and_its_name(found: GridResult) -> N
 
 
 def test_the_first_parameters_by_name_that_differ_are_the_cuts_and_those_that_are_swept(found: GridResult) -> None:
-    """What MLflow's comparison draws: a setting that means nothing in a mode must not count as differing."""
+    """Check MLflow's comparison: a setting without meaning in a mode must not count as differing."""
     every = [child.parameters for child in children(found, "all")]
     assert len({tuple(parameters) for parameters in every}) == 1
     differing = sorted(name for name in every[0] if len({str(parameters[name]) for parameters in every}) > 1)

@@ -1,6 +1,5 @@
 """The grid of a small world: its records, its ranking, what it says of abstention, and the cell it comes down to."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,10 +15,12 @@ from evals.grid.abstaining import RATES, wanted_rates
 from evals.grid.evaluation import GridResult, grid_metrics
 from evals.grid.objective import Ranking, describe, figures, rank
 from evals.metrics.criteria import judge as judge_gates
-from evals.report.grid_document import grid_document
+from evals.report.building.grid import grid_section
 from evals.report.grid_terminal import render_grid
+from retrievers.config import dump
 from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import Bench, make_world
+from tests.support.results import report
 
 SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:5", "threshold": "0:0.9:0.1"}
 METRICS = ["ranking/*", "ranking/recall_at_10", "scope/*", "metadata/*", "content/topic_match", "queries/*"]
@@ -170,9 +171,9 @@ def test_a_metric_that_some_cells_cannot_score_does_not_rank_them(found: GridRes
 def test_a_grid_that_is_not_ranked_says_so_and_shows_its_first_cell(bench: Bench, world: Experiment) -> None:
     made = bench.grid(experiment(world, objective__metrics={"metadata/completeness": 1.0}))
     assert made.chosen is None
-    assert made.settings == made.grid.settings(0)
-    assert any("the cells are not ranked (metadata/completeness" in note for note in made.run.notes)
-    assert "Not ranked: metadata/completeness scores" in render_grid(made, width=200, color=False)
+    assert made.config.retriever == made.grid.settings(0)
+    assert any("the cells are not ranked (metadata/completeness" in note for note in made.notes)
+    assert "Not ranked: metadata/completeness scores" in render_grid(report(made), width=200, color=False)
 
 
 def test_where_scores_failed_a_condition_is_held_against_the_worse_bound(found: GridResult) -> None:
@@ -193,19 +194,19 @@ def test_where_scores_failed_a_condition_is_held_against_the_worse_bound(found: 
 
 def test_the_chosen_cell_is_a_run_of_its_own(found: GridResult, bench: Bench, world: Experiment) -> None:
     config = experiment(world, criteria={"ranking/ndcg_at_10": ">= 0.1"})
-    alone = bench.run(config, found.settings)
+    alone = bench.run(config, found.config.retriever)
     own = {summary.metric: summary for summary in alone.summaries}
-    for summary in found.run.summaries:
+    for summary in found.summaries:
         if summary.metric in own:
             assert summary == own[summary.metric]
-    assert found.run.gates == judge_gates(config.criteria, found.run.summaries)
-    assert found.run.validation.pass_rate == alone.validation.pass_rate
-    assert found.run.config["retriever"] == alone.config["retriever"]
-    returned = [[c.chunk.chunk_id for c in o.selection] for o in found.run.observed.observations]
+    assert found.gates == judge_gates(config.criteria, found.summaries)
+    assert found.validation.pass_rate == alone.validation.pass_rate
+    assert dump(found.config.retriever) == dump(alone.config.retriever)
+    returned = [[c.chunk.chunk_id for c in o.selection] for o in found.observed.observations]
     assert returned == [[c.chunk.chunk_id for c in o.selection] for o in alone.observed.observations]
-    ranks = [c.rank for o in found.run.observed.observations for c in o.selection]
+    ranks = [c.rank for o in found.observed.observations for c in o.selection]
     assert ranks == [c.rank for o in alone.observed.observations for c in o.selection]
-    assert "chosen out of 100 cells on these queries, so its figures are optimistic" in found.run.notes[-1]
+    assert "chosen out of 100 cells on these queries, so its figures are optimistic" in found.notes[-1]
 
 
 # Abstention
@@ -246,7 +247,7 @@ def test_without_out_of_scope_queries_nothing_is_wanted_of_thresholds(bench: Ben
 
 
 def test_the_document_holds_every_cell_by_columns(found: GridResult) -> None:
-    made = json.loads(json.dumps(grid_document(found), allow_nan=False))
+    made = grid_section(found).model_dump(mode="json")
     assert (made["axes"]["mode"], made["axes"]["top_k"]) == (["semantic", "hybrid"], [1, 2, 3, 4, 5])
     assert made["chosen"] == found.chosen
     assert made["cells"]["count"] == len(made["cells"]["index"]) == 100
@@ -260,17 +261,20 @@ def test_the_document_holds_every_cell_by_columns(found: GridResult) -> None:
     assert made["abstention"]["known"]["statement"] == found.abstaining.known.statement
 
 
-def test_of_very_many_cells_the_best_are_in_the_document(found: GridResult, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evals.report.grid_document.MOST_CELLS", 7)
-    made = grid_document(found)
-    assert made["cells"]["count"] == 100
-    assert made["cells"]["index"] == sorted(found.ranking.order[:7])
-    assert made["ranking"]["order"] == list(found.ranking.order[:7])
-    assert len(made["metrics"]["ranking/ndcg_at_10"]["mean"]) == 7
+def test_of_very_many_cells_those_with_a_standing_and_the_best_are_in_the_report(found: GridResult) -> None:
+    assert found.choice is not None
+    standings = {standing.cell for standing in found.choice.standings}
+    most = len(standings) + 7
+    assert most < 100
+    made = grid_section(found, most)
+    best = [cell for cell in found.ranking.order if cell not in standings][:7]
+    assert (made.cells.count, made.cells.index) == (100, sorted([*standings, *best]))
+    assert made.ranking.order == [cell for cell in found.ranking.order if cell in made.cells.index]
+    assert len(made.metrics["ranking/ndcg_at_10"].mean) == most
 
 
 def test_the_terminal_shows_the_best_cells(found: GridResult) -> None:
-    shown = render_grid(found, width=160, color=False)
+    shown = render_grid(report(found), width=160, color=False)
     assert "Grid of 100 cells  2 × retrieved, 5 × top_k, 10 × threshold · 11 queries" in shown
     assert "by ranking/ndcg_at_10, on 8 queries" in shown
     rows = [line.split() for line in shown.splitlines() if line.strip()[:2].strip().isdigit()]
@@ -284,6 +288,6 @@ def test_the_terminal_shows_the_best_cells(found: GridResult) -> None:
 def test_a_weighted_objective_has_a_column_of_its_own(bench: Bench, world: Experiment) -> None:
     weights = {"ranking/recall_at_5": 0.5, "scope/false_answer": -1.0}
     made = bench.grid(experiment(world, objective={"metrics": weights, "constraints": {"scope/abstention": ">= 0.3"}}))
-    shown = render_grid(made, width=160, color=False)
+    shown = render_grid(report(made), width=160, color=False)
     assert "by 0.5 × ranking/recall_at_5 + -1 × scope/false_answer, on 8 queries, 3 queries, where" in shown
     assert "objective" in shown

@@ -79,7 +79,7 @@ def grid_and_held_out(world: Experiment, config: ExperimentConfig) -> tuple[Benc
     with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):
         collaborators = Collaborators(retrievers=retrievers, progress=silent)
         retrieved = retrieve(config, planned, bench.golden, grounds, collaborators)
-        grid = evaluate_grid(config, planned, retrieved, grounds, collaborators, {})
+        grid = evaluate_grid(config, planned, retrieved, grounds, collaborators)
         found = with_held_out(config, planned, grid, unseen, ground(unseen, retrievers[0]), collaborators)
     return bench, grid, unseen, found
 
@@ -101,7 +101,7 @@ def test_the_figure_is_that_of_a_single_run_of_the_cell_on_the_split(
     held = found.held_out
     assert held is not None
     bench.golden = unseen
-    alone = bench.run(config, grid.settings)
+    alone = bench.run(config, grid.config.retriever)
     (metric,) = config.objective.metrics
     own = next(summary for summary in alone.summaries if summary.metric == metric)
     assert (held.value, held.n) == (own.value, own.n)
@@ -115,8 +115,8 @@ def test_held_out_queries_that_have_no_score_give_no_figure_and_the_run_says_so(
     made.write_golden([{**case, "split": "dev" if case.get("in_scope", True) else "test"} for case in cases])
     config = experiment(made)
     _, grid, _, found = grid_and_held_out(made, config)
-    assert found.held_out is None and found.run.summaries == grid.run.summaries
-    assert found.run.notes[-1] == "there is no figure on the held-out queries: ranking/ndcg_at_10 scores no query"
+    assert found.held_out is None and found.summaries == grid.summaries
+    assert found.notes[-1] == "there is no figure on the held-out queries: ranking/ndcg_at_10 scores no query"
 
 
 def test_a_grid_whose_cells_are_not_ranked_has_no_held_out_figure(world: Experiment) -> None:
@@ -135,5 +135,5 @@ def test_a_weighted_objective_is_the_weighted_sum_of_the_runs_means(world: Exper
     held = found.held_out
     assert held is not None
     bench.golden = unseen
-    means = {summary.metric: summary.value or 0.0 for summary in bench.run(config, grid.settings).summaries}
+    means = {summary.metric: summary.value or 0.0 for summary in bench.run(config, grid.config.retriever).summaries}
     assert held.value == pytest.approx(2 * means["ranking/recall_at_5"] + means["ranking/mrr_at_10"], abs=1e-12)

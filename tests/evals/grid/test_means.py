@@ -1,3 +1,6 @@
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -17,7 +20,7 @@ def selections(queries: int, top_ks: list[int], thresholds: list[float]) -> Sele
 
 
 def figures(parts: list[SelectionScores], known: list[Selections], rows: list[int]) -> CellSummaries:
-    scored = {"m": Scored(parts=tuple(parts), rows=np.asarray(rows, dtype=np.int64))}
+    scored = {"m": Scored(parts=tuple(partial(replace, part) for part in parts), rows=np.asarray(rows, dtype=np.int64))}
     return summarise_cells(scored, known)["m"]
 
 

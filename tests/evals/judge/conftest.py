@@ -8,7 +8,13 @@ from tests.support.one_question import ORACLE
 from tests.support.openai_server import OpenAIChatServer
 
 
-@pytest.fixture(scope="module", params=[CohereChatServer, OpenAIChatServer], ids=["cohere", "openai"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(CohereChatServer, id="cohere"),
+        pytest.param(OpenAIChatServer, id="openai", marks=pytest.mark.slow),
+    ],
+)
 def started(request: pytest.FixtureRequest) -> Iterator[ChatServer]:
     kind: type[ChatServer] = request.param
     with kind(ORACLE) as running:

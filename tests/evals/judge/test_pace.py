@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from evals.config.judge import JudgeConfig
-from evals.judge.ask.pacing import Gate, LearntPace
+from evals.judge.ask.pacing import ConcurrencyLimit, LearntPace
 
 Server = Callable[[float], float | None]
 """When a request comes, to the seconds that it asks to wait; None when it answers."""
@@ -47,12 +47,12 @@ def sliding(rate: int) -> Server:
 
 
 def run(server: Server, prompts: int, at_once: int, latency: float) -> tuple[float, list[float]]:
-    """How long a server took to answer so many prompts, and when it refused, in seconds from the start."""
+    """Return the seconds that a server took for so many prompts, and its refusals, in seconds from the start."""
     loop = QuickLoop()
     refusals: list[float] = []
 
     async def all_of_them() -> float:
-        gate = Gate(JudgeConfig.model_validate({"max_concurrency": at_once}), now=loop.time)
+        gate = ConcurrencyLimit(JudgeConfig.model_validate({"max_concurrency": at_once}), now=loop.time)
         start, waiting = loop.time(), iter(range(prompts))
 
         async def work() -> None:

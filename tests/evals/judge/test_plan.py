@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evals.collect.observations import Observation
-from evals.judge.plan import AGAIN, SECONDS_PER_CALL, Plan, plan
+from evals.judge.plan import AGAIN, SECONDS_PER_CALL, JudgePlan, plan
 from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, PRECISION, RECALL, RELEVANCE
 from retrievers.embedding.tokens import count_tokens
 from tests.support.chat_server import ChatServer
@@ -30,7 +30,7 @@ def knowing(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "oracle", oracle())
 
 
-def planned(server: ChatServer, run: list[Observation] | None = None, metrics: Any = ALL, **settings: Any) -> Plan:
+def planned(server: ChatServer, run: list[Observation] | None = None, metrics: Any = ALL, **settings: Any) -> JudgePlan:
     given = RUN if run is None else run
     with judge_of(server, **settings) as judge:
         return plan(judge, metrics, given, given, seed=0)
@@ -77,6 +77,7 @@ def test_what_is_stored_is_counted_and_not_planned(server: ChatServer, tmp_path:
     assert planned(server).total.calls == found.total.questions
 
 
+@pytest.mark.slow
 def test_a_second_pass_is_planned(server: ChatServer, tmp_path: Path) -> None:
     run = [*random_observations(8, seed=4)]
     run = [one for place, one in enumerate(run) if one.case.id not in {o.case.id for o in run[:place]}]

@@ -25,7 +25,7 @@ def url() -> Iterator[str]:
 
 
 def judged(url: str, metric: str, structured: str) -> Judging:
-    """What the judge has to say about two chunks, in answers of 48 tokens."""
+    """Judge two chunks with answers of 48 tokens."""
     limits = {"max_output_tokens": 48, "max_concurrency": 2, "timeout_s": 200.0, "deadline_s": 400.0}
     named = {"model": f"openai:{MODEL}", "base_url": url, "structured": structured, "cache": "off"}
     judge = Judge.open(JudgeConfig.model_validate(named | limits), {})

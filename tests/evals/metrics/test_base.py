@@ -3,7 +3,7 @@
 from math import isfinite
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.collect.observations import Failure, Score, Unscored
@@ -78,7 +78,6 @@ def test_without_a_score_there_is_no_value_but_a_reason(
 SCORES = st.lists(st.one_of(st.floats(0, 1), st.just(UNSCORED), st.just(FAILED)), max_size=30)
 
 
-@settings(max_examples=80, deadline=None)
 @given(SCORES, st.sampled_from(["mean", "amount"]))
 def test_counts_add_up_bounds_hold_the_mean_and_nothing_is_nan(scores: list[Score], kind: Kind) -> None:
     found = summarise("m", scores, kind)

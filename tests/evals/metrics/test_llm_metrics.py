@@ -9,9 +9,8 @@ from evals.collect.observations import Failure, Observation, Observed, Score, Su
 from evals.judge.ask.budget import Usage
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, turn
 from evals.judge.verdicts import ChunkVerdict, Judging
-from evals.metrics import METRICS
+from evals.metrics import BY_NAME_ONLY, METRICS, llm_metrics
 from evals.metrics.base import Context, QueryMetric, summarise
-from evals.metrics.llm_metrics import BY_NAME_ONLY, NAMES
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer, CohereChatServer
 from tests.support.judged import ALL, by_ragas, judge_of, judging, observe, oracle, random_observations
@@ -24,7 +23,13 @@ EMPTY = observe("talk", [])
 ERRING = {"false_useful": 0.3, "false_useless": 0.3}
 
 
-@pytest.fixture(scope="module", params=[CohereChatServer, OpenAIChatServer], ids=["cohere", "openai"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(CohereChatServer, id="cohere"),
+        pytest.param(OpenAIChatServer, id="openai", marks=pytest.mark.slow),
+    ],
+)
 def server(request: pytest.FixtureRequest) -> Iterator[ChatServer]:
     kind: type[ChatServer] = request.param
     with kind(oracle(**ERRING)) as running:
@@ -33,7 +38,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[ChatServer]:
 
 @pytest.fixture(scope="module")
 def said(server: ChatServer) -> Judging:
-    """What the judge says of many selections."""
+    """Verdicts of the judge on many selections."""
     with judge_of(server) as judge:
         return judge.judge(ALL, [*MANY, EMPTY])
 
@@ -183,7 +188,7 @@ def test_without_a_judge_nothing_is_scored() -> None:
     reason = "there is no judge (judge.model)"
     for metric in ALL:
         assert scores(metric, [EMPTY, MANY[0]], None) == [Unscored(reason=reason)] * 2
-    for name in sorted(NAMES - BY_NAME_ONLY - {*ALL}):
+    for name in sorted(metric.name for metric in llm_metrics.METRICS if metric.name not in {*BY_NAME_ONLY, *ALL}):
         assert cost(name, None) == Summary(metric=name, value=None, note=reason)
 
 

@@ -64,7 +64,7 @@ def relevant(judged: Mapping[str, int]) -> dict[str, int]:
 
 
 def oracle(run: Run, qrels: Qrels, measures: set[str], cut: int | None = None) -> dict[str, dict[str, float]]:
-    """What pytrec_eval says, by query; empty results are left out of the run, as a TREC file would.
+    """Return pytrec_eval's values by query; empty results are left out of the run, as in a TREC file.
 
     It orders by score and breaks ties by id, so scores are made of ranks.
     """
@@ -176,7 +176,7 @@ def test_the_ideal_order_is_perfect(grades: dict[str, int], k: int) -> None:
 
 
 def brute_three_in_five(ranked: Sequence[str], grades: Mapping[str, int]) -> float:
-    """Whether there are three distinct chunks, a valid top three by grade, all of which lie in the first five.
+    """Return True if three distinct chunks, a valid top three by grade, all lie in the first five.
 
     A triple is a valid top three if some order of all relevant chunks by falling grade begins with it.
     """

@@ -8,16 +8,16 @@ import xmlschema
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.collect.observations import Gate
+from evals.collect.observations import Gate, Observed
 from evals.metrics.run_result import RunResult
 from evals.report.junit import junit
-from tests.support.results import hit, observation, report_of, result, verdict
+from tests.support.results import RIGHT, hit, observation, report, report_of, result, verdict
 
 SCHEMA = xmlschema.XMLSchema(Path(__file__).parents[2] / "support" / "junit.xsd")
 
 
 def parsed(made: RunResult, incomplete: str = "") -> Element:
-    text = junit(made, incomplete)
+    text = junit(report(made), incomplete)
     SCHEMA.validate(text)
     return fromstring(text)
 
@@ -81,7 +81,8 @@ def test_a_skipped_query_shows_what_was_returned() -> None:
 
 
 def test_relevant_chunks_are_marked() -> None:
-    made = result(validation=report_of([verdict("right", "PARTIAL_SUCCESS", "a reason")]))
+    one = Observed(observations=(RIGHT,))
+    made = result(observed=one, validation=report_of([verdict("right", "PARTIAL_SUCCESS", "a reason")]))
     case = next(suite(parsed(made), "queries").iter("testcase"))
     assert str(case.findtext("skipped")).splitlines()[-2:] == ["1. 0.900 relevant a.md:1-2", "2. 0.500 other b.md:2-3"]
 
@@ -126,13 +127,13 @@ def test_any_text_can_be_written(text: str, shown: str) -> None:
 @given(st.text(min_size=1, max_size=40))
 def test_whatever_a_reason_holds_the_file_is_valid_utf_8_xml(reason: str) -> None:
     made = asked("q", "why?", reason)
-    assert fromstring(junit(made).encode("utf-8")).tag == "testsuites"
-    SCHEMA.validate(junit(made))
+    assert fromstring(junit(report(made)).encode("utf-8")).tag == "testsuites"
+    SCHEMA.validate(junit(report(made)))
 
 
 def test_a_chunk_without_a_score_is_shown_with_a_dash() -> None:
     made = asked("q", "why?", "no relevant chunk")
     [one] = made.observed.observations
     chunk = replace(hit(1, 0.5, "a"), score=None)
-    shown = junit(replace(made, observed=replace(made.observed, observations=(replace(one, selection=(chunk,)),))))
+    shown = junit(report(replace(made, observed=Observed(observations=(replace(one, selection=(chunk,)),)))))
     assert f"1. – relevant {chunk.source}" in shown

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from evals.judge.plan import Plan, Share
+from evals.judge.plan import JudgePlan, Share
 from evals.report.plan import render_plan, retrieval_calls
 from retrievers.config import RetrieverConfig
 
@@ -20,7 +20,7 @@ def shown(**changes: Any) -> str:
         "seconds": 153.2,
         "stopped": "",
     }
-    return render_plan(Plan(**(values | changes)), ["88 query embeddings"], width=200, color=False)
+    return render_plan(JudgePlan(**(values | changes)), ["88 query embeddings"], width=200, color=False)
 
 
 def row(text: str, start: str) -> list[str]:
@@ -37,7 +37,7 @@ def test_what_every_metric_needs_and_all_together() -> None:
 def test_held_out_queries_are_counted_apart() -> None:
     assert "held-out" not in shown()
     text = render_plan(
-        Plan(model="m", shares=(), measured_answers=True, usd=None, seconds=0.0, stopped=""),
+        JudgePlan(model="m", shares=(), measured_answers=True, usd=None, seconds=0.0, stopped=""),
         [],
         held_out=1234,
         width=200,

@@ -6,13 +6,28 @@ import pytest
 from evals.collect.observations import Summary
 from evals.metrics.run_result import RunResult
 from evals.report.html import render_page
+from evals.report.model import Facts
 from evals.report.terminal import description, figure, render
 from tests.support.judged import judging
-from tests.support.results import GATES, RIGHT, hit, observation, report_of, result, verdict, without_scores
+from tests.support.results import (
+    FACTS,
+    GATES,
+    RIGHT,
+    UNLISTED,
+    config,
+    facts,
+    hit,
+    observation,
+    report,
+    report_of,
+    result,
+    verdict,
+    without_scores,
+)
 
 
-def shown(made: RunResult, **options: Any) -> str:
-    return render(made, width=120, color=False, **options)
+def shown(made: RunResult, known: Facts = FACTS, **options: Any) -> str:
+    return render(report(made, known), width=120, color=False, **options)
 
 
 def line(text: str, start: str) -> str:
@@ -45,8 +60,8 @@ def test_the_head_says_what_ran() -> None:
 
 
 def test_the_description_tells_of_the_judge() -> None:
-    assert "cohere:command" not in description(result())
-    assert description(result(judging=judging())).endswith("cohere:command: 0 calls, 0 cached, 0 tokens")
+    assert "cohere:command" not in description(report())
+    assert description(report(result(judging=judging()))).endswith("cohere:command: 0 calls, 0 cached, 0 tokens")
 
 
 def test_a_metric_has_value_interval_n_criterion_and_outcome() -> None:
@@ -130,13 +145,12 @@ def test_criteria_that_are_not_met_are_listed_with_what_was_got() -> None:
 def test_text_from_outside_is_never_taken_for_markup() -> None:
     odd = observation("[red]id[/red]", [hit(1, 0.9, "x", heading="[/nope]", file_path="[b].md")], 1, query="[bold]q[/]")
     made = result(
-        name="[/run]",
-        facts={**result().facts, "embedding": "python:[x]:[/y]"},
+        config=config("[/run]", mode="semantic"),
         observed=replace(result().observed, observations=(odd,)),
         validation=report_of([verdict("[red]id[/red]", "FAILURE", "[/reason]")]),
         notes=("[/note]",),
     )
-    text = shown(made)
+    text = shown(made, facts(embedding="python:[x]:[/y]"))
     for piece in (
         "[/run]",
         "python:[x]:[/y]",
@@ -151,17 +165,17 @@ def test_text_from_outside_is_never_taken_for_markup() -> None:
 
 def test_colour_only_where_it_is_asked_for() -> None:
     assert "\x1b[" not in shown(result())
-    assert "\x1b[" in render(result(), width=120, color=True)
+    assert "\x1b[" in render(report(), width=120, color=True)
 
 
 @pytest.mark.parametrize("width", [100, 120, 200])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    text = render(result(), width=width, color=False, everything=True)
+    text = render(report(), width=width, color=False, everything=True)
     assert max(len(one.rstrip()) for one in text.split("\n")) <= width
 
 
 def test_a_retriever_without_scores_and_collection_is_shown_as_such() -> None:
-    text = shown(without_scores())
+    text = shown(without_scores(), UNLISTED)
     assert "(2 in scope, 1 out of scope) · a retriever whose chunks cannot be listed" in text
     assert line(text, "python").strip() == "python mine:make (Bm25) · top_k 3 · no threshold · candidates 5"
     assert "1.   –     b.md:1-2  Heading of b" in text
@@ -180,17 +194,17 @@ def test_a_retriever_without_scores_and_collection_is_shown_as_such() -> None:
     ],
 )
 def test_fusion_and_reranker_are_named_where_they_are_in_force(settings: dict[str, str], head: str) -> None:
-    made = result(config={"retriever": {"top_k": 3, "candidates": 5, "threshold": 0.25, **settings}})
-    assert f"\n{head} · threshold 0.25 · candidates 5" in shown(made)
+    made = report(result(config=config(**settings, threshold=0.25)))
+    assert f"\n{head} · threshold 0.25 · candidates 5" in render(made, width=120, color=False)
     assert f"{head} · threshold 0.25 · candidates 5" in description(made)
     assert head in render_page(made, {})
 
 
 def test_of_a_users_store_the_collection_and_the_threshold_are_shown() -> None:
-    config = {"python": "mine:make", "top_k": 3, "candidates": 5, "threshold": 0.25}
-    facts = {**result().facts, "retriever": "QdrantVectorStore", "embedding": "CohereEmbeddings"}
-    text = shown(result(config={"retriever": config}, facts=facts))
+    made = result(config=config(python="mine:make", threshold=0.25))
+    known = facts(retriever="QdrantVectorStore", embedding="CohereEmbeddings")
+    text = shown(made, known)
     assert "collection robots (1,234 chunks)" in text
     head = "python mine:make (QdrantVectorStore) · top_k 3 · threshold 0.25 · candidates 5 · CohereEmbeddings"
     assert head in text
-    assert head in description(result(config={"retriever": config}, facts=facts))
+    assert head in description(report(made, known))

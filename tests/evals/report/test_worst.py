@@ -6,6 +6,7 @@ from rich.console import Console
 from evals.collect.observations import Failure, Unscored
 from evals.judge.verdicts import ChunkVerdict
 from evals.metrics.run_result import RunResult
+from evals.report.building.queries import query_rows
 from evals.report.worst import print_worst, worst
 from tests.support.judged import judging
 from tests.support.results import hit, observation, report_of, result, verdict
@@ -13,7 +14,7 @@ from tests.support.results import hit, observation, report_of, result, verdict
 
 def shown(made: RunResult) -> str:
     out = StringIO()
-    print_worst(Console(file=out, width=100), made)
+    print_worst(Console(file=out, width=100), query_rows(made))
     return out.getvalue()
 
 
@@ -34,7 +35,7 @@ def test_the_five_worst_are_failures_first_then_least_relevant_then_most_confide
         ),
         validation=report_of([verdict(n, o, "why", relevance=r) for n, o, r, _ in plan]),  # type: ignore[arg-type]
     )
-    assert [o.case.id for o, _ in worst(made)] == ["sure", "a", "b", "shy", "half"]
+    assert [row.id for row in worst(query_rows(made))] == ["sure", "a", "b", "shy", "half"]
 
 
 def test_what_the_judge_found_useless_stands_below_with_its_reason() -> None:

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -163,8 +164,10 @@ def test_the_log_file_holds_json_lines(run: Run, folder: Path) -> None:
     assert any("embedding.model 'no.such.module:Model' cannot be loaded" in e.get("exception", "") for e in entries)
 
 
-def test_a_run_of_any_name_is_kept(run: Run, folder: Path) -> None:
+def test_a_run_of_any_name_is_kept(run: Run, folder: Path, mlflow_database: Path) -> None:
     name = "ö" * 300
+    (folder / "mlruns").mkdir()
+    shutil.copy(mlflow_database, folder / "mlruns")
     done = run("--tracking.enabled", "true", "--tracking.run-name", name, "--quiet")
     assert (done.code, done.err) == (0, "")
     [file] = (folder / "mlruns" / "reports").iterdir()

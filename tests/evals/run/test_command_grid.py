@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
@@ -178,8 +179,10 @@ def test_one_query_and_no_query_in_scope(run: Run) -> None:
     assert "ranking/ndcg_at_10 scores no query" in nothing.err
 
 
-def test_mlflow_has_the_grid_the_cells_worth_opening_and_the_worst_queries(run: Run, folder: Path) -> None:
-    uri = f"sqlite:///{folder / 'runs.db'}"
+def test_mlflow_has_the_grid_the_cells_worth_opening_and_the_worst_queries(
+    run: Run, folder: Path, mlflow_database: Path
+) -> None:
+    uri = f"sqlite:///{shutil.copy(mlflow_database, folder)}"
     tracked = (
         "--tracking.enabled",
         "true",

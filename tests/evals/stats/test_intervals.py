@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import binomtest, moment, norm
@@ -176,7 +176,6 @@ class TestMeanInterval:
     def test_ten_values_are_enough(self) -> None:
         assert stats.mean_interval([0.1 * place for place in range(10)]).low is not None
 
-    @settings(max_examples=60, deadline=None)
     @given(SHARES)
     def test_of_shares_holds_the_mean_within_0_and_1_or_says_why_not(self, values: list[float]) -> None:
         found = stats.mean_interval(values)
@@ -186,7 +185,6 @@ class TestMeanInterval:
             assert 0 <= found.low <= fmean(values) + 1e-9
             assert fmean(values) - 1e-9 <= found.high <= 1
 
-    @settings(max_examples=60, deadline=None)
     @given(st.lists(SHARES.filter(lambda v: len(v) >= 12).map(lambda v: v[:12]), min_size=1, max_size=4), st.booleans())
     def test_columns_are_treated_like_single_means(self, columns: list[list[float]], shares: bool) -> None:
         low, high = stats.mean_intervals(np.array(columns).T, shares=shares)
@@ -248,7 +246,6 @@ class TestPercentileInterval:
     def test_of_nothing_is_not_computable(self) -> None:
         assert stats.percentile_interval([], 0.5) == stats.Interval(note="not computable: no values")
 
-    @settings(deadline=None)
     @given(st.lists(st.floats(0, 1e4), min_size=72, max_size=150), st.sampled_from([0.5, 0.95]))
     def test_ends_are_values_that_hold_the_percentile(self, values: list[float], share: float) -> None:
         found = stats.percentile_interval(values, share)

@@ -1,3 +1,4 @@
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,11 +10,14 @@ from tests.support.tracking import start
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Path]:
+def folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str, mlflow_database: Path) -> Iterator[Path]:
     """A working directory whose database the tests of runs and of grids share."""
     with pytest.MonkeyPatch.context() as patch:
         with shared_folder(tmp_path_factory, worker_id, "tracking") as made:
             patch.chdir(made)
+            if not (made / "mlruns").exists():
+                (made / "mlruns").mkdir()
+                shutil.copy(mlflow_database, made / "mlruns")
             start("zeroth").end("FINISHED")
         yield made
 

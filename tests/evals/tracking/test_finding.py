@@ -1,3 +1,4 @@
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from evals import tracking
 from evals.errors import TrackingError
 from evals.tracking.finding import TrackedRun, read_run
 from tests.support.loopback import free_port
-from tests.support.results import golden, result
+from tests.support.results import golden, report
 from tests.support.shared import shared_folder
 from tests.support.tracking import start
 
@@ -16,13 +17,15 @@ NAMES = ("first", "twice", "twice", 'it\'s "odd"', "unreported")
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[list[str]]:
+def runs(tmp_path_factory: pytest.TempPathFactory, worker_id: str, mlflow_database: Path) -> Iterator[list[str]]:
     """Ids of five runs, in the order of NAMES; the report of each holds its place, the last has none."""
     with pytest.MonkeyPatch.context() as patch:
         with shared_folder(tmp_path_factory, worker_id, "tracked_runs") as folder:
             patch.chdir(folder)
             known = folder / "ids"
             if not known.exists():
+                (folder / "mlruns").mkdir()
+                shutil.copy(mlflow_database, folder / "mlruns")
                 known.write_text("\n".join(log(place, name) for place, name in enumerate(NAMES)))
         yield known.read_text().splitlines()
 
@@ -32,7 +35,7 @@ def log(place: int, name: str) -> str:
     if name == "unreported":
         tracker.end("KILLED")
     else:
-        tracker.log(result(), golden(), {"report.json": f'{{"place": {place}}}'}, {})
+        tracker.log(report(), golden(), {"report.json": f'{{"place": {place}}}'}, {})
         tracker.end("FINISHED")
     return tracker.run_id
 

@@ -1,6 +1,6 @@
 """Traces written into SQLite by the real client, and read back."""
 
-from collections.abc import Iterator
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,7 @@ from evals.collect.observations import Call, LatencyPass
 from evals.errors import TrackingError
 from evals.metrics.run_result import RunResult
 from evals.report.traces import traces
-from tests.support.results import result
-from tests.support.shared import shared_folder
+from tests.support.results import report, result
 from tests.support.tracking import start
 
 MANY = 60
@@ -36,9 +35,8 @@ def timed() -> RunResult:
 
 
 @pytest.fixture(scope="module")
-def uri(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[str]:
-    with shared_folder(tmp_path_factory, worker_id, "traces") as made:
-        yield f"sqlite:///{Path(made) / 'runs.db'}"
+def uri(tmp_path_factory: pytest.TempPathFactory, mlflow_database: Path) -> str:
+    return f"sqlite:///{shutil.copy(mlflow_database, tmp_path_factory.mktemp('traces'))}"
 
 
 def read(tracker: tracking.Tracker) -> list[Trace]:
@@ -63,7 +61,7 @@ def read(tracker: tracking.Tracker) -> list[Trace]:
 @pytest.fixture(scope="module")
 def found(uri: str) -> list[Trace]:
     tracker = start("three", uri=uri)
-    tracker.log_traces(traces(timed(), 3))
+    tracker.log_traces(traces(report(timed()), timed().observed, 3))
     tracker.end("FINISHED")
     return read(tracker)
 
@@ -109,9 +107,10 @@ def test_scores_are_assessments_with_their_reasons_tied_to_the_run(found: list[T
     assert {one.run_id for one in right.values()} == {found[0].info.trace_metadata["mlflow.sourceRun"]}
 
 
+@pytest.mark.slow
 def test_none_of_many_is_lost(uri: str) -> None:
     tracker = start("many", uri=uri)
-    three = traces(timed(), 3)
+    three = traces(report(timed()), timed().observed, 3)
     tracker.log_traces([replace(three[n % 3], query_id=f"q{n}") for n in range(MANY)])
     found = read(tracker)
     assert [trace.info.client_request_id for trace in found] == [f"q{n}" for n in range(MANY)]
@@ -131,7 +130,7 @@ def test_what_is_not_there_when_read_back_is_said(uri: str, monkeypatch: pytest.
     monkeypatch.setattr(TracingClient, "log_spans", losing)
     tracker = start("losing", uri=uri)
     with pytest.raises(TrackingError, match=r"MLflow kept 2 of 3 traces whole, not \['wrong'\]"):
-        tracker.log_traces(traces(timed(), 3))
+        tracker.log_traces(traces(report(timed()), timed().observed, 3))
 
 
 def test_no_traces_ask_nothing_of_mlflow(uri: str) -> None:

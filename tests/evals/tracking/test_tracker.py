@@ -10,7 +10,7 @@ from evals import tracking
 from evals.errors import TrackingError
 from evals.tracking.values import metric_values
 from tests.support.mlflow_server import MlflowServer, mlflow_server
-from tests.support.results import golden, result
+from tests.support.results import golden, report
 from tests.support.tracking import artifact, client, config, start
 
 SETTINGS = {
@@ -30,7 +30,7 @@ def run(folder: Path) -> Run:
     figure = Figure()
     figure.add_subplot().plot([0, 1])
     tracker = tracking.start(config(), "first", SETTINGS)
-    tracker.log(result(), golden(), {"report.json": '{"a": 1}', "experiment.yaml": "a: 1"}, {"one": figure})
+    tracker.log(report(), golden(), {"report.json": '{"a": 1}', "experiment.yaml": "a: 1"}, {"one": figure})
     tracker.end("FINISHED")
     return client().get_run(tracker.run_id)
 
@@ -56,7 +56,7 @@ def test_parameters_are_the_flat_settings_that_are_set_but_not_where_runs_are_ke
 
 
 def test_metrics_are_those_that_have_a_value(run: Run) -> None:
-    assert run.data.metrics == metric_values(result().summaries)
+    assert run.data.metrics == metric_values(report().metrics)
 
 
 def test_tags_are_what_makes_runs_comparable(run: Run) -> None:
@@ -88,7 +88,7 @@ def test_the_golden_data_is_the_runs_input(run: Run) -> None:
 
 def test_a_hub_data_set_is_named_as_the_source(run: Run) -> None:
     tracker = start("hub")
-    tracker.log(result(), replace(golden(), name="someone/queries"), {}, {})
+    tracker.log(report(), replace(golden(), name="someone/queries"), {}, {})
     [found] = client().get_run(tracker.run_id).inputs.dataset_inputs
     assert (found.dataset.name, json.loads(found.dataset.source)["path"]) == ("queries", "someone/queries")
 
@@ -124,7 +124,7 @@ def test_what_the_server_refuses_later_is_said_and_the_run_still_ended(server: M
     tracker = start("r", uri=server.url)
     server.refuse = ("runs/log-batch",)
     with pytest.raises(TrackingError, match="refused as the test wants it"):
-        tracker.log(result(), golden(), {}, {})
+        tracker.log(report(), golden(), {}, {})
     tracker.end("FAILED")
     assert server.statuses == ["FAILED"]
 
@@ -135,7 +135,7 @@ def test_a_server_that_goes_away_is_said_and_a_run_it_can_no_longer_end_is_only_
     with mlflow_server() as server:
         tracker = start("r", uri=server.url.replace("://", "://me:s3cret@"))
     with pytest.raises(TrackingError, match="MLflow at http") as caught:
-        tracker.log(result(), golden(), {}, {})
+        tracker.log(report(), golden(), {}, {})
     with caplog.at_level(logging.ERROR, "evals.tracking"):
         tracker.end("FAILED")
     assert "MLflow run r1 could not be ended as FAILED" in caplog.text

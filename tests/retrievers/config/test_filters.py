@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 import yaml
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from retrievers.config.filter_expressions import (
@@ -157,7 +156,6 @@ CONDITIONS = st.one_of(
 )
 
 
-@examples(max_examples=150)
 @given(trees(CONDITIONS))
 def test_every_tree_is_read_back_from_text_and_mapping(tree: Expression) -> None:
     assert parse(as_text(tree)) == tree
@@ -165,7 +163,6 @@ def test_every_tree_is_read_back_from_text_and_mapping(tree: Expression) -> None
     assert parse(yaml.safe_load(yaml.safe_dump(as_mapping(tree)))) == tree
 
 
-@examples(max_examples=150)
 @given(st.text("a=1<>!()[],'\"\\ ndorti.-", max_size=20))
 def test_any_text_is_an_expression_or_a_config_error(text: str) -> None:
     try:

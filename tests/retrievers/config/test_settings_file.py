@@ -63,6 +63,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert fault_of(tmp_path / "pipe").startswith(f"{tmp_path / 'pipe'}: {expected}, found a pipe")
 
 
+@pytest.mark.slow
 def test_thousands_of_unknown_settings_are_counted_and_the_first_shown(tmp_path: Path) -> None:
     fault = fault_of(yaml(tmp_path, "".join(f"k{number}: 1\n" for number in range(9_000))))
     lines = fault.splitlines()

@@ -4,7 +4,6 @@ from collections import Counter
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 from qdrant_edge import Bm25, Bm25Config
 
@@ -26,7 +25,6 @@ def weights(vector: TermWeights) -> dict[int, float]:
 
 
 @pytest.mark.parametrize("average", [1.0, 4.0, 256.0])
-@examples(max_examples=40)
 @given(text=TEXTS)
 def test_a_documents_weights_are_the_formulas(text: str, average: float) -> None:
     terms = BruteForceBm25({}, average).terms(text)
@@ -44,7 +42,6 @@ def test_a_weight_by_hand() -> None:
     assert found == pytest.approx([2.2 / 1.975, 4.4 / 2.975], rel=1e-6)
 
 
-@examples(max_examples=40)
 @given(TEXTS)
 def test_the_length_is_the_number_of_terms_repeated_ones_included(text: str) -> None:
     assert ENCODER.length(text) == len(BruteForceBm25({}, 1).terms(text))
@@ -58,7 +55,6 @@ def test_a_term_repeated_often_is_counted_each_time(count: int) -> None:
 # Queries
 
 
-@examples(max_examples=40)
 @given(TEXTS)
 def test_a_query_weighs_each_of_its_terms_by_its_count_or_once(text: str) -> None:
     terms = BruteForceBm25({}, 1).terms(text)
@@ -66,7 +62,6 @@ def test_a_query_weighs_each_of_its_terms_by_its_count_or_once(text: str) -> Non
     assert weights(ENCODER.query(text, term_counts=False)) == dict.fromkeys(terms, 1.0)
 
 
-@examples(max_examples=40)
 @given(TEXTS)
 def test_without_counts_a_query_is_what_qdrants_own_encoder_makes_of_it(text: str) -> None:
     own = Bm25(Bm25Config(language="english")).embed_query(text)

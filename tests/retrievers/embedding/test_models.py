@@ -73,10 +73,11 @@ def test_half_a_character_is_an_embedding_error() -> None:
         make_embeddings(config(), {}).embed_query("\ud800")
 
 
+@pytest.mark.slow
 def test_loading_the_packaged_model_leaves_the_root_logger_alone() -> None:
     code = """
 import logging
-from retrievers.embedding.models import StaticEmbeddings
+from retrievers.embedding.static import StaticEmbeddings
 StaticEmbeddings()
 print(logging.getLogger().level == logging.WARNING, logging.getLogger().handlers)
 """

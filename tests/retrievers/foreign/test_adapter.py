@@ -14,7 +14,7 @@ from retrievers.errors import ForeignRetrieverError, QueryError, RetrievalError,
 from retrievers.foreign.adapter import ForeignRetriever
 from retrievers.foreign.documents import chunk_of
 from retrievers.foreign.listing import listing_of
-from retrievers.foreign.opening import open_foreign
+from retrievers.foreign.open_foreign import open_foreign
 from retrievers.foreign.sources import RetrieverSource, StoreSource
 from retrievers.records import Candidates
 from tests.support import foreign

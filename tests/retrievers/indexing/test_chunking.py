@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from retrievers.embedding.tokens import count_tokens
@@ -20,7 +20,6 @@ from retrievers.records import Chunk
 from tests.support.markdown_pages import GeneratedPage, Shape, pages, shapes, write_page
 
 budgets = st.sampled_from([16, 17, 24, 40, 64, DEFAULT_MAX_TOKENS])
-patient = settings(deadline=None, max_examples=40)
 MARKDOWN_SIGNS = "ab.1 \n\n\t#-=`~>*_[]()!:|<>{}/\\'\"&;é\r\u2028\x0c\u00a0🤖"
 NO_HEADING_NO_MDX = "ab.1 \n\n\t`~>*_[]()!:|\\'\"&;é\x0c\u00a0🤖"
 
@@ -193,7 +192,6 @@ class TestIdentity:
         source = "# A\n\none\ntwo\n"
         assert ids(source) == ids(source.replace("\n", "\r\n"))
 
-    @patient
     @given(first=shapes(max_size=12), second=shapes(max_size=12), other=shapes(max_size=12), budget=budgets)
     def test_changing_another_section_changes_no_id(
         self, first: list[Shape], second: list[Shape], other: list[Shape], budget: int
@@ -214,7 +212,7 @@ class TestIdentity:
 
 
 def tight_lines(chunk: Chunk, source: str) -> bool:
-    """Whether the chunk stands in the lines it claims, and in no fewer."""
+    """Return True if the chunk stands in the lines it claims, and in no fewer."""
     assert chunk.start_line is not None and chunk.end_line is not None
     lines, text = source.split("\n"), solid(chunk.text)
     inside = solid("\n".join(lines[chunk.start_line - 1 : chunk.end_line]))
@@ -224,13 +222,11 @@ def tight_lines(chunk: Chunk, source: str) -> bool:
 
 
 class TestProperties:
-    @patient
     @given(page=pages(), budget=budgets)
     def test_no_text_is_lost_doubled_or_reordered(self, page: GeneratedPage, budget: int) -> None:
         found = chunks_of(page.source, budget)
         assert solid("".join(chunk.text for chunk in found)) == solid("".join(part.source for part in page.kept))
 
-    @patient
     @given(page=pages(), budget=budgets)
     def test_words_are_those_of_the_text_outside_headings_and_mdx(self, page: GeneratedPage, budget: int) -> None:
         texts = [part.source for part in page.parts if part.kind == "text"]
@@ -240,19 +236,16 @@ class TestProperties:
         found = sorted(word for chunk in chunks_of(page.source, budget) for word in chunk.text.split())
         assert [word for word in found if word not in heads] == [word for word in expected if word not in heads]
 
-    @patient
     @given(page=pages(), budget=budgets)
     def test_every_chunk_is_verbatim_in_the_page(self, page: GeneratedPage, budget: int) -> None:
         for chunk in chunks_of(page.source, budget):
             assert normalise(chunk.text) in normalise(page.source)
 
-    @patient
     @given(page=pages(), budget=budgets)
     def test_lines_hold_the_chunk_and_not_one_too_many(self, page: GeneratedPage, budget: int) -> None:
         for chunk in chunks_of(page.source, budget):
             assert tight_lines(chunk, page.source) or not re.search(r"\d", chunk.text)
 
-    @patient
     @given(page=pages(), budget=budgets)
     def test_lines_are_in_order_and_shared_only_where_a_line_was_cut(self, page: GeneratedPage, budget: int) -> None:
         found = chunks_of(page.source, budget)
@@ -264,7 +257,6 @@ class TestProperties:
                 line = page.source.split("\n")[(after.start_line or 0) - 1]
                 assert count_tokens(line) > budget
 
-    @patient
     @given(page=pages(), budget=budgets)
     def test_headings_are_those_above_the_chunk(self, page: GeneratedPage, budget: int) -> None:
         for chunk in chunks_of(page.source, budget):
@@ -273,14 +265,12 @@ class TestProperties:
             assert chunk.section_path == (" > ".join(part.path) or title)
             assert chunk.heading == (part.path[-1] if part.path else title)
 
-    @patient
     @given(page=pages(), budget=budgets)
     def test_only_a_single_character_may_exceed_the_budget(self, page: GeneratedPage, budget: int) -> None:
         for chunk in chunks_of(page.source, budget):
             assert chunk.chunk_token_count == count_tokens(chunk.text)
             assert chunk.chunk_token_count <= budget or len(chunk.text) == 1
 
-    @patient
     @given(page=pages(), budget=budgets)
     def test_chunks_are_numbered_and_their_ids_unique(self, page: GeneratedPage, budget: int) -> None:
         found = chunks_of(page.source, budget)
@@ -288,7 +278,6 @@ class TestProperties:
         assert {chunk.total_chunks for chunk in found} == {len(found)}
         assert len({chunk.chunk_id for chunk in found}) == len({chunk.point_id for chunk in found}) == len(found)
 
-    @patient
     @given(page=pages(), budget=budgets, lines=st.integers(1, 5))
     def test_moving_a_page_down_changes_lines_and_nothing_else(
         self, page: GeneratedPage, budget: int, lines: int
@@ -301,7 +290,6 @@ class TestProperties:
         ]
         assert list(moved) == expected
 
-    @patient
     @given(page=pages(), budget=budgets)
     def test_windows_line_ends_change_nothing(self, page: GeneratedPage, budget: int) -> None:
         assert chunks_of(page.source.replace("\n", "\r\n"), budget) == chunks_of(page.source, budget)
@@ -310,7 +298,6 @@ class TestProperties:
 class TestAnyText:
     """Texts of signs that mean something in Markdown, in no sensible order."""
 
-    @patient
     @given(source=st.text(MARKDOWN_SIGNS, max_size=80), budget=st.sampled_from([16, 32]))
     def test_is_chunked_verbatim_and_in_order_or_refused(self, source: str, budget: int) -> None:
         try:
@@ -324,13 +311,13 @@ class TestAnyText:
             assert count_tokens(chunk.text) <= budget or len(chunk.text) == 1
         assert len({chunk.chunk_id for chunk in found}) == len(found)
 
-    @patient
     @given(source=st.text(NO_HEADING_NO_MDX, max_size=80), budget=st.sampled_from([16, 32]))
     def test_without_headings_tags_and_braces_loses_nothing(self, source: str, budget: int) -> None:
         assume(source.strip())
         assert solid("".join(chunk.text for chunk in chunks_of(source, budget))) == solid(source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("piece", "pages_of"),
     [

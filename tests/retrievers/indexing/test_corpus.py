@@ -133,7 +133,7 @@ class TestFingerprint:
 
 
 class TestOddFiles:
-    """What is no page of the folder is named, and the pages are read."""
+    """Check that a file that is no page of the folder is named, and the pages are read."""
 
     def fault(self, docs: Path) -> str:
         corpus = read_corpus(docs)

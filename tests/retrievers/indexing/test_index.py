@@ -280,6 +280,7 @@ class TestSecondRun:
         assert content(index.client) == before
         assert manifest(index.client)["pages_fingerprint"] != recorded["pages_fingerprint"]
 
+    @pytest.mark.slow
     def test_any_run_ends_where_a_fresh_one_does(self, index: Indexer, tmp_path: Path) -> None:
         index()
         index.edit("one/alpha.md", "Alpha text.", "\n\nChanged text.\n\n## New\n\nNew text.")
@@ -361,11 +362,14 @@ class TestKeywordSide:
     @pytest.mark.parametrize(
         ("changes", "said"),
         [
-            ({"keyword": {"language": "german"}}, "was tokenised as english, not german; index it anew with --replace"),
+            (
+                {"keyword": {"language": "german"}},
+                "was tokenised as english, not german; index it again with --replace",
+            ),
             (
                 {"keyword": {"vector_name": "terms"}},
                 "has no sparse vector 'terms': it was made by an earlier version, or under another "
-                "keyword.vector_name; index it anew with --replace",
+                "keyword.vector_name; index it again with --replace",
             ),
         ],
     )
@@ -449,8 +453,9 @@ class TestPayloadKeys:
         assert not any({"metadata", "page_content", "source_url", "title"} & set(payload) for payload in payloads)
         assert manifest(anywhere.client)["payload"] == FLAT
 
+    @pytest.mark.slow
     def test_other_keys_refresh_every_payload_and_embed_nothing(self, anywhere: Indexer) -> None:
-        """What a change leaves is what a fresh collection holds: no payload is under the keys of before."""
+        """Check a changed collection against a fresh one: no payload is under the former keys."""
         order: tuple[dict[str, Any], ...] = ({}, FLAT, NESTED, FLAT | {"map": {}})
         for metadata in order:
             report = anywhere(changes={"metadata": metadata})
@@ -460,6 +465,7 @@ class TestPayloadKeys:
         assert content(anywhere.client) == content(anywhere.client, "fresh")
         assert manifest(anywhere.client) == manifest(anywhere.client, "fresh")
 
+    @pytest.mark.slow
     def test_a_collection_that_recorded_no_keys_has_those_of_langchain(self, index: Indexer) -> None:
         index()
         recorded = manifest(index.client)
@@ -545,6 +551,7 @@ class TestBrokenPages:
         recorded = manifest(broken.client)
         assert (recorded["skipped"], recorded["state"]) == ([str(broken.docs / "bad.md")], "complete")
 
+    @pytest.mark.slow
     def test_mending_the_page_clears_the_record(self, broken: Indexer) -> None:
         broken(skip_broken=True)
         write_pages(broken.docs, {"bad.md": "Good now."})

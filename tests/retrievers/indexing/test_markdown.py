@@ -7,7 +7,7 @@ import pytest
 
 from retrievers.indexing.chunking import join_blocks
 from retrievers.indexing.front_matter import PageError
-from retrievers.indexing.markdown import Page, Section, page_address, parse_page
+from retrievers.indexing.markdown import Page, PageSection, page_address, parse_page
 
 
 def parse(source: str, file_path: str = "guide/page.md") -> Page:
@@ -23,7 +23,7 @@ def headings(page: Page) -> list[tuple[str, ...]]:
     return [section.path for section in page.sections]
 
 
-def only(page: Page) -> Section:
+def only(page: Page) -> PageSection:
     (section,) = page.sections
     return section
 

@@ -238,7 +238,7 @@ def test_a_search_that_runs_out_of_time_is_a_timeout_with_its_cause(clock: Clock
         tried(action)
     assert str(caught.value) == (
         "the search did not end within 25 s (stage search: 3 attempts in 31.5 s: no answer); "
-        "raise timeout_s, or look at what is slow"
+        "raise timeout_s, or find what is slow"
     )
     assert isinstance(caught.value.__cause__, StoreTimeoutError)
     assert (caught.value.timed_out, caught.value.stage, caught.value.attempts) == (True, "search", 3)

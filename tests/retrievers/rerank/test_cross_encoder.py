@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from retrievers.config import CrossEncoderConfig
 from retrievers.errors import ConfigError, MissingKeyError, RerankError
 from retrievers.net.retry import ATTEMPTS
-from retrievers.records import Chunk, RetrievedChunk
-from retrievers.rerank.cross_encoder import Reranker, make_reranker, rerank
+from retrievers.rerank.cross_encoder import CrossEncoder, make_cross_encoder
 from tests.support.cohere_server import KEY
 from tests.support.loopback import free_port
 from tests.support.raw_server import HEAD, drip, raw_server
@@ -41,25 +38,12 @@ def config(**values: Any) -> CrossEncoderConfig:
     return CrossEncoderConfig.model_validate(values)
 
 
-def of_cohere(server: RerankServer, **values: Any) -> Reranker:
-    return make_reranker(config(base_url=server.url, **values), {"COHERE_API_KEY": KEY})
+def of_cohere(server: RerankServer, **values: Any) -> CrossEncoder:
+    return make_cross_encoder(config(base_url=server.url, **values), {"COHERE_API_KEY": KEY})
 
 
-def own(name: str) -> Reranker:
-    return make_reranker(config(provider="python", model=OWN + name), {})
-
-
-def candidates(*texts: str) -> list[RetrievedChunk]:
-    return [
-        RetrievedChunk(
-            rank=place,
-            score=1 / place,
-            score_scale="weighted",
-            scores={"semantic": 0.5, "fused": 1 / place},
-            chunk=Chunk(chunk_id=f"c{9 - place}", point_id=f"p{place}", text=text),
-        )
-        for place, text in enumerate(texts, 1)
-    ]
+def own(name: str) -> CrossEncoder:
+    return make_cross_encoder(config(provider="python", model=OWN + name), {})
 
 
 # Cohere
@@ -119,13 +103,13 @@ def test_every_fault_is_told_after_a_bounded_number_of_requests(
 def test_nobody_listening_is_a_rerank_error() -> None:
     nobody = config(base_url=f"http://127.0.0.1:{free_port()}")
     with pytest.raises(RerankError, match=r"failed to rerank 1 texts: ConnectError, "):
-        make_reranker(nobody, {"COHERE_API_KEY": KEY})("q", ["a"])
+        make_cross_encoder(nobody, {"COHERE_API_KEY": KEY})("q", ["a"])
 
 
 @pytest.mark.parametrize("env", [{}, {"COHERE_API_KEY": " "}, {"CO_API_KEY": KEY}])
 def test_no_key_names_the_variable_and_the_ways_without(env: dict[str, str]) -> None:
     with pytest.raises(MissingKeyError) as caught:
-        make_reranker(config(), env)
+        make_cross_encoder(config(), env)
     assert str(caught.value).startswith(
         "Cohere Rerank needs an API key: expected it in COHERE_API_KEY, which is not set; "
     )
@@ -134,9 +118,9 @@ def test_no_key_names_the_variable_and_the_ways_without(env: dict[str, str]) -> 
 
 def test_the_variable_of_the_key_is_a_setting(cohere: RerankServer) -> None:
     own_key = config(base_url=cohere.url, api_key_env="TEAM_KEY")
-    assert make_reranker(own_key, {"TEAM_KEY": KEY})(QUERY, TEXTS)[0] == (2, 1.0)
+    assert make_cross_encoder(own_key, {"TEAM_KEY": KEY})(QUERY, TEXTS)[0] == (2, 1.0)
     with pytest.raises(MissingKeyError, match="expected it in TEAM_KEY"):
-        make_reranker(own_key, {"COHERE_API_KEY": KEY})
+        make_cross_encoder(own_key, {"COHERE_API_KEY": KEY})
 
 
 # A user's own
@@ -189,7 +173,7 @@ def test_a_reranker_that_misbehaves_is_a_rerank_error(name: str, said: str) -> N
 )
 def test_a_reranker_that_cannot_be_loaded_is_named(target: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        make_reranker(config(provider="python", model=target), {})
+        make_cross_encoder(config(provider="python", model=target), {})
     assert str(caught.value).startswith("cross_encoder") and target in str(caught.value)
     assert said in str(caught.value)
 
@@ -209,7 +193,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(ConfigError, match=r"needs an extra: pip install 'retrieval-evals\[rerank\]'"):
-        make_reranker(config(provider="sentence-transformers"), {})
+        make_cross_encoder(config(provider="sentence-transformers"), {})
 
 
 def test_a_local_model_is_built_by_its_name_and_predicts(installed: Path) -> None:
@@ -221,71 +205,17 @@ def test_a_local_model_is_built_by_its_name_and_predicts(installed: Path) -> Non
         "    def predict(self, pairs):\n"
         "        return numpy.array([len(text) for query, text in pairs], dtype='float32')\n"
     )
-    reranker = make_reranker(config(provider="sentence-transformers"), {})
+    reranker = make_cross_encoder(config(provider="sentence-transformers"), {})
     assert reranker(QUERY, ["a", "abc", "ab"]) == [(1, 3.0), (2, 2.0), (0, 1.0)]
 
 
 def test_a_local_model_that_cannot_be_loaded_is_named(installed: Path) -> None:
     installed.write_text("def CrossEncoder(name):\n    raise OSError(f'no connection to the hub for {name}')\n")
     with pytest.raises(ConfigError) as caught:
-        make_reranker(config(provider="sentence-transformers", model="own/model"), {})
+        make_cross_encoder(config(provider="sentence-transformers", model="own/model"), {})
     assert str(caught.value) == (
         "cross_encoder.model 'own/model' cannot be loaded: OSError, no connection to the hub for own/model"
     )
-
-
-# What becomes of candidates
-
-
-def test_scores_and_ranks_from_before_stay_visible() -> None:
-    moved = rerank(own("Scorer"), QUERY, candidates("blue sea", "red arm", "red robot arm"))
-    shown = [(c.rank, c.chunk.text, c.score, c.score_scale, c.original_rank, c.original_score) for c in moved]
-    assert shown == [
-        (1, "red robot arm", 1.0, "rerank", 3, 1 / 3),
-        (2, "red arm", 2 / 3, "rerank", 2, 1 / 2),
-        (3, "blue sea", 0.0, "rerank", 1, 1.0),
-    ]
-    assert [c.scores for c in moved] == [
-        {"semantic": 0.5, "fused": 1 / 3, "rerank": 1.0},
-        {"semantic": 0.5, "fused": 1 / 2, "rerank": 2 / 3},
-        {"semantic": 0.5, "fused": 1.0, "rerank": 0.0},
-    ]
-
-
-def test_equal_scores_are_ordered_by_chunk_id() -> None:
-    moved = rerank(own("Scorer"), QUERY, candidates("red", "robot", "arm"))
-    assert [c.chunk.chunk_id for c in moved] == ["c6", "c7", "c8"]
-    assert [c.original_rank for c in moved] == [3, 2, 1]
-
-
-def test_without_scores_candidates_keep_theirs_in_the_new_order() -> None:
-    moved = rerank(own("ReversingCompressor"), QUERY, candidates("red", "robot", "arm"))
-    assert [(c.rank, c.chunk.text, c.score, c.score_scale) for c in moved] == [
-        (1, "arm", 1 / 3, "weighted"),
-        (2, "robot", 1 / 2, "weighted"),
-        (3, "red", 1.0, "weighted"),
-    ]
-    assert [c.original_rank for c in moved] == [3, 2, 1]
-    assert all("rerank" not in c.scores for c in moved)
-
-
-def test_candidates_left_out_are_gone() -> None:
-    moved = rerank(own("FilteringCompressor"), QUERY, candidates("red", "sea", "arm"))
-    assert [(c.rank, c.chunk.text, c.original_rank) for c in moved] == [(1, "red", 1), (2, "arm", 3)]
-    assert rerank(own("FilteringCompressor"), QUERY, candidates("sea")) == ()
-
-
-WORDS = st.lists(st.sampled_from(["red", "robot", "arm", "sea", "sky"]), max_size=3).map(" ".join)
-
-
-@given(st.lists(WORDS, min_size=1, max_size=8))
-def test_reranking_is_a_permutation_in_the_total_order(texts: list[str]) -> None:
-    before = candidates(*texts)
-    after = rerank(own("Scorer"), QUERY, before)
-    assert sorted(c.chunk.chunk_id for c in after) == sorted(c.chunk.chunk_id for c in before)
-    keys = [(-c.known_score, c.chunk.chunk_id) for c in after]
-    assert keys == sorted(keys)
-    assert [c.rank for c in after] == list(range(1, len(texts) + 1))
 
 
 def test_the_doubles_relevance_is_by_hand() -> None:
@@ -297,5 +227,5 @@ def test_an_answer_of_the_provider_that_drips_does_not_outlive_the_timeout() -> 
     with raw_server(lambda _: drip(HEAD + b"\r\n")) as host:
         settings = config(base_url=f"http://{host}", timeout_s=0.3)
         with pytest.raises(RerankError, match=r"no answer in time; cross_encoder\.timeout_s sets how long to wait"):
-            make_reranker(settings, {"COHERE_API_KEY": KEY})("who listens", ["a", "b"])
+            make_cross_encoder(settings, {"COHERE_API_KEY": KEY})("who listens", ["a", "b"])
     assert time.monotonic() - start < 10

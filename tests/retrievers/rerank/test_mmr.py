@@ -6,13 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import assume, given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from numpy.typing import NDArray
 
-from retrievers.records import Chunk, RetrievedChunk
+from retrievers.config import RetrieverConfig
 from retrievers.rerank.mmr import Pick, diversify, mmr_order
+from retrievers.rerank.reranking import Pool
+from retrievers.search.ranking import FusedScores
+from retrievers.search.retrieved import hits, reordered
+from retrievers.store.chunk_table import ChunkTable
 
 Vectors = NDArray[np.float64]
 LAMBDAS = st.sampled_from([0.0, 0.3, 0.5, 0.7, 1.0])
@@ -35,7 +38,7 @@ def reference(relevance: Sequence[float], vectors: Vectors, lambda_: float) -> l
 
 
 def gains(relevance: Sequence[float], vectors: Vectors, lambda_: float, order: Sequence[int]) -> list[float]:
-    """How much better each pick was than the next best at its turn."""
+    """Return the lead of each pick over the next best at its turn."""
     margins = []
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     for turn, index in enumerate(order[:-1]):
@@ -54,7 +57,6 @@ def worlds(draw: st.DrawFn) -> tuple[list[float], Vectors]:
     return sorted(relevance, reverse=True), generator.normal(size=(count, 3))
 
 
-@examples(max_examples=100, deadline=None)
 @given(worlds(), LAMBDAS)
 def test_the_order_and_the_diversities_are_those_of_the_definition(
     world: tuple[list[float], Vectors], lambda_: float
@@ -66,7 +68,6 @@ def test_the_order_and_the_diversities_are_those_of_the_definition(
     assert [pick.diversity for pick in picks] == pytest.approx([diversity for _, diversity in expected], abs=1e-12)
 
 
-@examples(max_examples=100, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 12), st.sampled_from([0.3, 0.5, 0.7, 1.0]))
 def test_the_order_is_langchains(seed: int, count: int, lambda_: float) -> None:
     """Theirs takes the vectors of query and texts, so relevances here are cosines; equal gains are left out."""
@@ -121,34 +122,28 @@ def test_an_opposite_is_more_diverse_than_a_stranger() -> None:
 
 def test_nothing_is_ordered_as_nothing() -> None:
     assert mmr_order([], np.zeros((0, 3)), 0.7) == []
-    assert diversify([], np.zeros((0, 3)), 0.7) == ()
-
-
-def found(rank: int, score: float, cosine: float) -> RetrievedChunk:
-    return RetrievedChunk(
-        rank=rank,
-        score=score,
-        score_scale="rrf",
-        scores={"semantic": cosine, "fused": score},
-        chunk=Chunk(chunk_id=f"c{rank}", point_id=f"p{rank}", text="t"),
-    )
 
 
 def test_candidates_keep_their_scores_and_gain_place_and_diversity() -> None:
     """Relevance is the cosine, whatever the candidates are ordered by: the second has the higher one."""
-    candidates = [found(1, 0.03, 0.4), found(2, 0.02, 0.9), found(3, 0.01, 0.8)]
-    moved = diversify(candidates, np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]), 0.7)
+    chunks = ChunkTable(None, RetrieverConfig())  # type: ignore[arg-type]
+    chunks.keep(chunks.codes([1, 2, 3]), [{}, {}, {}])
+    scores, cosines = np.array([0.03, 0.02, 0.01]), np.array([0.4, 0.9, 0.8])
+    components = {"semantic": cosines, "fused": scores}
+    found = FusedScores(scale="rrf", codes=np.arange(3, dtype=np.int32), scores=scores, components=components, depth=3)
+    pool = Pool(query="q", cosines=cosines.tolist(), vectors=np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]))
+    moved = hits(reordered(found, diversify(pool, 0.7), None, chunks), chunks)
     shown: list[tuple[Any, ...]] = [
-        (c.chunk.chunk_id, c.rank, c.score, c.score_scale, c.original_rank, c.original_score) for c in moved
+        (c.chunk.point_id, c.rank, c.score, c.score_scale, c.original_rank, c.original_score) for c in moved
     ]
     assert shown == [
-        ("c2", 1, 0.02, "rrf", 2, 0.02),
-        ("c1", 2, 0.03, "rrf", 1, 0.03),
-        ("c3", 3, 0.01, "rrf", 3, 0.01),
+        ("2", 1, 0.02, "rrf", 2, 0.02),
+        ("1", 2, 0.03, "rrf", 1, 0.03),
+        ("3", 3, 0.01, "rrf", 3, 0.01),
     ]
     assert [c.scores for c in moved] == [
         {"semantic": 0.9, "fused": 0.02, "diversity": 1.0},
         {"semantic": 0.4, "fused": 0.03, "diversity": 1.0},
         {"semantic": 0.8, "fused": 0.01, "diversity": 0.0},
     ]
-    assert candidates[0].original_rank is None, "what is given is not changed"
+    assert list(found.components) == ["semantic", "fused"], "what is given is not changed"

@@ -31,6 +31,10 @@ MODES: dict[str, dict[str, Any]] = {
     "filtered": {"mode": "hybrid", "filters": {"title": "Topics"}},
     "threshold": {"mode": "hybrid", "threshold": 0.2},
 }
+QUICK = ("semantic", "weighted", "mmr")
+IN_EVERY_MODE = pytest.mark.parametrize(
+    "mode", [pytest.param(mode, marks=[] if mode in QUICK else pytest.mark.slow) for mode in MODES]
+)
 WORDS = "topic service node message glossary client answer rate IMU drift the of robot".split()
 QUERIES = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join), max_size=6)
 GOOD = ("how do nodes stream messages", "request answer client", REPEATED, "the of", "acceleration and drift")
@@ -105,8 +109,8 @@ def outcome(session: RetrievalSession) -> tuple[Any, ...]:
 # Batches
 
 
-@pytest.mark.parametrize("mode", MODES)
-@examples(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@IN_EVERY_MODE
+@examples(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(queries=QUERIES)
 def test_a_batch_is_what_its_queries_are_one_by_one(
     retrievers: dict[str, QdrantRetriever], mode: str, queries: list[str]
@@ -183,7 +187,7 @@ def test_a_provider_that_fails_fails_every_query_and_raises_nothing(
 def while_another_task_runs(
     retriever: QdrantRetriever, server: QdrantServer, ask: Callable[[], Coroutine[Any, Any, Any]]
 ) -> Any:
-    """What `ask` gives, over a server that answers only after a task on the same loop has run."""
+    """Return the result of `ask`, over a server that answers only after a task on the same loop has run."""
     waiting, released = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -221,7 +225,7 @@ def test_another_task_runs_while_many_searches_wait(remote: QdrantRetriever, ser
     assert while_another_task_runs(remote, server, lambda: remote.abatch(list(GOOD))) == expected
 
 
-@pytest.mark.parametrize("mode", MODES)
+@IN_EVERY_MODE
 def test_tasks_and_threads_get_what_one_caller_gets(retrievers: dict[str, QdrantRetriever], mode: str) -> None:
     retriever = retrievers[mode]
     expected = [retriever.invoke(query) for query in GOOD]

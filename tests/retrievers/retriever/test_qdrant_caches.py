@@ -366,7 +366,7 @@ def test_a_server_s_results_are_kept_for_as_long_as_the_settings_allow(
         first = retriever.search(QUERY)
         rewritten(server, first.chunks[0].chunk.point_id)
         server.requests.clear()
-        clock.pass_by(60)
+        clock.pass_by(59)
         assert said(retriever.search(QUERY))[1] == "hit"
         assert server.requests == [], "nothing is asked for what is known"
         clock.pass_by(1)

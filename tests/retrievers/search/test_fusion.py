@@ -2,18 +2,50 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from qdrant_client.hybrid.fusion import distribution_based_score_fusion
 from qdrant_client.models import ScoredPoint
 
-from retrievers.search.fusion import distribution_based, reciprocal_rank, weighted
+from retrievers.search import fusion
+from retrievers.search.fusion import Floats
 
 IDS = "abcdefgh"
 COSINES = st.dictionaries(st.sampled_from(IDS), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0, 0.1]))
 BM25 = st.dictionaries(st.sampled_from(IDS), st.sampled_from([0.0, 0.5, 1.0, 2.0, 7.25, 31.5]))
 WEIGHTS = st.sampled_from([0.0, 0.3, 0.5, 0.7, 1.0])
+Scores = Mapping[str, float]
+"""Scores by the id of a candidate, of those that a side found."""
+
+
+def union(sides: Sequence[Scores]) -> list[str]:
+    """The ids of all candidates."""
+    return sorted({name for side in sides for name in side})
+
+
+def columns(sides: Sequence[Scores]) -> list[Floats]:
+    """The sides as columns of all candidates."""
+    return [np.asarray([side.get(name, np.nan) for name in union(sides)], dtype=float) for side in sides]
+
+
+def weighted(semantic: Scores, keyword: Scores, semantic_weight: float, keyword_weight: float) -> dict[str, float]:
+    sides = [semantic, keyword]
+    by_meaning, by_terms = columns(sides)
+    fused = fusion.weighted(by_meaning, by_terms, semantic_weight, keyword_weight)
+    return dict(zip(union(sides), fused.tolist(), strict=True))
+
+
+def reciprocal_rank(lists: Sequence[Sequence[str]], weights: Sequence[float], constant: float) -> dict[str, float]:
+    ranks = [{name: float(rank) for rank, name in enumerate(ids, 1)} for ids in lists]
+    fused = fusion.reciprocal_rank(columns(ranks), weights, constant)
+    return dict(zip(union(ranks), fused.tolist(), strict=True))
+
+
+def distribution_based(sides: Sequence[Scores]) -> dict[str, float]:
+    fused = fusion.distribution_based(columns(sides))
+    return dict(zip(union(sides), fused.tolist(), strict=True))
 
 
 # Weighted
@@ -73,7 +105,7 @@ def test_weighted_does_not_depend_on_the_scale_of_bm25(semantic: dict[str, float
 def test_reciprocal_rank_by_hand(
     lists: Sequence[str], weights: Sequence[float], constant: float, expected: dict[str, float]
 ) -> None:
-    assert reciprocal_rank([list(ids) for ids in lists], weights, constant) == expected
+    assert reciprocal_rank(lists, weights, constant) == expected
 
 
 RANKED = st.lists(st.permutations(IDS).flatmap(lambda ids: st.integers(0, 8).map(lambda n: ids[:n])), min_size=1)
@@ -126,7 +158,7 @@ def test_equal_scores_are_in_the_middle_whatever_their_mean_is_rounded_to(value:
     assert set(distribution_based([{str(n): value for n in range(count)}]).values()) == {0.5}
 
 
-@given(st.lists(st.dictionaries(st.integers(0, 9), st.integers(-40, 400).map(lambda n: n / 8)), max_size=3))
+@given(st.lists(st.dictionaries(st.integers(0, 9), st.integers(-40, 400).map(lambda n: n / 8)), min_size=1, max_size=3))
 def test_distribution_based_is_qdrants(sides: list[dict[int, float]]) -> None:
     responses = [[ScoredPoint(id=i, version=0, score=score) for i, score in side.items()] for side in sides]
     theirs = {point.id: point.score for point in distribution_based_score_fusion(responses, limit=100)}

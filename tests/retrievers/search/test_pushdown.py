@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as examples
 from qdrant_client import QdrantClient
 
 from retrievers.config import RetrieverConfig
@@ -77,7 +76,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[QdrantClie
     client.close()
 
 
-@examples(max_examples=100, deadline=None)
 @given(expression=trees(conditions(FIELDS)))
 def test_what_a_filter_lets_through_is_what_brute_force_does(collection: Collection, expression: Expression) -> None:
     expected = [place for place, payload in enumerate(METADATA) if holds(expression, payload.get)]

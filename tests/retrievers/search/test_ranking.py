@@ -2,16 +2,34 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrievers.search.ranking import in_order, undecided
+from retrievers.search import ranking
+from retrievers.search.ranking import tied
 
 POINTS = "abcdefgh"
 SCORES = st.dictionaries(st.sampled_from(POINTS), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]))
 NAMES = st.fixed_dictionaries({point: st.sampled_from(["x", "y", "10", "9"]) for point in POINTS})
 """Chunk ids, which in a foreign collection may repeat."""
+
+
+def undecided(scores: dict[str, float], depth: int, *, every_place: bool) -> list[str]:
+    """The points for which a chunk id decides."""
+    column = np.asarray(list(scores.values()), dtype=float)
+    return [list(scores)[place] for place in tied(column, depth, every_place=every_place)]
+
+
+def in_order(scores: dict[str, float], depth: int, names: dict[str, str], *, every_place: bool = True) -> list[str]:
+    """The best points, in order; `names` has the chunk ids of those for which they decide."""
+    points = list(scores)
+    codes = np.asarray([POINTS.index(point) for point in points], dtype=np.int32)
+    column = np.asarray(list(scores.values()), dtype=float)
+    asked = tied(column, depth, every_place=every_place)
+    places = ranking.in_order(codes, column, depth, asked, lambda code: (names[POINTS[code]], POINTS[code]))
+    return [points[place] for place in places]
 
 
 def ordered(scores: dict[str, float], names: dict[str, str], depth: int) -> list[str]:
@@ -73,7 +91,7 @@ def test_fewer_are_enough_for_who_is_among_the_best(
     scores: dict[str, float], names: dict[str, str], depth: int
 ) -> None:
     known = {point: names[point] for point in undecided(scores, depth, every_place=False)}
-    assert set(in_order(scores, depth, known)) == set(ordered(scores, names, depth))
+    assert set(in_order(scores, depth, known, every_place=False)) == set(ordered(scores, names, depth))
 
 
 @given(SCORES, NAMES, st.integers(1, 9))
@@ -82,3 +100,11 @@ def test_the_order_does_not_depend_on_the_order_given(
 ) -> None:
     backwards = dict(reversed(scores.items()))
     assert in_order(backwards, depth, names) == in_order(scores, depth, names)
+
+
+def test_where_any_order_of_equals_will_do_no_id_is_asked_for() -> None:
+    def unknown(code: int) -> tuple[str, str]:
+        raise AssertionError(code)
+
+    scores = np.asarray([0.5, 0.9, 0.5])
+    assert ranking.in_order(np.arange(3, dtype=np.int32), scores, 2, None, unknown).tolist() == [1, 0]

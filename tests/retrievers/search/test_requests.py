@@ -13,7 +13,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.sparse import sparse
 from retrievers.errors import StoreError
-from retrievers.search.requests import Hits, Probe, Wanted, ask, bm25, cosine, scores_of
+from retrievers.search.requests import FoundPoints, PointProbe, Probe, ask, bm25, cosine, scores_of
 from retrievers.store.edge import EdgeClient
 from tests.support.collections import settings
 from tests.support.hybrid import fill_sparse
@@ -58,16 +58,11 @@ def terms(text: str, depth: int) -> Probe:
     return Probe(query=sparse(Bm25Encoder().query(text)), using="bm25", depth=depth, among=None, read=bm25)
 
 
-def wanted(points: Sequence[str], *vector: float) -> Wanted:
-    return Wanted(query=list(vector), using=None, points=given(points), read=bm25)
+def wanted(points: Sequence[int], *vector: float) -> PointProbe:
+    return PointProbe(query=list(vector), using=None, points=points, read=bm25)
 
 
-def given(points: Sequence[str]) -> dict[str, int]:
-    """Ids as the store gives them."""
-    return {point: int(point) for point in points}
-
-
-def numbers(hits: Hits) -> list[int]:
+def numbers(hits: FoundPoints) -> list[int]:
     return [int(point) for point in hits.points]
 
 
@@ -97,7 +92,7 @@ def test_ties_at_the_edge_are_asked_for(
     (found,) = ask(client, config, [dense(depth, 1.0, 0.0)])
     assert len(found.points) == len(found.scores) == count
     assert limits(server) == asked
-    assert found.payloads == {}
+    assert found.payloads == ()
 
 
 def test_many_searches_are_one_round_trip_and_only_those_with_ties_another(
@@ -109,16 +104,15 @@ def test_many_searches_are_one_round_trip_and_only_those_with_ties_another(
     assert sorted(numbers(found[0])) == [0, 1, 2, 3, 4, 5]
     assert sorted(numbers(found[2])) == [0, 1]
     assert numbers(found[3]) == [4, 3]
-    assert all(hits.scores == sorted(hits.scores, reverse=True) for hits in found)
+    assert all(hits.scores.tolist() == sorted(hits.scores, reverse=True) for hits in found)
 
 
 def test_payloads_come_along_where_they_are_wanted(client: QdrantClient, config: RetrieverConfig) -> None:
     with_payload = Probe(query=[1.0, 0.0], using=None, depth=6, among=None, read=cosine, with_payload=True)
     one, other = ask(client, config, [with_payload, dense(6, 1.0, 0.0)])
-    assert {int(point): payload["page_content"] for point, payload in one.payloads.items()} == {
-        number: text for number, (_, text) in enumerate(ROWS)
-    }
-    assert other.payloads == {}
+    texts = [payload["page_content"] for payload in one.payloads]
+    assert dict(zip(numbers(one), texts, strict=True)) == {number: text for number, (_, text) in enumerate(ROWS)}
+    assert other.payloads == ()
     (alone,) = ask(client, config, [with_payload])
     assert alone.payloads == one.payloads
 
@@ -127,7 +121,7 @@ def test_an_embedded_store_answers_as_a_server_does(
     client: QdrantClient, config: RetrieverConfig, tmp_path: Path
 ) -> None:
     probes = [dense(2, 1.0, 0.0), dense(4, 0.6, 0.8), dense(9, 0.0, 1.0)]
-    points = [wanted(["0", "3", "5"], 0.6, 0.8), wanted([], 1.0, 0.0)]
+    points = [wanted([0, 3, 5], 0.6, 0.8), wanted([], 1.0, 0.0)]
     with EdgeClient(tmp_path / "store", create=True) as embedded:
         fill_sparse(embedded, "c", [(vector, text, {}) for vector, text in ROWS])  # type: ignore[arg-type]
         found = ask(embedded, config, probes)  # type: ignore[arg-type]
@@ -148,21 +142,21 @@ def test_scores_of_given_points_are_those_of_the_search(
     server: QdrantServer, client: QdrantClient, config: RetrieverConfig
 ) -> None:
     query = sparse(Bm25Encoder().query("red sea"))
-    by_terms = Wanted(query=query, using="bm25", points=given(["1", "2", "4", "5"]), read=bm25)
-    clipped = Wanted(query=[1.0, 0.0], using=None, points=given(["0", "5"]), read=cosine)
-    asked = [wanted(["0", "5"], 1.0, 0.0), wanted([], 0.0, 2.0), by_terms, clipped]
+    by_terms = PointProbe(query=query, using="bm25", points=[1, 2, 4, 5], read=bm25)
+    clipped = PointProbe(query=[1.0, 0.0], using=None, points=[0, 5], read=cosine)
+    asked = [wanted([0, 5], 1.0, 0.0), wanted([], 0.0, 2.0), by_terms, clipped]
     first, second, third, fourth = scores_of(client, config, asked)
     assert limits(server) == [[2, 4, 2]]
     assert all(search["params"] == {"exact": True} for search in server.requests[0].body["searches"])
-    assert (first, fourth) == ({"0": 1.0, "5": -1.0}, {"0": 1.0, "5": 0.0})
+    assert (first, fourth) == ({0: 1.0, 5: -1.0}, {0: 1.0, 5: 0.0})
     assert second == {}
     (hits,) = ask(client, config, [terms("red sea", 6)])
     searched = dict(zip(hits.points, hits.scores, strict=True))
-    assert third == {name: searched[name] for name in ("1", "4")}, "those without a term are left out"
+    assert third == {name: searched[name] for name in (1, 4)}, "those without a term are left out"
 
 
 def test_a_point_that_is_not_there_has_no_score(client: QdrantClient, config: RetrieverConfig) -> None:
-    assert scores_of(client, config, [wanted(["0", "99"], 1.0, 0.0)]) == [{"0": 1.0}]
+    assert scores_of(client, config, [wanted([0, 99], 1.0, 0.0)]) == [{0: 1.0}]
 
 
 def test_what_is_searched_meets_the_filter(client: QdrantClient, config: RetrieverConfig) -> None:
@@ -195,7 +189,9 @@ def test_a_point_comes_with_the_id_that_its_store_takes_back(tmp_path: Path) -> 
             writer.create_collection("c", params)
             writer.upsert("c", points)
             (hits,) = ask(client, config, [dense(5, 1.0, 0.0)])
-            assert list(hits.points) == [str(i) for i in ids]
-            (scores,) = scores_of(client, config, [Wanted(query=[1.0, 0.0], using=None, points=hits.points, read=bm25)])
+            assert list(map(str, hits.points)) == list(map(str, ids))
+            (scores,) = scores_of(
+                client, config, [PointProbe(query=[1.0, 0.0], using=None, points=hits.points, read=bm25)]
+            )
             assert scores == dict(zip(hits.points, hits.scores, strict=True))
         over_http.close()

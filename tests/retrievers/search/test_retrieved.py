@@ -2,50 +2,81 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from retrievers.errors import RerankError
 from retrievers.records import RetrievedChunk
-from retrievers.rerank.mmr import diversify, mmr_order
-from retrievers.search.ranking import Ranking
-from retrievers.search.retrieved import candidates, diversified, selections, total_orders
+from retrievers.rerank.mmr import diversify
+from retrievers.rerank.reranking import Pool, Reranking
+from retrievers.search.ranking import FusedScores
+from retrievers.search.retrieved import check_scale, chosen, hits, ordered, reordered, selections
 from retrievers.search.selection import cut, select
-from retrievers.store.stored_chunks import Chunks
+from retrievers.store.chunk_table import ChunkTable
 from tests.support.collections import settings
 
 POINTS = [str(number) for number in range(9)]
 GRID = st.sampled_from([0.0, 0.25, 0.3, 0.5, 0.75, 1.0])
 
 
-class Shelf(Chunks):
-    """Chunks out of a table, which notes what is read of it."""
+class Shelf(ChunkTable):
+    """Chunks out of a table, numbered as their points, which notes what is asked for that it does not know yet."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         super().__init__(None, settings(collection="c"))  # type: ignore[arg-type]
         self.table = {point: {"page_content": point, "metadata": {"chunk_id": name}} for point, name in names.items()}
+        self.codes(POINTS)
         self.requests: list[set[str]] = []
 
-    def read(self, points: Iterable[str]) -> None:
-        wanted = set(points)
-        self.requests.append(wanted)
-        self.keep({point: self.table[point] for point in wanted})
+    def read(self, codes: Iterable[int]) -> None:
+        known = {POINTS.index(point) for request in self.requests for point in request}
+        wanted = sorted({*codes} - known)
+        if wanted:
+            self.requests.append({self.point(code) for code in wanted})
+        self.keep(np.asarray(wanted, dtype=np.int32), [self.table[self.point(code)] for code in wanted])
+
+
+Scores = Mapping[str, float]
+
+
+def fused(scores: Scores, components: Mapping[str, Scores], depth: int) -> FusedScores:
+    """Candidates as columns, from dicts by point."""
+    columns = {name: np.asarray([side.get(p, np.nan) for p in scores]) for name, side in components.items()}
+    return FusedScores(
+        scale="weighted",
+        codes=np.asarray([POINTS.index(p) for p in scores], dtype=np.int32),
+        scores=np.asarray(list(scores.values()), dtype=float),
+        components=columns,
+        depth=depth,
+    )
+
+
+def by_point(found: FusedScores, column: NDArray[np.float64]) -> dict[str, float]:
+    """A column as a dict by point, without its gaps."""
+    pairs = zip(found.codes.tolist(), column.tolist(), strict=True)
+    return {POINTS[code]: value for code, value in pairs if not np.isnan(value)}
 
 
 @st.composite
-def rankings(draw: st.DrawFn) -> list[Ranking]:
-    """Some rankings of scores that tie, each with a cosine for every candidate and a BM25 for some."""
+def rankings(draw: st.DrawFn) -> list[FusedScores]:
+    """Candidates of some queries with scores that tie, each with a cosine for every candidate and a BM25 for some."""
     made = []
     for _ in range(draw(st.integers(0, 3))):
         points = draw(st.lists(st.sampled_from(POINTS), unique=True))
         some = draw(st.lists(st.sampled_from(points), unique=True)) if points else []
         components = {"semantic": {p: draw(GRID) for p in points}, "keyword": {p: draw(GRID) for p in some}}
-        scores = {p: draw(GRID) for p in points}
-        made.append(Ranking(scale="weighted", scores=scores, components=components, depth=draw(st.integers(1, 9))))
+        made.append(fused({p: draw(GRID) for p in points}, components, draw(st.integers(1, 9))))
     return made
+
+
+def read_of(found: Sequence[FusedScores], shelf: Shelf) -> list[tuple[RetrievedChunk, ...]]:
+    """All candidates of each query, with their chunks."""
+    return [hits(scores, shelf) for scores in ordered(found, shelf, whole=True)]
 
 
 NAMES = st.fixed_dictionaries({point: st.sampled_from(["x", "y", "z"]) for point in POINTS})
@@ -56,19 +87,20 @@ def untimed(found: RetrievedChunk) -> RetrievedChunk:
 
 
 @given(rankings(), NAMES)
-def test_candidates_are_all_points_in_the_total_order(found: list[Ranking], names: dict[str, str]) -> None:
+def test_candidates_are_all_points_in_the_total_order(found: list[FusedScores], names: dict[str, str]) -> None:
     shelf = Shelf(names)
-    results = candidates(found, shelf)
-    assert len(results) == len(found)
+    results = read_of(found, shelf)
     for ranking, result in zip(found, results, strict=True):
-        best = sorted(ranking.scores, key=lambda p: (-ranking.scores[p], names[p], p))[: ranking.depth]
+        scores = by_point(ranking, ranking.scores)
+        best = sorted(scores, key=lambda p, scores=scores: (-scores[p], names[p], p))[: ranking.depth]  # type: ignore[misc]
         assert [(c.rank, c.chunk.point_id, c.chunk.chunk_id, c.score) for c in result] == [
-            (rank, p, names[p], ranking.scores[p]) for rank, p in enumerate(best, 1)
+            (rank, p, names[p], scores[p]) for rank, p in enumerate(best, 1)
         ]
+        sides = {name: by_point(ranking, column) for name, column in ranking.components.items()}
         assert [dict(c.scores) for c in result] == [
-            {name: side[p] for name, side in ranking.components.items() if p in side} for p in best
+            {name: side[p] for name, side in sides.items() if p in side} for p in best
         ]
-    assert len(shelf.requests) == 1
+    assert len(shelf.requests) <= 1
 
 
 @given(
@@ -79,54 +111,51 @@ def test_candidates_are_all_points_in_the_total_order(found: list[Ranking], name
     on=st.sampled_from(("semantic", "final")),
 )
 def test_a_selection_is_that_of_all_candidates(
-    found: list[Ranking], names: dict[str, str], top_k: int, threshold: float, on: Literal["semantic", "final"]
+    found: list[FusedScores], names: dict[str, str], top_k: int, threshold: float, on: Literal["semantic", "final"]
 ) -> None:
-    everything = candidates(found, Shelf(names))
+    everything = read_of(found, Shelf(names))
     shelf = Shelf(names)
-    chosen = selections(found, shelf, lambda scores: cut(scores, top_k, threshold), on)
-    for (selection, count), all_of_them in zip(chosen, everything, strict=True):
+    results = selections(found, shelf, lambda scores: cut(scores, top_k, threshold), on)
+    for (selection, count), all_of_them in zip(results, everything, strict=True):
         expected = select(all_of_them, top_k, threshold, on=on)
         assert count == len(all_of_them)
         assert [untimed(c) for c in selection.chunks] == [untimed(c) for c in expected.chunks]
         assert [untimed(c) for c in selection.below_threshold] == [untimed(c) for c in expected.below_threshold]
         assert (selection.filtered_out, selection.highest_below) == (expected.filtered_out, expected.highest_below)
-    assert len(shelf.requests) == 1
+    assert len(shelf.requests) <= 1
 
 
 @given(
     found=rankings(), names=NAMES, top_k=st.integers(1, 9), threshold=GRID, on=st.sampled_from(("semantic", "final"))
 )
 def test_a_diversified_selection_is_that_of_all_candidates(
-    found: list[Ranking], names: dict[str, str], top_k: int, threshold: float, on: Literal["semantic", "final"]
+    found: list[FusedScores], names: dict[str, str], top_k: int, threshold: float, on: Literal["semantic", "final"]
 ) -> None:
     """Vectors of three directions, so that points tie in score, in cosine and in likeness."""
 
-    def vectors(points: Sequence[str]) -> NDArray[np.float64]:
-        return np.asarray([np.eye(3)[int(point) % 3] for point in points]).reshape(len(points), 3)
+    def diversified(found: FusedScores, shelf: Shelf) -> FusedScores:
+        vectors = np.asarray([np.eye(3)[code % 3] for code in found.codes]).reshape(len(found.codes), 3)
+        pool = Pool(query="q", cosines=found.components["semantic"].tolist(), vectors=vectors)
+        return reordered(found, diversify(pool, 0.7), None, shelf)
 
-    everything = [
-        diversify(one, vectors([c.chunk.point_id for c in one]), 0.7) for one in candidates(found, Shelf(names))
-    ]
+    full = Shelf(names)
+    everything = [hits(diversified(one, full), full) for one in ordered(found, full, whole=True)]
     shelf = Shelf(names)
-    orders = total_orders(found, shelf)
-    picks = [
-        mmr_order([ranking.components["semantic"][point] for point in order], vectors(order), 0.7)
-        for ranking, order in zip(found, orders, strict=True)
-    ]
-    chosen = diversified(found, orders, picks, shelf, lambda scores: cut(scores, top_k, threshold), on)
-    for (selection, count), all_of_them in zip(chosen, everything, strict=True):
+    moved = [diversified(one, shelf) for one in ordered(found, shelf)]
+    results = chosen(moved, shelf, lambda scores: cut(scores, top_k, threshold), on)
+    for (selection, count), all_of_them in zip(results, everything, strict=True):
         expected = select(all_of_them, top_k, threshold, on=on)
         assert count == len(all_of_them)
         assert [untimed(c) for c in selection.chunks] == [untimed(c) for c in expected.chunks]
         assert [untimed(c) for c in selection.below_threshold] == [untimed(c) for c in expected.below_threshold]
         assert (selection.filtered_out, selection.highest_below) == (expected.filtered_out, expected.highest_below)
-    assert len(shelf.requests) == 2, "one for what ties, one for what is shown"
+    assert len(shelf.requests) <= 2, "one for what ties, one for what is shown"
 
 
 def test_nothing_is_read_but_what_is_shown_and_what_ties() -> None:
     scores = {"0": 0.9, "1": 0.8, "2": 0.7, "3": 0.7, "4": 0.6, "5": 0.5, "6": 0.4, "7": 0.3}
     semantic = {**dict.fromkeys(scores, 0.9), "4": 0.1}
-    ranking = Ranking(scale="weighted", scores=scores, components={"semantic": semantic}, depth=8)
+    ranking = fused(scores, {"semantic": semantic}, 8)
     shelf = Shelf({point: f"c{point}" for point in POINTS})
     ((selection, count),) = selections([ranking], shelf, lambda read: cut(read, 1, 0.3), "semantic")
     assert [c.chunk.chunk_id for c in selection.chunks] == ["c0"]
@@ -134,7 +163,48 @@ def test_nothing_is_read_but_what_is_shown_and_what_ties() -> None:
     assert (count, shelf.requests) == (8, [{"0", "4", "2", "3"}])
 
 
-def test_no_ranking_has_no_result() -> None:
-    shelf: Any = Shelf({})
-    assert candidates([], shelf) == []
+def test_of_what_is_whole_nothing_is_read_beyond_the_depth_but_what_ties() -> None:
+    shelf = Shelf({point: f"c{point}" for point in POINTS})
+    (found,) = ordered([fused({"3": 0.9, "2": 0.5, "1": 0.5, "0": 0.1}, {}, 2)], shelf, whole=True)
+    assert (found.codes.tolist(), shelf.requests) == ([3, 1], [{"3", "2", "1"}])
+
+
+def test_no_query_has_no_result() -> None:
+    shelf = Shelf({})
+    assert ordered([], shelf, whole=True) == []
     assert selections([], shelf, lambda read: cut(read, 1, 0.3), "semantic") == []
+
+
+# Reranked
+
+
+def test_equal_scores_of_a_reranker_are_ordered_by_chunk_id() -> None:
+    shelf = Shelf(dict(zip("012", "zyx", strict=True)))
+    (found,) = ordered([fused({"0": 0.9, "1": 0.8, "2": 0.7}, {"semantic": {}}, 3)], shelf, whole=True)
+    reranking = Reranking(order=(0, 1, 2), scores=(0.5, 0.25, 0.5), components={"extra": (1.0, 2.0, 3.0)})
+    moved = hits(reordered(found, reranking, "rerank", shelf), shelf)
+    assert [(c.chunk.chunk_id, c.score, c.original_rank, c.original_score) for c in moved] == [
+        ("x", 0.5, 3, 0.7),
+        ("z", 0.5, 1, 0.9),
+        ("y", 0.25, 2, 0.8),
+    ]
+    assert [dict(c.scores) for c in moved] == [
+        {"rerank": score, "extra": extra} for score, extra in ((0.5, 3.0), (0.5, 1.0), (0.25, 2.0))
+    ]
+    assert list(found.components) == ["semantic"], "what is given is not changed"
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        ((), "the own gives no scores, which threshold_on: final would read"),
+        ((0.4, None), "the own gives no scores"),
+        ((0.4, 3.5), r"the own's scores are not within 0 and 1 \(one is 3\.5\)"),
+    ],
+)
+def test_a_threshold_on_final_needs_scores_from_0_to_1(scores: tuple[float | None, ...], said: str) -> None:
+    shelf = Shelf(dict(zip("01", "ab", strict=True)))
+    (found,) = ordered([fused({"0": 0.9, "1": 0.8}, {}, 2)], shelf, whole=True)
+    with pytest.raises(RerankError, match=said):
+        check_scale(reordered(found, Reranking(order=(0, 1), scores=scores), "rerank", shelf), "own")
+    check_scale(reordered(found, Reranking(order=(0, 1), scores=(0.0, 1.0)), "rerank", shelf), "own")

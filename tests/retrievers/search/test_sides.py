@@ -19,10 +19,10 @@ from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import CollectionChangedError, CollectionStateError, StoreError
 from retrievers.records import RetrievedChunk
 from retrievers.search.query import EncodedQuery
-from retrievers.search.retrieved import candidates
+from retrievers.search.retrieved import hits, ordered
 from retrievers.search.sides import Search
+from retrievers.store.chunk_table import ChunkTable
 from retrievers.store.edge import EdgeClient
-from retrievers.store.stored_chunks import Chunks
 from tests.support.collections import TableEmbeddings, fill, settings, widen
 from tests.support.hybrid import fill_sparse
 from tests.support.loopback import Fault, Reply
@@ -39,8 +39,14 @@ def searched(
     client: QdrantClient, config: RetrieverConfig, queries: Sequence[EncodedQuery], depth: int
 ) -> list[tuple[RetrievedChunk, ...]]:
     """All candidates of each query."""
-    chunks = Chunks(client, config)
-    return candidates(Search(client=client, config=config, depth=depth, chunks=chunks).rankings(queries), chunks)
+    chunks = ChunkTable(client, config)
+    return read_of(Search(client=client, config=config, depth=depth, chunks=chunks), queries)
+
+
+def read_of(search: Search, queries: Sequence[EncodedQuery]) -> list[tuple[RetrievedChunk, ...]]:
+    """All candidates of each query, with their chunks."""
+    found = ordered(search.find(queries), search.chunks, whole=True)
+    return [hits(scores, search.chunks) for scores in found]
 
 
 def search_for(vector: Sequence[float]) -> EncodedQuery:
@@ -90,14 +96,14 @@ def queries(dimension: int) -> st.SearchStrategy[list[float]]:
     return grid.map(lambda values: [value + offset for value, offset in zip(values, OFFSETS, strict=False)])
 
 
-@examples(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_candidates_are_the_first_of_brute_force_in_the_total_order(world: World, data: st.DataObject) -> None:
     query, depth = data.draw(queries(world.dimension)), data.draw(st.integers(1, 160))
     assert world.found(query, depth) == world.brute_force(query)[:depth]
 
 
-@examples(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_deeper_search_never_changes_a_shallower_one(world: World, data: st.DataObject) -> None:
     query = data.draw(queries(world.dimension))
@@ -105,7 +111,7 @@ def test_a_deeper_search_never_changes_a_shallower_one(world: World, data: st.Da
     assert world.found(query, shallow) == world.found(query, deep)[:shallow]
 
 
-@examples(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_scores_are_langchain_qdrants_clipped_to_0_and_1(world: World, data: st.DataObject) -> None:
     query = data.draw(queries(world.dimension))
@@ -163,7 +169,10 @@ def test_no_more_is_fetched_than_the_answer_and_its_ties_need() -> None:
         for depth, limits in ((5, [6]), (3, [4]), (2, [3, 6]), (1, [2, 4]), (32, [33])):
             server.requests.clear()
             searched(client, config, [search_for([1.0, 0.0])], depth)
-            assert [request.body["limit"] for request in server.requests] == limits
+            *searches, read = server.requests
+            assert [request.body["limit"] for request in searches] == limits
+            assert not any(request.body["with_payload"] for request in searches)
+            assert depth <= len(read.body["ids"]) <= max(depth, 3), "all that tie are read"
         client.close()
 
 
@@ -274,7 +283,7 @@ def test_keyword_ties_at_the_edge_are_cut_by_chunk_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "fusion", "whole", "paths"),
+    ("mode", "fusion", "payloads", "paths"),
     [
         ("semantic", "weighted", True, ["query"]),
         ("semantic", "weighted", False, ["query", "read"]),
@@ -287,16 +296,16 @@ def test_keyword_ties_at_the_edge_are_cut_by_chunk_id() -> None:
 )
 @pytest.mark.parametrize("batch", [1, 3])
 def test_a_search_is_a_bounded_number_of_requests(
-    mode: str, fusion: str, whole: bool, paths: list[str], batch: int
+    mode: str, fusion: str, payloads: bool, paths: list[str], batch: int
 ) -> None:
     """Depth 1: each side finds another chunk, so each has to be asked for the other's score."""
     with QdrantServer() as server:
         fill_sparse(server.client, "c", TWINS)
         client = QdrantClient(url=server.url, check_compatibility=False)
         config = settings(store={"url": server.url}, collection="c", mode=mode, fusion=fusion)
-        chunks = Chunks(client, config)
-        search = Search(client=client, config=config, depth=1, chunks=chunks, whole=whole)
-        found = candidates(search.rankings([encoded("red sea", 1.0, 0.0)] * batch), chunks)
+        chunks = ChunkTable(client, config)
+        search = Search(client=client, config=config, depth=1, chunks=chunks, payloads=payloads)
+        found = read_of(search, [encoded("red sea", 1.0, 0.0)] * batch)
         assert [len(one) for one in found] == [1] * batch
         kinds = {"query": "query", "query/batch": "query", "": "read"}
         assert [kinds[r.path.partition("/points/")[2]] for r in server.requests] == paths
@@ -369,7 +378,7 @@ def test_a_point_that_goes_during_a_search_is_an_error_of_its_own(mode: str, aft
             return reply
 
         server.answer = then_removed  # type: ignore[method-assign]
-        search = Search(client=client, config=config, depth=1, chunks=(chunks := Chunks(client, config)), whole=False)
+        search = Search(client=client, config=config, depth=1, chunks=ChunkTable(client, config))
         with pytest.raises(CollectionChangedError, match="collection 'c' changed during the search: point 3"):
-            candidates(search.rankings([encoded("red sea", 0.7, 0.7)]), chunks)
+            read_of(search, [encoded("red sea", 0.7, 0.7)])
         client.close()

@@ -18,7 +18,7 @@ ENV = {"QDRANT_API_KEY": KEY}
 
 
 def config_of(record: str) -> dict[str, Any]:
-    """What a recorded collection says of its configuration, without its vectors."""
+    """Return the recorded configuration of a collection, without its vectors."""
     config: dict[str, Any] = recorded(record)["answer"]["result"]["config"]
     params = {k: v for k, v in config["params"].items() if k not in ("vectors", "sparse_vectors")}
     return {

@@ -1,4 +1,4 @@
-"""Chunks by point id, each read once; chunks by field; stored vectors."""
+"""Chunks by field; stored vectors."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,10 +9,9 @@ from qdrant_client import QdrantClient, models
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionChangedError, CollectionStateError
-from retrievers.store.stored_chunks import Chunks, as_id, point_id, scroll, vectors_of
+from retrievers.store.stored_chunks import as_id, point_id, scroll, vectors_of
 from tests.support.collections import fill, settings
 from tests.support.hybrid import fill_sparse
-from tests.support.qdrant_server import QdrantServer
 
 ROWS = (([1.0, 0.0], "red"), ([0.6, 0.8], "sea"), ([0.0, 2.0], "red sea"))
 
@@ -30,36 +29,6 @@ def client() -> Iterator[QdrantClient]:
 
 
 # Of given points
-
-
-def test_a_chunk_is_read_once_and_what_came_along_not_at_all() -> None:
-    with QdrantServer() as server:
-        fill_sparse(
-            server.client, "c", [(vector, text, {"chunk_id": f"c{n}"}) for n, (vector, text) in enumerate(ROWS)]
-        )
-        client = QdrantClient(url=server.url, check_compatibility=False)
-        chunks = Chunks(client, settings(store={"url": server.url}, collection="c"))
-        chunks.keep({"1": {"page_content": "came along", "metadata": {"chunk_id": 7}}})
-        chunks.read(["0", "1", "0"])
-        chunks.read(["2", "0"])
-        chunks.read([])
-        assert [request.body["ids"] for request in server.requests] == [[0], [2]]
-        assert [chunks[point].text for point in "012"] == ["red", "came along", "red sea"]
-        assert chunks.ids("021") == {"0": "c0", "2": "c2", "1": "7"}
-        assert chunks["0"] is chunks["0"]
-        client.close()
-
-
-def test_a_point_without_a_payload_is_a_chunk_known_by_its_point(client: QdrantClient) -> None:
-    client.upsert("c", [models.PointStruct(id=9, vector={"": [1.0, 0.0]}, payload=None)])
-    chunks = Chunks(client, settings(collection="c"))
-    chunks.read(["9"])
-    assert (chunks["9"].chunk_id, chunks.ids(["9"])) == ("9", {"9": "9"})
-
-
-def test_a_point_that_is_gone_is_told(client: QdrantClient) -> None:
-    with pytest.raises(CollectionChangedError, match="'c' changed during the search: point 5, which it found, is gone"):
-        Chunks(client, settings(collection="c")).read(["0", "5"])
 
 
 def test_vectors_are_in_the_order_of_the_points(client: QdrantClient) -> None:

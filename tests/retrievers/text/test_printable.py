@@ -26,6 +26,7 @@ def test_what_steers_is_made_visible_and_the_rest_stays(text: str, shown: str) -
     assert printable(text) == shown
 
 
+@pytest.mark.slow
 def test_no_control_character_and_no_bidirectional_one_is_left() -> None:
     bidirectional = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
     for number in range(0x110000):

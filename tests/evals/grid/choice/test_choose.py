@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -214,7 +214,6 @@ class TestEdges:
         assert (found.best.cell, found.n_allowed, found.n_cells) == (2, 2, 3)
         assert {standing.cell for standing in found.standings} == {0, 2}
 
-    @settings(max_examples=25, deadline=None)
     @given(st.integers(0, 10_000), st.integers(1, 40), st.integers(1, 8), st.sampled_from(["graded", "few", "binary"]))
     def test_always_names_a_cell_and_a_reason(self, seed: int, queries: int, cells: int, kind: str) -> None:
         values = graded(queries, cells, seed)

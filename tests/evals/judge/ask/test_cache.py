@@ -78,6 +78,7 @@ with VerdictStore(Path(sys.argv[1])) as store:
 """
 
 
+@pytest.mark.slow
 def test_processes_that_begin_a_store_together_lose_nothing(file: Path) -> None:
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(file), str(n * 100)]) for n in range(3)]
     assert [writer.wait(60) for writer in writers] == [0, 0, 0]

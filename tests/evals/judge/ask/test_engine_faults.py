@@ -238,7 +238,8 @@ def test_a_judge_whose_answers_are_no_verdicts_is_soon_asked_no_more(server: Cha
 def test_a_judge_that_stops_giving_verdicts_ends_judging_with_what_there_is(server: ChatServer) -> None:
     with engine(server, max_concurrency=4) as made, server.faulty("refusal", When(calls=range(21, 1000))):
         said = verdicts(ask(made, TEXTS[:100]))
-    assert said.count(0) == 20 and 52 <= len(server.chats) <= 52 + 4
+    # Up to 3 refusals may be read before the last verdict, which starts the count again; 4 calls run at the end.
+    assert said.count(0) == 20 and 52 <= len(server.chats) <= 52 + 3 + 4
     assert made.fatal is None and "failed 32 times in a row" in made.usage.stopped
 
 

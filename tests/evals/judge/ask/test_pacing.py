@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evals.config.judge import JudgeConfig
-from evals.judge.ask.pacing import Gate
+from evals.judge.ask.pacing import ConcurrencyLimit
 
 
 class Clock:
@@ -21,15 +21,15 @@ class Clock:
         await asyncio.sleep(0)
 
 
-def made(clock: Clock, **settings: Any) -> Gate:
-    return Gate(JudgeConfig.model_validate(settings), now=lambda: clock.now, sleep=clock.sleep)
+def made(clock: Clock, **settings: Any) -> ConcurrencyLimit:
+    return ConcurrencyLimit(JudgeConfig.model_validate(settings), now=lambda: clock.now, sleep=clock.sleep)
 
 
 def done(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(work)
 
 
-async def entered(gate: Gate, clock: Clock, tokens: list[int]) -> list[float]:
+async def entered(gate: ConcurrencyLimit, clock: Clock, tokens: list[int]) -> list[float]:
     """When each call got in, in seconds from the start; all at once are let out again."""
     start, moments = clock.now, []
     for one in tokens:

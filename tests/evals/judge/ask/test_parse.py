@@ -5,7 +5,7 @@ from ragas.metrics.collections.context_precision.util import ContextPrecisionOut
 from ragas.metrics.collections.context_recall.util import ContextRecallOutput as Recall
 from ragas.metrics.collections.context_relevance.util import ContextRelevanceOutput as Rating
 
-from evals.judge.ask.answers import Answer
+from evals.judge.ask.answers import ModelAnswer
 from evals.judge.ask.parse import MalformedError, read_verdict
 
 RIGHT = '{"reason": "it helps", "verdict": 1}'
@@ -28,50 +28,50 @@ def claims(*attributed: int) -> str:
     ],
 )
 def test_the_last_object_of_the_schema_is_the_verdict_whatever_stands_around_it(text: str) -> None:
-    assert read_verdict(Answer(text=text), Verdict).verdict == 1
+    assert read_verdict(ModelAnswer(text=text), Verdict).verdict == 1
 
 
 def test_an_object_within_the_verdict_is_not_taken_for_it() -> None:
     text = claims(1, 0)
-    assert [c.attributed for c in read_verdict(Answer(text=text), Recall).classifications] == [1, 0]
+    assert [c.attributed for c in read_verdict(ModelAnswer(text=text), Recall).classifications] == [1, 0]
 
 
 @pytest.mark.parametrize(
     ("answer", "kind", "said"),
     [
-        (Answer(text=""), "EmptyAnswer", "empty"),
-        (Answer(text="  \n"), "EmptyAnswer", "empty"),
-        (Answer(text="Looks useful to me."), "NoJson", "got prose: 'Looks useful to me.'"),
-        (Answer(text='{"reason": "it he'), "InvalidJson", "no whole JSON object"),
-        (Answer(text='{"reason": "it he', finish="MAX_TOKENS"), "Truncated", "max_output_tokens"),
-        (Answer(text='{"reason": "it he', finish="length"), "Truncated", "it he"),
-        (Answer(text="{'reason': 'python', 'verdict': 1}"), "InvalidJson", "python"),
-        (Answer(text='{"answer": "yes"}'), "WrongSchema", "Field required"),
-        (Answer(text='{"reason": "r", "verdict": "useful"}'), "WrongSchema", "verdict: "),
-        (Answer(text='{"reason": "r", "verdict": 0.5}'), "WrongSchema", "verdict: "),
-        (Answer(text="null"), "NoJson", "'null'"),
-        (Answer(text="[1, 0]"), "NoJson", "[1, 0]"),
-        (Answer(text='{"reason": "r", "verdict": 7}'), "OutOfRange", "verdict is 7, expected one of 0, 1"),
-        (Answer(text='{"reason": "r", "verdict": -1}'), "OutOfRange", "verdict is -1"),
-        (Answer(text=RIGHT, finish="content_filter"), "Refusal", "content_filter"),
-        (Answer(text=RIGHT, finish="refusal"), "Refusal", "refused"),
-        (Answer(text="I can't help.", finish="refusal"), "Refusal", '(refusal): "I can\'t help."'),
+        (ModelAnswer(text=""), "EmptyAnswer", "empty"),
+        (ModelAnswer(text="  \n"), "EmptyAnswer", "empty"),
+        (ModelAnswer(text="Looks useful to me."), "NoJson", "got prose: 'Looks useful to me.'"),
+        (ModelAnswer(text='{"reason": "it he'), "InvalidJson", "no whole JSON object"),
+        (ModelAnswer(text='{"reason": "it he', finish="MAX_TOKENS"), "Truncated", "max_output_tokens"),
+        (ModelAnswer(text='{"reason": "it he', finish="length"), "Truncated", "it he"),
+        (ModelAnswer(text="{'reason': 'python', 'verdict': 1}"), "InvalidJson", "python"),
+        (ModelAnswer(text='{"answer": "yes"}'), "WrongSchema", "Field required"),
+        (ModelAnswer(text='{"reason": "r", "verdict": "useful"}'), "WrongSchema", "verdict: "),
+        (ModelAnswer(text='{"reason": "r", "verdict": 0.5}'), "WrongSchema", "verdict: "),
+        (ModelAnswer(text="null"), "NoJson", "'null'"),
+        (ModelAnswer(text="[1, 0]"), "NoJson", "[1, 0]"),
+        (ModelAnswer(text='{"reason": "r", "verdict": 7}'), "OutOfRange", "verdict is 7, expected one of 0, 1"),
+        (ModelAnswer(text='{"reason": "r", "verdict": -1}'), "OutOfRange", "verdict is -1"),
+        (ModelAnswer(text=RIGHT, finish="content_filter"), "Refusal", "content_filter"),
+        (ModelAnswer(text=RIGHT, finish="refusal"), "Refusal", "refused"),
+        (ModelAnswer(text="I can't help.", finish="refusal"), "Refusal", '(refusal): "I can\'t help."'),
         (
-            Answer(text="I'm sorry, but I can't help with that."),
+            ModelAnswer(text="I'm sorry, but I can't help with that."),
             "Refusal",
             "\"I'm sorry, but I can't help with that.\"",
         ),
-        (Answer(text="I’m really sorry, no."), "Refusal", "sorry"),
-        (Answer(text="Sorry, no."), "Refusal", "Sorry, no."),
-        (Answer(text="I cannot judge this."), "Refusal", "I cannot"),
-        (Answer(text="Unfortunately, I am not able to."), "Refusal", "Unfortunately"),
-        (Answer(text="As an AI language model, I have no opinion."), "Refusal", "As an AI"),
-        (Answer(text="I think that it is useful."), "NoJson", "I think"),
-        (Answer(text="The passage says: I'm sorry."), "NoJson", "The passage"),
-        (Answer(text="{" * 100_000), "InvalidJson", "no whole JSON object"),
+        (ModelAnswer(text="I’m really sorry, no."), "Refusal", "sorry"),
+        (ModelAnswer(text="Sorry, no."), "Refusal", "Sorry, no."),
+        (ModelAnswer(text="I cannot judge this."), "Refusal", "I cannot"),
+        (ModelAnswer(text="Unfortunately, I am not able to."), "Refusal", "Unfortunately"),
+        (ModelAnswer(text="As an AI language model, I have no opinion."), "Refusal", "As an AI"),
+        (ModelAnswer(text="I think that it is useful."), "NoJson", "I think"),
+        (ModelAnswer(text="The passage says: I'm sorry."), "NoJson", "The passage"),
+        (ModelAnswer(text="{" * 100_000), "InvalidJson", "no whole JSON object"),
     ],
 )
-def test_what_is_no_verdict_says_why(answer: Answer, kind: str, said: str) -> None:
+def test_what_is_no_verdict_says_why(answer: ModelAnswer, kind: str, said: str) -> None:
     with pytest.raises(MalformedError) as caught:
         read_verdict(answer, Verdict)
     assert caught.value.type == kind and said in str(caught.value)
@@ -79,16 +79,16 @@ def test_what_is_no_verdict_says_why(answer: Answer, kind: str, said: str) -> No
 
 
 def test_a_verdict_after_an_apology_counts() -> None:
-    assert read_verdict(Answer(text=f"I'm sorry, here it is again: {RIGHT}"), Verdict).verdict == 1
+    assert read_verdict(ModelAnswer(text=f"I'm sorry, here it is again: {RIGHT}"), Verdict).verdict == 1
 
 
 def test_a_verdict_that_ends_at_its_limit_of_tokens_but_is_whole_counts() -> None:
-    assert read_verdict(Answer(text=RIGHT, finish="length"), Verdict).verdict == 1
+    assert read_verdict(ModelAnswer(text=RIGHT, finish="length"), Verdict).verdict == 1
 
 
 @pytest.mark.parametrize(("rating", "fits"), [(0, True), (1, True), (2, True), (3, False), (-1, False)])
 def test_a_rating_has_a_schema_of_its_own(rating: int, fits: bool) -> None:
-    answer = Answer(text=json.dumps({"rating": rating}))
+    answer = ModelAnswer(text=json.dumps({"rating": rating}))
     if fits:
         assert read_verdict(answer, Rating).rating == rating
         return
@@ -102,5 +102,5 @@ def test_a_rating_has_a_schema_of_its_own(rating: int, fits: bool) -> None:
 )
 def test_statements_are_attributed_or_not(text: str, said: str) -> None:
     with pytest.raises(MalformedError) as caught:
-        read_verdict(Answer(text=text), Recall)
+        read_verdict(ModelAnswer(text=text), Recall)
     assert caught.value.type == "OutOfRange" and said in str(caught.value)

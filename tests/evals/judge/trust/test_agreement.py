@@ -5,21 +5,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, cohen_kappa_score, confusion_matrix
 
 from evals.collect.observations import Failure
-from evals.judge.trust.agreement import Judged, agree
+from evals.judge.trust.agreement import LabelledVerdict, agree
 from evals.stats.intervals import Interval
 
 TIMEOUT = Failure(type="TimeoutError", message="30 s")
 
 
-def judged(query: str, pairs: Sequence[tuple[Any, Any]], first: int = 0) -> list[Judged]:
+def judged(query: str, pairs: Sequence[tuple[Any, Any]], first: int = 0) -> list[LabelledVerdict]:
     """Verdict and label of chunks c0, c1 … of a query."""
     return [
-        Judged(query_id=query, chunk_id=f"c{place}", verdict=verdict, label=label, reason=f"because {query} {place}")
+        LabelledVerdict(
+            query_id=query, chunk_id=f"c{place}", verdict=verdict, label=label, reason=f"because {query} {place}"
+        )
         for place, (verdict, label) in enumerate(pairs, first)
     ]
 
@@ -43,14 +45,13 @@ def test_counts_by_hand() -> None:
     assert found.accuracy.interval.note == "not computable: only 4 queries, 10 are needed"
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 12), st.integers(0, 1), st.integers(0, 1)), min_size=1, max_size=60),
     st.randoms(use_true_random=False),
 )
 def test_equals_scikit_learn_whatever_the_order(found: list[tuple[int, int, int]], random: Any) -> None:
     rows = [
-        Judged(query_id=f"q{query}", chunk_id=f"c{place}", verdict=verdict, label=label)  # type: ignore[arg-type]
+        LabelledVerdict(query_id=f"q{query}", chunk_id=f"c{place}", verdict=verdict, label=label)  # type: ignore[arg-type]
         for place, (query, verdict, label) in enumerate(found)
     ]
     ours = agree(rows, 0)
@@ -139,7 +140,7 @@ def test_a_chunk_with_two_verdicts_is_refused() -> None:
 )
 def test_what_is_no_verdict_is_refused(verdict: Any, label: Any, said: str) -> None:
     with pytest.raises(ValueError, match="query 'q', chunk 'c': .*" + said):
-        Judged(query_id="q", chunk_id="c", verdict=verdict, label=label)
+        LabelledVerdict(query_id="q", chunk_id="c", verdict=verdict, label=label)
 
 
 def test_disagreements_begin_with_the_query_that_has_most_and_the_chunk_that_is_labelled() -> None:

@@ -4,7 +4,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t
 
@@ -64,7 +64,7 @@ def test_one_verdict_a_query_is_nearly_wilsons_own() -> None:
 
 @pytest.mark.parametrize("copies", [2, 10])
 def test_repeating_every_verdict_tells_nothing_new(copies: int) -> None:
-    """What resampling verdicts instead of queries would get wrong: ten times the verdicts, a third of the width."""
+    """Check against resampling verdicts instead of queries: ten times the verdicts gave a third of the width."""
     once, often = share_interval(RIGHT, TRIALS, 0), share_interval(RIGHT * copies, TRIALS * copies, 0)
     assert (often.low, often.high) == pytest.approx((once.low, once.high), abs=1e-12)
     assert once.low is not None and once.high is not None
@@ -118,7 +118,6 @@ def test_failures_leave_bounds_open() -> None:
     assert (all_failed.value, all_failed.bound_low, all_failed.bound_high) == (None, 0, 1)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.integers(1, 12).flatmap(lambda m: st.tuples(st.integers(0, m), st.just(m))), min_size=1, max_size=30)
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import f_oneway
 
@@ -75,7 +75,6 @@ class TestNoiseShare:
         assert (found.n, found.n_queries) == (3, 3)
         assert found.interval.note == "not computable: only 3 queries, 10 are needed"
 
-    @settings(max_examples=80, deadline=None)
     @given(st.lists(st.tuples(st.integers(0, 10), st.integers(0, 10)), min_size=2, max_size=40))
     def test_is_one_minus_the_intraclass_correlation_of_scipys_analysis_of_variance(
         self, pairs: list[tuple[int, int]]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from evals.report.comparison.comparing import Wanted, compare
+from evals.report.comparison.comparing import ComparisonOptions, compare
 from evals.report.comparison.document import document
 from evals.report.comparison.regressions import Tolerance
 from tests.support.reports import NDCG, P95, Score, report, run
@@ -19,7 +19,7 @@ AFTER: list[Score] = [0.5, 0.75, 0.5, 0.25, 0.5]
 def made() -> dict[str, Any]:
     first = run(report({NDCG: BEFORE}, {P95: 3.0}, config={"retriever": {"top_k": 3}}), "a.json")
     second = run(report({NDCG: AFTER}, {P95: 2.0}, config={"retriever": {"top_k": 5}}, seed=1), "b.json")
-    found = compare(first, [second], Wanted(tolerances=(Tolerance(metric=NDCG, tolerance=0.25),)))
+    found = compare(first, [second], ComparisonOptions(tolerances=(Tolerance(metric=NDCG, tolerance=0.25),)))
     loaded: dict[str, Any] = json.loads(json.dumps(document(found), allow_nan=False))
     return loaded
 

@@ -5,7 +5,7 @@ import pytest
 from evals.report.comparison.mismatches import changes, line, mismatches
 from evals.report.comparison.pairing import pair
 from evals.report.comparison.records import Mismatch
-from evals.report.schema import Report
+from evals.report.model import Report
 from tests.support.reports import HIT, judge, report, row
 
 SCORES = {HIT: [1.0, 0.0]}
@@ -97,7 +97,7 @@ def test_two_collections_that_are_not_known_may_be_two() -> None:
     unknown = {"collection": None, "relevance": "returned"}
     [one] = found(report(SCORES, **unknown), report(SCORES, **unknown))
     assert (one.what, one.baseline, one.other) == ("collection", "not known", "not known")
-    assert one.meaning == "whether both read the same chunks cannot be told"
+    assert one.meaning == "it is unknown if both read the same chunks"
 
 
 def test_relevance_looked_for_in_other_places_is_named_and_what_came_back_is_not_compared() -> None:

@@ -1,7 +1,7 @@
 from typing import Any
 
 from evals.report.comparison.pairing import pair
-from evals.report.schema import Report
+from evals.report.model import Report
 from tests.support.reports import HIT, report, row
 
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from evals.report.comparison.comparing import Wanted, compare
+from evals.report.comparison.comparing import ComparisonOptions, compare
 from evals.report.comparison.regressions import Tolerance
 from evals.report.comparison.terminal import render
 from tests.support.reports import FALSE_ANSWER, HIT, NDCG, P95, Score, hit, report, row, run
@@ -11,8 +11,8 @@ LOW: list[Score] = [0.2 + n / 100 for n in range(20)]
 HIGH: list[Score] = [0.6 + n / 50 for n in range(20)]
 
 
-def shown(baseline: Any, other: Any, wanted: Wanted | None = None, **options: Any) -> str:
-    found = compare(run(baseline, "a.json"), [run(other, "b.json")], wanted or Wanted())
+def shown(baseline: Any, other: Any, wanted: ComparisonOptions | None = None, **options: Any) -> str:
+    found = compare(run(baseline, "a.json"), [run(other, "b.json")], wanted or ComparisonOptions())
     return render(found, **{"width": 120, "color": False, "queries": 5} | options)
 
 
@@ -124,14 +124,14 @@ def test_as_many_queries_as_wanted_and_none_when_none_moved() -> None:
 def test_a_restriction_is_said_before_the_figures() -> None:
     first = report({NDCG: []}, rows=[row("a", {NDCG: 0.5}), row("b", {NDCG: 0.5})], dataset_fingerprint="1")
     second = report({NDCG: []}, rows=[row("b", {NDCG: 0.4})], dataset_fingerprint="2")
-    text = shown(first, second, Wanted(common=True))
+    text = shown(first, second, ComparisonOptions(common=True))
     said = "Only the 1 queries that are the same in both runs are compared (--common); 1 are left out."
     assert text.index(said) < text.index("95% interval")
     assert "2 queries, 1 → 1 queries, 2" in text
 
 
 def test_tolerated_drops_and_what_came_of_them() -> None:
-    wanted = Wanted(tolerances=(Tolerance(metric=NDCG, tolerance=0.02), Tolerance(metric=P95, tolerance=1)))
+    wanted = ComparisonOptions(tolerances=(Tolerance(metric=NDCG, tolerance=0.02), Tolerance(metric=P95, tolerance=1)))
     text = shown(report({NDCG: HIGH}, {P95: 3.0}), report({NDCG: LOW}, {P95: None}), wanted)
     assert line(text, f"FAIL  {NDCG}") == (
         "  FAIL  ranking/ndcg_at_10  drop +0.495, tolerated 0.02  (the 95% interval excludes 0)"
@@ -139,7 +139,7 @@ def test_tolerated_drops_and_what_came_of_them() -> None:
     assert line(text, f"FAIL  {P95}").startswith(
         "  FAIL  latency/total_p95_ms  drop unknown, tolerated 1  (no value in"
     )
-    passed = shown(report({NDCG: LOW}), report({NDCG: HIGH}), Wanted(tolerances=wanted.tolerances[:1]))
+    passed = shown(report({NDCG: LOW}), report({NDCG: HIGH}), ComparisonOptions(tolerances=wanted.tolerances[:1]))
     assert line(passed, "pass").startswith("  pass  ranking/ndcg_at_10  drop -0.495, tolerated 0.02")
 
 
@@ -152,7 +152,7 @@ def test_colour_only_when_wanted() -> None:
 def test_several_runs_one_after_another() -> None:
     runs = [run(report({NDCG: values}, name=name), name) for name, values in
             (("base", LOW), ("second", HIGH), ("third", LOW[::-1]))]  # fmt: skip
-    text = render(compare(runs[0], runs[1:], Wanted()), width=120, color=False, queries=1)
+    text = render(compare(runs[0], runs[1:], ComparisonOptions()), width=120, color=False, queries=1)
     assert text.count("baseline  base") == 2
     assert text.index("other     second") < text.index("other     third")
     assert " ".join(text.split()).count("adjusted over all 4 tests") == 2

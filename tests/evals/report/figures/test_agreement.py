@@ -1,12 +1,12 @@
 """The judge against the labels, as counts."""
 
 from evals.collect.observations import Failure
-from evals.judge.trust.agreement import Judged, agree
+from evals.judge.trust.agreement import LabelledVerdict, agree
 from evals.report.figures.agreement import confusion, judge_agreement
 
 PAIRS = [(1, 1)] * 5 + [(0, 1)] * 2 + [(1, 0)] * 3 + [(0, 0)] * 11
 ROWS = [
-    Judged(query_id=f"q{n % 4}", chunk_id=f"c{n}", verdict=verdict, label=label)  # type: ignore[arg-type]
+    LabelledVerdict(query_id=f"q{n % 4}", chunk_id=f"c{n}", verdict=verdict, label=label)  # type: ignore[arg-type]
     for n, (verdict, label) in enumerate(PAIRS)
 ]
 
@@ -16,7 +16,7 @@ def test_counts_verdicts_by_label() -> None:
 
 
 def test_failures_are_no_verdicts() -> None:
-    lost = Judged(query_id="q9", chunk_id="lost", verdict=Failure(type="Timeout", message="late"), label=1)
+    lost = LabelledVerdict(query_id="q9", chunk_id="lost", verdict=Failure(type="Timeout", message="late"), label=1)
     assert confusion(agree([*ROWS, lost], 0)) == ((5, 2), (3, 11))
 
 

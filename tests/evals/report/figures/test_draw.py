@@ -18,7 +18,7 @@ from evals.report.figures.latency import latency_by_stage
 from evals.report.figures.ranks import recall_by_rank
 from evals.report.figures.scores import score_distribution
 from tests.support.observed import make_case, observe, results
-from tests.support.results import without_scores
+from tests.support.results import UNLISTED, config, report, without_scores
 
 NO_VERDICTS = ValidationReport(
     total=0, passed=0, failed=0, pass_rate=0.0, average_latency_ms=None, p95_latency_ms=None, verdicts=()
@@ -28,11 +28,9 @@ NO_VERDICTS = ValidationReport(
 def run_of(
     observations: Sequence[Observation] = (), latency: Sequence[LatencyPass] = (), **retriever: Any
 ) -> RunResult:
-    settings = {"threshold": 0.3, "top_k": 5, "candidates": 100, **retriever}
+    settings = {"threshold": 0.3, "top_k": min(5, retriever.get("candidates", 5)), "candidates": 100, **retriever}
     return RunResult(
-        name="run",
-        config={"retriever": settings},
-        facts={},
+        config=config(**settings),
         observed=Observed(observations=tuple(observations), latency=tuple(latency)),
         scores={},
         summaries=(),
@@ -114,10 +112,10 @@ class TestScores:
 class TestRecall:
     def test_is_the_mean_over_in_scope_queries_at_every_depth(self) -> None:
         """Found at rank 2, at rank 1, never: 1/3 at depth 1, 2/3 from depth 2."""
-        found = lines(axes_of(recall_by_rank(run_of([*INSIDE, *OUTSIDE], candidates=4))))
+        found = lines(axes_of(recall_by_rank(run_of([*INSIDE, *OUTSIDE], candidates=5))))
         depths, recalls = found["relevant chunks found"]
-        assert depths == [1, 2, 3, 4]
-        assert recalls == pytest.approx([1 / 3, 2 / 3, 2 / 3, 2 / 3])
+        assert depths == [1, 2, 3, 4, 5]
+        assert recalls == pytest.approx([1 / 3, 2 / 3, 2 / 3, 2 / 3, 2 / 3])
         assert found["top_k 5"][0] == [5, 5]
 
     def test_counts_evidence_items_beside_chunks(self) -> None:
@@ -168,11 +166,11 @@ class TestLatency:
 def test_draw_gives_what_there_is_data_for(
     observations: list[Observation], latency: list[LatencyPass], names: list[str]
 ) -> None:
-    assert list(draw(run_of(observations, latency))) == names
+    assert list(draw(run_of(observations, latency), [])) == names
 
 
 def test_figures_can_be_saved_and_name_their_axes() -> None:
-    for picture in draw(run_of([*INSIDE, *OUTSIDE], LATENCY)).values():
+    for picture in draw(run_of([*INSIDE, *OUTSIDE], LATENCY), []).values():
         figure = picture.figure
         axes = axes_of(figure)
         assert picture.caption.endswith(".")
@@ -184,13 +182,13 @@ def test_figures_can_be_saved_and_name_their_axes() -> None:
 
 def test_without_cosines_there_is_no_distribution_of_them() -> None:
     assert score_distribution(without_scores()) is None
-    assert set(draw(without_scores())) == {"queries", "recall_by_rank"}
+    assert set(draw(without_scores(), report(without_scores(), UNLISTED).queries)) == {"queries", "recall_by_rank"}
 
 
 def test_without_a_threshold_none_is_drawn() -> None:
     run = run_of([asked("ab", {"a": 1})])
     assert "threshold 0.3" in lines(axes_of(score_distribution(run)))
-    free = replace(run, config={"retriever": {"top_k": 5, "candidates": 100}})
+    free = replace(run, config=config(python="mine:make"))
     assert not lines(axes_of(score_distribution(free)))
 
 

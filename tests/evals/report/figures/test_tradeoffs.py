@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evals.collect.observations import Summary
 from evals.grid.evaluation import GridResult
 from evals.report.figures.tradeoffs import precision_by_recall, quality_by_latency, quality_by_tokens
 from tests.support.drawings import places, points
@@ -35,16 +36,24 @@ def test_the_front_is_beaten_by_no_allowed_cell(grid: GridResult) -> None:
     assert shown == len(grid.ranking.order)
 
 
+def test_without_times_of_two_configurations_there_is_no_figure_of_them(grid: GridResult) -> None:
+    assert quality_by_latency(grid) is None
+
+
 def test_latency_is_that_of_each_configuration_with_its_best_cell(grid: GridResult) -> None:
-    figure: Any = quality_by_latency(grid)
+    times = {"semantic": 3.5, "hybrid weighted": 7.25}
+    timed = tuple(
+        replace(one, summaries=(Summary(metric="latency/total_p50_ms", value=times[one.name]),))
+        for one in grid.grid.configurations
+    )
+    figure: Any = quality_by_latency(replace(grid, grid=replace(grid.grid, configurations=timed)))
     assert figure is not None
     drawn = {str(line.get_label()): line for line in figure.axes[0].lines if line.get_marker() == "o"}
     allowed = np.full(len(grid.grid), -np.inf)
     allowed[list(grid.ranking.order)] = grid.ranking.values[list(grid.ranking.order)]
     for place, one in enumerate(grid.grid.configurations):
-        (time,) = [s.value for s in one.summaries if s.metric == "latency/total_p50_ms"]
         at, quality = points(drawn[one.name])
-        assert at == [time]
+        assert at == [times[one.name]]
         assert quality == pytest.approx([allowed[place * 50 : place * 50 + 50].max()])
 
 

@@ -1,12 +1,12 @@
 """What became of a query, and the strip of all."""
 
-from typing import Any
-
 import pytest
 
-from evals.collect.observations import Outcome
+from evals.collect.observations import Observed, Outcome
+from evals.metrics.run_result import RunResult
+from evals.report.building.queries import query_rows
 from evals.report.figures.why import queries_strip, why
-from tests.support.results import hit, observation, result, verdict, without_scores
+from tests.support.results import hit, observation, report_of, result, verdict, without_scores
 
 FOUND = [hit(n, 1 - n / 10, f"c{n}") for n in range(1, 8)]
 
@@ -26,11 +26,16 @@ FOUND = [hit(n, 1 - n / 10, f"c{n}") for n in range(1, 8)]
     ],
 )
 def test_says_why_in_two_words(kept: int, grades: dict[str, int], outcome: Outcome, expected: str) -> None:
-    assert why(observation("q", FOUND, kept, grades), verdict("q", outcome)) == expected
+    made = result(
+        observed=Observed(observations=(observation("q", FOUND, kept, grades),)),
+        validation=report_of([verdict("q", outcome)]),
+    )
+    [row] = query_rows(made)
+    assert why(row) == expected
 
 
-def rows(run: Any) -> dict[str, list[float]]:
-    figure = queries_strip(run)
+def ticks_of(run: RunResult) -> dict[str, list[float]]:
+    figure = queries_strip(list(query_rows(run)), 0.3)
     assert figure is not None
     (axes,) = figure.axes
     labels = [text.get_text() for text in axes.get_yticklabels()]
@@ -39,7 +44,7 @@ def rows(run: Any) -> dict[str, list[float]]:
 
 def test_every_query_is_a_tick_at_its_best_score() -> None:
     """Of the three one is right, one is out of scope and answered, and one found nothing above the threshold."""
-    assert rows(result()) == {
+    assert ticks_of(result()) == {
         "wrongly answered · 1": [0.8],
         "nothing returned · 1": [0.29],
         "right · 1": [0.9],
@@ -47,4 +52,4 @@ def test_every_query_is_a_tick_at_its_best_score() -> None:
 
 
 def test_without_scores_ticks_are_at_their_place_in_the_golden_data() -> None:
-    assert sorted(place for ticks in rows(without_scores()).values() for place in ticks) == [1.0, 2.0, 3.0]
+    assert sorted(place for ticks in ticks_of(without_scores()).values() for place in ticks) == [1.0, 2.0, 3.0]

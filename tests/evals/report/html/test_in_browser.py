@@ -10,11 +10,15 @@ from evals.grid.evaluation import GridResult
 from evals.report.figures import draw
 from evals.report.html import render_page
 from tests.support.chromium import Chromium, Theme, chromium, find_chromium
+from tests.support.results import report
 
 FOUND = find_chromium()
-pytestmark = pytest.mark.skipif(
-    FOUND is None, reason="needs a browser: chromium, chromium-browser or google-chrome on the PATH"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        FOUND is None, reason="needs a browser: chromium, chromium-browser or google-chrome on the PATH"
+    ),
+]
 VIEWS: list[tuple[int, Theme]] = [(1280, "light"), (1280, "dark"), (400, "light"), (400, "dark")]
 HOSTILE = "<script>document.title = 'owned'</script><b onclick=alert(1)>how</b> " + "x" * 300
 OVERFLOWING = """[...document.querySelectorAll("body *")].filter(one =>
@@ -57,11 +61,12 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 @pytest.fixture(scope="module")
 def page(grid: GridResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of the grid, one of whose queries is an attack, in one very long word."""
-    first, *rest = grid.run.observed.observations
+    first, *rest = grid.observed.observations
     evil = replace(first, case=first.case.model_copy(update={"query": HOSTILE}))
-    run = replace(grid.run, observed=replace(grid.run.observed, observations=(evil, *rest)))
+    attacked = replace(grid, observed=replace(grid.observed, observations=(evil, *rest)))
     file = tmp_path_factory.mktemp("page") / "report.html"
-    file.write_text(render_page(run, draw(run, grid), grid), encoding="utf-8")
+    made = report(attacked)
+    file.write_text(render_page(made, draw(attacked, made.queries)), encoding="utf-8")
     return file
 
 
@@ -71,7 +76,7 @@ def test_it_is_whole_and_fits(browser: Chromium, page: Path, grid: GridResult, w
     assert browser.problems == []
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     assert browser.evaluate(OVERFLOWING) == []
-    wanted = len(draw(grid.run, grid))
+    wanted = len(draw(grid, report(grid).queries))
     sizes = browser.evaluate(WIDTHS)
     assert len(sizes) == wanted and min(sizes) > 300
     assert browser.evaluate(SMALLEST_TEXT) >= 8

@@ -4,14 +4,16 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import pytest
+
 from evals.grid.evaluation import GridResult
 from evals.judge.ask.budget import Usage
 from evals.judge.verdicts import ChunkVerdict, Claim, Judging
-from evals.metrics.run_result import RunResult
 from evals.report.figures import draw
 from evals.report.html import render_page
+from evals.report.model import Report
 from retrievers.text.printable import printable
-from tests.support.results import RIGHT, hit, observation, result, verdict
+from tests.support.results import RIGHT, config, facts, hit, observation, report, result, verdict
 
 VOID = {"meta", "input", "wbr", "br", "image"}
 OPEN_ENDED = {"td", "th", "li", "option", "p"}
@@ -55,7 +57,7 @@ def tags(page: str) -> Tags:
     return found
 
 
-def hostile() -> RunResult:
+def hostile() -> Report:
     """Everything that users and models write is an attack."""
     asked = observation("evil", [hit(1, 0.9, "a", heading=HALF, text=HALF)], 1, {"b": 1}, query=HOSTILE)
     base = result()
@@ -66,23 +68,25 @@ def hostile() -> RunResult:
         claims={("evil", ("a",)): (Claim(statement=HOSTILE, attributed=0, reason=HOSTILE),)},
         usage=Usage(),
     )
-    return replace(
+    made = replace(
         base,
-        name=HOSTILE,
+        config=config(HOSTILE, mode="semantic"),
         notes=(HOSTILE,),
         observed=replace(base.observed, observations=(asked,)),
         validation=replace(base.validation, verdicts=(verdict("evil", "FAILURE", HOSTILE),)),
-        facts={**base.facts, "dataset": HOSTILE},
-        config={**base.config, "name": HOSTILE},
         judging=judging,
     )
+    return report(made, facts(dataset=HOSTILE))
 
 
-def test_every_element_is_closed_and_nothing_is_loaded(grid: GridResult) -> None:
-    for page in (
-        render_page(result(), draw(result())),
-        render_page(grid.run, draw(grid.run, grid), grid),
-    ):
+@pytest.fixture(scope="module")
+def grid_page(grid: GridResult) -> str:
+    made = report(grid)
+    return render_page(made, draw(grid, made.queries))
+
+
+def test_every_element_is_closed_and_nothing_is_loaded(grid_page: str) -> None:
+    for page in (render_page(report(), draw(result(), report().queries)), grid_page):
         found = tags(page)
         assert (found.unmatched, found.opened, found.handlers) == ([], [], [])
         assert all(load.startswith(("#", "data:image/png;base64,")) for load in found.loads)
@@ -97,18 +101,17 @@ def test_what_is_quoted_is_text() -> None:
     assert printable(page) == page and page.count(r"\x1b[2J\u202e") >= 9
 
 
-def test_ids_of_all_figures_are_different(grid: GridResult) -> None:
-    page = render_page(grid.run, draw(grid.run, grid), grid)
-    ids = re.findall(r'\bid="([^"]+)"', page)
+def test_ids_of_all_figures_are_different(grid_page: str) -> None:
+    ids = re.findall(r'\bid="([^"]+)"', grid_page)
     assert len(ids) == len(set(ids))
 
 
-def test_says_the_recommendation_the_criteria_and_every_query(grid: GridResult) -> None:
-    page = render_page(grid.run, draw(grid.run, grid), grid)
-    assert "Recommended: " in page and "The best of 100 cells" in page and "When to return nothing" in page
-    for o in grid.run.observed.observations:
-        assert f'<td class="nowrap">{o.case.id}<td class="query">' in page
-    assert "criteria not met" in render_page(result(), {})
+def test_says_the_recommendation_the_criteria_and_every_query(grid: GridResult, grid_page: str) -> None:
+    for title in ("Recommended: ", "The best of 100 cells", "When to return nothing"):
+        assert title in grid_page
+    for o in grid.observed.observations:
+        assert f'<td class="nowrap">{o.case.id}<td class="query">' in grid_page
+    assert "criteria not met" in render_page(report(), {})
 
 
 def test_a_judges_verdicts_stand_beside_the_chunks() -> None:
@@ -118,6 +121,6 @@ def test_a_judges_verdicts_stand_beside_the_chunks() -> None:
         scores={},
         claims={("right", RIGHT.ranked_ids): (Claim(statement="A thing.", attributed=1, reason="read it"),)},
     )
-    page = render_page(result(judging=judging), {})
+    page = render_page(report(result(judging=judging)), {})
     assert "Judge: <b>useful</b>. it says so" in page
     assert '<b class="good">supported</b> A thing.' in page

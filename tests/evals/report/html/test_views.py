@@ -2,22 +2,20 @@
 
 from dataclasses import replace
 
-import pytest
-
 from evals.collect.observations import Failure
 from evals.grid.choice import explain
 from evals.grid.evaluation import GridResult
-from evals.judge.trust.agreement import Judged, agree
+from evals.judge.trust.agreement import LabelledVerdict, agree
 from evals.judge.trust.trust import Trust
 from evals.judge.verdicts import Bisected, Claim
 from evals.report.html import views
 from evals.report.html.render import render_page
 from tests.support.judged import judging
-from tests.support.results import EMPTY, RIGHT, WRONG, result, without_scores
+from tests.support.results import EMPTY, RIGHT, UNLISTED, WRONG, report, result, without_scores
 
 
 def test_metrics_have_value_interval_n_and_what_must_be_known() -> None:
-    found = {row["metric"]: row for row in views.metrics(result())}
+    found = {row["metric"]: row for row in views.metrics(report())}
     hit = found["ranking/hit_rate_at_5"]
     assert (hit["figure"], hit["interval"], hit["n"], hit["remark"]) == ("0.500", "0.095 … 0.905", 2, "")
     assert found["ragas/id_context_recall"]["remark"] == "1 failed, 0.250 … 0.750"
@@ -27,13 +25,13 @@ def test_metrics_have_value_interval_n_and_what_must_be_known() -> None:
 
 
 def test_criteria_say_what_was_compared() -> None:
-    met, missed = views.criteria(result())
+    met, missed = views.criteria(report())
     assert (met["figure"], met["passed"]) == ("0.500", True)
     assert (missed["figure"], missed["passed"], missed["reason"]) == ("–", False, "no value: no topics")
 
 
 def test_queries_come_the_worst_first_with_what_was_returned() -> None:
-    rows = views.queries(result())
+    rows = views.queries(report())
     assert [(row["id"], row["why"]) for row in rows] == [
         ("wrong", "wrongly answered"),
         ("empty", "nothing returned"),
@@ -48,25 +46,24 @@ def test_queries_come_the_worst_first_with_what_was_returned() -> None:
     }
 
 
-def test_only_so_many_queries_are_on_the_page_and_the_worst_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "MOST_QUERIES", 2)
-    assert [row["id"] for row in views.queries(result())] == ["wrong", "empty"]
+def test_only_so_many_queries_are_on_the_page_and_the_worst_are() -> None:
+    assert [row["id"] for row in views.queries(report())][:2] == ["wrong", "empty"]
 
 
 def test_the_worst_queries_leave_out_those_that_are_right() -> None:
-    assert {row["id"] for row in views.worst_queries(result())} == {WRONG.case.id, EMPTY.case.id}
+    assert {row["id"] for row in views.worst_queries(report())} == {WRONG.case.id, EMPTY.case.id}
 
 
 def test_a_retriever_without_scores_shows_none() -> None:
-    assert {row["best"] for row in views.queries(without_scores())} == {"–"}
+    assert {row["best"] for row in views.queries(report(without_scores(), UNLISTED))} == {"–"}
 
 
 def test_disagreements_are_named_by_where_the_chunk_stands() -> None:
     rows = [
-        Judged(query_id="right", chunk_id="a", verdict=0, label=1, reason="too short"),
-        Judged(query_id="right", chunk_id="b", verdict=0, label=0, reason="other"),
+        LabelledVerdict(query_id="right", chunk_id="a", verdict=0, label=1, reason="too short"),
+        LabelledVerdict(query_id="right", chunk_id="b", verdict=0, label=0, reason="other"),
     ]
-    found = views.disagreements(result(trust=Trust(agreement=agree(rows, 0))))
+    found = views.disagreements(report(result(judging=judging(), trust=Trust(agreement=agree(rows, 0)))))
     assert found == [
         {
             "query": RIGHT.case.id,
@@ -76,48 +73,49 @@ def test_disagreements_are_named_by_where_the_chunk_stands() -> None:
             "reason": "too short",
         }
     ]
-    assert views.disagreements(result()) == []
+    assert views.disagreements(report()) == []
 
 
 def test_the_judge_and_what_each_chunk_alone_supports() -> None:
     alone = (Claim(statement="It turns.", attributed=1, reason="It says so."),)
     said = judging(supports={("right", "a"): alone, ("right", "b"): Failure(type="Timeout", message="late")})
-    assert views.judge(result()) == []
-    assert views.judge(result(judging=said)) == ["cohere:command: 0 calls, 0 cached, 0 tokens"]
-    first, second = views.queries(result(judging=said))[2]["retrieved"]
-    assert ([one["statement"] for one in first["claims"]], first["missing"]) == (["It turns."], "")
+    assert '<section id="judge">' not in render_page(report(), {})
+    first, second = views.queries(report(result(judging=said)))[2]["retrieved"]
+    assert ([one.statement for one in first["claims"]], first["missing"]) == (["It turns."], "")
     assert (second["claims"], second["missing"]) == ([], "Timeout: late")
-    page = render_page(result(judging=said), {})
-    assert '<section id="judge">' in page and '<b class="good">supported</b> It turns.' in page
+    page = render_page(report(result(judging=said)), {})
+    assert (
+        "<li>cohere:command: 0 calls, 0 cached, 0 tokens</ul>" in page
+        and '<b class="good">supported</b> It turns.' in page
+    )
     assert "Judge, on the statements: Timeout: late" in page
 
 
 def approximate(grid: GridResult, **weights: float) -> GridResult:
     """The grid, compared by recall of which the half was not asked for."""
     bisected = Bisected(implied={("q", ("a",)): 0.5}, audited={}, selections=2)
-    run = replace(grid.run, judging=judging(bisected=bisected))
-    return replace(grid, run=run, ranking=replace(grid.ranking, weights=weights))
+    return replace(grid, judging=judging(bisected=bisected), ranking=replace(grid.ranking, weights=weights))
 
 
 def test_a_choice_by_recall_that_was_not_all_asked_for_says_so(grid: GridResult) -> None:
     known = "Approximation: cells were compared by ragas/llm_context_recall, of which 1 of 2 results were not asked"
     made = approximate(grid, **{"ragas/llm_context_recall": 1.0})
-    assert views.recommendation(made)[-1].startswith(known)
+    assert views.recommended(report(made))[-1].startswith(known)
     other = approximate(grid, **{"ranking/ndcg_at_10": 1.0})
-    assert views.recommendation(other) == views.recommendation(grid)
+    assert views.recommended(report(other)) == views.recommended(report(grid))
 
 
 def test_facts_are_flat_and_leave_out_what_is_not_known() -> None:
-    found = dict(views.facts(result()))
+    found = dict(views.facts(report()))
     assert found["collection.fingerprint"] == "c0ffee"
     assert found["versions.ragas"] == "0.4.3"
-    assert "embedding" not in dict(views.facts(without_scores()))
+    assert "embedding" not in dict(views.facts(report(without_scores(), UNLISTED)))
 
 
 def test_a_grid_says_what_it_comes_down_to_and_lists_its_best_cells(grid: GridResult) -> None:
     assert grid.choice is not None
-    assert views.recommendation(grid) == list(explain(grid.choice))
-    found = views.cells(grid)
+    assert views.recommended(report(grid)) == list(explain(grid.choice))
+    found = views.cells(report(grid))
     assert found is not None and found["count"] == 100
     (chosen,) = [row for row in found["rows"] if row["recommended"]]
     cell = grid.grid.cell(grid.choice.recommended.cell)
@@ -128,5 +126,5 @@ def test_a_grid_says_what_it_comes_down_to_and_lists_its_best_cells(grid: GridRe
 
 def test_a_grid_that_is_not_ranked_says_why(grid: GridResult) -> None:
     lost = replace(grid, choice=None, ranking=replace(grid.ranking, reason="too few"))
-    assert views.recommendation(lost) == ["The cells are not ranked: too few"]
-    assert views.cells(lost) is None
+    assert views.recommended(report(lost)) == ["The cells are not ranked: too few"]
+    assert views.cells(report(lost)) is None

@@ -142,6 +142,7 @@ def test_tasks_and_executor_threads_belong_to_the_change(pages: EdgeClient) -> N
     assert len(ids(pages)) == 5
 
 
+@pytest.mark.slow
 def test_threads_write_one_after_the_other_while_others_read(pages: EdgeClient) -> None:
     seen: list[int] = []
     failures: list[BaseException] = []
@@ -226,7 +227,7 @@ def test_left_overs_are_swept_by_the_next_writer(pages: EdgeClient, monkeypatch:
 
 
 def test_reading_leaves_every_byte_as_it_was(pages: EdgeClient) -> None:
-    """What lets any number of processes read one generation; a new version of the engine has to keep to it."""
+    """Check that any number of processes can read one generation, with any version of the engine."""
     with pages.changing(NAME):
         pages.create_payload_index(NAME, "i", "integer")
         pages.upsert(NAME, [point(i) for i in range(200)])

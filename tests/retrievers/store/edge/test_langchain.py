@@ -17,7 +17,7 @@ TEXTS = ["robots walk", "robots see", "hands grasp", "wheels roll"]
 
 
 class Letters(Embeddings):
-    """How often each letter occurs."""
+    """Return the frequency of each letter."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         return [[float(text.count(letter)) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]

@@ -150,6 +150,7 @@ def test_filters_that_are_refused(pages: EdgeClient, condition: Any, error: type
         found(pages, query_filter=given)
 
 
+@pytest.mark.slow
 def test_optimize(client: EdgeClient) -> None:
     """An index is built, exact searches stay exact, and the IDF counts what is there after later changes."""
     rng = np.random.default_rng(0)
@@ -208,6 +209,7 @@ CHANGES: dict[str, Callable[[EdgeClient], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["none", "metadata", *CHANGES])
 def test_terms_are_counted_anew_once_points_were_written_to_behind_the_index(
     indexed: Path, change: str, tmp_path: Path

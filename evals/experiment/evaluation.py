@@ -1,0 +1,148 @@
+"""A finished experiment: its report, and the result that the report was built from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evals.experiment.output_files import Outputs
+from retrievers.config import RetrieverConfig
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from evals.collect.observations import Summary
+    from evals.grid.evaluation import GridResult
+    from evals.metrics.run_result import RunResult
+    from evals.report.model import Report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """A finished run.
+
+    Attributes:
+        report: The run, with the fields that `docs/report.md` describes; `report.plain()` gives JSON values.
+        result: The result that the report was built from. It holds what the report leaves out, such as all candidates.
+        outputs: The files that were written.
+        untracked: Reason why MLflow lacks a part of it; empty where it has all, or logging is off.
+    """
+
+    report: "Report"
+    result: "RunResult"
+    outputs: Outputs
+    untracked: str = ""
+
+    @property
+    def metrics(self) -> "Mapping[str, Summary]":
+        """Metric to value, 95% interval, n, and the numbers of unscored and failed queries."""
+        return {summary.metric: summary for summary in self.result.summaries}
+
+    @property
+    def passed(self) -> bool:
+        """True if every criterion is met and nothing is missing."""
+        return self.report.passed and not self.incomplete
+
+    @property
+    def incomplete(self) -> str:
+        """Reason why something is missing; empty when nothing is."""
+        grid = self.report.grid
+        unranked = f"the cells are not ranked: {grid.ranking.reason}" if grid and grid.choice is None else ""
+        return self.untracked or "; ".join(filter(None, (self.report.incomplete, unranked))) or self.failures
+
+    @property
+    def failures(self) -> str:
+        """The first metric of which too many scores failed, and how many; empty when there is none."""
+        for summary in self.result.summaries:
+            if not summary.usable:
+                return f"{summary.metric}: {summary.n_failed} of {summary.n + summary.n_failed} failed ({summary.note})"
+        return ""
+
+    def to_pandas(self) -> "DataFrame":
+        """Return a row a query: query, verdict, reasons, ids of the returned chunks, and a column a metric.
+
+        A score that could not be computed is NaN; `report` says why.
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "id": row.id,
+                "query": row.query,
+                "in_scope": row.in_scope,
+                "query_type": row.query_type,
+                "outcome": row.outcome,
+                "reasons": row.reasons,
+                "top_score": row.top_score,
+                "retrieved": [hit.chunk_id for hit in row.retrieved],
+            }
+            | {name: score if isinstance(score, int | float) else None for name, score in row.scores.items()}
+            for row in self.report.rows()
+        ]
+        return pd.DataFrame(rows).set_index("id")
+
+    def worst(self, n: int = 5) -> "DataFrame":
+        """Return the `n` worst of the queries that failed, as rows of `to_pandas`, the worst first."""
+        from evals.report.worst import worst
+
+        return self.to_pandas().loc[[row.id for row in worst(self.report.queries, n)]]
+
+    def save(self, path: str | Path) -> Path:
+        """Write the run.
+
+        Args:
+            path: A `.json` file for the report, `.html` for the page, `.xml` for JUnit; or a folder for `report.json`
+                and `report.html`.
+
+        Returns:
+            The path.
+
+        Raises:
+            ConfigError: It cannot be written.
+        """
+        from evals.experiment.report_files import save_data, save_page
+
+        target = Path(path)
+        outputs = {
+            ".json": Outputs(report=target),
+            ".html": Outputs(html=target),
+            ".xml": Outputs(junit=target),
+        }.get(target.suffix, Outputs(report=target / "report.json", html=target / "report.html"))
+        if outputs.report or outputs.junit:
+            save_data(self, outputs)
+        if outputs.html:
+            save_page(self, outputs.html)
+        return target
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep(Evaluation):
+    """A finished grid. As an evaluation it is that of the recommended cell."""
+
+    result: "GridResult"
+
+    @property
+    def recommended(self) -> RetrieverConfig | None:
+        """Settings of the recommended cell; None where the cells cannot be ranked."""
+        return None if self.result.chosen is None else self.result.config.retriever
+
+    @property
+    def reason(self) -> str:
+        """Reason for the recommendation, or why there is none."""
+        return self.result.choice.reason if self.result.choice else self.result.ranking.reason
+
+    @cached_property
+    def cells(self) -> "DataFrame":
+        """A row a cell: its settings, the mean of every metric, `recommended`, and `in_set` for the confidence set."""
+        import pandas as pd
+
+        from evals.grid.children import table
+
+        frame = pd.DataFrame(table(self.result.grid))
+        standings = self.result.choice.standings if self.result.choice else ()
+        best = {cell for standing in standings if standing.in_set for cell in standing.members}
+        return frame.assign(
+            recommended=[index == self.result.chosen for index in range(len(frame))],
+            in_set=[index in best for index in range(len(frame))],
+        )

@@ -1,0 +1,39 @@
+"""A choice in three lines. Pure; rounding happens here."""
+
+from evals.grid.choice.standings import Choice, Standing
+from evals.stats.intervals import Interval
+
+
+def explain(choice: Choice) -> tuple[str, str, str]:
+    """Explain the recommended cell, the best cell, the number of cells that may be as good, and the reason."""
+    return _recommended(choice), _best(choice), f"Reason: {choice.reason}"
+
+
+def _recommended(choice: Choice) -> str:
+    return f"Recommended: {_described(choice.recommended, choice.objective)} (n={choice.n}{_dropped(choice)})"
+
+
+def _best(choice: Choice) -> str:
+    count = sum(len(standing.members) for standing in choice.best_set)
+    of = f"{choice.n_allowed:,} cells"
+    if choice.n_allowed < choice.n_cells:
+        of = f"{choice.n_allowed:,} cells that meet the constraints (of {choice.n_cells:,})"
+    certainty = choice.note or f"{count:,} of {of} may be the best (95%)"
+    shares = "" if choice.best.win_share is None else f", first in {choice.best.win_share:.0%} of resamples"
+    return f"Best as measured: {_described(choice.best)}{shares}; {certainty}"
+
+
+def _described(standing: Standing, objective: str = "") -> str:
+    others = f", and {len(standing.members) - 1:,} more cells with the same scores" if len(standing.members) > 1 else ""
+    value = f"{objective} {standing.value:.3f}".lstrip()
+    return f"{standing.label}{others} · {value} {_ends(standing.interval)} · {standing.cost:,.0f} tokens"
+
+
+def _ends(interval: Interval) -> str:
+    if interval.low is None or interval.high is None:
+        return "(interval not computable)"
+    return f"({interval.low:.3f} … {interval.high:.3f})"
+
+
+def _dropped(choice: Choice) -> str:
+    return f", {choice.dropped} not scored in all cells" if choice.dropped else ""

@@ -1,0 +1,58 @@
+"""The choice among the cells of a grid, as the report has it. Pure."""
+
+from evals.grid.choice import Choice, HeldOut, Standing, explain
+from evals.report.model.choice import ChoiceSection, HeldOutEntry, StandingEntry
+
+# Standings beyond these are left out, from the end; never a member of the confidence set or the recommended.
+MOST_STANDINGS = 200
+
+
+def choice_section(choice: Choice, held_out: HeldOut | None, most: int = MOST_STANDINGS) -> ChoiceSection:
+    """Return the recommended cell and why, the confidence set of best cells, and the figure on held-out queries.
+
+    Args:
+        choice: The choice.
+        held_out: The figure, None without held-out queries.
+        most: Number of standings beyond which some are left out.
+    """
+    return ChoiceSection(
+        explanation=list(explain(choice)),
+        objective=choice.objective,
+        margin=choice.margin,
+        n=choice.n,
+        dropped=choice.dropped,
+        cells=choice.n_cells,
+        allowed=choice.n_allowed,
+        best=choice.best.cell,
+        recommended=choice.recommended.cell,
+        proved=choice.proved,
+        reason=choice.reason,
+        queries_needed=choice.queries_needed,
+        note=choice.note,
+        set=[standing.cell for standing in choice.best_set],
+        standings=[_standing(place, standing) for place, standing in reported(choice, most)],
+        held_out=HeldOutEntry.of(held_out) if held_out else None,
+    )
+
+
+def reported(choice: Choice, most: int = MOST_STANDINGS) -> list[tuple[int, Standing]]:
+    """Return the standings that are reported, each with its place from 1."""
+    ranked = enumerate(choice.standings, 1)
+    return [(n, s) for n, s in ranked if n <= most or s.in_set or s.cell == choice.recommended.cell]
+
+
+def _standing(rank: int, standing: Standing) -> StandingEntry:
+    return StandingEntry(
+        place=rank,
+        cell=standing.cell,
+        members=list(standing.members),
+        label=standing.label,
+        cost=standing.cost,
+        value=standing.value,
+        ci_low=standing.interval.low,
+        ci_high=standing.interval.high,
+        win_share=standing.win_share,
+        in_set=standing.in_set,
+        difference=standing.difference,
+        lower=standing.lower,
+    )

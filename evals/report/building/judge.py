@@ -1,0 +1,105 @@
+"""The judge's section of the report. Pure."""
+
+from evals.judge.tasks import RECALL
+from evals.judge.trust.agreement import Agreement, LabelledVerdict
+from evals.judge.trust.audit import describe, error_rate
+from evals.judge.trust.estimate import Estimate
+from evals.judge.trust.trust import Trust
+from evals.judge.verdicts import Bisected, Judging
+from evals.report.model.judge import Bisection, JudgeSection, JudgeUsage
+from evals.report.model.trust import (
+    AgreementSection,
+    CorrectionEntry,
+    Disagreement,
+    NoiseEntry,
+    TrustEntry,
+    TrustSection,
+)
+
+
+def judge_section(judging: Judging, trust: Trust | None) -> JudgeSection:
+    """Return the judge of a run: model, cost, why it is incomplete, how far to trust it."""
+    return JudgeSection(
+        model=judging.model,
+        usage=JudgeUsage.of(judging.usage),
+        incomplete=judging.incomplete,
+        bisection=_bisection(judging.bisected) if judging.bisected else None,
+        trust=trust_section(trust) if trust else None,
+    )
+
+
+def trust_section(trust: Trust) -> TrustSection:
+    """Return the statistics of a judge; null for one that was not asked for."""
+    noise = trust.noise_share
+    return TrustSection(
+        agreement=_agreement(trust.agreement) if trust.agreement else None,
+        self_agreement=_entry(trust.self_agreement) if trust.self_agreement else None,
+        noise_share=NoiseEntry.model_validate({"metric": trust.noise_metric, **dict(_entry(noise))}) if noise else None,
+        corrections=[
+            CorrectionEntry(
+                metric=correction.metric,
+                raw=_entry(correction.raw),
+                labels_alone=_entry(correction.labels_alone),
+                corrected=_entry(correction.corrected),
+                tuning=correction.tuning,
+            )
+            for correction in trust.corrections
+        ],
+    )
+
+
+def _agreement(agreement: Agreement) -> AgreementSection:
+    return AgreementSection(
+        n_queries=agreement.n_queries,
+        n_verdicts=agreement.n_verdicts,
+        accuracy=_entry(agreement.accuracy),
+        kappa=_entry(agreement.kappa),
+        false_useful=_entry(agreement.false_useful),
+        false_useless=_entry(agreement.false_useless),
+        disagreements=[_disagreement(row) for row in agreement.disagreements],
+    )
+
+
+def _disagreement(row: LabelledVerdict) -> Disagreement:
+    return Disagreement(
+        query_id=row.query_id,
+        chunk_id=row.chunk_id,
+        verdict=int(not row.label),
+        label=row.label,
+        kind="false_useless" if row.label else "false_useful",
+        reason=row.reason,
+    )
+
+
+def _entry(estimate: Estimate) -> TrustEntry:
+    return TrustEntry(
+        value=estimate.value,
+        ci_low=estimate.interval.low,
+        ci_high=estimate.interval.high,
+        n=estimate.n,
+        n_unscored=estimate.n_unscored,
+        n_failed=estimate.n_failed,
+        n_missing=0,
+        bound_low=estimate.bound_low,
+        bound_high=estimate.bound_high,
+        note=estimate.note or estimate.interval.note,
+        n_queries=estimate.n_queries,
+    )
+
+
+def _bisection(bisected: Bisected) -> Bisection:
+    rate = error_rate(bisected)
+    return Bisection(
+        metric=RECALL,
+        selections=bisected.selections,
+        skipped=len(bisected.implied),
+        calls_saved=bisected.saved,
+        audited=len(bisected.audited),
+        compared=rate.n,
+        differing=sum(bisected.compared),
+        error_rate=rate.value,
+        ci_low=rate.interval.low,
+        ci_high=rate.interval.high,
+        note=rate.note,
+        statement=describe(bisected),
+    )

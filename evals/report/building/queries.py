@@ -1,0 +1,114 @@
+"""The rows of the report, one a query. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from evals.collect.observations import Failure, Observation, QueryVerdict, Score, Unscored, chunk_ids
+from evals.golden.loading import case_fingerprint
+from evals.judge.tasks import selected
+from evals.judge.verdicts import ChunkVerdict, Judging
+from evals.metrics.run_result import RunResult
+from evals.report.model import ClaimEntry, FailedValue, Hit, QueryRow, ScoreValue, UnscoredValue, Verdict
+from retrievers.records import RetrievedChunk
+
+# Number of candidates to show for a query without results.
+BEST_BELOW = 3
+
+
+def query_rows(result: RunResult) -> Iterator[QueryRow]:
+    """Yield a row a query, in the order of the golden data."""
+    verdicts = {verdict.query_id: verdict for verdict in result.validation.verdicts}
+    for observation in result.observed.observations:
+        query_id = observation.case.id
+        scores = {name: values[query_id] for name, values in result.scores.items() if query_id in values}
+        yield _row(observation, verdicts[query_id], scores, result.judging)
+
+
+def score_value(score: Score) -> ScoreValue:
+    """Return a score as the report has it: the number, or why there is none."""
+    return score if isinstance(score, float | int) else _without_value(score)
+
+
+def _row(
+    observation: Observation, verdict: QueryVerdict, scores: dict[str, Score], judging: Judging | None
+) -> QueryRow:
+    case, relevance, candidates = observation.case, observation.relevance, observation.candidates.chunks
+    below = () if observation.selection else candidates[:BEST_BELOW]
+    claims = judging.claims.get((case.id, selected(observation)), ()) if judging else ()
+    return QueryRow(
+        id=case.id,
+        query=case.query,
+        fingerprint=case_fingerprint(case),
+        in_scope=case.in_scope,
+        query_type=case.query_type,
+        tags=list(case.tags),
+        reference_answer=case.reference_answer,
+        expected=_places(observation),
+        relevant=dict(relevance.grades),
+        irrelevant=sorted(relevance.irrelevant),
+        missing=sorted(relevance.missing),
+        relevant_complete=not relevance.incomplete,
+        first_relevant=_first_relevant(observation),
+        top_score=observation.top_score,
+        retrieved=[_hit(hit, observation, judging) for hit in observation.selection],
+        best_below_threshold=[_hit(hit, observation, None) for hit in below],
+        claims=[ClaimEntry.of(claim) for claim in claims],
+        scores={name: score_value(score) for name, score in scores.items()},
+        outcome=verdict.outcome,
+        reasons=list(verdict.reasons),
+        metadata_accuracy=verdict.metadata_accuracy,
+        content_relevance=verdict.content_relevance,
+        accuracy_score=verdict.accuracy_score,
+        time_ms=verdict.time_ms,
+    )
+
+
+def _first_relevant(observation: Observation) -> int | None:
+    # by the ids alone: making a hit of every candidate takes longer than all else here
+    ids = chunk_ids(observation.candidates.chunks) if observation.relevance.grades else ()
+    return next((rank for rank, chunk_id in enumerate(ids, 1) if chunk_id in observation.relevance.grades), None)
+
+
+def _places(observation: Observation) -> list[str]:
+    """Return the places that the evidence names, the most relevant first."""
+    ordered = sorted(observation.case.evidence, key=lambda evidence: -evidence.grade)
+    return list(dict.fromkeys(evidence.place for evidence in ordered))
+
+
+def _hit(hit: RetrievedChunk, observation: Observation, judging: Judging | None) -> Hit:
+    key = observation.case.id, hit.chunk.chunk_id
+    return Hit(
+        rank=hit.rank,
+        score=hit.score,
+        chunk_id=hit.chunk.chunk_id,
+        source=hit.source,
+        breadcrumb=hit.breadcrumb,
+        heading=hit.chunk.heading or "",
+        grade=observation.relevance.grades.get(hit.chunk.chunk_id, 0),
+        preview=hit.chunk.chunk_text_preview,
+        judge=_verdict(judging, key) if judging else None,
+        claims=_claims(judging, key) if judging else None,
+    )
+
+
+def _verdict(judging: Judging, key: tuple[str, str]) -> Verdict | None:
+    verdict = judging.verdicts.get(key)
+    if verdict is None:
+        return None
+    if isinstance(verdict, ChunkVerdict):
+        return Verdict(verdict=verdict.verdict, reason=verdict.reason)
+    return Verdict(unscored=verdict.reason) if isinstance(verdict, Unscored) else Verdict(failed=_cause(verdict))
+
+
+def _claims(judging: Judging, key: tuple[str, str]) -> list[ClaimEntry] | UnscoredValue | FailedValue | None:
+    claims = judging.supports.get(key)
+    if claims is None:
+        return None
+    return [ClaimEntry.of(claim) for claim in claims] if isinstance(claims, Sequence) else _without_value(claims)
+
+
+def _without_value(score: Unscored | Failure) -> UnscoredValue | FailedValue:
+    return UnscoredValue(unscored=score.reason) if isinstance(score, Unscored) else FailedValue(failed=_cause(score))
+
+
+def _cause(failure: Failure) -> str:
+    return f"{failure.type}: {failure.message}"

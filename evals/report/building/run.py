@@ -1,0 +1,90 @@
+"""The report of a run, built once."""
+
+from evals.grid.evaluation import GridResult
+from evals.metrics.run_result import RunResult
+from evals.report.building.grid import grid_section
+from evals.report.building.judge import judge_section
+from evals.report.building.queries import query_rows
+from evals.report.headline import headline
+from evals.report.model import SCHEMA_VERSION, Criterion, Facts, MetricEntry, QueryRow, Report, Validation
+from evals.report.rows_file import MOST_IN_REPORT, ROWS_SUFFIX, WORST_IN_REPORT, RowsFile, written
+from evals.report.worst import worst_first
+from retrievers.config import RERANKERS, RetrieverConfig, dump
+
+
+def build_report(result: RunResult, facts: Facts) -> Report:
+    """Build the report of a run, or of a grid and the run of its recommended cell.
+
+    Args:
+        result: The run.
+        facts: Facts that make it comparable, as they are at its end.
+    """
+    rows, file = _rows(result)
+    incomplete = _incomplete(result, facts)
+    report = Report(
+        schema_version=SCHEMA_VERSION,
+        name=result.config.name,
+        passed=not incomplete and all(gate.passed for gate in result.gates),
+        incomplete=incomplete,
+        settings=settings_line(result.config.retriever, facts),
+        facts=facts,
+        config=dump(result.config),
+        metrics={summary.metric: MetricEntry.of(summary) for summary in result.summaries},
+        headline=_headline(result),
+        criteria=[Criterion.of(gate) for gate in result.gates],
+        validation=Validation.of(result.validation),
+        notes=list(result.notes),
+        judge=judge_section(result.judging, result.trust) if result.judging else None,
+        queries=rows,
+    )
+    # a field that is not set is absent from the file, as that of a grid is for a single run
+    grid = {"grid": grid_section(result)} if isinstance(result, GridResult) else {}
+    if file is None:
+        return report.model_copy(update=grid)
+    return report.model_copy(update={**grid, "queries_file": f"report{ROWS_SUFFIX}"}).with_rows(file)
+
+
+def _rows(result: RunResult) -> tuple[list[QueryRow], RowsFile | None]:
+    """Return the rows of the report, the worst ones where they are too many, and then the file that holds them all."""
+    rows = query_rows(result)
+    if len(result.observed.observations) <= MOST_IN_REPORT:
+        return list(rows), None
+    files: list[RowsFile] = []
+    worst = worst_first(written(rows, [*result.scores], files), WORST_IN_REPORT)
+    return worst, files[0]
+
+
+def settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
+    """Return the settings that matter most, in a line."""
+    threshold = retriever.used_threshold
+    parts = [
+        *([f"python {retriever.python} ({facts.retriever})"] if retriever.python else _search(retriever)),
+        f"top_k {retriever.top_k}",
+        "no threshold" if threshold is None else f"threshold {threshold:g}",
+        f"candidates {retriever.candidates}",
+        facts.embedding or "",
+    ]
+    return " · ".join(filter(None, parts))
+
+
+def _search(retriever: RetrieverConfig) -> list[str]:
+    """Return the mode, and the fusion and the reranker that are in force; reranking by rrf is fusion by rrf."""
+    fusion = [f"fusion {retriever.used_fusion}"] if retriever.mode == "hybrid" else []
+    rerank = [f"rerank {retriever.rerank}"] if RERANKERS[retriever.rerank].make else []
+    return [retriever.mode, *fusion, *rerank]
+
+
+def _headline(result: RunResult) -> list[str]:
+    names = [summary.metric for summary in result.summaries]
+    shown = {*headline(names), *result.config.metrics}
+    return [name for name in names if name in shown]
+
+
+def _incomplete(result: RunResult, facts: Facts) -> str:
+    """Return why some of the figures are over a part of the queries; empty when none is."""
+    changed = facts.collection_changed
+    reasons = (
+        f"the collection changed during the run: {changed}" if changed else "",
+        result.judging.incomplete if result.judging else "",
+    )
+    return "; ".join(filter(None, reasons))

@@ -1,0 +1,66 @@
+"""The judge in lines of text, for terminal, page and MLflow."""
+
+from evals.judge.ask.budget import Usage
+from evals.report.model import ClaimEntry, FailedValue, JudgeSection, QueryRow, UnscoredValue, Verdict
+from evals.report.model.judge import JudgeUsage
+
+
+def judge_lines(judge: JudgeSection) -> list[str]:
+    """Return the judge of a run in a few lines: cost, missing verdicts, recall that was not asked for."""
+    lines = [f"{judge.model}: {spent(judge.usage)}"]
+    if judge.incomplete:
+        lines.append(f"Not everything was judged: {judge.incomplete}")
+    if judge.bisection:
+        lines.append(judge.bisection.statement)
+    return lines
+
+
+def spent(usage: Usage | JudgeUsage) -> str:
+    """Return the cost of judging so far, in a few words."""
+    parts = [f"{usage.calls:,} calls", f"{usage.hits:,} cached"]
+    if usage.failed:
+        parts.append(f"{usage.failed:,} failed")
+    if usage.unanswered:
+        parts.append(f"{usage.unanswered:,} without an answer, of unknown cost")
+    parts.append(f"{usage.tokens_in + usage.tokens_out:,} tokens")
+    if usage.usd is not None:
+        parts.append(f"{usage.usd:.4f} USD")
+    return ", ".join(parts)
+
+
+def verdict_lines(row: QueryRow) -> list[str]:
+    """Return the verdicts on a query's returned chunks, a line each, in rank order."""
+    return [f"{hit.rank}. {_verdict_text(hit.judge)}" for hit in row.retrieved if hit.judge]
+
+
+def claim_lines(row: QueryRow) -> list[str]:
+    """Return the statements of a query's reference answer, a line each."""
+    return [_claim_text(claim) for claim in row.claims]
+
+
+def chunk_claim_lines(row: QueryRow) -> list[str]:
+    """Return the statements of the reference answer for each returned chunk alone, a line each, in rank order."""
+    lines: list[str] = []
+    for hit in row.retrieved:
+        if isinstance(hit.claims, list):
+            lines += [f"{hit.rank}. {_claim_text(claim)}" for claim in hit.claims]
+        elif hit.claims is not None:
+            lines.append(f"{hit.rank}. not judged: {cause(hit.claims)}")
+    return lines
+
+
+def cause(value: Verdict | UnscoredValue | FailedValue) -> str:
+    """Return the reason why there is no verdict or score; empty where there is one."""
+    failed = "" if isinstance(value, UnscoredValue) else value.failed
+    unscored = "" if isinstance(value, FailedValue) else value.unscored
+    return failed or unscored or ""
+
+
+def _verdict_text(verdict: Verdict) -> str:
+    if verdict.verdict is None:
+        return f"not judged: {cause(verdict)}"
+    return f"{'useful' if verdict.verdict else 'useless'}: {verdict.reason}"
+
+
+def _claim_text(claim: ClaimEntry) -> str:
+    return f"{'supported' if claim.attributed else 'not supported'}: {claim.statement} ({claim.reason})"

@@ -1,0 +1,76 @@
+"""A grid, as a part of the report. Lists of figures are by cell, in the order of `cells`."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from evals.metrics.base import Scope
+from evals.report.model.abstention import AbstentionSection
+from evals.report.model.base import MetricEntry, Section, Setting
+from evals.report.model.choice import ChoiceSection
+
+
+class RankingSection(Section):
+    """The cells by the objective."""
+
+    metrics: dict[str, float] = Field(description="the metrics of the objective with their weights")
+    n: dict[str, int] = Field(description="metric to the number of queries that cells are compared on")
+    dropped: dict[str, int] = Field(
+        description="metric to the number of queries that are scored in some cells and not in all"
+    )
+    constraints: dict[str, str] = Field(description="metric to the condition that a cell must meet")
+    excluded: int = Field(ge=0, description="cells that do not meet them")
+    reason: str = Field(description="reason why cells are not ranked; empty when they are")
+    order: list[int] = Field(description="numbers of the cells that meet the constraints, from the best")
+    values: list[float | None] = Field(description="value of the objective, by cell")
+
+
+class ConfigurationEntry(Section):
+    """A way to retrieve, for which the search ran once."""
+
+    name: str = Field(description="settings in a few words")
+    parameters: dict[str, Setting] = Field(description="the settings that tell it from the others")
+    thresholds: int = Field(1, ge=1, description="number of thresholds of its cells")
+    metrics: dict[str, MetricEntry] = Field(
+        description="metrics that belong to it and not to a cell: latency, determinism, separation"
+    )
+
+
+class CellColumns(Section):
+    """The cells, by columns; of more than 10,000 the best."""
+
+    count: int = Field(ge=0, description="number of cells of the grid")
+    index: list[int] = Field(description="number of the cell, ascending")
+    configuration: list[int] = Field(description="place of its configuration in configurations, from 0")
+    top_k: list[int] = Field(description="cut of the cell")
+    threshold: list[float | None] = Field(description="threshold of the cell; null where none is in force")
+
+
+class GridMetric(Section):
+    """A metric of every cell."""
+
+    scope: Scope = Field(description="kind of queries that it is over")
+    mean: list[float | None] = Field(description="mean over the scored queries, by cell; null where there is none")
+    n: int | list[int] = Field(description="scored queries, by cell; one number where all cells have the same")
+    n_unscored: int | list[int] = Field(description="queries that could not be scored, likewise")
+    n_failed: int | list[int] = Field(description="queries whose score failed, likewise")
+    common: list[float | None] | None = Field(
+        description="mean over the queries that all cells score, by which they are ranked; null where that is mean"
+    )
+    n_common: int = Field(ge=0, description="number of these queries")
+    n_dropped: int = Field(ge=0, description="queries that some cells score and others do not")
+
+
+class GridSection(Section):
+    """The grid whose chosen cell a run is. Lists of figures are by cell, in the order of cells."""
+
+    axes: dict[str, list[Setting] | Literal["exact"]] = Field(description="every axis of the sweep, with its values")
+    chosen: int | None = Field(description="number of the cell that the report is of; null where cells are not ranked")
+    choice: ChoiceSection | None = Field(description="the recommendation; null where cells could not be ranked")
+    ranking: RankingSection = Field(description="the cells by the objective")
+    top_k: list[int] = Field([], description="every cut of the grid, ascending")
+    configurations: list[ConfigurationEntry] = Field(description="each way to retrieve")
+    cells: CellColumns = Field(description="the cells, by columns")
+    metrics: dict[str, GridMetric] = Field(description="every metric over queries, by name")
+    abstention: AbstentionSection | None = Field(description="abstention; null where no threshold is in force")
+    notes: list[str] = Field(description="combinations that were left out or are one")

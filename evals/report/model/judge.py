@@ -1,0 +1,54 @@
+"""The judge, as a part of the report."""
+
+from pydantic import Field
+
+from evals.report.model.base import Section
+from evals.report.model.trust import TrustSection
+
+
+class JudgeUsage(Section):
+    """Cost of judging."""
+
+    calls: int = Field(ge=0, description="requests to the model, every attempt counted")
+    hits: int = Field(ge=0, description="verdicts that needed no request")
+    failed: int = Field(ge=0, description="verdicts that could not be had")
+    unanswered: int = Field(
+        0, ge=0, description="requests without an answer that may have been billed; not in the tokens"
+    )
+    tokens_in: int = Field(ge=0, description="tokens that the model read")
+    tokens_out: int = Field(ge=0, description="tokens that it wrote")
+    usd: float | None = Field(description="their price in US dollars; null without an entry in judge.prices")
+    stopped: str = Field(description="reason why no further request was made; empty when none was held back")
+
+
+class Bisection(Section):
+    """Recall that was not asked for (judge.recall bisect), and the audit of it.
+
+    A result between two nested ones of the same recall is taken to have it too, so the metric is an approximation. The
+    audit asks about some of the skipped results, drawn at random; their answers replace the implied ones.
+    """
+
+    metric: str = Field(description="the metric that is an approximation")
+    selections: int = Field(ge=0, description="distinct results of the grid, each a call if all were asked about")
+    skipped: int = Field(ge=0, description="of them, those that bisection skipped")
+    calls_saved: int = Field(ge=0, description="of those, the ones that the audit did not ask about either")
+    audited: int = Field(ge=0, description="skipped results that the audit asked about")
+    compared: int = Field(ge=0, description="of them, those that have an answer")
+    differing: int = Field(ge=0, description="of those, the ones whose answer is not what was taken over")
+    error_rate: float | None = Field(description="differing over compared; null when there is none to compare")
+    ci_low: float | None = Field(description="lower end of the 95% interval (Wilson); null without a value")
+    ci_high: float | None = Field(description="upper end of the 95% interval (Wilson); null without a value")
+    note: str = Field(description="reason why there is no error rate; empty when there is one")
+    statement: str = Field("", description="the same in a sentence")
+
+
+class JudgeSection(Section):
+    """The judge of a run."""
+
+    model: str = Field(description="provider:model")
+    usage: JudgeUsage = Field(description="cost of judging")
+    incomplete: str = Field(description="reason why not everything was judged; empty when it was")
+    bisection: Bisection | None = Field(
+        None, description="recall that was not asked for; null unless judge.recall is bisect"
+    )
+    trust: TrustSection | None = Field(description="trust in the judge; null where nothing is known")

@@ -1,0 +1,89 @@
+"""The report of a run: one model, from which JSON, schema, field tables, terminal, page and MLflow follow."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+from pydantic import Field, PrivateAttr
+
+from evals.report.model.base import MetricEntry, Section
+from evals.report.model.facts import Facts
+from evals.report.model.grid import GridSection
+from evals.report.model.judge import JudgeSection
+from evals.report.model.queries import QueryRow
+
+if TYPE_CHECKING:
+    from evals.report.rows_file import RowsFile
+
+SCHEMA_VERSION: Final = 1
+
+
+class Criterion(Section):
+    """A criterion of the experiment, and the run's answer to it."""
+
+    metric: str = Field(description="name of the metric")
+    condition: str = Field(description="such as >= 0.8")
+    figure: float | None = Field(description="what was compared: the value, or the worse bound where scores failed")
+    passed: bool = Field(description="true if the condition is met")
+    reason: str = Field(description="why not; empty when it is met")
+    undecided: bool = Field(False, description="true where scores that failed or are missing could turn the answer")
+
+    @property
+    def verdict(self) -> Literal["pass", "FAIL", "undecided"]:
+        """The answer in one word."""
+        return "pass" if self.passed else "undecided" if self.undecided else "FAIL"
+
+
+class Validation(Section):
+    """Totals of the queries' verdicts."""
+
+    total: int = Field(ge=0, description="queries")
+    passed: int = Field(ge=0, description="queries whose outcome is SUCCESS")
+    failed: int = Field(ge=0, description="the others")
+    pass_rate: float = Field(ge=0, le=1, description="passed over total")
+    average_latency_ms: float | None = Field(description="mean time of the serial calls; null when not measured")
+    p95_latency_ms: float | None = Field(description="95th percentile of the serial calls; null when not measured")
+
+
+class Report(Section):
+    """A run of evals.run. Fields may be added without a new schema_version: readers must ignore unknown ones."""
+
+    schema_version: Literal[1] = Field(description="rises when a field goes, or changes its name, type or meaning")
+    name: str = Field(description="name of the experiment")
+    passed: bool = Field(description="true if every criterion is met and nothing is missing")
+    incomplete: str = Field("", description="why some figures are over a part of the queries; empty when none is")
+    settings: str = Field("", description="the retriever's most important settings, in a line")
+    facts: Facts = Field(description="facts that make runs comparable")
+    config: dict[str, Any] = Field(description="the resolved configuration")
+    metrics: dict[str, MetricEntry] = Field(description="every metric of the run, by name")
+    headline: list[str] = Field([], description="the metrics that the terminal shows without --verbose")
+    criteria: list[Criterion] = Field(description="what the experiment demands")
+    validation: Validation = Field(description="totals of the verdicts")
+    notes: list[str] = Field(description="what a reader must know beside the figures")
+    judge: JudgeSection | None = Field(None, description="the LLM judge; null without one")
+    grid: GridSection | None = Field(None, description="the grid whose chosen cell this run is; absent without one")
+    queries_file: str | None = Field(
+        None, description="Parquet file beside the report that holds the rows of all queries, where they are over 2,000"
+    )
+    queries: list[QueryRow] = Field(
+        description="one entry a query, in the order of the golden data; of over 2,000 queries the 200 worst"
+    )
+    _file: "RowsFile | None" = PrivateAttr(None)
+
+    def rows(self) -> "Iterable[QueryRow]":
+        """Return a row for every query, in the order of the golden data, from the file where there is one."""
+        return self.queries if self._file is None else self._file
+
+    @property
+    def rows_file(self) -> "RowsFile | None":
+        """The file of the rows of all queries; None where the report holds them."""
+        return self._file
+
+    def with_rows(self, file: "RowsFile") -> Self:
+        """Return the report with the file of the rows of all queries."""
+        report = self.model_copy()
+        report._file = file
+        return report
+
+    def plain(self) -> dict[str, Any]:
+        """Return the report as plain JSON values, as its file holds them: without the fields that were not set."""
+        return self.model_dump(mode="json", exclude_unset=True)

@@ -1,0 +1,69 @@
+"""The content and record of a collection, before an update."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from retrievers.config import MetadataConfig, RetrieverConfig
+from retrievers.errors import CollectionNotFoundError, CollectionStateError, EmbeddingMismatchError
+from retrievers.store import CollectionInfo, Limits, describe, location
+from retrievers.store.stored_chunks import records
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+
+def existing(client: "QdrantClient", config: RetrieverConfig, *, replace: bool) -> CollectionInfo | None:
+    """Collection to bring up to date; None where none exists, or where it is to be replaced.
+
+    Raises:
+        CollectionStateError: Another program made it, or it cannot be brought up to date and `replace` is off.
+        EmbeddingMismatchError: It was made with another model.
+    """
+    try:
+        info = describe(client, config)
+    except CollectionNotFoundError:
+        return None
+    recorded = info.manifest.get("embedding")
+    if not recorded:
+        raise CollectionStateError(
+            f"collection {info.name!r} at {location(config.store)} was not made by `retrievers index` and is "
+            "left alone; choose another name with --collection"
+        )
+    expected = {"provider": config.embedding.provider, "model": config.embedding.resolved_model}
+    if any(recorded.get(key) != value for key, value in expected.items()):
+        raise EmbeddingMismatchError(
+            f"collection {info.name!r} was embedded by {recorded.get('provider')}:{recorded.get('model')}, not by "
+            f"{expected['provider']}:{expected['model']}; one collection holds one model: choose another name"
+        )
+    other = _other_keyword_side(config, info)
+    if other and not replace:
+        raise CollectionStateError(f"collection {info.name!r} {other}; index it again with --replace")
+    return None if other else info
+
+
+def _other_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> str | None:
+    """Return the reason why the collection's term weights cannot be brought up to date."""
+    if config.keyword.vector_name not in info.sparse_vectors:
+        return (
+            f"has no sparse vector {config.keyword.vector_name!r}: it was made by an earlier version, or under another "
+            "keyword.vector_name"
+        )
+    language = info.manifest.get("bm25", {}).get("language", config.keyword.language)
+    return (
+        None if language == config.keyword.language else f"was tokenised as {language}, not {config.keyword.language}"
+    )
+
+
+def payloads(client: "QdrantClient", config: RetrieverConfig, limits: Limits) -> dict[str, Mapping[str, Any]]:
+    """Return the payload of every point, by its id.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    return {str(record.id): record.payload or {} for record in records(client, config, limits)}
+
+
+def layout(info: CollectionInfo) -> Mapping[str, Any]:
+    """Return the payload keys of its chunks; earlier versions recorded none and used LangChain's."""
+    recorded: Mapping[str, Any] = info.manifest.get("payload") or MetadataConfig.model_validate({}).layout
+    return recorded

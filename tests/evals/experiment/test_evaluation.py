@@ -1,0 +1,42 @@
+from dataclasses import replace
+from pathlib import Path
+
+from evals.collect.observations import Summary
+from evals.experiment.evaluation import Evaluation
+from evals.experiment.output_files import Outputs
+from evals.judge.ask.budget import Usage
+from evals.metrics.run_result import RunResult
+from tests.support.grids import make_grid
+from tests.support.judged import judging
+from tests.support.results import report, result
+
+FEW = Summary(metric="a", value=1.0, n=19, n_failed=1)
+MANY = Summary(metric="b", value=1.0, n=18, n_failed=2, note="timeout")
+UNJUDGED = judging(usage=Usage(stopped="the budget of 6 calls is spent"))
+
+
+def of(run: RunResult, untracked: str = "") -> Evaluation:
+    return Evaluation(report=report(run), result=run, outputs=Outputs(), untracked=untracked)
+
+
+def test_nothing_is_missing_where_at_most_one_score_in_twenty_failed() -> None:
+    assert of(result(summaries=[FEW])).incomplete == of(result(summaries=[FEW])).failures == ""
+
+
+def test_the_first_metric_of_which_more_failed_is_named() -> None:
+    found = of(result(summaries=[FEW, MANY, replace(MANY, metric="c")]))
+    assert found.incomplete == found.failures == "b: 2 of 20 failed (timeout)"
+
+
+def test_a_spent_budget_is_named_before_what_came_of_it(tmp_path: Path) -> None:
+    grid = make_grid(tmp_path)
+    lost = replace(grid, choice=None, ranking=replace(grid.ranking, reason="too few"))
+    assert of(replace(lost, judging=UNJUDGED)).incomplete == f"{UNJUDGED.incomplete}; the cells are not ranked: too few"
+    assert of(lost).incomplete == "the cells are not ranked: too few"
+
+
+def test_what_mlflow_and_the_judge_left_out_comes_before_what_failed() -> None:
+    run = result(summaries=[MANY], judging=UNJUDGED)
+    assert of(run).incomplete == UNJUDGED.incomplete != ""
+    assert of(run, "MLflow failed").incomplete == "MLflow failed"
+    assert of(run, "MLflow failed").failures == "b: 2 of 20 failed (timeout)"

@@ -1,0 +1,172 @@
+"""The judge in the report, and its lines on terminal and page."""
+
+import json
+from dataclasses import fields
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from evals.collect.observations import Failure, Unscored
+from evals.judge.ask.budget import Usage
+from evals.judge.trust.agreement import agree
+from evals.judge.trust.trust import Trust, summaries
+from evals.judge.verdicts import Bisected, ChunkVerdict, Claim
+from evals.report.building.judge import judge_section, trust_section
+from evals.report.building.queries import query_rows
+from evals.report.judge_lines import chunk_claim_lines, claim_lines, judge_lines, spent, verdict_lines
+from evals.report.model import FailedValue, UnscoredValue
+from evals.report.model.trust import TrustSection
+from tests.support.json_schema import closed
+from tests.support.judged import judging
+from tests.support.results import report, result
+from tests.support.trust import ROWS, whole
+
+SAID = judging(
+    verdicts={
+        ("right", "a"): ChunkVerdict(verdict=1, reason="It helps."),
+        ("right", "b"): ChunkVerdict(verdict=0, reason="It does not."),
+        ("wrong", "b"): Failure(type="Timeout", message="no answer in time"),
+        ("empty", "d1"): Unscored(reason="the budget of 3 calls is spent"),
+    },
+    claims={
+        ("right", ("a", "b")): (
+            Claim(statement="It turns.", attributed=1, reason="It says so."),
+            Claim(statement="It flies.", attributed=0, reason="Nobody says so."),
+        )
+    },
+    usage=Usage(calls=4, hits=1200, failed=1, tokens_in=9_000, tokens_out=34, usd=0.0229, stopped="over"),
+)
+BISECTED = Bisected(
+    implied={("right", ("a", "b")): 0.5, ("right", ("a", "b", "c")): 0.5, ("wrong", ("b",)): 1.0},
+    audited={("right", ("a", "b")): 0.5, ("wrong", ("b",)): 0.0},
+    selections=12,
+)
+
+
+def test_the_judge_of_a_run_is_in_its_report() -> None:
+    made = report(result(judging=SAID)).plain()
+    assert made["judge"] == judge_section(SAID, None).model_dump(mode="json")
+    assert made["judge"]["model"] == "cohere:command" and made["judge"]["incomplete"] == "over"
+    assert made["judge"]["usage"] == {
+        "calls": 4, "hits": 1200, "failed": 1, "tokens_in": 9000, "tokens_out": 34, "usd": 0.0229, "stopped": "over",
+        "unanswered": 0,
+    }  # fmt: skip
+    right, wrong, _ = made["queries"]
+    assert [hit["judge"] for hit in right["retrieved"]] == [
+        {"verdict": 1, "reason": "It helps."},
+        {"verdict": 0, "reason": "It does not."},
+    ]
+    assert right["claims"][1] == {"statement": "It flies.", "attributed": 0, "reason": "Nobody says so."}
+    assert wrong["retrieved"][0]["judge"] == {"failed": "Timeout: no answer in time"} and wrong["claims"] == []
+
+
+def test_without_a_judge_there_is_nothing_of_it() -> None:
+    made = report().plain()
+    assert made["judge"] is None
+    assert {hit["judge"] for row in made["queries"] for hit in row["retrieved"]} == {None}
+    assert [row["claims"] for row in made["queries"]] == [[]] * 3
+
+
+def test_lines_for_a_table() -> None:
+    right, wrong, empty = query_rows(result(judging=SAID))
+    assert verdict_lines(right) == ["1. useful: It helps.", "2. useless: It does not."]
+    assert verdict_lines(wrong) == ["1. not judged: Timeout: no answer in time"]
+    assert claim_lines(right) == ["supported: It turns. (It says so.)", "not supported: It flies. (Nobody says so.)"]
+    assert verdict_lines(empty) == claim_lines(empty) == []
+
+
+ALONE = judging(
+    supports={
+        ("right", "a"): (
+            Claim(statement="It turns.", attributed=1, reason="It says so."),
+            Claim(statement="It flies.", attributed=0, reason="Nobody says so."),
+        ),
+        ("right", "b"): Failure(type="StatementMissing", message="none holds 'It turns.'"),
+        ("wrong", "b"): Unscored(reason="over"),
+    },
+)
+
+
+def test_what_each_chunk_alone_supports() -> None:
+    right, wrong, empty = query_rows(result(judging=ALONE))
+    alone = right.retrieved[0].claims
+    assert isinstance(alone, list) and [claim.attributed for claim in alone] == [1, 0]
+    assert right.retrieved[1].claims == FailedValue(failed="StatementMissing: none holds 'It turns.'")
+    assert wrong.retrieved[0].claims == UnscoredValue(unscored="over")
+    assert chunk_claim_lines(right) == [
+        "1. supported: It turns. (It says so.)",
+        "1. not supported: It flies. (Nobody says so.)",
+        "2. not judged: StatementMissing: none holds 'It turns.'",
+    ]
+    assert chunk_claim_lines(wrong) == ["1. not judged: over"]
+    assert chunk_claim_lines(empty) == [] == chunk_claim_lines(next(query_rows(result(judging=SAID))))
+    assert right.claims == [] == claim_lines(right)
+
+
+def test_recall_by_bisection_is_told_with_its_audit() -> None:
+    made = judge_section(judging(bisected=BISECTED), None).bisection
+    assert made is not None and made.statement.startswith("ragas/llm_context_recall is an approximation")
+    section = made.model_dump(exclude={"statement"})
+    low, high = section.pop("ci_low"), section.pop("ci_high")
+    assert section == {
+        "metric": "ragas/llm_context_recall", "selections": 12, "skipped": 3, "calls_saved": 1, "audited": 2,
+        "compared": 2, "differing": 1, "error_rate": 0.5, "note": "",
+    }  # fmt: skip
+    assert (round(low, 3), round(high, 3)) == (0.095, 0.905)
+    assert judge_section(SAID, None).bisection is None
+
+
+def test_the_judge_in_a_few_lines() -> None:
+    cost, incomplete = judge_lines(judge_section(SAID, None))
+    assert cost == "cohere:command: 4 calls, 1,200 cached, 1 failed, 9,034 tokens, 0.0229 USD"
+    assert incomplete == "Not everything was judged: over"
+    _, approximation = judge_lines(judge_section(judging(bisected=BISECTED), None))
+    assert approximation.startswith("ragas/llm_context_recall is an approximation")
+
+
+def test_what_was_spent_in_a_few_words() -> None:
+    assert spent(SAID.usage) == "4 calls, 1,200 cached, 1 failed, 9,034 tokens, 0.0229 USD"
+    assert spent(Usage(calls=1)) == "1 calls, 0 cached, 0 tokens"
+
+
+@pytest.mark.parametrize("trust", [Trust(), whole()], ids=["empty", "whole"])
+def test_trust_is_what_the_published_schema_describes_in_full(trust: Trust) -> None:
+    described = Draft202012Validator(closed(TrustSection.model_json_schema()))
+    assert [*described.iter_errors(json.loads(trust_section(trust).model_dump_json()))] == []
+
+
+def test_what_was_not_asked_for_is_null() -> None:
+    assert trust_section(Trust()).model_dump() == {
+        "agreement": None, "self_agreement": None, "noise_share": None, "corrections": [],
+    }  # fmt: skip
+
+
+def test_trust_holds_every_statistic() -> None:
+    trust = whole()
+    found = trust_section(trust).model_dump()
+    assert (found["agreement"]["n_queries"], found["agreement"]["n_verdicts"]) == (20, 60)
+    for summary, name in zip(summaries(trust), ("accuracy", "kappa", "false_useful", "false_useless"), strict=False):
+        expected = {field.name: getattr(summary, field.name) for field in fields(summary) if field.name != "metric"}
+        assert {key: found["agreement"][name][key] for key in expected} == expected
+    assert found["noise_share"]["metric"] == "ragas/llm_context_precision"
+    assert found["self_agreement"]["n_queries"] == 30
+    first = found["corrections"][0]
+    assert (first["metric"], first["tuning"]) == ("ragas/llm_context_precision", trust.corrections[0].tuning)
+    assert first["raw"]["n"] == 150 and first["labels_alone"]["n"] == 100
+    assert found["corrections"][1]["corrected"]["value"] is None
+
+
+def test_disagreements_have_their_kind_and_the_judges_reason() -> None:
+    section = trust_section(Trust(agreement=agree(ROWS, 0))).agreement
+    assert section is not None
+    assert [(row.query_id, row.kind) for row in section.disagreements] == [
+        ("q05", "false_useful"),
+        ("q07", "false_useless"),
+        ("q10", "false_useful"),
+        ("q14", "false_useless"),
+        ("q15", "false_useful"),
+    ]
+    assert [(row.chunk_id, row.verdict, row.label, row.reason) for row in section.disagreements[:2]] == [
+        ("c2", 1, 0, "5 2"),
+        ("c2", 0, 1, "7 2"),
+    ]

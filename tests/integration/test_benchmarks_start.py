@@ -1,0 +1,67 @@
+"""Every benchmark starts and measures something small."""
+
+import random
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+DATA = "DATA"
+"""Stands for the folder of a small test collection."""
+SMALL: Mapping[str, Sequence[str]] = {
+    "choice": ("--sizes", "40x20", "--rounds", "1"),
+    "choice_cranfield": ("--data", DATA, "--draws", "1"),
+    "choice_methods": ("--draws", "1", "--queries", "10", "--only", "60 near ties"),
+    "cranfield": ("--data", DATA, "--rounds", "1"),
+    "embedded_engine": ("--sizes", "200", "--depth", "10"),
+    "grid": ("--data", DATA, "--rounds", "1", "--cells", "1"),
+    "grid_scale": ("--sizes", "100"),
+    "hybrid_query": ("--sizes", "200", "--rounds", "1"),
+    "judge": ("--data", DATA, "--only", "in-process,cached,row"),
+    "judged_grid": ("--data", DATA, "--cells", "1"),
+    "metrics": ("--rounds", "1", "--queries", "100"),
+    "paired_intervals": ("--samples", "10"),
+    "search_overhead": ("--rounds", "1"),
+    "tracking": ("--cells", "2", "--metrics", "2", "--each", "1"),
+    "whole_run": ("--sizes", "30", "--candidates", "20"),
+}
+IN_DEPTH = {"default_run", "handbook", "structure"}
+"""Those that `test_benchmarks.py` looks at."""
+TOPICS = ("wing", "boundary layer", "heat", "shock wave", "panel flutter", "jet")
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A collection in the form of Cranfield's: 48 documents and six queries on six topics."""
+    folder = tmp_path_factory.mktemp("collection")
+    draw, words = random.Random(0), "flow speed pressure theory of a body in the supersonic stream at high mach".split()
+    documents = [
+        f"<doc><docno>{n}</docno><title>{TOPICS[n % 6]}</title>"
+        f"<text>on the {TOPICS[n % 6]} : {' '.join(draw.choices(words, k=40))} .</text></doc>"
+        for n in range(1, 49)
+    ]
+    queries = [f"<top><num> {n}</num><title>what of the {topic}</title></top>" for n, topic in enumerate(TOPICS, 1)]
+    judged = [f"{n % 6 or 6} 0 {n} 1" for n in range(1, 49) if draw.random() < 0.6]
+    (folder / "cran.all.1400.xml").write_text("\n".join(documents), encoding="utf-8")
+    (folder / "cran.qry.xml").write_text(f"<xml>{''.join(queries)}</xml>", encoding="utf-8")
+    (folder / "cranqrel.trec.txt").write_text("\n".join(judged) + "\n", encoding="utf-8")
+    return folder
+
+
+def test_every_benchmark_is_started() -> None:
+    assert {*SMALL, *IN_DEPTH} == {file.stem for file in BENCHMARKS.glob("*.py")}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_benchmark_measures_something_small(name: str, collection: Path, tmp_path: Path) -> None:
+    flags = [str(collection) if flag == DATA else flag for flag in SMALL[name]]
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / f"{name}.py"), *flags],
+        cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert any(character.isdigit() for character in done.stdout)

@@ -1,0 +1,37 @@
+"""Statistics of a judge, all of them."""
+
+import numpy as np
+
+from evals.judge.trust.agreement import LabelledVerdict, agree
+from evals.judge.trust.correction import correct
+from evals.judge.trust.noise import Rejudged, noise_share, self_agreement
+from evals.judge.trust.trust import Trust
+
+ROWS = [
+    LabelledVerdict(
+        query_id=f"q{query:02}",
+        chunk_id=f"c{chunk}",
+        verdict=1 if verdict else 0,
+        label=1 if label else 0,
+        reason=f"{query} {chunk}",
+    )
+    for query in range(20)
+    for chunk, (verdict, label) in enumerate([(1, 1), (0, 0), (int(query % 5 == 0), int(query % 7 == 0))])
+]
+
+
+def whole() -> Trust:
+    rng = np.random.default_rng(0)
+    judged = {f"q{place:03}": float(score) for place, score in enumerate(rng.random(150))}
+    again = {key: (score, min(1.0, score + 0.1)) for key, score in judged.items()}
+    rejudged = [Rejudged(query_id=f"q{q}", chunk_id="c", first=1, second=int(q % 9 > 0)) for q in range(30)]  # type: ignore[arg-type]
+    return Trust(
+        agreement=agree(ROWS, 0),
+        self_agreement=self_agreement(rejudged, 0),
+        noise_share=noise_share(again, 0),
+        noise_metric="ragas/llm_context_precision",
+        corrections=(
+            correct("ragas/llm_context_precision", judged, {key: judged[key] * 0.9 for key in sorted(judged)[:100]}, 0),
+            correct("ragas/llm_context_recall", judged, {"q000": 0.5}, 0),
+        ),
+    )

@@ -1,0 +1,89 @@
+"""The recipes of CONTRIBUTING.md for what is declared once: each is followed in a copy, and the copy is run."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cohere_server import vector
+from tests.support.loopback import LoopbackServer, Reply, Request
+from tests.support.recipes import follow, run
+
+pytestmark = pytest.mark.slow
+KEY = "sk-SECRET-0123456789"
+
+
+class OpenAIEmbeddingServer(LoopbackServer):
+    """Answers `POST /v1/embeddings` as api.openai.com does, to anyone who sends `KEY`."""
+
+    def answer(self, request: Request) -> Reply:
+        if request.headers.get("authorization") != f"Bearer {KEY}":
+            return Reply.json({"error": {"message": "Incorrect API key", "code": "invalid_api_key"}}, 401)
+        rows = [
+            {"object": "embedding", "index": n, "embedding": vector(text)}
+            for n, text in enumerate(request.body["input"])
+        ]
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        return Reply.json({"object": "list", "data": rows, "model": request.body["model"], "usage": usage})
+
+
+def experiment(copy: Path, *flags: str, **env: str) -> dict[str, Any]:
+    """The report of the default experiment on a few queries, with further flags."""
+    flags = ("--limit", "5", "--tracking.enabled", "false", "--no-gate", "--output", "report.json", *flags)
+    done = run(copy, "-m", "evals.run", *flags, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report: dict[str, Any] = json.loads((copy / "report.json").read_text(encoding="utf-8"))
+    return report
+
+
+def test_a_metric_touches_the_file_of_its_family_and_is_scored_gated_listed_and_swept(tmp_path: Path) -> None:
+    touched = follow("Add a metric", tmp_path, ("evals", "retrievers", "datasets"))
+    flags = ("--metrics", "ranking/*", "--criteria", "{ranking/r_precision: '>= 0'}", "--sweep.top-k", "3,5")
+    report = experiment(tmp_path, *flags, "--objective.metrics", "ranking/r_precision")
+    assert touched == {"evals/metrics/ranking.py"}
+    for query in (query for query in report["queries"] if query["in_scope"]):
+        first = [hit["grade"] > 0 for hit in query["retrieved"]][: len(query["relevant"])]
+        assert query["scores"]["ranking/r_precision"] == sum(first) / len(query["relevant"])
+    assert ("ranking/r_precision", True) in [(one["metric"], one["passed"]) for one in report["criteria"]]
+    assert "ranking/r_precision" in report["headline"]
+    listed = run(tmp_path, "-m", "evals.run", "--list-metrics").stdout
+    assert re.search(r"^ranking/r_precision +share, 0 to 1 +higher +relevant among the first R", listed, re.MULTILINE)
+
+
+def test_a_reranker_touches_two_files_and_orders_what_is_returned(tmp_path: Path) -> None:
+    touched = follow("Add a reranker", tmp_path, ("evals", "retrievers", "datasets"))
+    flags = ("--metrics", "ranking/*", "--retriever.rerank", "brevity", "--retriever.threshold", "0")
+    report = experiment(tmp_path, *flags)
+    assert touched == {"retrievers/rerank/brevity.py", "retrievers/config/rerankers.py"}
+    assert report["config"]["retriever"]["rerank"] == "brevity"
+    assert all(query["retrieved"] for query in report["queries"])
+    session = run(tmp_path, "-m", "retrievers", "search", "robot arm", "--rerank", "brevty")
+    assert "did you mean 'brevity'?" in session.stderr
+
+
+def test_a_provider_touches_one_file_and_embeds_with_its_key(tmp_path: Path) -> None:
+    touched = follow("Add an embedding provider", tmp_path, ("evals", "retrievers", "datasets"))
+    embedding = ("--retriever.embedding.provider", "openai", "--retriever.embedding.model", "text-embedding-3-small")
+    flags = ("--metrics", "ranking/*", *embedding)
+    with OpenAIEmbeddingServer() as server:
+        address = ("--retriever.embedding.base-url", f"{server.url}/v1")
+        report = experiment(tmp_path, *flags, *address, OPENAI_API_KEY=KEY)
+        sizes = [len(request.body["input"]) for request in server.requests]
+    assert touched == {"retrievers/config/providers.py"}
+    assert report["facts"]["embedding"] == "openai:text-embedding-3-small"
+    assert max(sizes) == 96, "pages are embedded in batches"
+    refused = run(tmp_path, "-m", "evals.run", *flags)
+    assert "OpenAI needs an API key: expected it in OPENAI_API_KEY" in refused.stderr
+
+
+def test_an_axis_touches_one_file_and_tells_variants_apart(tmp_path: Path) -> None:
+    touched = follow("Add a sweep axis", tmp_path, ("evals", "retrievers", "datasets"))
+    expansion = ("--retriever.keyword.expansion", "list", "--retriever.keyword.synonyms", "{robot: [arm]}")
+    hybrid = ("--retriever.mode", "hybrid", "--retriever.fusion", "rrf", "--metrics", "ranking/*")
+    report = experiment(tmp_path, *hybrid, *expansion, "--sweep.synonym-weight", "0.2,0.8")
+    assert touched == {"evals/config/sweep.py"}
+    variants = report["grid"]["configurations"]
+    assert [one["name"] for one in variants] == ["hybrid rrf synonym_weight 0.2", "hybrid rrf synonym_weight 0.8"]
+    assert [one["parameters"]["synonym_weight"] for one in variants] == [0.2, 0.8]
