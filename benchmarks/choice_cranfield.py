@@ -84,7 +84,7 @@ def real_grid(data: Path, folder: Path) -> Any:
         with QdrantRetriever.open(variant.settings, env={}) as retriever:
             found = retriever.candidates([case.query for case in cases], use_cache=False)
         observations = tuple(
-            Observation(case=case, relevance=known, candidates=candidates, selection=candidates.chunks)
+            Observation(case=case, relevance=known, candidates=candidates, selection=candidates)
             for case, known, candidates in zip(cases, relevance, found, strict=True)
         )
         retrieved.append(Retrieved(variant=variant, observed=Observed(observations=observations)))

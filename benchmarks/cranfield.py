@@ -118,7 +118,7 @@ def searched(config: Any, settings: Mapping[str, Any], queries: Sequence[str]) -
     """The ids that each query finds, the best first."""
     with opened(config, settings) as retriever:
         found = retriever.candidates(queries, use_cache=False)
-    return [[c.chunk.chunk_id for c in candidates.chunks] for candidates in found]
+    return [[c.chunk.chunk_id for c in candidates] for candidates in found]
 
 
 def by_bm25s(chunks: Sequence[Any], queries: Sequence[str]) -> list[list[str]]:

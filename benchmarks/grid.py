@@ -125,7 +125,7 @@ def grid_of(world: World, retriever: Any, metrics: Sequence[str], top_ks: Sequen
     for case, candidates in zip(world.cases, found, strict=True):
         grades = world.relevant[case.id]
         relevance = Relevance(grades=grades, items=tuple(frozenset([key]) for key in grades))
-        kept = candidates.chunks[:DEPTH]
+        kept = candidates.at(range(min(DEPTH, len(candidates))))
         observations.append(Observation(case=case, relevance=relevance, candidates=candidates, selection=kept))
     retrieved = [Retrieved(variant=planned.variants[0], observed=Observed(observations=tuple(observations)))]
     context = Context(required=(), sources=None, relevant_texts=world.texts, seed=0)

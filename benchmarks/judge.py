@@ -91,7 +91,7 @@ def cranfield(data: Path, folder: Path, depth: int = DEPTH) -> tuple[list[Any], 
                 case=case.model_copy(update={"reference_answer": " ".join(titles) or "Nothing is known of it."}),
                 relevance=Relevance(grades=case.relevant, items=()),
                 candidates=candidates,
-                selection=candidates.chunks[:depth],
+                selection=candidates.at(range(min(depth, len(candidates)))),
             )
         )
         labels[case.query] = Labels(useful=[c.text for c in relevant], claims=titles)
@@ -275,27 +275,32 @@ def memory(store: Path) -> None:
     silence(hub=False)
     warm_up()
     chat = in_process({}, 0.0)
+    import numpy as np
+
     from evals.collect.observations import Observation
     from evals.golden.case import Case
     from evals.golden.evidence import Relevance
-    from retrievers.records import Candidates, Chunk, RetrievedChunk, StageTimings
+    from retrievers.records import Chunk, StageTimings
+    from retrievers.search.candidate_table import SearchedQuery
+    from retrievers.search.chunk_list import ChunkList
+    from retrievers.search.table_builder import TableBuilder
 
-    chunks = [
-        RetrievedChunk(
-            rank=1 + n % DEPTH, score=0.5, score_scale="cosine", scores={},
-            chunk=Chunk(chunk_id=f"c{n}", point_id=f"p{n}", text=f"chunk {n} " + "word " * 150),
-        )
-        for n in range(1000)
-    ]  # fmt: skip
-    none = Candidates(query="", chunks=(), timings=StageTimings())
+    chunks = ChunkList()
+    for n in range(1000):
+        chunks.code(Chunk(chunk_id=f"c{n}", point_id=f"p{n}", text=f"chunk {n} " + "word " * 150))
+    builder = TableBuilder(chunks)
+    for n in range(10_000):
+        codes = np.asarray([(n * 7 + k) % 1000 for k in range(DEPTH)], dtype=np.int32)
+        searched = SearchedQuery(text=f"question {n}", timings=StageTimings())
+        builder.add(searched, "cosine", codes, np.full(DEPTH, 0.5), {})
     observations = [
         Observation(
             case=Case(id=f"q{n}", query=f"question {n}", reference_answer="An answer.", relevant_ids={"c1": 1}),
             relevance=Relevance(grades={}, items=()),
-            candidates=none,
-            selection=tuple(chunks[(n * 7 + k) % 1000] for k in range(DEPTH)),
+            candidates=candidates,
+            selection=candidates,
         )
-        for n in range(10_000)
+        for n, candidates in enumerate(builder.table())
     ]
     before = memory_mb("VmRSS")
     start = time.perf_counter()

@@ -169,7 +169,7 @@ def ragas(observations: Sequence[Any], folder: Path, cells: int) -> None:
 
 def cut(observation: Any, top_k: int, threshold: float) -> tuple[Any, list[str]]:
     """The case and the texts that a cell keeps."""
-    kept = [hit for hit in observation.candidates.chunks if hit.scores["semantic"] >= threshold][:top_k]
+    kept = [hit for hit in observation.candidates if hit.scores["semantic"] >= threshold][:top_k]
     return observation.case, [hit.chunk.text for hit in kept]
 
 

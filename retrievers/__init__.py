@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from retrievers.config import RetrieverConfig
     from retrievers.errors import RetrievalError
-    from retrievers.records import Candidates, Chunk, Confidence, RetrievalSession, RetrievedChunk, StageTimings
+    from retrievers.records import Chunk, Confidence, RetrievalSession, RetrievedChunk, StageTimings
     from retrievers.retriever.opened import open_retriever
     from retrievers.retriever.qdrant import QdrantRetriever
+    from retrievers.search.candidate_table import Candidates
 
 __all__ = [
     "Candidates",
@@ -26,6 +27,7 @@ __all__ = [
     "open_retriever",
 ]
 _HOMES = {
+    "Candidates": "search.candidate_table",
     "QdrantRetriever": "retriever.qdrant",
     "RetrieverConfig": "config",
     "RetrievalError": "errors",

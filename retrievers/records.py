@@ -1,15 +1,11 @@
-"""The records of retrieval: chunks, ranked results, candidates, sessions. All frozen."""
+"""The records of retrieval: chunks, ranked results, sessions. All frozen."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from typing import Any, Literal
 
 # `unknown`: scores of the user's own retriever, comparable within one result at most; `none`: it gives none.
 ScoreScale = Literal["cosine", "bm25", "weighted", "rrf", "dbsf", "rerank", "unknown", "none"]
@@ -142,25 +138,6 @@ class StageTimings:
     search_ms: float | None = None
     rerank_ms: float | None = None
     total_ms: float = 0.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Candidates:
-    """The candidates of one query, at full depth, in the total order (score descending, chunk id ascending).
-
-    Attributes:
-        vector: Vector of the query, shape (dimension,); None where the retriever does not show it.
-        no_cosine: Reason why the chunks have no cosine similarity; empty when they have.
-        incomplete: Reason why the search may lack results of that depth; empty when it has all.
-    """
-
-    query: str
-    chunks: Sequence[RetrievedChunk]
-    timings: StageTimings
-    vector: "NDArray[np.float32] | None" = None
-    no_cosine: str = ""
-    incomplete: str = ""
-    cache: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

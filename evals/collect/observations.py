@@ -1,7 +1,7 @@
 """What an evaluation deals in: scores, what was observed of a query, summaries, verdicts. All frozen."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -10,9 +10,11 @@ import numpy as np
 from evals.golden.case import Case
 from evals.golden.evidence import Relevance
 from retrievers.config import RetrieverConfig
-from retrievers.records import Candidates, Chunk, RetrievedChunk
-from retrievers.search.candidate_table import CandidateTable, Hits, table_of
+from retrievers.records import Chunk, StageTimings
+from retrievers.search.candidate_table import Candidates, CandidateTable, Chunks
 from retrievers.search.selection import returned
+from retrievers.search.table_builder import table_of
+from retrievers.store.chunk_table import Codes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,38 +51,30 @@ class Observation:
 
     Attributes:
         candidates: The candidates that the search found, at full depth.
-        selection: The hits that threshold and cut left, in rank order.
+        selection: Those that threshold and cut left, ranked from 1.
     """
 
     case: Case
     relevance: Relevance
     candidates: Candidates
-    selection: Sequence[RetrievedChunk]
+    selection: Candidates
 
     @property
     def ranked_ids(self) -> tuple[str, ...]:
         """The ids of the returned chunks in rank order, a repeated one counted once."""
-        return tuple(dict.fromkeys(chunk_ids(self.selection)))
+        return tuple(dict.fromkeys(self.selection.chunk_ids))
 
     @property
     def candidate_ids(self) -> tuple[str, ...]:
         """The ids of the candidates in rank order, a repeated one counted once."""
-        return tuple(dict.fromkeys(chunk_ids(self.candidates.chunks)))
-
-    @property
-    def returned(self) -> tuple[Chunk, ...]:
-        """The returned chunks without their scores, in rank order."""
-        return chunks_of(self.selection)
+        return tuple(dict.fromkeys(self.candidates.chunk_ids))
 
     @property
     def top_score(self) -> float | None:
         """The highest cosine before the threshold, 0 where the search found nothing; None for a retriever without."""
-        if self.candidates.no_cosine:
+        if self.candidates.query.no_cosine:
             return None
-        hits = self.candidates.chunks
-        if isinstance(hits, Hits):
-            return float(hits.column("semantic").max(initial=0.0))
-        return max((hit.scores["semantic"] for hit in hits), default=0.0)
+        return float(self.candidates.column("semantic").max(initial=0.0))
 
 
 def observations_of(
@@ -98,51 +92,22 @@ def observations_of(
         Observation(
             case=case,
             relevance=relevance[case.id],
-            candidates=found,
-            selection=returned(Hits(table, row), settings),
+            candidates=candidates,
+            selection=returned(candidates, settings),
         )
-        for row, (case, found) in enumerate(zip(cases, table, strict=True))
+        for case, candidates in zip(cases, table, strict=True)
     )
-
-
-def chunk_ids(hits: Sequence[RetrievedChunk]) -> tuple[str, ...]:
-    """Return the ids of the chunks of hits."""
-    return hits.chunk_ids if isinstance(hits, Hits) else tuple(hit.chunk.chunk_id for hit in hits)
-
-
-def chunks_of(hits: Sequence[RetrievedChunk]) -> tuple[Chunk, ...]:
-    """Return the chunks of hits."""
-    return hits.only if isinstance(hits, Hits) else tuple(hit.chunk for hit in hits)
 
 
 def distinct_chunks(observations: Sequence[Observation]) -> list[Chunk]:
     """Return the chunks among the candidates of any query, each once."""
-    lists = [observation.candidates.chunks for observation in observations]
-    columns: dict[int, list[Hits]] = {}
-    for hits in lists:
-        if isinstance(hits, Hits):
-            columns.setdefault(id(hits.table.chunks), []).append(hits)
-    chunks = [
-        several[0].table.chunks[code]
-        for several in columns.values()
-        for code in np.unique(np.concatenate([hits.codes for hits in several])).tolist()
-    ]
-    return chunks + list(dict.fromkeys(hit.chunk for hits in lists if not isinstance(hits, Hits) for hit in hits))
-
-
-def at_places(hits: Sequence[RetrievedChunk], places: Sequence[int]) -> Sequence[RetrievedChunk]:
-    """Return the hits at some places (from 0), ranked from 1."""
-    if isinstance(hits, Hits):
-        return hits.at(places)
-    return tuple(replace(hits[place], rank=rank) for rank, place in enumerate(places, 1))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Call:
-    """One timed search. Stage times in milliseconds; a stage that did not run is absent."""
-
-    query_id: str
-    stages: Mapping[str, float]
+    codes: dict[int, list[Codes]] = {}
+    numbered: dict[int, Chunks] = {}
+    for observation in observations:
+        chunks = observation.candidates.table.chunks
+        numbered[id(chunks)] = chunks
+        codes.setdefault(id(chunks), []).append(observation.candidates.codes)
+    return [numbered[key][code] for key, each in codes.items() for code in np.unique(np.concatenate(each)).tolist()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,11 +115,14 @@ class LatencyPass:
     """Timed single calls at one concurrency, in the order they were started.
 
     Attributes:
+        query_ids: The query of each call.
+        timings: The stages of each call; shape as `query_ids`.
         differing: Ids of queries whose result differed from the serial one.
     """
 
     concurrency: int
-    calls: tuple[Call, ...]
+    query_ids: tuple[str, ...]
+    timings: tuple[StageTimings, ...]
     differing: tuple[str, ...] = ()
 
 

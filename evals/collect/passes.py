@@ -4,16 +4,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
-from dataclasses import asdict
 from math import isnan
 from typing import Literal
 
-from evals.collect.observations import Call, LatencyPass, Repetition
+from evals.collect.observations import LatencyPass, Repetition
 from evals.golden.case import Case
 from retrievers.errors import RetrievalError
-from retrievers.records import Candidates, RetrievalSession, RetrievedChunk
+from retrievers.records import RetrievalSession, RetrievedChunk
 from retrievers.retriever.protocol import Replays, Retriever
-from retrievers.search.candidate_table import CandidateTable, Chunks, Hits, TableBuilder
+from retrievers.search.candidate_table import Candidates, CandidateTable, Chunks
+from retrievers.search.table_builder import TableBuilder
 
 Progress = Callable[[str, int, int], None]
 Ranked = tuple[tuple[str, float | None], ...]
@@ -80,7 +80,8 @@ def measure_latency(
         passes.append(
             LatencyPass(
                 concurrency=level,
-                calls=tuple(_timed(case, session) for case, session in zip(calls, sessions, strict=True)),
+                query_ids=tuple(case.id for case in calls),
+                timings=tuple(session.timings for session in sessions),
                 differing=tuple(dict.fromkeys(case_id for case_id, result in results if result != serial[case_id])),
             )
         )
@@ -118,7 +119,7 @@ def repeat(
 
 def ranked(chunks: Sequence[RetrievedChunk]) -> Ranked:
     """Return chunk ids with scores, in rank order."""
-    if isinstance(chunks, Hits):
+    if isinstance(chunks, Candidates):
         scores = (None if isnan(score) else score for score in chunks.column("score").tolist())
         return tuple(zip(chunks.chunk_ids, scores, strict=True))
     return tuple((hit.chunk.chunk_id, hit.score) for hit in chunks)
@@ -148,7 +149,7 @@ def _again(retriever: Retriever, case: Case, chunks: Chunks) -> Candidates:
 
 
 def _compare(retriever: Retriever, case_id: str, first: Candidates, again: Candidates) -> Repetition:
-    before, after = ranked(first.chunks), ranked(again.chunks)
+    before, after = ranked(first), ranked(again)
     delta = _largest_change(before, after)
     if before == after:
         return Repetition(query_id=case_id, identical=True, max_score_delta=delta)
@@ -166,10 +167,10 @@ def _largest_change(before: Ranked, after: Ranked) -> float | None:
 
 def _replay(retriever: Retriever, first: Candidates) -> Callable[[], Ranked] | None:
     """A search with the vector of the first time, where the retriever shows and takes vectors."""
-    vector = first.vector
+    vector = first.query.vector
     if vector is None or not isinstance(retriever, Replays):
         return None
-    return lambda: ranked(retriever.candidates_by_vector(first.query, vector.tolist()))
+    return lambda: ranked(retriever.candidates_by_vector(first.query.text, vector.tolist()))
 
 
 def _call(retriever: Retriever, calls: Sequence[Case], level: int, progress: Progress) -> list[RetrievalSession]:
@@ -195,8 +196,3 @@ def _checked(session: RetrievalSession) -> RetrievalSession:
     if session.status != "success":
         raise RetrievalError(f"query {session.query!r}: {session.error}")
     return session
-
-
-def _timed(case: Case, session: RetrievalSession) -> Call:
-    stages = {name.removesuffix("_ms"): value for name, value in asdict(session.timings).items() if value is not None}
-    return Call(query_id=case.id, stages=stages)

@@ -29,7 +29,9 @@ from retrievers.config import RetrieverConfig
 from retrievers.config.layers import flatten, tables
 from retrievers.errors import CollectionChangedError
 from retrievers.retriever.protocol import Retriever
-from retrievers.search.candidate_table import CandidateTable, ChunkList, TableBuilder
+from retrievers.search.candidate_table import CandidateTable
+from retrievers.search.chunk_list import ChunkList
+from retrievers.search.table_builder import TableBuilder
 
 # Settings that cut candidates, or say where and with what patience they are got, but not which they are.
 FREE = frozenset(
@@ -186,7 +188,7 @@ def _differences(saved: Mapping[str, Any], given: Mapping[str, Any]) -> list[tup
 
 
 def _refuse_other_queries(folder: Path, variant: SavedVariant, cases: Sequence[Case]) -> None:
-    texts = dict(zip(variant.ids, (row.query for row in variant.table.rows), strict=True))
+    texts = dict(zip(variant.ids, (row.text for row in variant.table.rows), strict=True))
     for case in cases:
         if case.query not in variant.row_of:
             saved = f"the query {texts[case.id]!r}, which was saved" if case.id in texts else "a query that was saved"

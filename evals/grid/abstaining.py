@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evals.collect.observations import Observation, at_places, chunk_ids, chunks_of
+from evals.collect.observations import Observation
 from evals.config.criterion_text import CRITERION
 from evals.grid.cells import Configuration, Grid
 from evals.grid.relevance_arrays import is_plain, of_candidates, of_selections, threshold_scores
@@ -97,7 +97,7 @@ def _by_threshold(
 
 def lost(observation: Observation, top_k: int, group_by: str | None) -> float:
     """Return 1 where nothing relevant is among the first `top_k` candidates, whatever their scores, else 0."""
-    hits = observation.candidates.chunks
-    groups = [group_of(chunk, group_by) for chunk in chunks_of(hits)] if group_by else None
-    first = at_places(hits, cut(np.zeros(len(hits)).tolist(), top_k, 0.0, groups).kept)
-    return float(observation.relevance.grades.keys().isdisjoint(chunk_ids(first)))
+    candidates = observation.candidates
+    groups = [group_of(chunk, group_by) for chunk in candidates.chunks] if group_by else None
+    first = candidates.at(cut(np.zeros(len(candidates)).tolist(), top_k, 0.0, groups).kept)
+    return float(observation.relevance.grades.keys().isdisjoint(first.chunk_ids))

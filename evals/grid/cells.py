@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.collect.observations import Failure, Observed, Score, Summary, Unscored, at_places
+from evals.collect.observations import Failure, Observed, Score, Summary, Unscored
 from evals.grid.selections import Selections
 from evals.metrics.base import Kind, Scope
 from retrievers.config import RetrieverConfig
@@ -194,8 +194,7 @@ class Grid:
         return replace(
             configuration.observed,
             observations=tuple(
-                replace(o, selection=at_places(o.candidates.chunks, places))
-                for o, places in zip(observations, kept, strict=True)
+                replace(o, selection=o.candidates.at(places)) for o, places in zip(observations, kept, strict=True)
             ),
         )
 

@@ -7,7 +7,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.collect.observations import Failure, Observation, Score, Unscored, at_places
+from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.grid.cells import Configuration, Part, SelectionScores
 from evals.grid.relevance_arrays import is_plain, of_candidates, of_selections
 from evals.grid.selections import Floats, Selections
@@ -88,7 +88,7 @@ def distinct(configuration: Configuration) -> Distinct:
         if (query, members) not in places:
             places[query, members] = len(observations)
             found = configuration.observed.observations[query]
-            observations.append(replace(found, selection=at_places(found.candidates.chunks, members)))
+            observations.append(replace(found, selection=found.candidates.at(members)))
         which[at] = places[query, members]
     return Distinct(numbers=numbers, which=which, observations=tuple(observations))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from evals.collect.observations import Failure, Observation, Score, Unscored, chunk_ids
+from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.judge.ask.engine import Asker, UnansweredError
 from evals.judge.claims import aligned, foreign
 from evals.judge.verdicts import ChunkVerdict, Claim, Selected
@@ -127,12 +127,12 @@ def why_not(metric: str, observation: Observation) -> Score | None:
 
 def selected(observation: Observation) -> Selected:
     """Return the chunk ids of a selection."""
-    return chunk_ids(observation.selection)
+    return observation.selection.chunk_ids
 
 
 def _of(metric: str, observation: Observation) -> Iterator[Task]:
     how, case = JUDGED[metric], observation.case
-    chunks = observation.returned
+    chunks = observation.selection.chunks
     for part in [[chunk] for chunk in chunks] if how.by_chunk else [chunks]:
         yield Task(
             metric=metric,

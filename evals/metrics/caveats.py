@@ -95,7 +95,7 @@ def _on_unlisted(observations: Sequence[Observation]) -> Iterator[str]:
 
 
 def _on_few(observations: Sequence[Observation], top_k: int) -> Iterator[str]:
-    most = max((len(o.candidates.chunks) for o in observations), default=0)
+    most = max((len(o.candidates) for o in observations), default=0)
     if 0 < most < top_k:
         yield f"the retriever finds at most {most} chunks, fewer than top_k {top_k}"
 

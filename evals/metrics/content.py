@@ -21,7 +21,7 @@ def _share_in_source(observation: Observation, context: Context, holds: Callable
         return NO_SOURCES
     if not observation.selection:
         return NO_CHUNKS
-    chunks = observation.returned
+    chunks = observation.selection.chunks
     pages = [(context.sources.page_of(chunk), chunk) for chunk in chunks]
     return sum(page is not None and holds(page, chunk) for page, chunk in pages) / len(chunks)
 
@@ -38,7 +38,7 @@ def heading_in_source(observation: Observation, context: Context) -> Score:
 
 def overlap(observation: Observation, _: Context) -> Score:
     """Share of the pairs of returned chunks that overlap: one holds the other, or ends as the other begins, 0 to 1."""
-    chunks = observation.returned
+    chunks = observation.selection.chunks
     pairs = list(combinations([(chunk.source_url, normalise(chunk.text)) for chunk in chunks], 2))
     if not pairs:
         return Unscored(reason="fewer than two chunks were returned")
@@ -58,7 +58,7 @@ def duplicate_rate(observation: Observation, _: Context) -> Score:
     if not observation.selection:
         return NO_CHUNKS
     ids, texts, repeated = set(), set(), 0
-    for chunk in observation.returned:
+    for chunk in observation.selection.chunks:
         text = normalise(chunk.text)
         repeated += chunk.chunk_id in ids or text in texts
         ids.add(chunk.chunk_id)
@@ -74,7 +74,7 @@ def topic_match(observation: Observation, _: Context) -> Score:
     topics = observation.case.expected_topics
     if not topics:
         return Unscored(reason="the case names no topics")
-    text = " ".join(" ".join([c.text, c.section_path or "", *(c.tags or ())]) for c in observation.returned)
+    text = " ".join(" ".join([c.text, c.section_path or "", *(c.tags or ())]) for c in observation.selection.chunks)
     lowered = normalise(text).lower()
     return sum(bool(re.search(rf"(?<!\w){re.escape(topic.lower())}", lowered)) for topic in topics) / len(topics)
 
@@ -86,7 +86,7 @@ def section_match(observation: Observation, _: Context) -> Score:
         return Unscored(reason="the case names no sections")
     returned = {
         (c.source_url, heading)
-        for c in observation.returned
+        for c in observation.selection.chunks
         for heading in {c.heading, *(c.section_path or "").split(" > ")}
     }
     return len(sections & returned) / len(sections)
@@ -97,7 +97,7 @@ def source_match(observation: Observation, _: Context) -> Score:
     pattern = observation.case.source_url_pattern
     if not pattern:
         return Unscored(reason="the case names no source pattern")
-    return float(any(patterns.found(pattern, chunk.source_url or "") for chunk in observation.returned))
+    return float(any(patterns.found(pattern, chunk.source_url or "") for chunk in observation.selection.chunks))
 
 
 def where_named(score: Callable[[Observation, Context], Score], *fields: str) -> Scorer:

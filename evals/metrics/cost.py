@@ -24,7 +24,7 @@ def _counted(text: str) -> int:
 
 def context_tokens(observation: Observation, _: Context) -> Score:
     """Tokens of the returned chunks together: what a language model would have to read. 0 for an empty result."""
-    return float(sum(chunk_tokens(chunk) for chunk in observation.returned))
+    return float(sum(chunk_tokens(chunk) for chunk in observation.selection.chunks))
 
 
 METRICS: tuple[QueryMetric, ...] = (

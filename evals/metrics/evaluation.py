@@ -9,7 +9,6 @@ from evals.collect.observations import (
     Score,
     Summary,
     ValidationReport,
-    chunks_of,
     observations_of,
 )
 from evals.collect.saved.retriever import NOT_MEASURED, SavedRetriever
@@ -56,7 +55,7 @@ class Grounds:
         """
         if self.texts is not None:
             return self.relevance
-        returned = {case.id: chunks_of(candidates.chunks) for case, candidates in zip(cases, table, strict=True)}
+        returned = {case.id: candidates.chunks for case, candidates in zip(cases, table, strict=True)}
         return resolve_returned(cases, returned, self.sources)
 
 

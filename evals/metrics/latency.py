@@ -61,14 +61,15 @@ def drift(observed: Observed, _: Context) -> Summary:
 
 def stage_values(timed: LatencyPass, stage: str) -> Sequence[float]:
     """Return the times of one stage, in call order, for the calls in which it ran."""
-    return [call.stages[stage] for call in timed.calls if stage in call.stages]
+    times = [getattr(timings, f"{stage}_ms") for timings in timed.timings]
+    return [time for time in times if time is not None]
 
 
 def _query_means(timed: LatencyPass, stage: str) -> Sequence[float]:
     times: dict[str, list[float]] = {}
-    for call in timed.calls:
-        if stage in call.stages:
-            times.setdefault(call.query_id, []).append(call.stages[stage])
+    for query_id, timings in zip(timed.query_ids, timed.timings, strict=True):
+        if (time := getattr(timings, f"{stage}_ms")) is not None:
+            times.setdefault(query_id, []).append(time)
     return [fmean(values) for values in times.values()]
 
 

@@ -53,7 +53,7 @@ def completeness(observation: Observation, context: Context) -> Score:
         return NO_CHUNKS
     if not context.required:
         return Unscored(reason="no metadata field is required")
-    lacking = sum(len(missing_fields(chunk, context.required)) for chunk in observation.returned)
+    lacking = sum(len(missing_fields(chunk, context.required)) for chunk in observation.selection.chunks)
     return 1 - lacking / (len(context.required) * len(observation.selection))
 
 
@@ -66,7 +66,7 @@ def accuracy(observation: Observation, context: Context) -> Score:
         return NO_SOURCES
     if not observation.selection:
         return NO_CHUNKS
-    checked = [wrong_fields(chunk, context.required, context.sources) for chunk in observation.returned]
+    checked = [wrong_fields(chunk, context.required, context.sources) for chunk in observation.selection.chunks]
     shares = [1 - len(wrong) / compared for wrong, compared in checked if compared]
     return fmean(shares) if shares else Unscored(reason="no required field can be compared with the source pages")
 

@@ -57,7 +57,7 @@ def top_scores(observations: Sequence[Observation]) -> list[float]:
 
 def _without_cosine(name: str, observations: Sequence[Observation]) -> Summary | None:
     """Return the reason why there is no figure, where some queries have no cosine."""
-    reasons = [o.candidates.no_cosine for o in observations if o.top_score is None]
+    reasons = [o.candidates.query.no_cosine for o in observations if o.top_score is None]
     return Summary(metric=name, value=None, n_unscored=len(reasons), note=reasons[0]) if reasons else None
 
 

@@ -82,7 +82,7 @@ def _scorer(
         returned: dict[str, dict[str, None]] = {}
         for observation in observations:
             texts = returned.setdefault(observation.case.id, {})
-            texts.update(dict.fromkeys(chunk.text for chunk in observation.returned))
+            texts.update(dict.fromkeys(chunk.text for chunk in observation.selection.chunks))
         return [_score(o, tuple(returned[o.case.id]), context, measure) for o in observations]
 
     return score
@@ -107,7 +107,7 @@ def _score(
     result = likeness(tuple(texts[chunk_id] for chunk_id in relevant), returned)
     # No text is similar to a missing chunk.
     result = replace(result, count=len(observation.relevance.grades))
-    return measure([chunk.text for chunk in observation.returned], result)
+    return measure([chunk.text for chunk in observation.selection.chunks], result)
 
 
 METRICS: tuple[QueryMetric, ...] = (

@@ -24,10 +24,10 @@ def validate(observations: Sequence[Observation], latency: LatencyPass | None, c
         context: Required metadata and sources.
     """
     times: dict[str, list[float]] = {}
-    for call in latency.calls if latency else ():
-        times.setdefault(call.query_id, []).append(call.stages["total"])
+    for query_id, timings in zip(latency.query_ids, latency.timings, strict=True) if latency else ():
+        times.setdefault(query_id, []).append(timings.total_ms)
     verdicts = tuple(
-        verdict(o, context, fmean(times.get(o.case.id, [o.candidates.timings.total_ms]))) for o in observations
+        verdict(o, context, fmean(times.get(o.case.id, [o.candidates.query.timings.total_ms]))) for o in observations
     )
     passed = sum(v.outcome == "SUCCESS" for v in verdicts)
     every = [time for values in times.values() for time in values]
@@ -91,10 +91,9 @@ def _relevance_faults(observation: Observation) -> list[str]:
 
 
 def _first_relevant(observation: Observation) -> str:
-    index = next(
-        (c.rank for c in observation.candidates.chunks if c.chunk.chunk_id in observation.relevance.grades), None
-    )
-    depth = len(observation.candidates.chunks)
+    ids = enumerate(observation.candidates.chunk_ids, 1)
+    index = next((rank for rank, chunk_id in ids if chunk_id in observation.relevance.grades), None)
+    depth = len(observation.candidates)
     return f"the first relevant one is candidate {index}" if index else f"none among the {depth} candidates either"
 
 

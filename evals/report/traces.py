@@ -10,7 +10,7 @@ from evals.metrics import NEED_A_JUDGE
 from evals.report.judge_lines import chunk_claim_lines, claim_lines, verdict_lines
 from evals.report.model import FailedValue, QueryRow, Report, UnscoredValue
 from evals.report.worst import worst_first
-from retrievers.records import RetrievedChunk
+from retrievers.records import RetrievedChunk, StageTimings
 
 OUTCOME = "outcome"
 STAGES = ("embed", "search", "rerank")
@@ -61,19 +61,19 @@ def traces(report: Report, observed: Observed, most: int) -> list[QueryTrace]:
         most: Number of traces, at most.
     """
     observations = {observation.case.id: observation for observation in observed.observations}
-    serial = next((p.calls for p in observed.latency if p.concurrency == 1), ())
-    timed = {call.query_id: call.stages for call in reversed(serial)}
+    serial = next((timed for timed in observed.latency if timed.concurrency == 1), None)
+    first = dict(reversed(list(zip(serial.query_ids, serial.timings, strict=True)))) if serial else {}
     judge = report.judge.model if report.judge else ""
-    return [_trace(row, observations[row.id], timed.get(row.id), judge) for row in worst_first(report.queries, most)]
+    return [_trace(row, observations[row.id], first.get(row.id), judge) for row in worst_first(report.queries, most)]
 
 
-def _trace(row: QueryRow, observation: Observation, timed: Mapping[str, float] | None, judge: str) -> QueryTrace:
+def _trace(row: QueryRow, observation: Observation, timed: StageTimings | None, judge: str) -> QueryTrace:
     return QueryTrace(
         query_id=row.id,
         query=row.query,
         reference=row.reference_answer,
         documents=tuple(_document(hit, observation) for hit in observation.selection),
-        stages=timed or _batch(observation),
+        stages=_durations(timed or observation.candidates.query.timings),
         timing="a single call" if timed else "the batch",
         feedback=(
             Feedback(name=OUTCOME, value=row.outcome, reason="; ".join(row.reasons)),
@@ -82,8 +82,7 @@ def _trace(row: QueryRow, observation: Observation, timed: Mapping[str, float] |
     )
 
 
-def _batch(observation: Observation) -> dict[str, float]:
-    timings = observation.candidates.timings
+def _durations(timings: StageTimings) -> dict[str, float]:
     durations = {stage: getattr(timings, f"{stage}_ms") for stage in (*STAGES, "total")}
     return {stage: value for stage, value in durations.items() if value is not None}
 

@@ -4,7 +4,6 @@ import logging
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -14,11 +13,13 @@ from retrievers.foreign.documents import chunk_of
 from retrievers.foreign.listing import Listing
 from retrievers.foreign.sources import Found, Source
 from retrievers.net.faults import cause
-from retrievers.records import Candidates, Chunk, RetrievalSession, RetrievedChunk, StageTimings
+from retrievers.records import Chunk, RetrievalSession, RetrievedChunk, StageTimings
 from retrievers.search import confidence
-from retrievers.search.candidate_table import CandidateTable, ChunkList, TableBuilder, add_hits
+from retrievers.search.candidate_table import CandidateTable, SearchedQuery
+from retrievers.search.chunk_list import ChunkList
 from retrievers.search.query import check_query
 from retrievers.search.selection import Selection, select
+from retrievers.search.table_builder import TableBuilder, add_hits
 from retrievers.store import CollectionInfo, Deployment
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ class ForeignRetriever:
     """The user's own retriever behind the calls of `retrievers.retriever.protocol.Retriever`.
 
     The order of its documents is the rank, repeated ones keep their places. What it cannot give is absent, with the
-    reason: scores (`Candidates.no_cosine`), stages of a search, and where there is no `info` a list of its chunks.
+    reason: scores (`SearchedQuery.no_cosine`), stages of a search, and where there is no `info` a list of its chunks.
     """
 
     batch_size = 1
@@ -82,10 +83,10 @@ class ForeignRetriever:
         """Retrieve, and tell how it went. Faults are in the session's `status` and `error`, not raised."""
         settings = self.settings
         try:
-            results = self._find(query, settings.candidates if self._source.deepens else settings.top_k)
+            searched, hits = self._find(query, settings.candidates if self._source.deepens else settings.top_k)
         except RetrievalError as error:
             return self._failed(query, error)
-        selection = self.select(results.chunks)
+        selection = self.select(hits)
         threshold = settings.used_threshold
         return RetrievalSession(
             session_id=uuid.uuid4().hex,
@@ -94,9 +95,9 @@ class ForeignRetriever:
             status="success",
             chunks=selection.chunks,
             below_threshold=selection.below_threshold,
-            candidates_found=len(results.chunks),
+            candidates_found=len(hits),
             filtered_out=selection.filtered_out,
-            timings=results.timings,
+            timings=searched.timings,
             warnings=() if threshold is None else confidence.warnings(selection, threshold, could_spread=False),
         )
 
@@ -121,8 +122,8 @@ class ForeignRetriever:
         chunks = chunks if chunks is not None else ChunkList()
         builder, depth = TableBuilder(chunks), depth or self.settings.candidates
         for query in queries:
-            result = self._find(query, depth)
-            add_hits(builder, chunks, replace(result, chunks=result.chunks[:depth]))
+            searched, hits = self._find(query, depth)
+            add_hits(builder, chunks, searched, hits[:depth])
         return builder.table()
 
     def select(self, candidates: Sequence[RetrievedChunk]) -> Selection:
@@ -173,30 +174,32 @@ class ForeignRetriever:
             )
         return self._listing
 
-    def _find(self, query: str, depth: int) -> Candidates:
+    def _find(self, query: str, depth: int) -> tuple[SearchedQuery, tuple[RetrievedChunk, ...]]:
         """Retrieve documents; only a store takes the `depth`."""
         check_query(query)
         start = time.perf_counter()
         try:
             documents = self._source.find(query, depth)
             spent = StageTimings(total_ms=(time.perf_counter() - start) * 1000)
-            chunks = self._ranked(documents)
+            now = datetime.now(UTC)
+            hits = self._ranked(documents, now)
         except ForeignRetrieverError as error:
             raise ForeignRetrieverError(f"{self._name} {error}") from error
         except RetrievalError:
             raise
         except (Exception, SystemExit) as error:  # the user's own code may raise anything
             raise ForeignRetrieverError(f"{self._name} failed: {cause(error, 'python')}") from error
-        return Candidates(
-            query=query,
-            chunks=chunks,
+        searched = SearchedQuery(
+            text=query,
             timings=spent,
             no_cosine=self._source.no_cosine,
             incomplete=self._source.no_candidates,
+            retrieved_at=now,
         )
+        return searched, hits
 
-    def _ranked(self, scored: Found) -> tuple[RetrievedChunk, ...]:
-        now, scale = datetime.now(UTC), self._source.scale
+    def _ranked(self, scored: Found, now: datetime) -> tuple[RetrievedChunk, ...]:
+        scale = self._source.scale
         chunks = [chunk_of(document, self.settings.metadata) for document, _ in scored]
         if self._listing and self.settings.names_collection:
             chunks = [self._listing.identified(chunk) for chunk in chunks]

@@ -23,8 +23,8 @@ from retrievers.net.deadline import bounded, searching
 from retrievers.records import Chunk, RetrievalSession, RetrievedChunk
 from retrievers.rerank.reranking import Rerank, make_reranker
 from retrievers.retriever.result_cache import open_result_cache, remembered, version_of
-from retrievers.retriever.session import answered, document, failed
-from retrievers.retriever.stages import Answer, Pipeline
+from retrievers.retriever.session import document, failed, without_vector
+from retrievers.retriever.stages import Pipeline
 from retrievers.search.candidate_table import CandidateTable
 from retrievers.search.pushdown import compile_filters
 from retrievers.search.selection import Selection
@@ -53,7 +53,7 @@ class QdrantRetriever(BaseRetriever):
     _among: Any = PrivateAttr(default=None)
     _rerank: Rerank | None = PrivateAttr(default=None)
     _vectors: EmbeddingCache | None = PrivateAttr(default=None)
-    _results: ResultCache[Answer] = PrivateAttr(default_factory=lambda: ResultCache(0))
+    _results: ResultCache[RetrievalSession] = PrivateAttr(default_factory=lambda: ResultCache(0))
 
     @classmethod
     def open(
@@ -144,10 +144,10 @@ class QdrantRetriever(BaseRetriever):
             use_cache: True to use a cached vector or result.
         """
         try:
-            answer = self._answers([query], use_cache)[0]
+            [session] = self._sessions([query], use_cache)
         except RetrievalError as error:
             return self._failed(query, error)
-        return answered(answer, self.settings, self._info, with_vector=with_vector)
+        return session if with_vector else without_vector(session)
 
     def search_batch(self, queries: Sequence[str], *, use_cache: bool = True) -> list[RetrievalSession]:
         """`search` for each query, order kept, embedded in batches and searched in one round trip.
@@ -156,12 +156,12 @@ class QdrantRetriever(BaseRetriever):
         query does not spoil the others.
         """
         try:
-            answers = self._answers(queries, use_cache)
+            sessions = self._sessions(queries, use_cache)
         except RetrievalError as error:
             if error.transient or error.timed_out:  # asking for each alone would only multiply the requests
                 return [self._failed(query, error) for query in queries]
             return [self.search(query, use_cache=use_cache) for query in queries]
-        return [answered(answer, self.settings, self._info) for answer in answers]
+        return [without_vector(session) for session in sessions]
 
     def candidates(
         self,
@@ -244,19 +244,19 @@ class QdrantRetriever(BaseRetriever):
         return {**found, "result": self._results.stats}
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        chunks = self._answers([query], True)[0].selection.chunks
-        return [document(found, include_metadata=self.settings.include_metadata) for found in chunks]
+        [session] = self._sessions([query], True)
+        return [document(hit, include_metadata=self.settings.include_metadata) for hit in session.chunks]
 
     @bounded
-    def _answers(self, queries: Sequence[str], use_cache: bool) -> list[Answer]:
-        """Return the answers to queries, cached ones where they may be used."""
+    def _sessions(self, queries: Sequence[str], use_cache: bool) -> list[RetrievalSession]:
+        """Return a session for each query, with its vector; a cached one where it may be used."""
         settings, pipeline = self.settings, self._pipeline
         return remembered(
             queries,
             self._results if use_cache else ResultCache(0),
             lambda: version_of(self.client, settings.collection),
             settings.model_dump_json(),  # a copy of the retriever with other settings shares the cache
-            lambda missing: pipeline.answers(missing, use_cache),
+            lambda missing: pipeline.sessions(missing, use_cache),
         )
 
     @property

@@ -1,21 +1,21 @@
-"""Answers of earlier searches, given again where they still hold."""
+"""Sessions of earlier searches, given again where they still hold."""
 
 import time
+import uuid
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from retrievers.config import CacheConfig
 from retrievers.embedding.cache import ResultCache
-from retrievers.records import StageTimings
-from retrievers.retriever.stages import Answer
+from retrievers.records import RetrievalSession, StageTimings
 from retrievers.store.embedded import EmbeddedStore
 
 ON_A_SERVER = "a server, whose changes are not told"
 """The version of a collection on a server: results go by age alone."""
 
 
-def open_result_cache(config: CacheConfig, client: Any) -> ResultCache[Answer]:
+def open_result_cache(config: CacheConfig, client: Any) -> ResultCache[RetrievalSession]:
     """Open the cache of results: valid until an embedded store changes, on a server as long as the settings allow."""
     if isinstance(client, EmbeddedStore):
         return ResultCache(config.results)
@@ -29,18 +29,18 @@ def version_of(client: Any, collection: str) -> Hashable:
 
 def remembered(
     queries: Sequence[str],
-    results: ResultCache[Answer],
+    results: ResultCache[RetrievalSession],
     version: Callable[[], Hashable],
     way: Hashable,
-    find: Callable[[list[str]], list[Answer]],
-) -> list[Answer]:
-    """Return the answer to each query, in order: a cached one, or one that is searched for now, once, and then cached.
+    find: Callable[[list[str]], list[RetrievalSession]],
+) -> list[RetrievalSession]:
+    """Return a session for each query, in order: a cached one, or one that is searched for now, once, and then cached.
 
     Args:
         queries: Questions.
-        results: The answers that are kept; one of no size is passed by.
+        results: The sessions that are kept; a cache of no size is passed by.
         version: The version that the collection has.
-        way: Everything else that an answer depends on.
+        way: Everything else that a result depends on.
         find: Searches for those that are not known.
     """
     start = time.perf_counter()
@@ -50,9 +50,11 @@ def remembered(
     waited = StageTimings(total_ms=(time.perf_counter() - start) * 1000 / max(1, len(queries)))
     missing = [query for query in dict.fromkeys(queries) if query not in kept]
     found = find(missing) if missing else []
-    for answer in found if keeps else ():
-        results.put((answer.query, way), answer, now)
+    for session in found if keeps else ():
+        results.put((session.query, way), session, now)
     state = "miss" if keeps else "off"
-    ready = {one.query: replace(one, cache={**one.cache, "result": state}) for one in found}
-    ready |= {q: replace(one, timings=waited, cache={"embedding": "off", "result": "hit"}) for q, one in kept.items()}
-    return [ready[query] for query in queries]
+    ready = {session.query: replace(session, cache={**session.cache, "result": state}) for session in found}
+    for query, session in kept.items():
+        cache = {"embedding": "off", "result": "hit"}
+        ready[query] = replace(session, timings=waited, cache=cache)
+    return [replace(ready[query], session_id=uuid.uuid4().hex) for query in queries]

@@ -1,6 +1,7 @@
-"""Answers and failures as sessions, and chunks as LangChain documents. Pure, but for the ids of sessions."""
+"""Searches and failures as sessions, and chunks as LangChain documents. Pure, but for the ids of sessions."""
 
 import uuid
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.documents import Document
@@ -8,42 +9,49 @@ from langchain_core.documents import Document
 from retrievers.config import RetrieverConfig
 from retrievers.errors import QueryError, RetrievalError
 from retrievers.records import RetrievalSession, RetrievedChunk
-from retrievers.retriever.stages import Answer
 from retrievers.search import confidence
+from retrievers.search.candidate_table import SearchedQuery
+from retrievers.search.selection import Selection
 from retrievers.store import CollectionInfo
 from retrievers.store.payload import to_metadata
 
 
 def answered(
-    answer: Answer, settings: RetrieverConfig, info: CollectionInfo, *, with_vector: bool = False
+    query: SearchedQuery, selection: Selection, count: int, settings: RetrieverConfig, info: CollectionInfo
 ) -> RetrievalSession:
-    """Return the session of an answer.
+    """Return the session of a query that was searched for, with its vector.
 
     Args:
-        answer: The answer.
-        settings: Those that it was found by.
-        info: The collection that it was found in.
-        with_vector: True to include the query's vector.
+        query: The query.
+        selection: What threshold, grouping and cut left of its candidates.
+        count: Number of its candidates.
+        settings: Those that it was searched by.
+        info: The collection that it was searched in.
     """
-    selection = answer.selection
+    vector = None if query.vector is None else tuple(query.vector.tolist())
     return RetrievalSession(
         session_id=uuid.uuid4().hex,
-        query=answer.query,
+        query=query.text,
         parameters=_parameters(settings),
         status="success",
         chunks=selection.chunks,
         below_threshold=selection.below_threshold,
-        candidates_found=answer.candidates_found,
+        candidates_found=count,
         filtered_out=selection.filtered_out,
-        embedding=_embedding(settings, info, answer.vector if with_vector else None),
-        timings=answer.timings,
-        cache=answer.cache,
+        embedding={**_embedding(settings, info), "vector": vector},
+        timings=query.timings,
+        cache=query.cache,
         confidence=confidence.confidence(
             selection.chunks, settings.top_k, settings.threshold, on=settings.threshold_on
         ),
         warnings=confidence.warnings(selection, settings.threshold, could_spread=not settings.reranker.diversifies),
         suggestions=confidence.suggestions(selection, other_side=_other_side(settings, info)),
     )
+
+
+def without_vector(session: RetrievalSession) -> RetrievalSession:
+    """Return a session whose `embedding` names the model alone."""
+    return replace(session, embedding={key: value for key, value in session.embedding.items() if key != "vector"})
 
 
 def failed(query: str, error: RetrievalError, settings: RetrieverConfig, info: CollectionInfo) -> RetrievalSession:
@@ -56,7 +64,7 @@ def failed(query: str, error: RetrievalError, settings: RetrieverConfig, info: C
         status="success" if blank else "timeout" if error.timed_out else "error",
         error=None if blank else str(error),
         warnings=(str(error),) if blank else (),
-        embedding=_embedding(settings, info, None),
+        embedding=_embedding(settings, info),
     )
 
 
@@ -89,7 +97,6 @@ def _parameters(settings: RetrieverConfig) -> dict[str, Any]:
     return known | {k: getattr(settings, k) for k in ("filters", "group_by") if getattr(settings, k) is not None}
 
 
-def _embedding(settings: RetrieverConfig, info: CollectionInfo, vector: tuple[float, ...] | None) -> dict[str, Any]:
+def _embedding(settings: RetrieverConfig, info: CollectionInfo) -> dict[str, Any]:
     config = settings.embedding
-    known = {"provider": config.provider, "model": config.resolved_model, "dimension": info.dimension}
-    return known if vector is None else {**known, "vector": vector}
+    return {"provider": config.provider, "model": config.resolved_model, "dimension": info.dimension}

@@ -1,10 +1,10 @@
 """What is done with queries: embed, search, rerank, select; timed, and begun again when the collection changed."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
@@ -15,14 +15,16 @@ from retrievers.embedding.cache import EmbeddingCache
 from retrievers.errors import CollectionChangedError
 from retrievers.net.deadline import stage
 from retrievers.net.patience import working_time
-from retrievers.records import RetrievedChunk, StageTimings
+from retrievers.records import RetrievalSession, RetrievedChunk, StageTimings
 from retrievers.rerank.reranking import Pool, Rerank
-from retrievers.search.candidate_table import CandidateTable, SearchedQuery, TableBuilder
+from retrievers.retriever.session import answered
+from retrievers.search.candidate_table import CandidateTable, SearchedQuery
 from retrievers.search.query import EncodedQuery, check_query, embedded, encode
 from retrievers.search.ranking import FusedScores
 from retrievers.search.retrieved import check_scale, chosen, hits, ordered, reordered, selections
 from retrievers.search.selection import Cut, Selection, cut, select
 from retrievers.search.sides import Search
+from retrievers.search.table_builder import TableBuilder
 from retrievers.store import CollectionInfo
 from retrievers.store.chunk_table import ChunkTable
 from retrievers.store.stored_chunks import vectors_of
@@ -33,26 +35,6 @@ if TYPE_CHECKING:
 TRIES = 3
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """Answer to a query: a selection, the number of candidates it is from, and the circumstances of the search."""
-
-    query: str
-    selection: Selection
-    candidates_found: int
-    timings: StageTimings
-    vector: tuple[float, ...] | None = None
-    cache: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Done(Generic[Result]):
-    """A result for each query, and the time at which the search for all of them had ended and reranking began."""
-
-    results: list[Result]
-    searched: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,32 +65,46 @@ class Pipeline:
             RetrievalError: A query is unusable, or a step failed.
         """
         chunks = chunks if chunks is not None else ChunkTable(self.client, self.settings)
-        results = self._run(queries, use_cache, lambda encoded: self._reranked(queries, encoded, depth, chunks))
+        results = self._run(
+            queries,
+            use_cache,
+            lambda encoded: ordered(self._search(depth, chunks).find(encoded), chunks, whole=True),
+            lambda found: self._reranked(queries, found, chunks),
+        )
         builder = TableBuilder(chunks)
         for found, query in results:
             builder.add(query, found.scale, found.codes, found.scores, found.components)
         return builder.table()
 
-    def answers(self, queries: Sequence[str], use_cache: bool) -> list[Answer]:
-        """Return what threshold, grouping and cut leave of each query's candidates: of all of them, in less time.
+    def sessions(self, queries: Sequence[str], use_cache: bool) -> list[RetrievalSession]:
+        """Return what threshold, grouping and cut leave of each query's candidates, reading few chunks.
 
         Raises:
             RetrievalError: A query is unusable, or a step failed.
         """
-        reranker = self.settings.reranker
-        needs_all = reranker.needs_texts or reranker.scale or self.settings.group_by is not None
-        by_scores = self._selected_by_order if self.rerank else self._selected
-        find = self._selected_of_all if needs_all else by_scores
+        config, chunks = self.settings, ChunkTable(self.client, self.settings)
+        reads_all = config.reranker.needs_texts or config.reranker.scale or config.group_by is not None
+        # Threshold and cut read the order of a semantic search itself: what is beyond `top_k` is not needed.
+        shallow = config.mode == "semantic" and not self.rerank and not reads_all
+        # Payloads that come along spare a search on a server further round trips.
+        payloads = shallow or (self.rerank is not None and not reads_all and config.store.url is not None)
+
+        def search(encoded: Sequence[EncodedQuery]) -> list[FusedScores]:
+            depth = config.top_k if shallow else config.candidates
+            found = self._search(depth, chunks, payloads=payloads).find(encoded)
+            return ordered(found, chunks, whole=bool(reads_all)) if reads_all or self.rerank else found
+
+        def selected(found: list[FusedScores]) -> list[tuple[Selection, int]]:
+            if reads_all:
+                candidates = [hits(scores, chunks) for scores in self._reranked(queries, found, chunks)]
+                return [(self.select(each), len(each)) for each in candidates]
+            if self.rerank:
+                return chosen(self._reranked(queries, found, chunks), chunks, self._cut, config.threshold_on)
+            return selections(found, chunks, self._cut, config.threshold_on)
+
         return [
-            Answer(
-                query=query.query,
-                selection=chosen,
-                candidates_found=count,
-                timings=query.timings,
-                vector=None if query.vector is None else tuple(query.vector.tolist()),
-                cache=query.cache,
-            )
-            for (chosen, count), query in self._run(queries, use_cache, lambda encoded: find(queries, encoded))
+            answered(query, selection, count, config, self.info)
+            for (selection, count), query in self._run(queries, use_cache, search, selected)
         ]
 
     def replay(self, query: str, vector: Sequence[float], depth: int) -> tuple[RetrievedChunk, ...]:
@@ -119,7 +115,13 @@ class Pipeline:
         """
         encoded = encode(query, vector, self.settings, self.encoder)
         chunks = ChunkTable(self.client, self.settings)
-        [found] = _settled(lambda: self._reranked([query], [encoded], depth, chunks)).results
+
+        def search() -> list[FusedScores]:
+            with stage("search"):
+                found = ordered(self._search(depth, chunks).find([encoded]), chunks, whole=True)
+            return self._reranked([query], found, chunks)
+
+        [found] = _settled(search)
         return hits(found, chunks)
 
     def select(self, candidates: Sequence[RetrievedChunk]) -> Selection:
@@ -128,9 +130,20 @@ class Pipeline:
         return select(candidates, config.top_k, config.threshold, on=config.threshold_on, group_by=config.group_by)
 
     def _run(
-        self, queries: Sequence[str], use_cache: bool, find: Callable[[Sequence[EncodedQuery]], _Done[Result]]
+        self,
+        queries: Sequence[str],
+        use_cache: bool,
+        search: Callable[[Sequence[EncodedQuery]], list[FusedScores]],
+        finish: Callable[[list[FusedScores]], list[Result]],
     ) -> list[tuple[Result, SearchedQuery]]:
-        """Embed queries, find a result for each, and time the stages."""
+        """Embed queries, search for them, finish with a result for each, and time the stages.
+
+        Args:
+            queries: Questions.
+            use_cache: Use kept query vectors.
+            search: Searches for the encoded queries.
+            finish: Reranks and selects; without a reranker a part of the search.
+        """
         for query in queries:
             check_query(query)
         start = working_time()
@@ -139,9 +152,18 @@ class Pipeline:
             vectors, cached = embedded(queries, self.settings, self.info, self.embeddings, cache)
         encoded = [encode(*each, self.settings, self.encoder) for each in zip(queries, vectors, strict=True)]
         ready = working_time()
-        done = _settled(lambda: find(encoded))
-        end = working_time()
-        searched = done.searched if self.rerank else end
+
+        def search_and_finish() -> tuple[list[Result], float]:
+            with stage("search"):
+                found = search(encoded)
+                if not self.rerank:
+                    return finish(found), working_time()
+            searched = working_time()
+            with stage("rerank"):
+                return finish(found), searched
+
+        results, searched = _settled(search_and_finish)
+        end = working_time() if self.rerank else searched
         share, now = 1000 / max(1, len(queries)), datetime.now(UTC)
         timings = StageTimings(
             embed_ms=(ready - start) * share,
@@ -153,53 +175,18 @@ class Pipeline:
             (
                 result,
                 SearchedQuery(
-                    query=query,
+                    text=query,
                     timings=timings,
                     vector=np.asarray(vector, dtype=np.float32),
                     cache={"embedding": state},
                     retrieved_at=now,
                 ),
             )
-            for result, query, vector, state in zip(done.results, queries, vectors, cached, strict=True)
+            for result, query, vector, state in zip(results, queries, vectors, cached, strict=True)
         ]
 
-    def _reranked(
-        self, queries: Sequence[str], encoded: Sequence[EncodedQuery], depth: int, chunks: ChunkTable
-    ) -> _Done[FusedScores]:
-        with stage("search"):
-            found = ordered(self._search(depth, chunks).find(encoded), chunks, whole=True)
-        searched = working_time()
-        moved = [self._in_new_order(query, scores, chunks) for query, scores in zip(queries, found, strict=True)]
-        return _Done(results=moved, searched=searched)
-
-    def _selected_of_all(self, queries: Sequence[str], encoded: Sequence[EncodedQuery]) -> _Done[tuple[Selection, int]]:
-        chunks = ChunkTable(self.client, self.settings)
-        done = self._reranked(queries, encoded, self.settings.candidates, chunks)
-        candidates = [hits(found, chunks) for found in done.results]
-        return _Done(results=[(self.select(each), len(each)) for each in candidates], searched=done.searched)
-
-    def _selected(self, _: Sequence[str], encoded: Sequence[EncodedQuery]) -> _Done[tuple[Selection, int]]:
-        """Search to the depth of `top_k` where threshold and cut read the order itself."""
-        config, chunks = self.settings, ChunkTable(self.client, self.settings)
-        shallow = config.mode == "semantic"
-        with stage("search"):
-            search = self._search(config.top_k if shallow else config.candidates, chunks, payloads=shallow)
-            results = selections(search.find(encoded), chunks, self._cut, config.threshold_on)
-        return _Done(results=results, searched=working_time())
-
-    def _selected_by_order(
-        self, queries: Sequence[str], encoded: Sequence[EncodedQuery]
-    ) -> _Done[tuple[Selection, int]]:
-        """Rerank by scores and stored vectors; then only the chunks that are shown are read."""
-        chunks = ChunkTable(self.client, self.settings)
-        with stage("search"):
-            remote = self.settings.store.url is not None  # payloads that come along spare it further round trips
-            found = ordered(self._search(self.settings.candidates, chunks, payloads=remote).find(encoded), chunks)
-        searched = working_time()
-        with stage("rerank"):
-            moved = [self._in_new_order(query, scores, chunks) for query, scores in zip(queries, found, strict=True)]
-            results = chosen(moved, chunks, self._cut, self.settings.threshold_on)
-        return _Done(results=results, searched=searched)
+    def _reranked(self, queries: Sequence[str], found: Sequence[FusedScores], chunks: ChunkTable) -> list[FusedScores]:
+        return [self._in_new_order(query, scores, chunks) for query, scores in zip(queries, found, strict=True)]
 
     def _cut(self, scores: Sequence[float]) -> Cut:
         return cut(scores, self.settings.top_k, self.settings.threshold)

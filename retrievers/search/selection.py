@@ -8,7 +8,7 @@ import numpy as np
 
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, RetrievedChunk
-from retrievers.search.candidate_table import Hits
+from retrievers.search.candidate_table import Candidates
 
 BELOW_SHOWN = 3
 Decisive = Literal["semantic", "final"]
@@ -90,7 +90,7 @@ def select(
     )
 
 
-def returned(candidates: Hits, settings: RetrieverConfig) -> Hits:
+def returned(candidates: Candidates, settings: RetrieverConfig) -> Candidates:
     """Return what threshold, grouping and cut leave of candidates, as `select` does, without making one an object.
 
     Args:
@@ -102,7 +102,7 @@ def returned(candidates: Hits, settings: RetrieverConfig) -> Hits:
         scores = candidates.column("semantic" if settings.threshold_on == "semantic" else "score")
     groups = None
     if settings.group_by:
-        groups = [group_of(chunk, settings.group_by) for chunk in candidates.only]
+        groups = [group_of(chunk, settings.group_by) for chunk in candidates.chunks]
     return candidates.at(cut(scores.tolist(), settings.top_k, settings.used_threshold or 0.0, groups).kept)
 
 

@@ -38,7 +38,7 @@ def result(tmp_path_factory: pytest.TempPathFactory, qrels: dict[str, dict[str, 
         ids = sorted(chunk.chunk_id for chunk in retriever.chunks())
         found = retriever.candidates([*queries.values()])
     for query, candidates in zip(queries, found, strict=True):
-        near = [chunk.chunk.chunk_id for chunk in candidates.chunks[:8]]
+        near = [chunk.chunk.chunk_id for chunk in candidates[:8]]
         judged = {key: rng.choice([-2, -1, 0, 1, 2, 3]) for key in rng.sample(near, 5)}
         qrels[query] = judged | {key: rng.randint(1, 3) for key in rng.sample(ids, 4)}
     qrels["in0"] |= {GONE: 3}

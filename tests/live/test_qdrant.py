@@ -31,7 +31,7 @@ def ranked(config: RetrieverConfig, **changes: Any) -> list[list[tuple[str, Any]
     """Chunk ids with scores for every query, at full depth; scores as the client's float32 gives them."""
     with QdrantRetriever.open(config.model_copy(update=changes), env=ENV) as retriever:
         found = retriever.candidates(QUERIES)
-    return [[(c.chunk.chunk_id, pytest.approx(c.score, abs=1e-5)) for c in one.chunks] for one in found]
+    return [[(c.chunk.chunk_id, pytest.approx(c.score, abs=1e-5)) for c in one] for one in found]
 
 
 @contextmanager
@@ -141,9 +141,9 @@ def test_a_rate_limit_is_kept_to(config: RetrieverConfig, plain: QdrantClient) -
 @pytest.mark.slow
 def test_a_batch_larger_than_the_limiter_holds_is_split(config: RetrieverConfig, plain: QdrantClient) -> None:
     with QdrantRetriever.open(config, env=ENV) as retriever, patient(120):
-        before = [[c.chunk.chunk_id for c in one.chunks] for one in retriever.candidates(QUERIES)]
+        before = [[c.chunk.chunk_id for c in one] for one in retriever.candidates(QUERIES)]
         with strict(plain, config, read_rate_limit=3):
-            assert [[c.chunk.chunk_id for c in one.chunks] for one in retriever.candidates(QUERIES)] == before
+            assert [[c.chunk.chunk_id for c in one] for one in retriever.candidates(QUERIES)] == before
 
 
 # What happens meanwhile

@@ -119,7 +119,7 @@ def points(chunks: Sequence[RetrievedChunk]) -> list[str]:
 
 def found_by(retriever: QdrantRetriever, query: str) -> Sequence[RetrievedChunk]:
     (candidates,) = retriever.candidates([query])
-    return candidates.chunks
+    return candidates
 
 
 def terms_of(chunks: Sequence[RetrievedChunk]) -> dict[str, float]:
@@ -211,7 +211,7 @@ def test_a_batch_gives_what_one_by_one_gives(retriever: QdrantRetriever) -> None
     queries = [*QUERIES, *WITHOUT_TERMS[:2], QUERIES[0]]
     single = [untimed(retriever.search(query).chunks) for query in queries]
     assert [untimed(session.chunks) for session in retriever.search_batch(queries)] == single
-    assert [untimed(c.chunks) for c in retriever.candidates(queries)] == [
+    assert [untimed(c) for c in retriever.candidates(queries)] == [
         untimed(found_by(retriever, query)) for query in queries
     ]
 
@@ -268,8 +268,8 @@ def test_a_candidate_replayed_by_its_vector_is_the_same(retriever: QdrantRetriev
     for query in QUERIES:
         (found,) = retriever.candidates([query])
         assert untimed(
-            retriever.candidates_by_vector(query, [] if found.vector is None else found.vector.tolist())
-        ) == untimed(found.chunks)
+            retriever.candidates_by_vector(query, [] if found.query.vector is None else found.query.vector.tolist())
+        ) == untimed(found)
 
 
 # Keyword
@@ -315,9 +315,9 @@ def test_the_keyword_side_does_not_know_abbreviations(opened: QdrantRetriever) -
     spelt = in_way(opened, {"abbreviations": {"QoS": "quality of service"}, "mode": "hybrid"})
     query, long = "QoS", "QoS (quality of service)"
     (one,), (other,) = spelt.candidates([query]), opened.candidates([long])
-    assert one.vector is not None
-    assert other.vector is not None
-    assert one.vector.tolist() == other.vector.tolist()
+    assert one.query.vector is not None
+    assert other.query.vector is not None
+    assert one.query.vector.tolist() == other.query.vector.tolist()
     assert scores(found_by(variant(spelt, mode="keyword"), query)) == scores(
         found_by(variant(opened, mode="keyword"), query)
     )

@@ -43,7 +43,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def ranked(retriever: QdrantRetriever) -> list[list[tuple[Chunk, float | None]]]:
-    return [[(c.chunk, c.score) for c in one.chunks] for one in retriever.candidates(QUERIES)]
+    return [[(c.chunk, c.score) for c in one] for one in retriever.candidates(QUERIES)]
 
 
 def shown(config: RetrieverConfig, **changes: Any) -> Any:

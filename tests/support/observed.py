@@ -8,7 +8,8 @@ from evals.golden.case import Case
 from evals.golden.evidence import Relevance
 from evals.golden.source_pages import SourcePages
 from evals.metrics.base import Context
-from retrievers.records import Candidates, Chunk, RetrievedChunk, StageTimings
+from retrievers.records import Chunk, RetrievedChunk, StageTimings
+from tests.support.candidates import candidates_of
 
 PAGE = "/docs/page"
 
@@ -49,15 +50,13 @@ def observe(
 ) -> Observation:
     """Return the observation of a case with these relevant chunks; the candidates are the results if not given."""
     grades = grades or {}
-    found = Candidates(
-        query="query",
-        chunks=tuple(returned if candidates is None else candidates),
-        timings=StageTimings(total_ms=total_ms),
-    )
+    found = candidates_of(returned if candidates is None else candidates, timings=StageTimings(total_ms=total_ms))
     relevance = Relevance(
         grades=grades, items=tuple(items) if items is not None else tuple(frozenset([i]) for i in grades)
     )
-    return Observation(case=case or make_case(), relevance=relevance, candidates=found, selection=tuple(returned))
+    return Observation(
+        case=case or make_case(), relevance=relevance, candidates=found, selection=candidates_of(returned)
+    )
 
 
 def make_context(

@@ -22,7 +22,8 @@ from evals.golden.loading import GoldenSet, fingerprint
 from evals.metrics.run_result import RunResult
 from evals.report.building import build_report
 from evals.report.model import CollectionFacts, Facts, Report
-from retrievers.records import Candidates, Chunk, RetrievedChunk, StageTimings
+from retrievers.records import Chunk, RetrievedChunk
+from tests.support.candidates import candidates_of
 
 
 def hit(rank: int, score: float, chunk_id: str, **values: Any) -> RetrievedChunk:
@@ -49,8 +50,8 @@ def observation(
     return Observation(
         case=Case.model_validate(row | values),
         relevance=Relevance(grades=grades or {}, items=tuple(frozenset([key]) for key in grades or {})),
-        candidates=Candidates(query=row["query"], chunks=tuple(candidates), timings=StageTimings(total_ms=1.0)),
-        selection=tuple(candidates[:kept]),
+        candidates=(known := candidates_of(candidates, row["query"])),
+        selection=known.at(range(kept)),
     )
 
 
@@ -166,8 +167,8 @@ def without_scores() -> RunResult:
     observations = tuple(
         replace(
             o,
-            candidates=replace(o.candidates, chunks=bare(o.candidates.chunks), no_cosine="it gives no scores"),
-            selection=bare(o.selection),
+            candidates=(known := candidates_of(bare(o.candidates), no_cosine="it gives no scores")),
+            selection=known.at(range(len(o.selection))),
             relevance=replace(o.relevance, incomplete="cannot be listed"),
         )
         for o in whole.observed.observations

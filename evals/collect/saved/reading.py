@@ -14,7 +14,8 @@ from evals.collect.saved.retriever import EvidenceScope, SavedRetrieval, SavedVa
 from evals.collect.saved.writable import MANIFEST
 from retrievers.errors import ConfigError
 from retrievers.records import Chunk, StageTimings
-from retrievers.search.candidate_table import CandidateTable, ChunkList, SearchedQuery
+from retrievers.search.candidate_table import CandidateTable, SearchedQuery
+from retrievers.search.chunk_list import ChunkList
 from retrievers.store import CollectionInfo
 
 
@@ -91,7 +92,7 @@ def _table(queries: pa.Table, candidates: pa.Table, chunks: ChunkList) -> Candid
 
 def _row(row: Mapping[str, Any], vector: Any) -> SearchedQuery:
     return SearchedQuery(
-        query=row["query"],
+        text=row["query"],
         timings=StageTimings(**{name: row[name] for name in STAGES}),
         vector=vector,
         no_cosine=row["no_cosine"],

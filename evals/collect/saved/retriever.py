@@ -9,8 +9,10 @@ from uuid import uuid4
 from evals.errors import ExperimentError
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, RetrievalSession, RetrievedChunk
-from retrievers.search.candidate_table import CandidateTable, ChunkList, TableBuilder
+from retrievers.search.candidate_table import CandidateTable
+from retrievers.search.chunk_list import ChunkList
 from retrievers.search.selection import Selection, select
+from retrievers.search.table_builder import TableBuilder
 from retrievers.store import CollectionInfo
 
 NOT_MEASURED = "not measured: the run started from a saved retrieval"
@@ -76,7 +78,7 @@ class SavedVariant:
     @cached_property
     def row_of(self) -> Mapping[str, int]:
         """Text of a query to its row."""
-        return {row.query: number for number, row in enumerate(self.table.rows)}
+        return {row.text: number for number, row in enumerate(self.table.rows)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,7 +84,7 @@ def _query_rows(variants: Sequence[SavedVariant]) -> Iterator[dict[str, Any]]:
             yield {
                 "variant": number,
                 "id": case_id,
-                "query": row.query,
+                "query": row.text,
                 "candidates": int(length),
                 "scale": scale,
                 "vector": row.vector,
@@ -117,7 +117,7 @@ def _manifest(retrieval: SavedRetrieval, folder: Path) -> dict[str, Any]:
         for v in retrieval.variants
     ]
     first = retrieval.variants[0]
-    queries = [(case_id, row.query) for case_id, row in zip(first.ids, first.table.rows, strict=True)]
+    queries = [(case_id, row.text) for case_id, row in zip(first.ids, first.table.rows, strict=True)]
     return {
         "schema_version": SCHEMA_VERSION,
         "saved_at": retrieval.saved_at,

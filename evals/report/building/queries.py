@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from evals.collect.observations import Failure, Observation, QueryVerdict, Score, Unscored, chunk_ids
+from evals.collect.observations import Failure, Observation, QueryVerdict, Score, Unscored
 from evals.golden.loading import case_fingerprint
 from evals.judge.tasks import selected
 from evals.judge.verdicts import ChunkVerdict, Judging
@@ -31,7 +31,7 @@ def score_value(score: Score) -> ScoreValue:
 def _row(
     observation: Observation, verdict: QueryVerdict, scores: dict[str, Score], judging: Judging | None
 ) -> QueryRow:
-    case, relevance, candidates = observation.case, observation.relevance, observation.candidates.chunks
+    case, relevance, candidates = observation.case, observation.relevance, observation.candidates
     below = () if observation.selection else candidates[:BEST_BELOW]
     claims = judging.claims.get((case.id, selected(observation)), ()) if judging else ()
     return QueryRow(
@@ -64,7 +64,7 @@ def _row(
 
 def _first_relevant(observation: Observation) -> int | None:
     # by the ids alone: making a hit of every candidate takes longer than all else here
-    ids = chunk_ids(observation.candidates.chunks) if observation.relevance.grades else ()
+    ids = observation.candidates.chunk_ids if observation.relevance.grades else ()
     return next((rank for rank, chunk_id in enumerate(ids, 1) if chunk_id in observation.relevance.grades), None)
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.collect.observations import chunk_ids
 from evals.metrics.base import within
 from evals.metrics.run_result import RunResult
 from evals.report.figures.canvas import BLUE, GREY, LINE_WIDTH, ORANGE, canvas
@@ -26,7 +25,7 @@ def recall_by_rank(result: RunResult) -> "Figure | None":
         return None
     depth = min(50, result.config.retriever.candidates)
     ranks = range(1, depth + 1)
-    ids = [chunk_ids(o.candidates.chunks)[:depth] for o in observations]
+    ids = [o.candidates.chunk_ids[:depth] for o in observations]
     figure, axes = canvas()
     items = [_first_ranks(found, o.relevance.items) for found, o in zip(ids, observations, strict=True)]
     axes.plot(ranks, _recall(items, depth), color=BLUE, linewidth=LINE_WIDTH, label="evidence items found")

@@ -1,7 +1,6 @@
 """Collecting, timing and repeating, with the real retriever over an embedded collection on a circle."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from math import cos, radians
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,10 @@ from evals.metrics.determinism import max_score_delta, rate
 from evals.metrics.latency import stage_statistic
 from retrievers.errors import EmbeddingError, ForeignRetrieverError, RetrievalError
 from retrievers.foreign.open_foreign import open_foreign
-from retrievers.records import Candidates
+from retrievers.records import StageTimings
 from retrievers.retriever.qdrant import QdrantRetriever
-from retrievers.search.candidate_table import table_of
+from retrievers.search.candidate_table import Candidates
+from retrievers.search.table_builder import table_of
 from tests.support.compass import Compass, Drifting, cosines, make_store, open_retriever, upsert
 from tests.support.foreign import settings
 from tests.support.observed import make_case, make_context
@@ -67,24 +67,23 @@ def asked(retriever: QdrantRetriever) -> int:
 class TestCollect:
     def test_finds_everything_in_order_by_case(self, retriever: QdrantRetriever) -> None:
         found = collect(retriever, CASES, silent)
-        assert [one.query for one in found] == [case.query for case in CASES]
+        assert [one.query.text for one in found] == [case.query for case in CASES]
         for (angle, expected), one in zip(BY_ANGLE.items(), found, strict=True):
-            chunks = one.chunks
-            assert [c.chunk.chunk_id for c in chunks] == expected
-            assert [c.score for c in chunks] == pytest.approx(cosines(angle, expected), abs=1e-6)
-            assert one.query == f"towards {angle} degrees"
+            assert list(one.chunk_ids) == expected
+            assert one.column("score") == pytest.approx(cosines(angle, expected), abs=1e-6)
+            assert one.query.text == f"towards {angle} degrees"
 
     def test_goes_to_full_depth_whatever_top_k_and_threshold(self, store: Path) -> None:
         with open_retriever(store, Compass(), top_k=1, threshold=0.99, candidates=4) as narrow:
             found = collect(narrow, CASES, silent)
-        assert {len(candidates.chunks) for candidates in found} == {4}
+        assert {len(candidates) for candidates in found} == {4}
 
     @pytest.mark.parametrize("depth", [1, 2, 3, 4, 6])
     def test_a_tie_at_the_edge_is_cut_by_chunk_id(self, store: Path, depth: int) -> None:
         with open_retriever(store, Compass(), top_k=1, candidates=depth) as shallow:
             found = collect(shallow, CASES, silent)
         for expected, candidates in zip(BY_ANGLE.values(), found, strict=True):
-            assert [c.chunk.chunk_id for c in candidates.chunks] == expected[:depth]
+            assert [c.chunk.chunk_id for c in candidates] == expected[:depth]
 
     def test_tells_how_far_it_is_in_batches(self, retriever: QdrantRetriever) -> None:
         told = Told()
@@ -122,15 +121,15 @@ class TestLatency:
         passes = measure(retriever, repeats=3, concurrency=(1, 4))
         assert [p.concurrency for p in passes] == [1, 4]
         for timed in passes:
-            assert [call.query_id for call in timed.calls] == [case.id for case in CASES] * 3
-            assert {tuple(sorted(call.stages)) for call in timed.calls} == {("embed", "search", "total")}
+            assert list(timed.query_ids) == [case.id for case in CASES] * 3
+            assert all(t.embed_ms and t.search_ms and t.total_ms and t.rerank_ms is None for t in timed.timings)
 
     @pytest.mark.parametrize(("warmup", "repeats", "levels"), [(0, 1, (1,)), (5, 2, (1, 4)), (1, 3, (1, 2, 8))])
     def test_every_call_is_a_search_of_its_own_after_warm_up(
         self, retriever: QdrantRetriever, warmup: int, repeats: int, levels: tuple[int, ...]
     ) -> None:
         passes = measure(retriever, warmup=warmup, repeats=repeats, concurrency=levels)
-        assert [len(p.calls) for p in passes] == [repeats * len(CASES)] * len(levels)
+        assert [len(p.timings) for p in passes] == [repeats * len(CASES)] * len(levels)
         assert asked(retriever) == warmup + repeats * len(CASES) * len(levels)
 
     def test_results_under_concurrency_equal_the_serial_ones(self, retriever: QdrantRetriever) -> None:
@@ -235,8 +234,8 @@ class TestRepeat:
 
 def with_ties_swapped(found: Candidates) -> Candidates:
     order = {"tie-a": 1, "tie-b": 0}
-    chunks = sorted(found.chunks, key=lambda c: (-c.known_score, order.get(c.chunk.chunk_id, 2)))
-    return replace(found, chunks=tuple(replace(c, rank=rank) for rank, c in enumerate(chunks, 1)))
+    ids = found.chunk_ids
+    return found.at(sorted(range(len(found)), key=lambda at: (-found.column("score")[at], order.get(ids[at], 2))))
 
 
 A, B, C = ("a", 0.9), ("b", 0.5), ("c", 0.5)
@@ -330,7 +329,7 @@ class TestForeign:
         cases = [make_case("q", query="the joint of an arm")]
         with open_foreign(settings(name), {}) as retriever:
             passes = measure_latency(retriever, cases, warmup=1, repeats=3, concurrency=(1, 4), progress=silent)
-        assert [{tuple(call.stages) for call in timed.calls} for timed in passes] == [{("total",)}] * 2
+        assert all(t == StageTimings(total_ms=t.total_ms) for timed in passes for t in timed.timings)
         observed = Observed(observations=(), latency=passes)
         for stage in ("embed", "search", "rerank"):
             figure = stage_statistic(observed, make_context(), stage=stage, statistic="p50", concurrency=1)

@@ -139,7 +139,7 @@ def test_at_every_observed_score(bench: Bench, world: Experiment, server: Cohere
     config = experiment(world, server, sweep=sweep)
     found = bench.grid(config)
     for configuration in found.grid.configurations:
-        observed = {c.scores["semantic"] for o in configuration.observed.observations for c in o.candidates.chunks}
+        observed = {c.scores["semantic"] for o in configuration.observed.observations for c in o.candidates}
         assert {*configuration.thresholds} == observed
     assert differing(found, bench, config, cells=2, seed=2) == []
 
@@ -188,7 +188,7 @@ def test_a_tie_at_the_cut_is_broken_as_in_a_run_of_its_own(bench: Bench, world: 
     config = settings(world, metrics=METRICS, retriever__candidates=20, sweep={"top_k": "1:8", "threshold": "exact"})
     found = bench.grid(config)
     observation = next(o for o in found.grid.configurations[0].observed.observations if o.case.id == "in3")
-    scores = [c.score for c in observation.candidates.chunks]
+    scores = [c.score for c in observation.candidates]
     tied = next(score for score in scores if scores.count(score) == PAGES)
     thresholds = found.grid.configurations[0].thresholds
     for top_k in (scores.index(tied) + 1, scores.index(tied) + 3):
@@ -214,7 +214,7 @@ def test_where_all_scores_are_equal(tmp_path: Path, threshold: str) -> None:
     bench = Bench(config, {})
     found = bench.grid(config)
     for o in found.grid.configurations[0].observed.observations:
-        assert len({c.score for c in o.candidates.chunks}) == 1
+        assert len({c.score for c in o.candidates}) == 1
     assert differing(found, bench, config, cells=4, seed=6) == []
 
 

@@ -15,7 +15,7 @@ POSE = observe("pose", ["topic", "forward", "inverse"])
 EMPTY = observe("pose", [])
 NO_REFERENCE = observe("pose", ["forward"], reference_answer=None)
 BLANK_REFERENCE = observe("pose", ["forward"]).case.model_copy(update={"reference_answer": " \n"})
-OUTSIDE = observation("outside", POSE.candidates.chunks, 1)
+OUTSIDE = observation("outside", POSE.candidates, 1)
 BROKEN = Failure(type="Timeout", message="no answer in time")
 
 

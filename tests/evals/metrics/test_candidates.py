@@ -12,6 +12,7 @@ from evals.metrics import METRICS
 from evals.metrics.base import QueryMetric, summarise
 from evals.metrics.candidates import METRICS as OF_CANDIDATES
 from tests.evals.metrics.test_ranking import random_run, relevant
+from tests.support.candidates import candidates_of
 from tests.support.observed import make_context, observe, results
 
 ORACLES = {
@@ -63,7 +64,7 @@ def test_what_comes_twice_counts_once(name: str) -> None:
 @pytest.mark.parametrize("name", ORACLES)
 def test_a_retriever_without_candidates_has_no_score_and_says_why(name: str) -> None:
     known = observe(results("a"), {"a": 1})
-    alone = replace(known, candidates=replace(known.candidates, incomplete="its result alone"))
+    alone = replace(known, candidates=candidates_of(results("a"), incomplete="its result alone"))
     assert metric(name).score([alone], make_context()) == [Unscored(reason="its result alone")]
 
 

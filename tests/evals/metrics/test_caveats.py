@@ -10,6 +10,7 @@ from evals.judge.ask.budget import Usage
 from evals.judge.verdicts import Judging
 from evals.metrics.caveats import depth_notes, notes
 from retrievers.config import RetrieverConfig
+from tests.support.candidates import candidates_of
 from tests.support.observed import PAGE, make_case, observe, results
 
 JUDGED = Judging(model="cohere:c", verdicts={}, scores={}, claims={})
@@ -67,7 +68,7 @@ def test_repeated_chunks_are_counted_in_what_was_returned() -> None:
 def test_returned_chunks_that_nobody_judged_are_counted_where_some_were_judged_useless() -> None:
     known = replace(seen("a", "b", "c"), relevance=Relevance(grades={"a": 1}, irrelevant=frozenset("b")))
     assert said(known, seen("x", "y")) == ["1 of 3 returned chunks were never judged: they count as not relevant"]
-    assert said(replace(known, selection=results("b", "a"))) == []
+    assert said(replace(known, selection=candidates_of(results("b", "a")))) == []
 
 
 def test_relevant_chunks_that_are_not_there_are_named() -> None:
@@ -92,7 +93,7 @@ def test_fewer_than_asked_for(found: Sequence[str], noted: bool) -> None:
 
 def test_results_that_differ_under_concurrency() -> None:
     differing = tuple(f"q{n}" for n in range(7))
-    [note] = said(seen("a"), latency=(LatencyPass(concurrency=4, calls=(), differing=differing),))
+    [note] = said(seen("a"), latency=(LatencyPass(concurrency=4, query_ids=(), timings=(), differing=differing),))
     assert note == "at concurrency 4 the results of 7 queries differ from the serial ones: q0, q1, q2, q3, q4"
 
 

@@ -65,8 +65,8 @@ def test_scores_are_of_the_queries_in_the_scope_of_their_metric(result: RunResul
 def test_what_is_returned_are_the_first_candidates_that_reach_the_threshold(result: RunResult) -> None:
     assert any(len(o.selection) == 3 for o in result.observed.observations)
     for observation in result.observed.observations:
-        assert len(observation.candidates.chunks) == 5
-        reaching = [c for c in observation.candidates.chunks if c.known_score >= 0.3]
+        assert len(observation.candidates) == 5
+        reaching = [c for c in observation.candidates if c.known_score >= 0.3]
         assert list(observation.selection) == reaching[:3]
 
 

@@ -5,9 +5,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from evals.collect.observations import Call, LatencyPass, Observed, Summary
+from evals.collect.observations import LatencyPass, Observed, Summary
 from evals.metrics.latency import DEFAULT_CONCURRENCY, METRICS, STAGES, drift, metrics_at, stage_statistic
 from evals.stats import intervals as stats
+from retrievers.records import StageTimings
 from tests.support.observed import make_context
 
 
@@ -15,11 +16,10 @@ def timed(
     *totals: float, queries: int | None = None, concurrency: int = 1, differing: tuple[str, ...] = ()
 ) -> Observed:
     """Calls with these total times, of which a tenth is embedding, over so many queries in turn."""
-    calls = tuple(
-        Call(query_id=f"q{n % (queries or len(totals))}", stages={"embed": total / 10, "total": total})
-        for n, total in enumerate(totals)
-    )
-    return Observed(observations=(), latency=(LatencyPass(concurrency=concurrency, calls=calls, differing=differing),))
+    ids = tuple(f"q{n % (queries or len(totals))}" for n in range(len(totals)))
+    timings = tuple(StageTimings(embed_ms=total / 10, total_ms=total) for total in totals)
+    calls = LatencyPass(concurrency=concurrency, query_ids=ids, timings=timings, differing=differing)
+    return Observed(observations=(), latency=(calls,))
 
 
 def statistic(observed: Observed, name: str, *, stage: str = "total", concurrency: int = 1) -> Summary:

@@ -193,7 +193,7 @@ def test_without_a_judge_nothing_is_scored() -> None:
 
 
 def test_out_of_scope_queries_are_not_judged() -> None:
-    outside = observation("outside", MANY[0].candidates.chunks, 1)
+    outside = observation("outside", MANY[0].candidates, 1)
     for metric in ALL:
         how = METRICS[metric]
         assert isinstance(how, QueryMetric) and how.scope == "in_scope"

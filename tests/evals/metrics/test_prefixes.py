@@ -46,7 +46,7 @@ def whole(known: Sequence[Observation]) -> Selections:
     """Every candidate of every query, in order."""
     scores = np.full((len(known), LONGEST), -np.inf)
     for row, o in enumerate(known):
-        scores[row, : len(o.candidates.chunks)] = [c.score for c in o.candidates.chunks]
+        scores[row, : len(o.candidates)] = [c.score for c in o.candidates]
     return select_all(Found(scores=scores), [0.0], range(1, LONGEST + 1))
 
 

@@ -26,6 +26,7 @@ from evals.metrics.ranking import (
     reciprocal_rank,
     three_most_expected_in_five,
 )
+from tests.support.candidates import candidates_of
 from tests.support.observed import make_context, observe, results
 
 Run = dict[str, list[str]]
@@ -259,7 +260,7 @@ NEED_ALL = {"recall", "map", "ndcg", "expected_top3_in_5"}
 def test_what_divides_by_all_relevant_has_no_value_where_they_are_not_all_known(name: str) -> None:
     known = observe(results("a", "b", "c", "d"), {"a": 2, "b": 1, "d": 1})
     unknown = replace(known, relevance=replace(known.relevance, incomplete="not listed"))
-    empty = replace(unknown, selection=())
+    empty = replace(unknown, selection=candidates_of(()))
     metric = METRICS[name]
     assert isinstance(metric, QueryMetric)
     complete, partial, nothing = metric.score([known, unknown, empty], make_context())

@@ -9,6 +9,7 @@ from evals.metrics import METRICS
 from evals.metrics.base import QueryMetric, summarise, within
 from evals.metrics.scope import auroc, max_out_of_scope_score
 from evals.stats import intervals as stats
+from tests.support.candidates import candidates_of
 from tests.support.observed import make_case, make_context, observe, results
 
 
@@ -111,7 +112,7 @@ def test_without_its_queries_a_metric_has_no_value_but_a_reason(name: str) -> No
 @pytest.mark.parametrize("name", ["scope/auroc", "scope/max_out_of_scope_score"])
 def test_a_retriever_without_cosines_has_no_figure_even_where_it_found_nothing(name: str, best: float | None) -> None:
     asked_of_it = [asked(in_scope=inside, best=best, returned=False) for inside in (True, False)]
-    without = [replace(o, candidates=replace(o.candidates, no_cosine="it gives no scores")) for o in asked_of_it]
+    without = [replace(o, candidates=candidates_of(o.candidates, no_cosine="it gives no scores")) for o in asked_of_it]
     assert [o.top_score for o in without] == [None, None]
     found = summary(name, Observed(observations=tuple(without)))
     assert (found.value, found.n, found.note) == (None, 0, "it gives no scores")

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from evals.collect.observations import Call, LatencyPass, Observation, QueryVerdict
+from evals.collect.observations import LatencyPass, Observation, QueryVerdict
 from evals.golden.source_pages import SourcePages
 from evals.metrics.base import Context
 from evals.metrics.verdicts import content_relevance, validate, verdict
 from evals.stats import intervals as stats
-from retrievers.records import Chunk
+from retrievers.records import Chunk, StageTimings
+from tests.support.candidates import candidates_of
 from tests.support.observed import make_case, make_chunk, make_context, observe, results
 from tests.support.pages import read_pages, true_chunks
 
@@ -183,12 +184,9 @@ class TestReport:
 
     def test_times_are_those_of_the_serial_calls(self) -> None:
         totals = {"one": (1.0, 3.0), "two": (5.0, 5.0), "three": (10.0, 20.0), "four": (2.0, 2.0)}
-        calls = tuple(
-            Call(query_id=query, stages={"embed": 0.5, "total": totals[query][repeat]})
-            for repeat in range(2)
-            for query in totals
-        )
-        report = validate(self.OBSERVATIONS, LatencyPass(concurrency=1, calls=calls), make_context())
+        times = [StageTimings(embed_ms=0.5, total_ms=totals[query][repeat]) for repeat in range(2) for query in totals]
+        calls = LatencyPass(concurrency=1, query_ids=(*totals, *totals), timings=tuple(times))
+        report = validate(self.OBSERVATIONS, calls, make_context())
         assert [v.time_ms for v in report.verdicts] == [2.0, 5.0, 15.0, 2.0]
         assert report.average_latency_ms == 6.0
         assert report.p95_latency_ms == stats.percentile([t for pair in totals.values() for t in pair], 0.95)
@@ -201,7 +199,9 @@ class TestReport:
 
 def test_a_false_answer_without_a_score_is_told_without_one() -> None:
     answered = asked("a", in_scope=False)
-    bare = replace(answered, selection=tuple(replace(c, score=None, score_scale="none") for c in answered.selection))
+    bare = replace(
+        answered, selection=candidates_of([replace(c, score=None, score_scale="none") for c in answered.selection])
+    )
     assert verdict(answered, make_context(), 0).reasons == (
         "out of scope, but 1 chunks were returned (best score 0.900)",
     )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from evals.collect.observations import Gate, Observed
 from evals.metrics.run_result import RunResult
 from evals.report.junit import junit
+from tests.support.candidates import candidates_of
 from tests.support.results import RIGHT, hit, observation, report, report_of, result, verdict
 
 SCHEMA = xmlschema.XMLSchema(Path(__file__).parents[2] / "support" / "junit.xsd")
@@ -135,5 +136,7 @@ def test_a_chunk_without_a_score_is_shown_with_a_dash() -> None:
     made = asked("q", "why?", "no relevant chunk")
     [one] = made.observed.observations
     chunk = replace(hit(1, 0.5, "a"), score=None)
-    shown = junit(report(replace(made, observed=Observed(observations=(replace(one, selection=(chunk,)),)))))
+    shown = junit(
+        report(replace(made, observed=Observed(observations=(replace(one, selection=candidates_of([chunk])),))))
+    )
     assert f"1. – relevant {chunk.source}" in shown

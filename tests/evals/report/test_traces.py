@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from evals.collect.observations import Call, Failure, LatencyPass
+from evals.collect.observations import Failure, LatencyPass
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.metrics.run_result import RunResult
 from evals.report.traces import Feedback, QueryTrace, traces
+from retrievers.records import StageTimings
 from tests.support.judged import judging
 from tests.support.results import report, result
 
@@ -44,13 +45,16 @@ def test_the_outcome_has_its_reasons_and_every_value_or_failure_is_there() -> No
 
 
 def test_durations_are_of_the_first_single_call_where_calls_were_timed() -> None:
-    calls = (
-        Call(query_id="wrong", stages={"embed": 1.0, "search": 2.0, "total": 3.5}),
-        Call(query_id="wrong", stages={"embed": 7.0, "search": 8.0, "total": 16.0}),
+    timings = (
+        StageTimings(embed_ms=1.0, search_ms=2.0, total_ms=3.5),
+        StageTimings(embed_ms=7.0, search_ms=8.0, total_ms=16.0),
     )
-    passes = (LatencyPass(concurrency=4, calls=(Call(query_id="wrong", stages={}),)),)
+    passes = (
+        LatencyPass(concurrency=4, query_ids=("wrong",), timings=(StageTimings(total_ms=99.0),)),
+        LatencyPass(concurrency=1, query_ids=("wrong", "wrong"), timings=timings),
+    )
     made = result()
-    observed = replace(made.observed, latency=(*passes, LatencyPass(concurrency=1, calls=calls)))
+    observed = replace(made.observed, latency=passes)
     wrong, empty, _ = traces_of(replace(made, observed=observed), 3)
     assert (wrong.stages, wrong.timing) == ({"embed": 1.0, "search": 2.0, "total": 3.5}, "a single call")
     assert (empty.stages, empty.timing) == ({"total": 1.0}, "the batch")

@@ -10,10 +10,11 @@ from mlflow import MlflowClient
 from mlflow.entities import Trace
 
 from evals import tracking
-from evals.collect.observations import Call, LatencyPass
+from evals.collect.observations import LatencyPass
 from evals.errors import TrackingError
 from evals.metrics.run_result import RunResult
 from evals.report.traces import traces
+from retrievers.records import StageTimings
 from tests.support.results import report, result
 from tests.support.tracking import start
 
@@ -24,13 +25,13 @@ MANY = 60
 def timed() -> RunResult:
     """The run by hand, with single calls and a reference answer."""
     made = result()
-    stages = {"embed": 0.25, "search": 1.5, "rerank": 2.0, "total": 4.0}
-    calls = tuple(Call(query_id=o.case.id, stages=stages) for o in made.observed.observations)
+    ids = tuple(o.case.id for o in made.observed.observations)
+    timings = StageTimings(embed_ms=0.25, search_ms=1.5, rerank_ms=2.0, total_ms=4.0)
     observations = tuple(
         replace(o, case=o.case.model_copy(update={"reference_answer": "It turns."}) if o.case.id == "right" else o.case)
         for o in made.observed.observations
     )
-    latency = (LatencyPass(concurrency=1, calls=calls),)
+    latency = (LatencyPass(concurrency=1, query_ids=ids, timings=(timings,) * len(ids)),)
     return replace(made, observed=replace(made.observed, observations=observations, latency=latency))
 
 

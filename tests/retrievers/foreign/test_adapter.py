@@ -16,7 +16,7 @@ from retrievers.foreign.documents import chunk_of
 from retrievers.foreign.listing import listing_of
 from retrievers.foreign.open_foreign import open_foreign
 from retrievers.foreign.sources import RetrieverSource, StoreSource
-from retrievers.records import Candidates
+from retrievers.search.candidate_table import Candidates
 from tests.support import foreign
 from tests.support.embeddings import Counting
 from tests.support.foreign import HERE, Calling, settings
@@ -34,7 +34,7 @@ def around(call: Callable[[str], Any], **values: Any) -> ForeignRetriever:
 
 
 def ids(found: Candidates) -> list[str]:
-    return [c.chunk.chunk_id for c in found.chunks]
+    return [c.chunk.chunk_id for c in found]
 
 
 class TestOrder:
@@ -45,9 +45,9 @@ class TestOrder:
             found = retriever.candidates(QUERIES)
             for query, candidates in zip(QUERIES, found, strict=True):
                 expected = made.invoke(query) if name != "asynchronous" else foreign.plain().invoke(query)
-                assert [c.chunk.text for c in candidates.chunks] == [d.page_content for d in expected]
-                assert [c.rank for c in candidates.chunks] == list(range(1, len(expected) + 1))
-                assert (candidates.query, candidates.vector) == (query, None)
+                assert [c.chunk.text for c in candidates] == [d.page_content for d in expected]
+                assert [c.rank for c in candidates] == list(range(1, len(expected) + 1))
+                assert (candidates.query.text, candidates.query.vector) == (query, None)
 
     @pytest.mark.parametrize(("returned", "top_k", "kept"), [(0, 5, 0), (3, 5, 3), (5, 5, 5), (12, 5, 5), (12, 12, 12)])
     def test_top_k_cuts_what_is_returned(self, returned: int, top_k: int, kept: int) -> None:
@@ -55,7 +55,7 @@ class TestOrder:
             [found] = retriever.candidates(["q"])
             session = retriever.search("q")
         assert ids(found) == [f"d{n}" for n in range(returned)]
-        selected = retriever.select(found.chunks)
+        selected = retriever.select(found)
         assert [c.chunk.chunk_id for c in selected.chunks] == [f"d{n}" for n in range(kept)]
         assert (selected.filtered_out, selected.below_threshold) == (0, ())
         assert [c.chunk.chunk_id for c in session.chunks] == [c.chunk.chunk_id for c in selected.chunks]
@@ -65,7 +65,7 @@ class TestOrder:
     def test_candidates_end_at_the_depth(self, depth: int | None) -> None:
         with around(lambda query: DOCS, candidates=7) as retriever:
             [found] = retriever.candidates(["q"], depth=depth)
-        assert len(found.chunks) == min(len(DOCS), depth or 7)
+        assert len(found) == min(len(DOCS), depth or 7)
 
     def test_repeated_documents_keep_their_places(self) -> None:
         with around(lambda query: [DOCS[0], DOCS[1], DOCS[0]]) as retriever:
@@ -80,8 +80,8 @@ class TestStore:
             for query in QUERIES[:3]:
                 expected = made.similarity_search_with_score(query, k=4)
                 [found] = retriever.candidates([query])
-                assert [c.chunk.text for c in found.chunks] == [d.page_content for d, _ in expected]
-                assert [c.score for c in found.chunks] == pytest.approx([s for _, s in expected], abs=1e-6)
+                assert [c.chunk.text for c in found] == [d.page_content for d, _ in expected]
+                assert [c.score for c in found] == pytest.approx([s for _, s in expected], abs=1e-6)
         made.client.close()
 
     def test_the_similarity_score_threshold_search_is_not_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,16 +93,16 @@ class TestStore:
         monkeypatch.setattr("langchain_qdrant.QdrantVectorStore.similarity_search_with_relevance_scores", never)
         with open_named("dense", threshold=0.6) as retriever:
             [found] = retriever.candidates(["kinematics of an arm"])
-            selection = retriever.select(found.chunks)
-        assert 0 < len(selection.chunks) < len(found.chunks) == 5
-        assert all((c.known_score >= 0.6) is (c in found.chunks[: len(selection.chunks)]) for c in found.chunks)
+            selection = retriever.select(found)
+        assert 0 < len(selection.chunks) < len(found) == 5
+        assert all((c.known_score >= 0.6) is (c in found[: len(selection.chunks)]) for c in found)
         assert selection.filtered_out == 5 - len(selection.chunks)
 
     def test_without_a_threshold_none_is_applied(self) -> None:
         with open_named("dense") as retriever:
             [found] = retriever.candidates(["kinematics of an arm"])
-            assert min(c.known_score for c in found.chunks) < retriever.settings.threshold
-            assert len(retriever.select(found.chunks).chunks) == 5
+            assert min(c.known_score for c in found) < retriever.settings.threshold
+            assert len(retriever.select(found).chunks) == 5
 
     def test_negative_cosines_are_clipped_as_ours_are(self) -> None:
         class Signed(Counting):
@@ -253,8 +253,8 @@ def test_metadata_is_read_by_the_settings() -> None:
     mapped = {"map": {"source_url": "source"}, "nested_under": "info"}
     with open_named("under_other_keys", metadata=mapped) as retriever:
         [found] = retriever.candidates(["kinematics of an arm"])
-    assert {c.chunk.source_url for c in found.chunks} == {"/docs/arms/kinematics", "/docs/ros/topics"}
-    assert found.chunks[0].chunk == chunk_of(foreign.under_other_keys().invoke("kinematics of an arm")[0],
+    assert {c.chunk.source_url for c in found} == {"/docs/arms/kinematics", "/docs/ros/topics"}
+    assert found[0].chunk == chunk_of(foreign.under_other_keys().invoke("kinematics of an arm")[0],
                                              retriever.settings.metadata)  # fmt: skip
 
 

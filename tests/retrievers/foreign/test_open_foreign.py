@@ -35,9 +35,9 @@ def test_what_its_scores_are_is_told_and_not_guessed(name: str) -> None:
     with open_named(name) as retriever:
         [found] = retriever.candidates(["kinematics of an arm"])
     assert retriever.label == label
-    assert found.no_cosine == reason
-    assert {(c.score_scale, c.score is None) for c in found.chunks} == {(scale, scale == "none")}
-    assert all(set(c.scores) == ({"semantic"} if scale == "cosine" else set()) for c in found.chunks)
+    assert found.query.no_cosine == reason
+    assert {(c.score_scale, c.score is None) for c in found} == {(scale, scale == "none")}
+    assert all(set(c.scores) == ({"semantic"} if scale == "cosine" else set()) for c in found)
 
 
 @pytest.mark.parametrize(

@@ -219,10 +219,10 @@ def test_search_selects_from_the_candidates_at_full_depth(
 ) -> None:
     session = with_settings(retriever, top_k=top_k, threshold=threshold).search(query)
     (candidates,) = retriever.candidates([query])
-    full = select(candidates.chunks, top_k, threshold)
+    full = select(candidates, top_k, threshold)
     assert chunks_of(session.chunks) == chunks_of(full.chunks)
     assert chunks_of(session.below_threshold) == chunks_of(full.below_threshold)[: len(session.below_threshold)]
-    assert all(0 <= chunk.known_score <= 1 for chunk in candidates.chunks)
+    assert all(0 <= chunk.known_score <= 1 for chunk in candidates)
 
 
 @examples(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -235,7 +235,7 @@ def test_three_results_are_the_first_of_twenty(of_handbook: QdrantRetriever, que
 
 def test_identical_texts_tie_exactly_and_are_ordered_by_chunk_id(retriever: QdrantRetriever) -> None:
     (found,) = retriever.candidates([REPEATED])
-    tied = found.chunks[:3]
+    tied = found[:3]
     assert {chunk.chunk.heading for chunk in tied} == {"See also"}
     assert len({chunk.score for chunk in tied}) == 1
     ids = [chunk.chunk.chunk_id for chunk in tied]
@@ -260,18 +260,18 @@ def test_results_are_those_of_langchain_qdrant_and_of_brute_force(of_handbook: Q
 
 
 def test_candidates_go_to_the_depth_of_the_settings_or_the_one_given(retriever: QdrantRetriever) -> None:
-    assert [len(c.chunks) for c in retriever.candidates(["robot", "hz"])] == [9, 9]
-    assert len(retriever.candidates(["robot"], depth=2)[0].chunks) == 2
-    assert len(with_settings(retriever, candidates=4, top_k=3).candidates(["robot"])[0].chunks) == 4
+    assert [len(c) for c in retriever.candidates(["robot", "hz"])] == [9, 9]
+    assert len(retriever.candidates(["robot"], depth=2)[0]) == 2
+    assert len(with_settings(retriever, candidates=4, top_k=3).candidates(["robot"])[0]) == 4
     assert list(retriever.candidates([])) == []
 
 
 def test_candidates_can_be_replayed_by_their_vector(retriever: QdrantRetriever) -> None:
     (found,) = retriever.candidates(["request answer client"])
-    assert found.vector is not None
-    vector = found.vector.tolist()
-    assert chunks_of(retriever.candidates_by_vector("", vector)) == chunks_of(found.chunks)
-    assert chunks_of(retriever.candidates_by_vector("", vector, depth=2)) == chunks_of(found.chunks)[:2]
+    assert found.query.vector is not None
+    vector = found.query.vector.tolist()
+    assert chunks_of(retriever.candidates_by_vector("", vector)) == chunks_of(found)
+    assert chunks_of(retriever.candidates_by_vector("", vector, depth=2)) == chunks_of(found)[:2]
 
 
 def test_candidates_of_a_bad_query_raise(retriever: QdrantRetriever) -> None:
@@ -446,9 +446,9 @@ def test_an_opened_retriever_filters_and_reranks(folder: RetrieverConfig, tmp_pa
     )
     with QdrantRetriever.open(config, env={}) as opened:
         (found,) = opened.candidates(["client answer"])
-    assert {c.chunk.module for c in found.chunks} == {"ros2"}
-    assert [c.score for c in found.chunks[:3]] == [1.0, 1.0, 0.0], "two chunks hold both words"
-    assert found.timings.rerank_ms is not None
+    assert {c.chunk.module for c in found} == {"ros2"}
+    assert [c.score for c in found[:3]] == [1.0, 1.0, 0.0], "two chunks hold both words"
+    assert found.query.timings.rerank_ms is not None
 
 
 def test_a_refused_collection_leaves_the_folder_free(folder: RetrieverConfig, tmp_path: Path) -> None:

@@ -83,9 +83,9 @@ def test_candidates_of_a_batch_are_begun_anew_as_well(server: QdrantServer) -> N
     with QdrantRetriever.open(config(server), env={}) as retriever:
         with losing_its_best(server, 1) as removed:
             found = retriever.candidates([QUERY, "request answer client"])
-        assert all(c.chunk.point_id not in removed for one in found for c in one.chunks)
+        assert all(c.chunk.point_id not in removed for one in found for c in one)
         again = retriever.candidates([QUERY, "request answer client"])
-        assert [[c.chunk for c in one.chunks] for one in found] == [[c.chunk for c in one.chunks] for one in again]
+        assert [[c.chunk for c in one] for one in found] == [[c.chunk for c in one] for one in again]
 
 
 def test_a_chunk_that_an_earlier_batch_found_is_not_read_again(server: QdrantServer) -> None:
@@ -96,8 +96,8 @@ def test_a_chunk_that_an_earlier_batch_found_is_not_read_again(server: QdrantSer
         assert len(server.requests) == 2, "ids and scores, then the chunks"
         search, read = server.requests
         assert not any(one["with_payload"] for one in search.body["searches"])
-        assert sorted(map(str, read.body["ids"])) == sorted({c.chunk.point_id for row in first for c in row.chunks})
+        assert sorted(map(str, read.body["ids"])) == sorted({c.chunk.point_id for row in first for c in row})
         server.requests.clear()
         again = retriever.candidates([QUERY, "robot"], depth=20, chunks=chunks)
         assert [request.path.endswith("/query/batch") for request in server.requests] == [True]
-        assert [[c.chunk for c in row.chunks] for row in again] == [[c.chunk for c in row.chunks] for row in first]
+        assert [[c.chunk for c in row] for row in again] == [[c.chunk for c in row] for row in first]

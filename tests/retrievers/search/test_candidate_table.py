@@ -1,12 +1,17 @@
 """Candidates as columns give back the objects that they were made of."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrievers.records import Candidates, Chunk, RetrievedChunk, StageTimings
-from retrievers.search.candidate_table import CandidateTable, ChunkList, Hits, TableBuilder, add_hits, table_of
+from retrievers.records import Chunk, RetrievedChunk, StageTimings
+from retrievers.search.candidate_table import Candidates, CandidateTable, SearchedQuery
+from retrievers.search.chunk_list import ChunkList
+from retrievers.search.table_builder import TableBuilder, add_hits, table_of
+from tests.support.candidates import candidates_of
 
 TIMINGS = StageTimings(embed_ms=1, search_ms=2, rerank_ms=None, total_ms=3)
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0])
@@ -21,30 +26,35 @@ def hit(rank: int, name: str, score: float | None = None, before: int | None = N
     )  # fmt: skip
 
 
+def query(hits: Sequence[RetrievedChunk]) -> SearchedQuery:
+    return SearchedQuery(text=f"q{len(hits)}", timings=TIMINGS)
+
+
 def found(*hits: RetrievedChunk) -> Candidates:
-    return Candidates(query=f"q{len(hits)}", chunks=hits, timings=TIMINGS)
+    return candidates_of(hits, f"q{len(hits)}", timings=TIMINGS)
 
 
-FIRST = found(hit(1, "a", 0.9, 2, semantic=0.5), hit(2, "b", 0.8, 1, keyword=3.0), hit(3, "a"))
-TABLE = table_of([FIRST, found(), found(hit(1, "b", semantic=0.1))])
+FIRST = (hit(1, "a", 0.9, 2, semantic=0.5), hit(2, "b", 0.8, 1, keyword=3.0), hit(3, "a"))
+TABLE = table_of([found(*FIRST), found(), found(hit(1, "b", semantic=0.1))])
 
 
 def test_rows_are_the_candidates() -> None:
-    assert (TABLE[0].query, tuple(TABLE[0].chunks)) == ("q3", FIRST.chunks)
-    assert [len(row.chunks) for row in TABLE[:]] == [3, 0, 1]
-    assert TABLE[-1].chunks[0].scores == {"semantic": 0.1}
+    assert (TABLE[0].query, tuple(TABLE[0])) == (query(FIRST), FIRST)
+    assert [len(row) for row in TABLE[:]] == [3, 0, 1]
+    assert TABLE[-1][0].scores == {"semantic": 0.1}
     with pytest.raises(IndexError, match="expected a query from 0 to 2, got 3"):
         TABLE[3]
     assert table_of(list(TABLE)) is TABLE
     assert TABLE.codes.tolist() == [0, 1, 0, 1], "an equal chunk is kept once"
 
 
-def test_hits_are_a_sequence() -> None:
-    hits = TABLE[0].chunks
-    assert isinstance(hits, Hits)
-    assert (hits[-1], hits[1:]) == (FIRST.chunks[2], FIRST.chunks[1:])
+def test_candidates_are_a_sequence() -> None:
+    hits = TABLE[0]
+    assert (hits[-1], hits[1:]) == (FIRST[2], FIRST[1:])
+    assert hits == FIRST == tuple(hits) and hits != FIRST[1:]
+    assert [chunk.text for chunk in hits.chunks] == ["a", "b", "a"]
     assert hits.chunk_ids == ("a", "b", "a")
-    with pytest.raises(IndexError, match="expected a hit from 0 to 2, got 3"):
+    with pytest.raises(IndexError, match="expected a candidate from 0 to 2, got 3"):
         hits[3]
     assert hits.column("semantic") == pytest.approx([0.5, np.nan, np.nan], nan_ok=True)
     chosen = hits.at([2, 1]).at([1])
@@ -57,29 +67,28 @@ def test_a_column_is_laid_out_by_query_and_place() -> None:
     assert TABLE.matrix(TABLE.codes, -1).tolist() == [[0, 1, 0], [-1, -1, -1], [1, -1, -1]]
 
 
-def joined(chunks: ChunkList, *batches: Candidates) -> CandidateTable:
+def joined(chunks: ChunkList, *batches: Sequence[RetrievedChunk]) -> CandidateTable:
     whole = TableBuilder(chunks)
     for batch in batches:
         part = TableBuilder(chunks)
-        add_hits(part, chunks, batch)
+        add_hits(part, chunks, query(batch), batch)
         whole.extend(part.table())
     return whole.table()
 
 
 def test_a_column_that_only_some_batches_have_is_empty_in_the_others() -> None:
-    batches = [found(hit(1, "a", semantic=0.5)), found(hit(1, "b", keyword=2.0)), found(hit(1, "c", semantic=0.1))]
+    batches = [(hit(1, "a", semantic=0.5),), (hit(1, "b", keyword=2.0),), (hit(1, "c", semantic=0.1),)]
     table = joined(ChunkList(), *batches)
-    assert [tuple(row.chunks) for row in table] == [batch.chunks for batch in batches]
+    assert [tuple(row) for row in table] == batches
     assert table.column("keyword") == pytest.approx([np.nan, 2.0, np.nan], nan_ok=True)
 
 
 HITS = st.lists(
     st.tuples(st.sampled_from("abc"), st.none() | SCORES, st.none() | st.integers(1, 9), st.dictionaries(NAMES, SCORES))
-).map(lambda rows: found(*[hit(n, name, s, before, **c) for n, (name, s, before, c) in enumerate(rows, 1)]))
+).map(lambda rows: tuple(hit(n, name, s, before, **c) for n, (name, s, before, c) in enumerate(rows, 1)))
 
 
 @given(st.lists(HITS, max_size=4))
-def test_objects_come_back_as_they_were(queries: list[Candidates]) -> None:
-    expected = [candidates.chunks for candidates in queries]
-    assert [tuple(row.chunks) for row in table_of(queries)] == expected
-    assert [tuple(row.chunks) for row in joined(ChunkList(), *queries)] == expected
+def test_objects_come_back_as_they_were(lists: list[tuple[RetrievedChunk, ...]]) -> None:
+    assert [tuple(row) for row in table_of([found(*hits) for hits in lists])] == lists
+    assert [tuple(row) for row in joined(ChunkList(), *lists)] == lists

@@ -74,7 +74,7 @@ def test_grpc_gives_what_http_gives(server: QdrantServer, config: RetrieverConfi
     for store in (config.store, settings(store={"url": server.url}).store):
         with QdrantRetriever.open(config.model_copy(update={"mode": mode, "store": store}), env={}) as retriever:
             batch = retriever.candidates([QUERY, "the glossary"])
-            found = [[(c.chunk, c.score) for c in candidates.chunks] for candidates in batch]
+            found = [[(c.chunk, c.score) for c in candidates] for candidates in batch]
             shown.append((found, retriever.sample(3), retriever.chunks({"source_url": ["/docs/ros2/topics"]})))
     assert shown[0] == shown[1]
     assert len(shown[0][0][0]) >= 3

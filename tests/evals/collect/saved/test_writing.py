@@ -13,7 +13,9 @@ from evals.collect.saved.writable import check_retrieval_folder
 from evals.collect.saved.writing import write_folder
 from retrievers.errors import ConfigError
 from retrievers.records import Chunk, StageTimings
-from retrievers.search.candidate_table import ChunkList, SearchedQuery, TableBuilder
+from retrievers.search.candidate_table import SearchedQuery
+from retrievers.search.chunk_list import ChunkList
+from retrievers.search.table_builder import TableBuilder
 
 NOW = datetime(2026, 5, 4, 3, 2, 1, 123456, tzinfo=UTC)
 CHUNKS = (
@@ -28,9 +30,9 @@ def variant(chunks: ChunkList, mode: str, column: str) -> SavedVariant:
     builder = TableBuilder(chunks)
     codes = np.asarray([chunks.code(chunk) for chunk in CHUNKS], dtype=np.int32)
     timings = StageTimings(embed_ms=0.25, total_ms=1.5)
-    first = SearchedQuery(query="why?", timings=timings, vector=VECTOR, cache={"embedding": "hit"}, retrieved_at=NOW)
+    first = SearchedQuery(text="why?", timings=timings, vector=VECTOR, cache={"embedding": "hit"}, retrieved_at=NOW)
     builder.add(first, "weighted", codes, SCORES, {column: np.array([np.nan, 0.5])})
-    second = SearchedQuery(query="how?", timings=timings, no_cosine="no vectors", incomplete="cut off")
+    second = SearchedQuery(text="how?", timings=timings, no_cosine="no vectors", incomplete="cut off")
     builder.add(second, "none", codes[:0], SCORES[:0], {})
     return SavedVariant(
         settings={"mode": mode},

@@ -10,13 +10,14 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from evals.collect.observations import Call, LatencyPass, Observation, Observed, ValidationReport
+from evals.collect.observations import LatencyPass, Observation, Observed, ValidationReport
 from evals.metrics.run_result import RunResult
 from evals.report.figures import draw
 from evals.report.figures.canvas import ORANGE
 from evals.report.figures.latency import latency_by_stage
 from evals.report.figures.ranks import recall_by_rank
 from evals.report.figures.scores import score_distribution
+from retrievers.records import StageTimings
 from tests.support.observed import make_case, observe, results
 from tests.support.results import UNLISTED, config, report, without_scores
 
@@ -47,11 +48,9 @@ def asked(
 
 
 def timed(concurrency: int, embed: Sequence[float], total: Sequence[float]) -> LatencyPass:
-    calls = tuple(
-        Call(query_id=f"q{n}", stages={"embed": a, "total": b})
-        for n, (a, b) in enumerate(zip(embed, total, strict=True))
-    )
-    return LatencyPass(concurrency=concurrency, calls=calls)
+    timings = tuple(StageTimings(embed_ms=a, total_ms=b) for a, b in zip(embed, total, strict=True))
+    ids = tuple(f"q{n}" for n in range(len(timings)))
+    return LatencyPass(concurrency=concurrency, query_ids=ids, timings=timings)
 
 
 def axes_of(figure: Figure | None) -> Axes:
@@ -147,7 +146,7 @@ class TestLatency:
 
     def test_without_timed_calls_there_is_none(self) -> None:
         assert latency_by_stage(run_of(INSIDE)) is None
-        assert latency_by_stage(run_of(INSIDE, [LatencyPass(concurrency=1, calls=())])) is None
+        assert latency_by_stage(run_of(INSIDE, [LatencyPass(concurrency=1, query_ids=(), timings=())])) is None
 
 
 @pytest.mark.parametrize(
