@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrievers.config import RetrieverConfig, page_base
+from retrievers.config import IndexSettings, RetrieverConfig, page_base
 from retrievers.config.layers import Layer, add_flags, build, environment, environment_layer, flag_layer, flatten
 from retrievers.config.settings_file import file_layer
 from retrievers.errors import ConfigError
@@ -28,7 +28,6 @@ from retrievers.text.printable import json_text
 if TYPE_CHECKING:
     from retrievers.store.edge.checksums import Checksums
 
-MIN_TOKENS, MAX_TOKENS = 16, 4096
 GENERIC_FOLDERS = {"docs", "doc", "content", "pages", ""}
 
 
@@ -52,13 +51,14 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     search = commands.add_parser("search", help="search a collection", description="Search a collection.")
     search.add_argument("query", help="what to look for")
+    add_flags(search, IndexSettings)
     search.add_argument("--json", action="store_true", help="print the whole session as JSON")
     index = commands.add_parser("index", help="index a folder of pages", description="Index Docusaurus Markdown pages.")
     index.add_argument("folder", type=path_argument, help="folder of .md and .mdx pages")
     index.add_argument(
         "--base-url", type=_base, default="/docs", help="what page addresses begin with (default: /docs)"
     )
-    index.add_argument("--max-tokens", type=_budget, default=256, help="token budget of a chunk (default: 256)")
+    add_flags(index, IndexSettings)
     index.add_argument("--skip-broken", action="store_true", help="index the other pages when some are broken")
     index.add_argument("--replace", action="store_true", help="allow more than half of the stored chunks to be removed")
     inspect = commands.add_parser(
@@ -86,12 +86,6 @@ def _base(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _budget(text: str) -> int:
-    if not text.isdecimal() or not MIN_TOKENS <= int(text) <= MAX_TOKENS:
-        raise argparse.ArgumentTypeError(f"expected a whole number from {MIN_TOKENS} to {MAX_TOKENS}, got {text!r}")
-    return int(text)
-
-
 def _run(namespace: argparse.Namespace) -> int:
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
     env = environment(os.environ)
@@ -116,7 +110,8 @@ def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
     from retrievers.terminal.present import session_json, session_text
 
     check_query(namespace.query)
-    with open_retriever(config, env=env) as retriever:
+    index = build(IndexSettings, [flag_layer(namespace, IndexSettings)])
+    with open_retriever(config, env=env, index=index) as retriever:
         session = retriever.search(namespace.query)
     if session.status != "success":
         print_error(f"error: {session.error}")
@@ -137,7 +132,9 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
     from retrievers.store import location, open_client
 
     options = IndexOptions(
-        max_tokens=namespace.max_tokens, skip_broken=namespace.skip_broken, replace=namespace.replace
+        settings=build(IndexSettings, [flag_layer(namespace, IndexSettings)]),
+        skip_broken=namespace.skip_broken,
+        replace=namespace.replace,
     )
     corpus = read_corpus(namespace.folder, namespace.base_url)
     embeddings = make_embeddings(config.embedding, env)

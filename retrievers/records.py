@@ -33,6 +33,7 @@ class Chunk:
     Lines are 1-based and inclusive; `section_path` is the headings from the page's top, joined by " > ".
 
     Attributes:
+        chunk_context: Title and headings that were embedded and indexed before the text (`index.context`).
         problems: One line per payload value that has the wrong type and was therefore not taken over.
     """
 
@@ -55,7 +56,13 @@ class Chunk:
     file_path: str | None = None
     start_line: int | None = None
     end_line: int | None = None
+    chunk_context: str | None = None
     problems: tuple[str, ...] = ()
+
+    @property
+    def indexed_text(self) -> str:
+        """The text as it is embedded and indexed for BM25: after its context, where it has one."""
+        return with_context(self.chunk_context, self.text)
 
     @property
     def chunk_text_preview(self) -> str:
@@ -83,6 +90,11 @@ class Chunk:
             AttributeError: There is no such field.
         """
         return getattr(self, ALIASES.get(name, name))
+
+
+def with_context(context: str | None, text: str) -> str:
+    """Join the context of a chunk and its text, as they are embedded and indexed."""
+    return f"{context}\n\n{text}" if context else text
 
 
 # The fields of a chunk that are written under the payload's metadata key.

@@ -10,7 +10,7 @@ from pydantic import Field, field_serializer, field_validator, model_validator
 from evals.config.criterion_text import by_metric, checked_conditions
 from evals.config.judge import JudgeConfig
 from evals.config.sweep import ObjectiveConfig, SweepConfig
-from retrievers.config import RetrieverConfig, Settings, host, page_base
+from retrievers.config import IndexSettings, RetrieverConfig, Settings, host, page_base
 from retrievers.config.layers import Layer, build, environment, environment_layer, flatten, nest, tables
 from retrievers.config.settings_file import file_layer
 from retrievers.text.secrets import redacted
@@ -66,11 +66,13 @@ class SourcesConfig(Settings):
         return self
 
 
-class IndexConfig(Settings):
-    """The embedded collection that the evaluation itself builds out of `sources.dir` (never one on a server)."""
+class IndexConfig(IndexSettings):
+    """How the collection was indexed, and the one that the evaluation itself builds out of `sources.dir`, if any.
+
+    A collection that is not the evaluation's own (as on a server) must have been indexed with the settings named here.
+    """
 
     collection: str | None = Field(None, description="embedded collection to keep up to date with sources.dir")
-    max_tokens: int = Field(256, ge=16, le=4096, description="token budget of a chunk")
 
 
 class LatencyConfig(Settings):

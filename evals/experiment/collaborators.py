@@ -76,7 +76,7 @@ def _retrievers(
     sources = open_sources(config.sources)
     with ExitStack() as stack:
         opened = [
-            stack.enter_context(open_retriever(settings, env=env, embeddings=embeddings))
+            stack.enter_context(open_retriever(settings, env=env, embeddings=embeddings, index=config.index))
             for settings in _wanted(config, sweep)
         ]
         yield opened, sources

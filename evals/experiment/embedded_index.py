@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from evals.config.experiment import ExperimentConfig
+from retrievers.config.indexing import recorded_settings
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import CollectionNotFoundError
 from retrievers.indexing.chunking import CHUNKING_VERSION
@@ -33,25 +34,24 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
             manifest, lost = info.manifest, info.lost
         except CollectionNotFoundError:
             manifest, lost = {}, 0
-        expected = _manifest(config, corpus)
-        if not lost and all(manifest.get(key) == value for key, value in expected.items()):
+        if not lost and not _differences(config, corpus, manifest):
             return False
         embeddings = make_embeddings(retriever.embedding, env)
-        options = IndexOptions(max_tokens=config.index.max_tokens, replace=True)
+        options = IndexOptions(settings=config.index, replace=True)
         index_corpus(client, retriever, embeddings, corpus, options, progress)
         return True
     finally:
         client.close()
 
 
-def expected_manifest(config: ExperimentConfig) -> dict[str, Any] | None:
-    """Return what an up-to-date collection of the experiment's own records; None where it has no such collection.
+def outdated(config: ExperimentConfig, manifest: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return what a collection of the experiment's own records, and should record to be up to date, where they differ.
 
     Raises:
         RetrievalError: Pages are broken.
     """
     corpus = _own_pages(config)
-    return None if corpus is None else _manifest(config, corpus)
+    return {} if corpus is None else _differences(config, corpus, manifest)
 
 
 def _own_pages(config: ExperimentConfig) -> Corpus | None:
@@ -64,11 +64,15 @@ def _own_pages(config: ExperimentConfig) -> Corpus | None:
     return read_corpus(folder, config.sources.base_url)
 
 
-def _manifest(config: ExperimentConfig, corpus: Corpus) -> dict[str, Any]:
-    return {
+def _differences(config: ExperimentConfig, corpus: Corpus, manifest: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    recorded = recorded_settings(manifest)
+    expected = {
         "state": "complete",
         "pages_fingerprint": corpus.fingerprint,
-        "max_tokens": config.index.max_tokens,
         "chunking": CHUNKING_VERSION,
         "payload": config.retriever.metadata.layout,
+        # Settings that the experiment leaves out are as recorded.
+        **{f"index.{name}": value for name, value in config.index.named.items()},
     }
+    known = {**manifest, **{f"index.{name}": value for name, value in recorded.items()}}
+    return {name: (known.get(name), value) for name, value in expected.items() if known.get(name) != value}

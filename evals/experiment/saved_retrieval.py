@@ -14,7 +14,7 @@ from evals.collect.saved.reading import read_folder
 from evals.collect.saved.retriever import EvidenceScope, SavedRetrieval, SavedRetriever, SavedVariant
 from evals.collect.saved.writing import write_folder
 from evals.errors import ExperimentError
-from evals.experiment.embedded_index import expected_manifest
+from evals.experiment.embedded_index import outdated
 from evals.experiment.loading import Inputs
 from evals.golden.case import Case
 from evals.golden.evidence import evidence_urls, labelled_ids, names_no_page
@@ -197,11 +197,9 @@ def _refuse_other_queries(folder: Path, variant: SavedVariant, cases: Sequence[C
 
 def _refuse_other_pages(folder: Path, retrieval: SavedRetrieval, inputs: Inputs) -> None:
     """Refuse pages that changed since, where the experiment keeps a collection up to date with them."""
-    fresh = expected_manifest(inputs.config)
     known = retrieval.info.manifest if retrieval.info else {}
-    for name, value in (fresh or {}).items():
-        if known.get(name) != value:
-            raise _refused(folder, f"{name} {known.get(name)!r} of the collection that was searched", f"{value!r}")
+    for name, (recorded, expected) in outdated(inputs.config, known).items():
+        raise _refused(folder, f"{name} {recorded!r} of the collection that was searched", f"{expected!r}")
 
 
 def _refused(folder: Path, expected: str, got: str) -> ExperimentError:

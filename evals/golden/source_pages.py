@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from evals.errors import EvaluationError
-from retrievers.indexing.chunking import SECTION_SEPARATOR, placement
+from retrievers.indexing.chunking import placement
+from retrievers.indexing.contexts import SECTION_SEPARATOR
 from retrievers.indexing.corpus import read_corpus
 from retrievers.indexing.markdown import Page, page_address
 from retrievers.records import Chunk

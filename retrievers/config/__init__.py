@@ -2,6 +2,7 @@
 
 from retrievers.config.base import TABLE, Settings, UnshownError, VariableName, address, dump, host, page_base
 from retrievers.config.caching import CacheConfig
+from retrievers.config.indexing import IndexSettings
 from retrievers.config.keyword import KeywordConfig
 from retrievers.config.metadata import REQUIRED_METADATA, MetadataConfig
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig, ModelConfig
@@ -32,6 +33,7 @@ __all__ = [
     "CrossEncoderConfig",
     "EmbeddingConfig",
     "Fusion",
+    "IndexSettings",
     "KeywordConfig",
     "MetadataConfig",
     "Mode",

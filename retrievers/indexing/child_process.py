@@ -154,4 +154,4 @@ def _ended(store: Path, code: int) -> StoreError:
 
 
 def _size(added: Sequence[Chunk]) -> int:
-    return sum(len(chunk.text.encode()) + POINT_BYTES for chunk in added)
+    return sum(len(chunk.indexed_text.encode()) + POINT_BYTES for chunk in added)

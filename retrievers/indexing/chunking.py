@@ -10,10 +10,11 @@ from functools import cache
 from itertools import pairwise
 from pathlib import PurePosixPath
 
+from retrievers.config.indexing import Context
+from retrievers.indexing.contexts import SECTION_SEPARATOR, TokenCounter, context_of
 from retrievers.indexing.markdown import Block, Page, PageSection
-from retrievers.records import Chunk
+from retrievers.records import Chunk, with_context
 
-SECTION_SEPARATOR = " > "
 DEFAULT_MAX_TOKENS = 256
 # Rises when pages are parsed or cut otherwise than before, so that collections made earlier count as out of date.
 CHUNKING_VERSION = 1
@@ -21,11 +22,12 @@ WHITE_SPACE = re.compile(r"\s+")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 # Characters: no tokenizer's vocabulary holds longer ones.
 LONGEST_TOKEN = 64
-TokenCounter = Callable[[str], int]
 Fits = Callable[[str], bool]
 
 
-def chunk_page(page: Page, max_tokens: int, count_tokens: TokenCounter) -> tuple[Chunk, ...]:
+def chunk_page(
+    page: Page, max_tokens: int, count_tokens: TokenCounter, *, context: Context = "none"
+) -> tuple[Chunk, ...]:
     """Cut a page into chunks, section by section.
 
     A chunk holds whole paragraphs, lists, tables and fences as long as they fit into `max_tokens`; a block that does
@@ -33,16 +35,20 @@ def chunk_page(page: Page, max_tokens: int, count_tokens: TokenCounter) -> tuple
 
     Args:
         page: The parsed page.
-        max_tokens: Budget of one chunk.
+        max_tokens: Budget of one chunk with its context.
         count_tokens: Counts the tokens of a text.
+        context: Context that the chunks get.
     """
     # The same piece is counted several times while groups are tried.
     count_tokens = cache(count_tokens)
-    fits = _fits(max_tokens, count_tokens)
-    pieces = [(section, group) for section in page.sections for run in section.runs for group in _pack(run, fits)]
+    pieces = []
+    for section in page.sections:
+        before = context_of(context, page.title, section.path, max_tokens // 2, count_tokens)
+        fits = _fits(max_tokens, count_tokens, before)
+        pieces += [(section, before, group) for run in section.runs for group in _pack(run, fits)]
     counts: Counter[str] = Counter()
     chunks = []
-    for index, (section, group) in enumerate(pieces):
+    for index, (section, before, group) in enumerate(pieces):
         text = join_blocks(group)
         path = SECTION_SEPARATOR.join(section.path)
         identity = "\x1f".join((page.source_url, path, text))
@@ -59,6 +65,7 @@ def chunk_page(page: Page, max_tokens: int, count_tokens: TokenCounter) -> tuple
                 chunk_index=index,
                 total_chunks=len(pieces),
                 chunk_token_count=count_tokens(text),
+                chunk_context=before or None,
             )
         )
     return tuple(chunks)
@@ -181,14 +188,14 @@ def _split_word(block: Block, fits: Fits) -> Iterator[Block]:
     yield from _split_word(replace(block, text=text[len(text) // 2 :], continues_word=True), fits)
 
 
-def _fits(max_tokens: int, count_tokens: TokenCounter) -> Fits:
-    """Return True if a text is within the budget; a text that surely is need not be counted, which takes time."""
+def _fits(max_tokens: int, count_tokens: TokenCounter, context: str) -> Fits:
+    """Return a check of texts against the budget; one that is surely too long is not counted, which takes time."""
 
     def fits(text: str) -> bool:
         # Each word takes at least one token, and no token is longer than LONGEST_TOKEN.
         if len(text) > LONGEST_TOKEN * max_tokens or len(text.split()) > max_tokens:
             return False
-        return count_tokens(text) <= max_tokens
+        return count_tokens(with_context(context, text)) <= max_tokens
 
     return fits
 

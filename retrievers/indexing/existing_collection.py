@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from retrievers.config import MetadataConfig, RetrieverConfig
+from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
 from retrievers.errors import CollectionNotFoundError, CollectionStateError, EmbeddingMismatchError
 from retrievers.store import CollectionInfo, Limits, describe, location
 from retrievers.store.stored_chunks import records
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 
-def existing(client: "QdrantClient", config: RetrieverConfig, *, replace: bool) -> CollectionInfo | None:
-    """Collection to bring up to date; None where none exists, or where it is to be replaced.
+def existing(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo | None:
+    """Return the collection of that name; None where there is none.
 
     Raises:
-        CollectionStateError: Another program made it, or it cannot be brought up to date and `replace` is off.
+        CollectionStateError: Another program made it.
         EmbeddingMismatchError: It was made with another model.
     """
     try:
@@ -35,10 +35,29 @@ def existing(client: "QdrantClient", config: RetrieverConfig, *, replace: bool) 
             f"collection {info.name!r} was embedded by {recorded.get('provider')}:{recorded.get('model')}, not by "
             f"{expected['provider']}:{expected['model']}; one collection holds one model: choose another name"
         )
-    other = _other_keyword_side(config, info)
+    return info
+
+
+def kept(
+    info: CollectionInfo | None, config: RetrieverConfig, settings: IndexSettings, *, replace: bool
+) -> CollectionInfo | None:
+    """Return the collection if it can be brought up to date; None where it is to be made, or made again.
+
+    Raises:
+        CollectionStateError: It can only be made again, and `replace` is off.
+    """
+    if info is None:
+        return None
+    other = _other_keyword_side(config, info) or _other_settings(settings, info)
     if other and not replace:
         raise CollectionStateError(f"collection {info.name!r} {other}; index it again with --replace")
     return None if other else info
+
+
+def _other_settings(settings: IndexSettings, info: CollectionInfo) -> str | None:
+    """Return the setting with which the collection was not indexed."""
+    names = (name for name, value in settings.named.items() if info.index[name] != value)
+    return next((f"was indexed with index.{n} {info.index[n]!r}, not {settings.named[n]!r}" for n in names), None)
 
 
 def _other_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> str | None:
@@ -63,7 +82,6 @@ def payloads(client: "QdrantClient", config: RetrieverConfig, limits: Limits) ->
     return {str(record.id): record.payload or {} for record in records(client, config, limits)}
 
 
-def layout(info: CollectionInfo) -> Mapping[str, Any]:
+def layout(info: CollectionInfo) -> MetadataConfig:
     """Return the payload keys of its chunks; earlier versions recorded none and used LangChain's."""
-    recorded: Mapping[str, Any] = info.manifest.get("payload") or MetadataConfig.model_validate({}).layout
-    return recorded
+    return MetadataConfig.model_validate(info.manifest.get("payload") or {})

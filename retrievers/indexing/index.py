@@ -6,22 +6,23 @@ the collection's manifest says `indexing`, and readers refuse it; it says `compl
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.embeddings import Embeddings
 
-from retrievers.config import MetadataConfig, RetrieverConfig
+from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
 from retrievers.embedding.tokens import count_tokens
 from retrievers.errors import CollectionStateError, IndexingError
 from retrievers.indexing.child_process import check_room, write_safely
-from retrievers.indexing.chunking import CHUNKING_VERSION, DEFAULT_MAX_TOKENS, chunk_page
+from retrievers.indexing.chunking import CHUNKING_VERSION, chunk_page
 from retrievers.indexing.corpus import Corpus
-from retrievers.indexing.existing_collection import existing, layout, payloads
+from retrievers.indexing.existing_collection import existing, kept, layout, payloads
 from retrievers.indexing.manifest import embedded_by, keyword_side
 from retrievers.indexing.payloads import check_writable, to_payload, written_part
 from retrievers.indexing.writing import Changes, Order, Progress
 from retrievers.records import Chunk
+from retrievers.store.payload import to_chunk
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -35,12 +36,12 @@ class IndexOptions:
     """Settings of an indexing run.
 
     Attributes:
-        max_tokens: Token budget of a chunk.
+        settings: How pages are cut and embedded; what is left out is that of the existing collection.
         skip_broken: Index the readable pages although others are broken (recorded in the manifest).
-        replace: Allow more than half of the stored chunks to be removed (other pages, or another chunk size).
+        replace: Allow more than half of the stored chunks to be removed, and other settings than the recorded ones.
     """
 
-    max_tokens: int = DEFAULT_MAX_TOKENS
+    settings: IndexSettings = field(default_factory=lambda: IndexSettings.model_validate({}))
     skip_broken: bool = False
     replace: bool = False
 
@@ -69,7 +70,9 @@ def index_corpus(
     """Bring a collection up to date with a corpus.
 
     Unchanged chunks are left alone; chunks that only moved, or whose fields are to be under other payload keys, get
-    their payload refreshed without being embedded again; chunks that are gone are removed.
+    their payload refreshed without being embedded again; chunks with another context are embedded again; chunks that
+    are gone are removed.
+    Under other settings than the recorded ones the whole collection is made again.
 
     Args:
         client: An open client.
@@ -82,25 +85,26 @@ def index_corpus(
     Raises:
         IndexingError: Pages are broken and `skip_broken` is off, or none is left; nothing was changed.
         ConfigError: `metadata` gives two fields one payload key.
-        CollectionStateError: The collection exists and was not made by this function.
+        CollectionStateError: The collection exists and was not made by this function, or with other settings.
         EmbeddingMismatchError: It was made with another model.
         StoreFullError: The disk has no room for it; an embedded collection is as it was.
     """
     options = options or IndexOptions()
     check_writable(config.metadata)
-    chunks = _cut(corpus, options)
-    info = existing(client, config, replace=options.replace)
+    _check_pages(corpus, options)
+    found = existing(client, config)
+    settings = options.settings.over(found.index if found else {})
+    info = kept(found, config, settings, replace=options.replace)
+    chunks = _cut(corpus, settings)
     stored = payloads(client, config, info.limits) if info else {}
-    changes = _compare(
-        config.metadata, chunks, stored, refresh=info is not None and layout(info) != config.metadata.layout
-    )
+    changes = _compare(config.metadata, chunks, stored, layout(info) if info else config.metadata)
     _refuse_mass_removal(config, changes, stored, options)
     check_room(client, config.collection, changes.added)
     vectors = _embed(changes.added, embeddings, progress)
     manifest = {
         "embedding": embedded_by(config, vectors, info),
         "bm25": keyword_side(config, chunks, info),
-        **_origin(config, corpus, options),
+        **_origin(config, corpus, settings),
         "points": len(chunks),
     }
     if not info or changes != Changes() or info.manifest != {**manifest, "state": "complete"}:
@@ -109,23 +113,26 @@ def index_corpus(
     return _report(corpus, chunks, changes)
 
 
-def _origin(config: RetrieverConfig, corpus: Corpus, options: IndexOptions) -> dict[str, Any]:
+def _origin(config: RetrieverConfig, corpus: Corpus, settings: IndexSettings) -> dict[str, Any]:
     """Return the settings that the payloads were made with."""
     return {
         "payload": config.metadata.layout,
         "pages_fingerprint": corpus.fingerprint,
-        "max_tokens": options.max_tokens,
+        "index": settings.named,
         "chunking": CHUNKING_VERSION,
         "skipped": [str(corpus.folder / file) for file in corpus.broken],
     }
 
 
-def _cut(corpus: Corpus, options: IndexOptions) -> list[Chunk]:
+def _check_pages(corpus: Corpus, options: IndexOptions) -> None:
     if corpus.faults and (not options.skip_broken or not corpus.pages):
         raise IndexingError(
             "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):", corpus.faults
         )
-    return [chunk for page in corpus.pages for chunk in chunk_page(page, options.max_tokens, count_tokens)]
+
+
+def _cut(corpus: Corpus, settings: IndexSettings) -> list[Chunk]:
+    return [chunk for page in corpus.pages for chunk in chunk_page(page, count_tokens=count_tokens, **settings.named)]
 
 
 def _refuse_mass_removal(
@@ -151,24 +158,30 @@ def _report(corpus: Corpus, chunks: Sequence[Chunk], changes: Changes) -> IndexR
 
 
 def _compare(
-    config: MetadataConfig, chunks: Sequence[Chunk], stored: Mapping[str, Mapping[str, Any]], *, refresh: bool
+    config: MetadataConfig, chunks: Sequence[Chunk], stored: Mapping[str, Mapping[str, Any]], before: MetadataConfig
 ) -> Changes:
-    """Find the differences between the stored payloads and the chunks; `refresh` writes all of them again."""
+    """Find the differences between the stored payloads, under the keys they had `before`, and the chunks.
+
+    Under other keys all are refreshed. A chunk whose context changed is added again, since its vector did.
+    """
     point_ids = {chunk.point_id for chunk in chunks}
-    matching = (chunk for chunk in chunks if chunk.point_id in stored)
+    contexts = {point: to_chunk(point, payload, before).chunk_context for point, payload in stored.items()}
+    embedded = {c.point_id for c in chunks if c.point_id in stored and contexts[c.point_id] == c.chunk_context}
+    refresh = before.layout != config.layout
     return Changes(
-        added=tuple(chunk for chunk in chunks if chunk.point_id not in stored),
+        added=tuple(chunk for chunk in chunks if chunk.point_id not in embedded),
         refreshed=tuple(
             chunk
-            for chunk in matching
-            if refresh or written_part(stored[chunk.point_id], config) != to_payload(chunk, config)
+            for chunk in chunks
+            if chunk.point_id in embedded
+            and (refresh or written_part(stored[chunk.point_id], config) != to_payload(chunk, config))
         ),
         removed=tuple(sorted(set(stored) - point_ids)),
     )
 
 
 def _embed(chunks: Sequence[Chunk], embeddings: Embeddings, progress: Progress) -> dict[str, list[float]]:
-    texts = list(dict.fromkeys(chunk.text for chunk in chunks))
+    texts = list(dict.fromkeys(chunk.indexed_text for chunk in chunks))
     vectors: dict[str, list[float]] = {}
     for batch in _batches(texts, EMBED_BATCH):
         vectors |= zip(batch, embeddings.embed_documents(list(batch)), strict=True)

@@ -8,13 +8,13 @@ from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import BatchTooLargeError, CollectionStateError
 from retrievers.indexing.payloads import to_payload
-from retrievers.indexing.points import Add, adder
+from retrievers.indexing.points import to_points
 from retrievers.records import Chunk
 from retrievers.store import MANIFEST_KEY, all_or_nothing, describe, least, location, parts, store_errors
 from retrievers.store.payload import filter_path, payload_keys
 
 if TYPE_CHECKING:
-    from qdrant_client import QdrantClient
+    from qdrant_client import QdrantClient, models
 
 WRITE_BATCH = 256
 # Fields that filters are likely to name, with the kind of payload index each gets.
@@ -44,7 +44,7 @@ class Order:
     Attributes:
         config: Names the collection, its vectors and its payload keys.
         changes: The chunks.
-        vectors: Text to vector, for every added chunk.
+        vectors: Indexed text to vector, for every added chunk.
         manifest: Record of the collection about itself, without its state.
         exists: True to keep and change the collection; otherwise one of that name is replaced.
     """
@@ -71,9 +71,9 @@ def write(client: "QdrantClient", order: Order, progress: Progress) -> None:
     with store_errors(config.store, name), all_or_nothing(client, name):
         _begin(client, config, manifest, exists=order.exists)
         encoder = Bm25Encoder(manifest["bm25"]["language"], manifest["bm25"]["average_length"])
-        add, written = adder(client, config, order.vectors, encoder), 0
+        written = 0
         for batch in parts(changes.added, least(WRITE_BATCH, describe(client, config).limits.points)):
-            _add(add, batch)
+            _add(client, name, to_points(batch, config, order.vectors, encoder))
             written += len(batch)
             progress("writing", written, len(changes.added))
         for chunk in changes.refreshed:
@@ -83,16 +83,16 @@ def write(client: "QdrantClient", order: Order, progress: Progress) -> None:
         client.update_collection(name, metadata={MANIFEST_KEY: {**manifest, "state": "complete"}})
 
 
-def _add(add: Add, chunks: Sequence[Chunk]) -> None:
-    """Add chunks; in halves where the store wants it so."""
+def _add(client: "QdrantClient", collection: str, points: "Sequence[models.PointStruct]") -> None:
+    """Add points, replacing those of the same id; in halves where the store wants it so."""
     try:
-        add(chunks)
+        client.upsert(collection, points)
     except BatchTooLargeError:
-        if len(chunks) == 1:
+        if len(points) == 1:
             raise
-        half = len(chunks) // 2
-        _add(add, chunks[:half])
-        _add(add, chunks[half:])
+        half = len(points) // 2
+        _add(client, collection, points[:half])
+        _add(client, collection, points[half:])
 
 
 def _begin(client: "QdrantClient", config: RetrieverConfig, manifest: Mapping[str, Any], *, exists: bool) -> None:

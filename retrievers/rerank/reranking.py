@@ -15,7 +15,8 @@ class Pool:
 
     Attributes:
         cosines: Cosine of each to the query.
-        texts: Text of each, for `needs_texts`; else empty.
+        texts: Text of each as it was embedded, with its context, for `needs_texts`; else empty. Judged without the
+            context by which it was found, a chunk would be sorted out again.
         vectors: Stored vectors, shape (candidates, dimension), for `needs_vectors`; else None.
     """
 

@@ -5,13 +5,17 @@ from collections.abc import Mapping
 
 from langchain_core.embeddings import Embeddings
 
-from retrievers.config import RetrieverConfig
+from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.layers import environment
 from retrievers.retriever.protocol import Retriever
 
 
 def open_retriever(
-    settings: RetrieverConfig, *, env: Mapping[str, str] | None = None, embeddings: Embeddings | None = None
+    settings: RetrieverConfig,
+    *,
+    env: Mapping[str, str] | None = None,
+    embeddings: Embeddings | None = None,
+    index: IndexSettings | None = None,
 ) -> Retriever:
     """Open the retriever that the settings name, with all its checks.
 
@@ -19,6 +23,7 @@ def open_retriever(
         settings: Collection, model and mode of the retriever.
         env: Environment that holds API keys; the process environment and `.env` when left out.
         embeddings: A ready model for ours, in place of the configured one's construction.
+        index: Settings that the collection must have been indexed with, for ours.
 
     Raises:
         RetrievalError: Typed, with what to do.
@@ -29,4 +34,4 @@ def open_retriever(
         return open_foreign(settings, environment(os.environ) if env is None else env)
     from retrievers.retriever.qdrant import QdrantRetriever
 
-    return QdrantRetriever.open(settings, env=env, embeddings=embeddings)
+    return QdrantRetriever.open(settings, env=env, embeddings=embeddings, index=index)

@@ -12,7 +12,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, PrivateAttr
 
-from retrievers.config import RetrieverConfig
+from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment
 from retrievers.config.settings_file import file_layer
 from retrievers.embedding.bm25 import Bm25Encoder
@@ -28,7 +28,7 @@ from retrievers.retriever.stages import Pipeline
 from retrievers.search.candidate_table import CandidateTable
 from retrievers.search.pushdown import compile_filters
 from retrievers.search.selection import Selection
-from retrievers.store import CollectionInfo, Deployment, check_collection, describe, open_client, survey
+from retrievers.store import CollectionInfo, Deployment, check_collection, check_index, describe, open_client, survey
 from retrievers.store.chunk_table import ChunkTable
 from retrievers.store.stored_chunks import records, scroll
 
@@ -57,7 +57,12 @@ class QdrantRetriever(BaseRetriever):
 
     @classmethod
     def open(
-        cls, settings: RetrieverConfig, *, env: Mapping[str, str] | None = None, embeddings: Embeddings | None = None
+        cls,
+        settings: RetrieverConfig,
+        *,
+        env: Mapping[str, str] | None = None,
+        embeddings: Embeddings | None = None,
+        index: IndexSettings | None = None,
     ) -> Self:
         """Connect, and check that the collection is whole and was embedded by the configured model.
 
@@ -65,6 +70,7 @@ class QdrantRetriever(BaseRetriever):
             settings: Collection, model and mode of the retriever.
             env: Environment that holds API keys; the process environment and `.env` when left out.
             embeddings: A ready model to use in place of the configured one's construction.
+            index: Settings that the collection must have been indexed with.
 
         Raises:
             RetrievalError: Typed, with what to do.
@@ -81,6 +87,8 @@ class QdrantRetriever(BaseRetriever):
         try:
             info = describe(client, settings)
             check_collection(client, settings, embeddings, info)
+            if index is not None:
+                check_index(index, info)
             among = compile_filters(client, settings, info)
             vectors = open_embedding_cache(settings.cache, env, hosted=settings.embedding.declared.hosted is True)
         except BaseException:

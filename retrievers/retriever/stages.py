@@ -211,7 +211,7 @@ class Pipeline:
             pool = Pool(
                 query=query,
                 cosines=found.components["semantic"].tolist(),
-                texts=[chunks[code].text for code in codes.tolist()] if reranker.needs_texts else (),
+                texts=[chunks[code].indexed_text for code in codes.tolist()] if reranker.needs_texts else (),
                 vectors=vectors_of(self.client, self.settings, chunks.given(codes)) if reranker.needs_vectors else None,
             )
             moved = reordered(found, self.rerank(pool), reranker.scale, chunks)

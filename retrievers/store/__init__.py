@@ -1,6 +1,6 @@
 """Settings to a Qdrant client, and the checks before a collection may be queried. Never falls back."""
 
-from retrievers.store.checks import check_collection
+from retrievers.store.checks import check_collection, check_index
 from retrievers.store.client import all_or_nothing, open_client
 from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, describe, read_info
 from retrievers.store.deployment import Deployment, survey
@@ -17,6 +17,7 @@ __all__ = [
     "Limits",
     "all_or_nothing",
     "check_collection",
+    "check_index",
     "describe",
     "least",
     "location",

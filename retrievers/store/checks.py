@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.embeddings import Embeddings
 
-from retrievers.config import EMBEDDING_PROVIDERS, EmbeddingConfig, MetadataConfig, RetrieverConfig
+from retrievers.config import EMBEDDING_PROVIDERS, EmbeddingConfig, IndexSettings, MetadataConfig, RetrieverConfig
 from retrievers.errors import CollectionStateError, EmbeddingMismatchError
 from retrievers.store.collection import CollectionInfo
 from retrievers.store.errors import store_errors
@@ -56,6 +56,26 @@ def check_collection(
         _check_model(config.embedding, recorded, info)
     elif not config.trust_embedding:
         _check_by_example(client, config, embeddings, info)
+
+
+def check_index(settings: IndexSettings, info: CollectionInfo) -> None:
+    """Make sure that a collection was indexed with the settings that are named; others are as recorded.
+
+    Raises:
+        CollectionStateError: It was indexed with another setting, or records none.
+    """
+    for name, value in settings.named.items():
+        if not info.index:
+            raise CollectionStateError(
+                f"collection {info.name!r} records no index settings: `retrievers index` did not make it; expected "
+                f"index.{name} {value!r}; leave index.{name} out"
+            )
+        if info.index[name] != value:
+            raise CollectionStateError(
+                f"collection {info.name!r} was indexed with index.{name} {info.index[name]!r}, but {value!r} is "
+                f"expected; set index.{name} to the former or leave it out, or index the pages again "
+                f"(python -m retrievers index DIR --{name.replace('_', '-')} {value} --replace)"
+            )
 
 
 def _check_depth(config: RetrieverConfig, info: CollectionInfo) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from retrievers.config import RetrieverConfig
+from retrievers.config.indexing import recorded_settings
 from retrievers.errors import CollectionNotFoundError, EmbeddingMismatchError, nearest
 from retrievers.store.errors import store_errors
 from retrievers.store.limits import NO_LIMITS, Limits, limits_of
@@ -43,6 +44,11 @@ class CollectionInfo:
     shards: int = 1
     limits: Limits = NO_LIMITS
     indexed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def index(self) -> Mapping[str, Any]:
+        """The recorded settings of indexing; empty where `retrievers index` did not make it."""
+        return recorded_settings(self.manifest)
 
     @property
     def lost(self) -> int:

@@ -159,7 +159,23 @@ class TestSettings:
         assert index("--max-tokens", "16") == 0
         points, recorded = stored()
         assert max(payload["metadata"]["chunk_token_count"] for payload, _ in points.values()) <= 16
-        assert recorded["max_tokens"] == 16
+        assert recorded["index"] == {"context": "none", "max_tokens": 16}
+
+    def test_context_is_recorded_and_another_one_refused(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert index("--context", "path") == 0
+        before = stored()
+        assert before[1]["index"]["context"] == "path"
+        assert index() == 0
+        assert stored() == before
+        assert index("--context", "title") == 2
+        assert "was indexed with index.context 'path', not 'title'; index it again with --replace" in (
+            capsys.readouterr().err
+        )
+        assert stored() == before
+        assert index("--context", "title", "--replace") == 0
+        assert stored()[1]["index"]["context"] == "title"
 
     def test_replace_allows_mass_removal(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert index() == 0

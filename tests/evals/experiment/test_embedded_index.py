@@ -4,9 +4,12 @@ from typing import Any
 import pytest
 
 from evals.config.experiment import ExperimentConfig
+from evals.experiment.collaborators import open_collaborators
 from evals.experiment.embedded_index import index_if_stale
+from evals.experiment.loading import load_inputs
 from retrievers.config import RetrieverConfig
-from retrievers.errors import EmbeddingMismatchError, IndexingError
+from retrievers.errors import CollectionStateError, EmbeddingMismatchError, IndexingError
+from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import MANIFEST_KEY, describe, open_client
 from tests.support.experiment import PAGES, Experiment, make_experiment, settings, silent
 
@@ -65,6 +68,30 @@ def test_another_size_of_chunk_indexes_again(made: Experiment) -> None:
     assert index_if_stale(config, {}, silent)
     assert not index_if_stale(config, {}, silent)
     assert stored(config) != before
+
+
+def test_another_context_indexes_again_and_none_named_keeps_the_recorded_one(made: Experiment) -> None:
+    index_if_stale(settings(made), {}, silent)
+    before = stored(settings(made))
+    config = settings(made, index__context="path")
+    assert index_if_stale(config, {}, silent)
+    assert not index_if_stale(config, {}, silent)
+    assert not index_if_stale(settings(made), {}, silent)
+    assert stored(config) == before
+    with QdrantRetriever.open(config.retriever, env={}, index=config.index) as retriever:
+        assert retriever.info.index["context"] == "path"
+        contexts = {chunk.heading: chunk.chunk_context for chunk in retriever.chunks()}
+    assert contexts["Forward kinematics"] == "Kinematics > Forward kinematics"
+
+
+def test_a_collection_that_is_not_its_own_is_refused_with_another_context(made: Experiment) -> None:
+    index_if_stale(settings(made), {}, silent)
+    inputs = load_inputs(settings(made, index__collection=None, index__context="path"))
+    with (
+        pytest.raises(CollectionStateError, match=r"with index\.context 'none', but 'path' is expected"),
+        open_collaborators(inputs, {}, shown=False),
+    ):
+        pass
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Pages to a collection in the real embedded store: only what changed, all of it, or nothing."""
 
 import hashlib
+import math
 import subprocess
 import sys
 import uuid
@@ -12,7 +13,7 @@ import pytest
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
-from retrievers.config import RetrieverConfig, StoreConfig
+from retrievers.config import IndexSettings, RetrieverConfig, StoreConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.models import CheckedEmbeddings
 from retrievers.embedding.tokens import count_tokens
@@ -29,7 +30,7 @@ from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.corpus import read_corpus
 from retrievers.indexing.index import EMBED_BATCH, IndexOptions, IndexReport, index_corpus
 from retrievers.retriever.qdrant import QdrantRetriever
-from retrievers.store import open_client
+from retrievers.store import MANIFEST_KEY, open_client
 from tests.support.bm25 import BruteForceBm25
 from tests.support.indexing import KILL_AT, HashEmbeddings, content, manifest, settings, write_pages
 from tests.support.qdrant_server import QdrantServer
@@ -73,7 +74,9 @@ class Indexer:
     def __call__(self, *, changes: dict[str, Any] | None = None, **options: Any) -> IndexReport:
         self.embeddings = options.pop("embeddings", None) or HashEmbeddings()
         progress = options.pop("progress", lambda stage, done, total: None)
-        corpus, how = read_corpus(self.docs), IndexOptions(**options)
+        named = {name: options.pop(name) for name in IndexSettings.model_fields if name in options}
+        how = IndexOptions(settings=IndexSettings.model_validate(named), **options)
+        corpus = read_corpus(self.docs)
         return index_corpus(self.client, self.config(changes), self.embeddings, corpus, how, progress)
 
     @property
@@ -154,7 +157,7 @@ class TestFirstRun:
         assert manifest(index.client) == {
             "embedding": {"provider": "python", "model": "tests.support.indexing:make_embeddings", "dimension": 8},
             "pages_fingerprint": read_corpus(index.docs).fingerprint,
-            "max_tokens": 64,
+            "index": {"context": "none", "max_tokens": 64},
             "chunking": CHUNKING_VERSION,
             "bm25": {"language": "english", "average_length": 2.4},
             "payload": {"text_key": "page_content", "nested_under": "metadata", "map": {}},
@@ -280,6 +283,38 @@ class TestSecondRun:
         assert content(index.client) == before
         assert manifest(index.client)["pages_fingerprint"] != recorded["pages_fingerprint"]
 
+    def test_a_new_title_embeds_the_chunks_that_have_it_as_context(self, index: Indexer) -> None:
+        index(context="title")
+        index.edit("one/alpha.md", "title: Alpha", "title: Omega")
+        report = index()
+        assert index.embeddings.embedded == ["Omega\n\n# Alpha\n\nAlpha text.", "Omega\n\n## Sub\n\nSub text."]
+        assert (report.added, report.refreshed, report.removed, report.unchanged) == (2, 0, 0, CHUNKS - 2)
+        assert len(content(index.client)) == CHUNKS
+
+    @pytest.mark.parametrize("change", [{"context": "path"}, {"max_tokens": 16}])
+    def test_other_settings_make_the_whole_collection_again(self, index: Indexer, change: dict[str, Any]) -> None:
+        index(context="title")
+        before = index.state
+        (name, value), *_ = change.items()
+        with pytest.raises(CollectionStateError, match=rf"with index\.{name} .*, not {value!r}; .*--replace"):
+            index(**change)
+        assert index.state == before
+        assert index(**change, replace=True).added == CHUNKS
+        assert manifest(index.client)["index"] == {"context": "title", "max_tokens": 256, **change}
+
+    def test_settings_that_are_not_named_are_the_recorded_ones(self, index: Indexer) -> None:
+        index(context="path", max_tokens=64)
+        before = index.state
+        assert index().unchanged == CHUNKS
+        assert index.state == before
+
+    def test_a_record_of_an_earlier_version_has_no_context(self, index: Indexer) -> None:
+        index()
+        earlier = {**{k: v for k, v in manifest(index.client).items() if k != "index"}, "max_tokens": 256}
+        index.client.update_collection("pages", metadata={MANIFEST_KEY: earlier})
+        assert index().unchanged == CHUNKS
+        assert manifest(index.client)["index"] == {"context": "none", "max_tokens": 256}
+
     @pytest.mark.slow
     def test_any_run_ends_where_a_fresh_one_does(self, index: Indexer, tmp_path: Path) -> None:
         index()
@@ -293,6 +328,43 @@ class TestSecondRun:
             assert index.state == (content(fresh), manifest(fresh))
         finally:
             fresh.close()
+
+
+class TestContext:
+    def test_it_is_embedded_and_indexed_and_stored_apart_from_the_text(self, index: Indexer) -> None:
+        index(context="path")
+        points = {p["metadata"]["chunk_context"]: (p, v) for p, v in content(index.client).values()}
+        assert set(points) == {"Alpha", "Alpha > Sub", "Beta", "two", "two > More"}
+        payload, vector = points["Alpha > Sub"]
+        assert payload["page_content"] == "## Sub\n\nSub text."
+        indexed = "Alpha > Sub\n\n## Sub\n\nSub text."
+        raw = HashEmbeddings().embed_query(indexed)
+        assert vector == pytest.approx([value / math.hypot(*raw) for value in raw], abs=1e-5)
+        encoder = Bm25Encoder("english", 2.4)
+        weights = encoder.document(indexed)
+        expected = {i: round(v, 5) for i, v in zip(weights.indices, weights.values, strict=True)}
+        assert TestKeywordSide.terms(index.client)["## Sub\n\nSub text."] == expected
+
+    def test_none_is_stored_without_one(self, index: Indexer) -> None:
+        index(context="none")
+        assert not any("chunk_context" in payload["metadata"] for payload, _ in content(index.client).values())
+
+    def test_a_cross_encoder_reads_it(self, index: Indexer, tmp_path: Path) -> None:
+        index(context="title")
+        index.client.close()
+        scorer = {"provider": "python", "model": "tests.support.rerankers:Scorer"}
+        config = settings(tmp_path / "store", threshold=0, rerank="cross-encoder", cross_encoder=scorer)
+        with QdrantRetriever.open(config, env={}, embeddings=HashEmbeddings()) as retriever:
+            best = retriever.search("alpha sub").chunks[0]
+        assert (best.chunk.text, best.score) == ("## Sub\n\nSub text.", 1.0), "the title stands in its context alone"
+
+    def test_the_average_length_is_that_of_what_is_indexed(self, index: Indexer) -> None:
+        index(context="title", changes={"keyword": {}})
+        counter = Bm25Encoder("english")
+        texts = index.embeddings.embedded
+        assert all(text.startswith(("Alpha\n", "Beta\n", "two\n")) for text in texts)
+        average = sum(counter.length(text) for text in texts) / CHUNKS
+        assert manifest(index.client)["bm25"]["average_length"] == round(average, 3)
 
 
 class TestKeywordSide:

@@ -30,6 +30,7 @@ CHUNK = Chunk(
     file_path="a.md",
     start_line=3,
     end_line=4,
+    chunk_context="Handbook > A",
 )
 FLAT = {"nested_under": ""}
 SETTINGS: tuple[dict[str, Any], ...] = (

@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 from qdrant_client import models
 
-from retrievers.config import RetrieverConfig
+from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import CollectionStateError, EmbeddingMismatchError
-from retrievers.store import MANIFEST_KEY
+from retrievers.store import MANIFEST_KEY, CollectionInfo, check_index
 from tests.support.checked import OTHER, TABLE, accepted, at, check, described, texts
 from tests.support.collections import TableEmbeddings, fill, settings
 from tests.support.hybrid import fill_sparse
@@ -25,6 +25,39 @@ def test_another_model_than_the_recorded_one_is_refused(pages: RetrieverConfig) 
     assert "was embedded by wordllama:l2_supercat_256, but the query would be embedded by cohere:embed-en" in str(
         caught.value
     )
+
+
+def indexed(changes: dict[str, Any], **named: Any) -> None:
+    """Check settings against a collection that `retrievers index` made."""
+    manifest = {"embedding": {"provider": "wordllama"}, **changes} if changes else {}
+    params: dict[str, Any] = {"points": 1, "dimension": 3, "distance": "cosine", "vectors": {}, "sparse_vectors": ()}
+    check_index(IndexSettings.model_validate(named), CollectionInfo(name="mine", manifest=manifest, **params))
+
+
+def test_index_settings_that_are_named_must_be_the_recorded_ones() -> None:
+    recorded = {"index": {"context": "path", "max_tokens": 128}}
+    indexed(recorded, context="path", max_tokens=128)
+    indexed(recorded)
+    indexed({})
+    with pytest.raises(CollectionStateError) as caught:
+        indexed(recorded, context="title")
+    assert str(caught.value) == (
+        "collection 'mine' was indexed with index.context 'path', but 'title' is expected; set index.context to the "
+        "former or leave it out, or index the pages again (python -m retrievers index DIR --context title --replace)"
+    )
+    with pytest.raises(CollectionStateError, match=r"index\.max_tokens 128, but 256 is expected; .*--max-tokens 256"):
+        indexed(recorded, max_tokens=256)
+
+
+def test_what_earlier_versions_indexed_has_no_context() -> None:
+    indexed({"max_tokens": 64}, context="none", max_tokens=64)
+    with pytest.raises(CollectionStateError, match=r"was indexed with index\.context 'none', but 'path' is expected"):
+        indexed({"max_tokens": 64}, context="path")
+
+
+def test_an_index_setting_cannot_be_expected_of_a_collection_that_records_none() -> None:
+    with pytest.raises(CollectionStateError, match=r"records no index settings: .*; leave index\.context out"):
+        indexed({}, context="none")
 
 
 def test_trust_does_not_outweigh_the_record(pages: RetrieverConfig) -> None:
