@@ -212,14 +212,16 @@ def test_points_that_are_gone_are_shown() -> None:
 
 
 def test_a_collection_reads_as_size_vectors_and_model() -> None:
-    manifest = {"embedding": {"provider": "cohere", "model": "embed-english-v3.0"}, "state": "complete"}
+    model = {"provider": "cohere", "model": "embed-english-v3.0"}
+    manifest = {"embedding": model, "index": {"context": "path"}, "state": "complete"}
     lines = shown(replace(INFO, manifest=manifest, sparse_vectors=("bm25",))).splitlines()
-    assert lines[:6] == [
+    assert lines[:7] == [
         "Collection   pages",
         "Points       12,345",
         "Vectors      (unnamed): 2, title: 3; distance cosine",
         "Sparse       bm25",
         "Embedded by  cohere:embed-english-v3.0",
+        "Index        context path, max_tokens 256",
         "State        complete",
     ]
     assert MANIFEST_KEY not in "".join(lines)
@@ -227,9 +229,10 @@ def test_a_collection_reads_as_size_vectors_and_model() -> None:
 
 def test_a_foreign_collection_says_so() -> None:
     lines = shown(INFO).splitlines()
-    assert lines[3:6] == [
+    assert lines[3:7] == [
         "Sparse       none",
         "Embedded by  none recorded",
+        "Index        none recorded",
         "State        not made by retrievers index",
     ]
     assert "Found under their own names: none" in lines
