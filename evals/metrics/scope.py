@@ -1,11 +1,13 @@
-"""Abstention: empty results for queries that the documents do not answer."""
+"""Abstention: empty results for queries that the documents do not answer, and sufficient ones for the others."""
 
 from collections.abc import Sequence
 
-from evals.collect.observations import Observation, Observed, Score, Summary
+from evals.collect.observations import Observation, Observed, Score, Summary, Unscored
 from evals.metrics import prefixes
 from evals.metrics.base import Context, Metric, QueryMetric, RunMetric, each, within
 from evals.stats import intervals as stats
+
+HALF = 0.5
 
 
 def abstained(observation: Observation, _: Context) -> Score:
@@ -16,6 +18,20 @@ def abstained(observation: Observation, _: Context) -> Score:
 def answered(observation: Observation, _: Context) -> Score:
     """Return 1 if something was returned, else 0."""
     return float(bool(observation.selection))
+
+
+def enough_results(observation: Observation, _: Context) -> Score:
+    """Return 1 if at least the `min_results` of the case were returned, else 0."""
+    return float(len(observation.selection) >= observation.case.min_results)
+
+
+def relevant_above_half(observation: Observation, _: Context) -> Score:
+    """Return 1 if a returned chunk is relevant and has a cosine above 0.5, else 0."""
+    if reason := observation.candidates.query.no_cosine:
+        return Unscored(reason=reason)
+    returned, grades = observation.selection, observation.relevance.grades
+    cosines = returned.column("semantic").tolist()
+    return float(any(key in grades and cosine > HALF for key, cosine in zip(returned.chunk_ids, cosines, strict=True)))
 
 
 def auroc(observed: Observed, _: Context) -> Summary:
@@ -71,6 +87,11 @@ METRICS: tuple[Metric, ...] = (
     QueryMetric(name="scope/false_abstention", scope="in_scope", interval="proportion", score=each(abstained),
                 over_prefixes=prefixes.nothing_returned,
                 about="in-scope queries for which nothing was returned", direction="lower"),
+    QueryMetric(name="scope/enough_results", scope="in_scope", interval="proportion", score=each(enough_results),
+                about="in-scope queries for which at least the case's min_results were returned", headline="never"),
+    QueryMetric(name="scope/relevant_above_half", scope="in_scope", interval="proportion",
+                score=each(relevant_above_half), headline="never",
+                about="in-scope queries with a relevant returned chunk of a cosine above 0.5"),
     RunMetric(name="scope/auroc", summarise=auroc, unit="score", source="Hanley and McNeil (1982)",
               about="how well the best score tells in-scope from out-of-scope queries; 0.5 is chance"),
     RunMetric(name="scope/max_out_of_scope_score", summarise=max_out_of_scope_score,

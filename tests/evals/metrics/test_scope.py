@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from evals.collect.observations import Observation, Observed, Summary
+from evals.collect.observations import Observation, Observed, Summary, Unscored
 from evals.metrics import METRICS
 from evals.metrics.base import QueryMetric, summarise, within
-from evals.metrics.scope import auroc, max_out_of_scope_score
+from evals.metrics.scope import auroc, enough_results, max_out_of_scope_score, relevant_above_half
 from evals.stats import intervals as stats
 from tests.support.candidates import candidates_of
 from tests.support.observed import make_case, make_context, observe, results
@@ -45,6 +45,8 @@ def summary(name: str, observed: Observed = RUN) -> Summary:
         ("scope/abstention", 1 / 2, 2),
         ("scope/false_answer", 1 / 2, 2),
         ("scope/false_abstention", 1 / 3, 3),
+        ("scope/enough_results", 2 / 3, 3),
+        ("scope/relevant_above_half", 2 / 3, 3),
         ("scope/auroc", (1 + 1 + 1 + 1 + 0 + 0.5) / 6, 5),
         ("scope/max_out_of_scope_score", 0.5, 2),
     ],
@@ -53,6 +55,32 @@ def test_hand_computed(name: str, value: float, n: int) -> None:
     found = summary(name)
     assert found.value == pytest.approx(value)
     assert found.n == n
+
+
+@pytest.mark.parametrize(("returned", "enough"), [(0, 0.0), (2, 0.0), (3, 1.0), (4, 1.0)])
+def test_a_result_is_enough_from_the_least_number_that_the_case_asks_for(returned: int, enough: float) -> None:
+    found = observe(results(*"abcd"[:returned]), {"a": 1}, case=make_case(min_results=3))
+    assert enough_results(found, make_context()) == enough
+
+
+@pytest.mark.parametrize(
+    ("scores", "grades", "above"),
+    [
+        ([0.51, 0.4], {"a": 1}, 1.0),
+        ([0.5, 0.4], {"a": 1}, 0.0),
+        ([0.9, 0.4], {"b": 1}, 0.0),
+        ([0.9, 0.6], {"b": 1}, 1.0),
+        ([0.9, 0.6], {"c": 1}, 0.0),
+    ],
+)
+def test_a_relevant_chunk_above_half(scores: list[float], grades: dict[str, int], above: float) -> None:
+    assert relevant_above_half(observe(results("a", "b", scores=scores), grades), make_context()) == above
+
+
+def test_without_cosines_no_chunk_is_above_half() -> None:
+    found = observe(results("a"), {"a": 1})
+    bare = replace(found, candidates=candidates_of(found.candidates, no_cosine="it gives no scores"))
+    assert relevant_above_half(bare, make_context()) == Unscored(reason="it gives no scores")
 
 
 def test_answering_and_abstaining_are_complements() -> None:
@@ -101,7 +129,7 @@ def test_one_query_on_a_side_has_an_area_but_no_interval() -> None:
 
 @pytest.mark.parametrize("name", [name for name in METRICS if name.startswith("scope/")])
 def test_without_its_queries_a_metric_has_no_value_but_a_reason(name: str) -> None:
-    wanted = name == "scope/false_abstention"
+    wanted = name in ("scope/false_abstention", "scope/enough_results", "scope/relevant_above_half")
     observed = Observed(observations=tuple(o for o in RUN.observations if o.case.in_scope != wanted))
     found = summary(name, observed)
     assert (found.value, found.n) == (None, 0)
