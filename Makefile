@@ -4,12 +4,27 @@ PYTHON ?= python3
 PORT ?= 5000
 BIN = $(VENV)/bin
 
-# uv installs in seconds what the lock file names. Where uv cannot be had, pip installs all of the lock file: it has nothing to resolve then.
+# uv installs in seconds what the lock file names. Where it is not on the PATH, it goes into the virtual environment; where it
+# cannot be had, a newer pip takes its place, since an older one does not take the hashes of direct requirements from the lock.
 uv = $$(command -v uv || echo $(BIN)/uv)
-pip = $(BIN)/python -m pip install --quiet --disable-pip-version-check
-install = @echo "Installing $(1) into $(VENV)" && if [ -x "$(uv)" ]; \
-	then "$(uv)" pip install --quiet --python $(BIN)/python --constraint requirements.lock --build-constraints requirements.lock --editable "$(1)"; \
-	else $(pip) --no-deps --require-hashes --requirement requirements.lock && $(pip) --no-deps --editable .; fi
+pip = $(BIN)/python -m pip --disable-pip-version-check install
+requirements = import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	print(*project["dependencies"], *(each for extra in sys.argv[1:] for each in project["optional-dependencies"][extra]), sep="\n")
+
+# $(call install,EXTRA): the project as it stands here, with an extra or with none
+define install
+@command -v uv >/dev/null || [ -x $(BIN)/uv ] || { echo "Installing uv into $(VENV)" && $(pip) --quiet "uv>=0.9,<1"; } \
+	|| echo "uv cannot be had: pip takes its place, and a minute longer" >&2
+@echo "Installing retrieval-evals$(if $(1), with $(1)) into $(VENV)"
+@if [ -x "$(uv)" ]; then \
+	"$(uv)" pip install --python $(BIN)/python --constraint requirements.lock --build-constraints requirements.lock \
+		--editable ".$(if $(1),[$(1)])"; \
+else \
+	$(pip) --quiet --upgrade "pip>=25.3" && $(BIN)/python -c '$(requirements)' $(1) >$(VENV)/requirements.txt \
+		&& $(pip) --no-compile --constraint requirements.lock --requirement $(VENV)/requirements.txt \
+		&& $(pip) --no-deps --build-constraint requirements.lock --editable .; \
+fi
+endef
 
 .PHONY: help run test test-all check format schema lock ui smallmodel clean
 
@@ -47,20 +62,20 @@ ui: $(VENV)/.installed  ## show the runs in the MLflow UI (PORT, default 5000)
 	MLFLOW_DISABLE_TELEMETRY=true MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN)/mlflow server --workers 1 \
 	  --backend-store-uri sqlite:///$(CURDIR)/mlruns/mlflow.db --host 127.0.0.1 --port $(PORT)
 
-smallmodel: $(VENV)/.installed-dev  ## install a small language model (200 MB); without it some slow tests are skipped
-	$(call install,.[smallmodel])
+smallmodel: $(VENV)/.installed-dev  ## install a small language model (200 MB, needs uv); without it some slow tests are skipped
+	$(call install,smallmodel)
 
 clean:  ## remove what runs have written
 	rm -rf .qdrant mlruns/* .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
 
 $(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
-	command -v uv >/dev/null || $(pip) "uv>=0.9,<1" || echo "uv cannot be had; pip does its work" >&2
+	@echo "Making a virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml requirements.lock | $(BIN)/python
-	$(call install,.)
+	$(call install)
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml requirements.lock | $(BIN)/python
-	$(call install,.[dev])
+	$(call install,dev)
 	@touch $(VENV)/.installed $@
