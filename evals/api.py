@@ -47,6 +47,7 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
     env: Mapping[str, str] | None = None,
     track: bool = False,
     progress: bool = False,
+    measured: Callable[[Evaluation], None] | None = None,
 ) -> Evaluation:
     """Run golden queries through a retriever and score what comes back.
 
@@ -66,6 +67,7 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
         env: Environment that holds API keys; the process environment and `.env` when left out.
         track: Log to MLflow.
         progress: Draw a progress bar on standard error, if it is a terminal.
+        measured: Called with the result once everything is measured, before page, figures and MLflow are written.
 
     Raises:
         RetrievalError: Typed: a setting, the golden data or the retriever is at fault, with what to do.
@@ -75,7 +77,7 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
         raise ExperimentError("the experiment has a sweep; expected a single run: call evals.sweep, or leave sweep out")
     if from_retrieval and (retriever is not None or (outputs and outputs.retrieval)):
         raise ExperimentError("from_retrieval takes the place of a retriever and has nothing to save; give one of them")
-    return _ran(config, retriever, golden, top_k, from_retrieval, outputs, env, progress)
+    return _ran(config, retriever, golden, top_k, from_retrieval, outputs, env, progress=progress, measured=measured)
 
 
 def sweep(
@@ -87,6 +89,7 @@ def sweep(
     env: Mapping[str, str] | None = None,
     track: bool = False,
     progress: bool = False,
+    measured: Callable[[Evaluation], None] | None = None,
 ) -> Sweep:
     """Measure every cell of the experiment's grid and recommend one.
 
@@ -98,6 +101,7 @@ def sweep(
         env: As for `evaluate`.
         track: Log to MLflow.
         progress: Draw a progress bar on standard error, if it is a terminal.
+        measured: As for `evaluate`.
 
     Raises:
         RetrievalError: As for `evaluate`; and no cell meets the constraints.
@@ -105,7 +109,7 @@ def sweep(
     config = _settled(experiment, track=track)
     if not config.sweep.axes:
         raise ExperimentError("the experiment has no sweep; expected at least one axis, such as sweep: {top_k: 1:10}")
-    evaluation = _ran(config, None, golden, None, from_retrieval, outputs, env, progress)
+    evaluation = _ran(config, None, golden, None, from_retrieval, outputs, env, progress=progress, measured=measured)
     assert isinstance(evaluation, Sweep)
     return evaluation
 
@@ -160,7 +164,7 @@ def _settled(experiment: Experiment | None, *, metrics: Sequence[str] | None = N
     return config.model_copy(update=changed | ({"metrics": tuple(metrics)} if metrics else {}))
 
 
-def _ran(
+def _ran(  # noqa: PLR0913 the arguments of the public functions
     config: Experiment,
     retriever: "AnyRetriever | None",
     golden: "GoldenData | None",
@@ -168,7 +172,9 @@ def _ran(
     from_retrieval: Path | None,
     outputs: Outputs | None,
     env: Mapping[str, str] | None,
+    *,
     progress: bool,
+    measured: Callable[[Evaluation], None] | None,
 ) -> Evaluation:
     """Run the experiment, in another thread where this one has a running event loop, as in a notebook."""
     silence(hub=bool(config.dataset.hub))
@@ -189,6 +195,7 @@ def _ran(
                 golden=cases,
                 retriever=adopted,
                 from_retrieval=from_retrieval,
+                measured=measured,
             )
         finally:
             if adopted is not None and adopted is not retriever:

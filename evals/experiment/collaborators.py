@@ -18,30 +18,26 @@ from retrievers.embedding.models import make_embeddings
 from retrievers.net.patience import patient
 from retrievers.retriever.opened import open_retriever
 from retrievers.retriever.protocol import Retriever
-from retrievers.terminal.command import Progress, progress_bar
+from retrievers.terminal.command import Progress
 
 
 @contextmanager
 def open_collaborators(
-    inputs: Inputs, env: Mapping[str, str], *, shown: bool, retrievers: Sequence[Retriever] = ()
+    inputs: Inputs, env: Mapping[str, str], progress: Progress, *, retrievers: Sequence[Retriever] = ()
 ) -> Iterator[Collaborators]:
     """Open what the experiment names: its judge, its retriever (of a sweep one for each variant) and its source pages.
 
     Args:
         inputs: The experiment.
         env: The environment that holds API keys.
-        shown: True to draw progress on a terminal.
+        progress: Called as pages are indexed and queries are retrieved, timed and judged.
         retrievers: Open retrievers in place of those that the experiment names. They are left open.
 
     Raises:
         RetrievalError: Something cannot be opened, or the collection not be brought up to date.
     """
     config = inputs.config
-    with (
-        patient(config.retriever.store.wait_s),
-        progress_bar(shown=shown) as progress,
-        _judge(config.judge, env, progress) as judge,
-    ):
+    with patient(config.retriever.store.wait_s), _judge(config.judge, env, progress) as judge:
         if retrievers:
             sources = open_sources(config.sources)
             yield Collaborators(retrievers=retrievers, progress=progress, sources=sources, judge=judge)

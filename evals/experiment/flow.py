@@ -1,23 +1,20 @@
-"""The flow of one experiment: open its retriever and judge, measure, save, and end its run in MLflow."""
+"""The flow of one experiment: open its retriever and judge, measure, save, show, publish."""
 
-import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
-from evals import tracking
 from evals.config.experiment import ExperimentConfig
-from evals.errors import TrackingError
 from evals.experiment import provenance
 from evals.experiment.collaborators import open_collaborators
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.loading import Inputs, load_inputs
 from evals.experiment.output_files import Outputs, settle
 from evals.experiment.plan import describe_plan
-from evals.experiment.report_files import export, save
+from evals.experiment.publishing import TrackingRun, publish
+from evals.experiment.report_files import export, save_data
 from evals.experiment.unchanged import checked_at_end
 from evals.golden.loading import GoldenSet
 from evals.grid.evaluation import GridResult, evaluate_grid, retrieve
@@ -26,12 +23,9 @@ from evals.metrics.collaborators import Collaborators
 from evals.metrics.evaluation import Grounds, evaluate, ground
 from evals.metrics.run_result import RunResult
 from evals.report.building import build_report
-from evals.report.model import Report
-from evals.tracking import Tracker
-from retrievers.config import dump
+from evals.report.model import Facts, Report
 from retrievers.retriever.protocol import Retriever
-
-log = logging.getLogger(__name__)
+from retrievers.terminal.command import progress_bar
 
 
 def run_experiment(
@@ -43,6 +37,7 @@ def run_experiment(
     golden: GoldenSet | None = None,
     retriever: Retriever | None = None,
     from_retrieval: Path | None = None,
+    measured: Callable[[Evaluation], None] | None = None,
 ) -> Evaluation:
     """Run an experiment from its configuration to saved files and a run in MLflow.
 
@@ -54,6 +49,7 @@ def run_experiment(
         golden: Golden queries in place of those that the experiment names.
         retriever: An open retriever in place of the one that the experiment names. It is left open.
         from_retrieval: Folder of a saved retrieval to start from; no store is then opened, and nothing embedded.
+        measured: Called once everything is measured and the report is saved, before page, figures and MLflow.
 
     Raises:
         RetrievalError: A fault of the settings or the golden data, before anything is retrieved; or a search, the
@@ -62,12 +58,32 @@ def run_experiment(
     inputs = load_inputs(config, golden)
     # UTC, so that names of runs sort alike on every machine.
     name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    with settle(wanted, config.tracking, name) as outputs:
+    with settle(wanted, config.tracking, name) as outputs, ExitStack() as bar:
+        progress = bar.enter_context(progress_bar(shown=shown))
         retrievers = [retriever] if retriever else _saved(from_retrieval, inputs)
-        with open_collaborators(inputs, env, shown=shown, retrievers=retrievers) as collaborators:
-            evaluation = _tracked(inputs, outputs, collaborators, name)
-        export(evaluation, config.retriever)
-    return evaluation
+        with open_collaborators(inputs, env, progress, retrievers=retrievers) as collaborators:
+            grounds = [
+                ground(one, collaborators.retriever, collaborators.sources)
+                for one in (inputs.golden, *([inputs.held_out] if inputs.held_out else []))
+            ]
+            run = TrackingRun(config, name, collaborators.retriever.label)
+            with run.ended():
+                if collaborators.judge:
+                    # It may take hours: MLflow shows the run from its beginning.
+                    run.begin()
+                result, facts = _measured(inputs, grounds, collaborators)
+                evaluation = _evaluation(result, build_report(result, facts), outputs)
+                text = save_data(evaluation, outputs)
+                bar.close()
+                if measured:
+                    measured(evaluation)
+                if outputs.retrieval:
+                    from evals.experiment.saved_retrieval import save_retrieval
+
+                    save_retrieval(outputs.retrieval, inputs, result, facts, collaborators)
+                export(evaluation, config.retriever)
+                with progress_bar(shown=shown) as progress:
+                    return publish(evaluation, text, inputs.golden, run, progress)
 
 
 def plan_experiment(
@@ -92,7 +108,10 @@ def plan_experiment(
     """
     inputs = load_inputs(config)
     retrievers = _saved(from_retrieval, inputs)
-    with open_collaborators(inputs, env, shown=shown, retrievers=retrievers) as collaborators:
+    with (
+        progress_bar(shown=shown) as progress,
+        open_collaborators(inputs, env, progress, retrievers=retrievers) as collaborators,
+    ):
         return describe_plan(inputs, collaborators, width=width)
 
 
@@ -105,84 +124,34 @@ def _saved(folder: Path | None, inputs: Inputs) -> Sequence[Retriever]:
     return open_saved(folder, inputs)
 
 
-def _tracked(inputs: Inputs, outputs: Outputs, collaborators: Collaborators, name: str) -> Evaluation:
-    """Measure and save within a run in MLflow; where that fails, the evaluation says so."""
-    golden, held_out = inputs.golden, inputs.held_out
-    retriever, judge = collaborators.retriever, collaborators.judge
-    facts = provenance.gather(inputs.config, golden, retriever, judge.chat if judge else None)
-    grounds = ground(golden, retriever, collaborators.sources)
-    unseen = ground(held_out, retriever, collaborators.sources) if held_out else None
-    # Begun before the work, so that a killed run is visible in MLflow.
-    tracker, untracked = _begin(inputs.config, name, collaborators)
-    started = time.time()
-    try:
-        with _ended(tracker):
-            result = _measured(inputs, grounds, unseen, collaborators)
-            result, facts = checked_at_end(result, facts, retriever)
-            facts = facts.model_copy(update={"duration_s": round(time.time() - started, 3)})
-            evaluation = _evaluation(result, build_report(result, facts), outputs, untracked)
-            save(evaluation, golden, tracker, collaborators.progress)
-    except TrackingError as error:
-        log.debug("MLflow failed", exc_info=True)
-        evaluation = replace(evaluation, untracked=str(error))
-    if outputs.retrieval:
-        from evals.experiment.saved_retrieval import save_retrieval
-
-        save_retrieval(outputs.retrieval, inputs, result, facts, collaborators)
-    return evaluation
-
-
-def _evaluation(result: RunResult, report: Report, outputs: Outputs, untracked: str) -> Evaluation:
-    if isinstance(result, GridResult):
-        return Sweep(report=report, result=result, outputs=outputs, untracked=untracked)
-    return Evaluation(report=report, result=result, outputs=outputs, untracked=untracked)
-
-
-def _begin(config: ExperimentConfig, name: str, collaborators: Collaborators) -> tuple[Tracker | None, str]:
-    """Begin a run in MLflow if the experiment is tracked, or return the reason why that failed."""
-    if not config.tracking.enabled:
-        return None, ""
-    try:
-        return tracking.start(config.tracking, name, dump(config), collaborators.retriever.label), ""
-    except TrackingError as error:
-        log.debug("MLflow failed", exc_info=True)
-        return None, str(error)
-
-
-@contextmanager
-def _ended(tracker: Tracker | None) -> Iterator[None]:
-    """End the run in MLflow with the block: finished, failed, or killed by an interrupt."""
-    status = "FAILED"
-    try:
-        yield
-        status = "FINISHED"
-    except KeyboardInterrupt:
-        status = "KILLED"
-        raise
-    finally:
-        if tracker:
-            tracker.end(status)
-
-
-def _measured(
-    inputs: Inputs,
-    grounds: Grounds,
-    unseen: Grounds | None,
-    collaborators: Collaborators,
-) -> RunResult:
-    """Measure the experiment: a run, or a grid where it has a sweep.
+def _measured(inputs: Inputs, grounds: Sequence[Grounds], collaborators: Collaborators) -> tuple[RunResult, Facts]:
+    """Measure the experiment, and gather the facts that make it comparable.
 
     Args:
         inputs: The experiment.
-        grounds: Relevant chunks of its golden queries.
-        unseen: Relevant chunks of the held-out ones, None without any.
+        grounds: Relevant chunks of its golden queries, then of the held-out ones where there are any.
         collaborators: Retrievers, source pages and judge.
     """
+    retriever, judge = collaborators.retriever, collaborators.judge
+    facts = provenance.gather(inputs.config, inputs.golden, retriever, judge.chat if judge else None)
+    started = time.time()
+    result, facts = checked_at_end(_result(inputs, grounds, collaborators), facts, retriever)
+    return result, facts.model_copy(update={"duration_s": round(time.time() - started, 3)})
+
+
+def _evaluation(result: RunResult, report: Report, outputs: Outputs) -> Evaluation:
+    if isinstance(result, GridResult):
+        return Sweep(report=report, result=result, outputs=outputs)
+    return Evaluation(report=report, result=result, outputs=outputs)
+
+
+def _result(inputs: Inputs, grounds: Sequence[Grounds], collaborators: Collaborators) -> RunResult:
+    """Measure a run, or a grid where the experiment has a sweep."""
     config, golden, sweep = inputs.config, inputs.golden, inputs.sweep
     if sweep is None:
-        return evaluate(config, golden, grounds, collaborators)
-    retrieved = retrieve(config, sweep, golden, grounds, collaborators)
-    grid = evaluate_grid(config, sweep, retrieved, grounds, collaborators)
-    if inputs.held_out and unseen:
-        grid = with_held_out(config, sweep, grid, inputs.held_out, unseen, collaborators)
+        return evaluate(config, golden, grounds[0], collaborators)
+    retrieved = retrieve(config, sweep, golden, grounds[0], collaborators)
+    grid = evaluate_grid(config, sweep, retrieved, grounds[0], collaborators)
+    if inputs.held_out:
+        grid = with_held_out(config, sweep, grid, inputs.held_out, grounds[1], collaborators)
     return grid

@@ -10,7 +10,6 @@ from evals.collect.passes import Progress
 from evals.config.files import write
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.output_files import Outputs
-from evals.golden.loading import GoldenSet
 from evals.grid.children import along_top_k, children, table
 from evals.report.figures import Picture, draw
 from evals.report.html import render_page
@@ -21,27 +20,6 @@ from evals.tracking import Tracker
 from retrievers.config import RetrieverConfig, dump
 from retrievers.store import DEFAULT_PATH
 from retrievers.text.printable import json_text
-
-
-def save(evaluation: Evaluation, golden: GoldenSet, tracker: Tracker | None, progress: Progress) -> None:
-    """Write the files that are wanted, the report first, then to MLflow.
-
-    Args:
-        evaluation: The finished experiment, with the files that it is written to.
-        golden: The golden queries of the run.
-        tracker: The run in MLflow, None where it is not tracked.
-        progress: Called as cells are logged to MLflow.
-
-    Raises:
-        ConfigError: A file cannot be written.
-        TrackingError: MLflow failed; the files are written.
-    """
-    text = save_data(evaluation, evaluation.outputs)
-    if not (evaluation.outputs.html or tracker):
-        return
-    pictures, page = save_page(evaluation, evaluation.outputs.html)
-    if tracker:
-        _track(tracker, evaluation, golden, progress, {"report.json": text, "report.html": page}, pictures)
 
 
 def save_data(evaluation: Evaluation, outputs: Outputs) -> str:
@@ -88,18 +66,27 @@ def export(evaluation: Evaluation, retriever: RetrieverConfig) -> None:
         write(evaluation.outputs.export, yaml.safe_dump(_portable(settings), sort_keys=False))
 
 
-def _track(
-    tracker: Tracker,
-    evaluation: Evaluation,
-    golden: GoldenSet,
-    progress: Progress,
-    files: Mapping[str, str],
-    pictures: Mapping[str, Picture],
+def log_views(
+    tracker: Tracker, evaluation: Evaluation, text: str, page: str, pictures: Mapping[str, Picture], progress: Progress
 ) -> None:
+    """Write report, page and figures to MLflow, then the cells of a grid and the traces.
+
+    Args:
+        tracker: The run in MLflow.
+        evaluation: The finished experiment.
+        text: The text of its report.
+        page: Its page.
+        pictures: Its figures by name.
+        progress: Called as cells are written.
+
+    Raises:
+        TrackingError: MLflow failed.
+    """
     report, tracking = evaluation.report, evaluation.result.config.tracking
     settings = yaml.safe_dump(report.config, sort_keys=False)
-    figures = {name: picture.figure for name, picture in pictures.items()}
-    tracker.log(report, golden, {**files, "experiment.yaml": settings}, figures)
+    figures = {f"figures/{picture.name}.svg": picture.file for picture in pictures.values()}
+    files = {"report.json": text, "report.html": page, "experiment.yaml": settings, **figures}
+    tracker.log_files(files, report.rows_file, report.queries_file)
     if isinstance(evaluation, Sweep):
         grid = evaluation.result
         tracker.log_grid(children(grid, tracking.log_cells), table(grid.grid), along_top_k(grid), progress)

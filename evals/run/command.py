@@ -3,6 +3,7 @@
 import argparse
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import yaml
@@ -21,6 +22,7 @@ from retrievers.terminal.command import (
     run,
     set_up_logging,
     terminal_width,
+    unread_output_allowed,
 )
 
 if TYPE_CHECKING:
@@ -76,9 +78,10 @@ def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[s
         env=env,
         track=config.tracking.enabled,
         progress=not namespace.quiet,
+        measured=None if namespace.quiet else partial(_show, everything=namespace.verbose),
     )
-    if not namespace.quiet:
-        _show(evaluation, everything=namespace.verbose)
+    if evaluation.outputs.html and not namespace.quiet:
+        print_out(f"Page: {evaluation.outputs.html}")
     if evaluation.incomplete:
         note = f" (the report is at {evaluation.outputs.report})" if evaluation.outputs.report else ""
         print_error(f"incomplete: {evaluation.incomplete}{note}")
@@ -91,14 +94,14 @@ def _show(evaluation: "Evaluation", *, everything: bool) -> None:
     from evals.report.grid_terminal import render_grid
     from evals.report.terminal import render
 
-    width, color = terminal_width(), in_color()
-    if evaluation.report.grid:
-        print_rendered(render_grid(evaluation.report, width=width, color=color).rstrip() + "\n")
-    print_rendered(render(evaluation.report, width=width, color=color, everything=everything).rstrip())
-    if evaluation.outputs.report:
-        print_out(f"Report: {evaluation.outputs.report}")
-    if evaluation.outputs.html:
-        print_out(f"Page: {evaluation.outputs.html}")
+    report, width, color = evaluation.report, terminal_width(), in_color()
+    # Page and MLflow come after this, whoever reads it.
+    with unread_output_allowed():
+        if report.grid:
+            print_rendered(render_grid(report, width=width, color=color).rstrip() + "\n")
+        print_rendered(render(report, width=width, color=color, everything=everything).rstrip())
+        if evaluation.outputs.report:
+            print_out(f"Report: {evaluation.outputs.report}")
 
 
 def _list_metrics() -> int:

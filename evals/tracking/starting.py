@@ -1,4 +1,4 @@
-"""The start of a run in MLflow, before the work, so that a killed one shows as killed."""
+"""The start of a run in MLflow."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,13 @@ MAX_PARAMETER = 6_000
 MAX_NAME = 250
 
 
-def start(config: TrackingConfig, name: str, settings: Mapping[str, Any], retriever: str = "") -> Tracker:
+def start(
+    config: TrackingConfig,
+    name: str,
+    settings: Mapping[str, Any],
+    retriever: str = "",
+    started_ms: int | None = None,
+) -> Tracker:
     """Begin a run with its parameters; the local database is made first where there is none.
 
     Args:
@@ -25,6 +31,7 @@ def start(config: TrackingConfig, name: str, settings: Mapping[str, Any], retrie
         name: Name of the run.
         settings: The resolved configuration, logged as flat parameters.
         retriever: Class of the retriever, logged as `retriever.class`.
+        started_ms: Start of the work in milliseconds since 1970; now when left out.
 
     Raises:
         ConfigError: The local folder cannot be written.
@@ -36,7 +43,8 @@ def start(config: TrackingConfig, name: str, settings: Mapping[str, Any], retrie
 
         client, experiment_id = _experiment(config, uri)
         source = {"mlflow.source.name": "evals.run"}
-        run_id = client.create_run(experiment_id, run_name=name[:MAX_NAME], tags=source).info.run_id
+        run = client.create_run(experiment_id, start_time=started_ms, run_name=name[:MAX_NAME], tags=source)
+        run_id = run.info.run_id
         tracker = Tracker(client, run_id, experiment_id, uri)
         try:
             values = (parameters(settings) | ({"retriever.class": retriever} if retriever else {})).items()

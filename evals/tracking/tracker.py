@@ -10,6 +10,7 @@ from evals.collect.passes import Progress
 from evals.golden.loading import GoldenSet
 from evals.grid.children import Child
 from evals.report.model import Report
+from evals.report.rows_file import RowsFile
 from evals.report.traces import QueryTrace
 from evals.tracking.cells import log_cells
 from evals.tracking.client import mlflow_at, quiet
@@ -34,14 +35,12 @@ class Tracker:
         self.experiment_id = experiment_id
         self.uri = uri
 
-    def log(self, report: Report, golden: GoldenSet, files: Mapping[str, str], figures: Mapping[str, Any]) -> None:
-        """Write the run: metrics, tags, golden data, tables, files, figures.
+    def log(self, report: Report, golden: GoldenSet) -> None:
+        """Write the run: metrics, tags, golden data, the table of its queries.
 
         Args:
             report: The run.
             golden: Its golden queries, logged as the run's input.
-            files: Artifact name to text.
-            figures: Artifact name to matplotlib figure.
 
         Raises:
             TrackingError: MLflow failed; what was written so far stays.
@@ -55,12 +54,27 @@ class Tracker:
             for name, value in tags(report).items():
                 self.client.set_tag(self.run_id, name, value)
             self._log_input(golden)
-            with TemporaryDirectory() as folder:
-                _write_files(Path(folder), files, figures)
-                if report.rows_file and report.queries_file:
-                    report.rows_file.save(Path(folder, report.queries_file))
-                self.client.log_artifacts(self.run_id, folder)
             self.client.log_table(self.run_id, table(report), "queries.json")
+
+    def log_files(self, files: Mapping[str, str], rows: RowsFile | None = None, rows_name: str | None = None) -> None:
+        """Write artifacts.
+
+        Args:
+            files: Path of the artifact to its text.
+            rows: The rows of all queries, where the report does not hold them.
+            rows_name: Artifact that they are written to.
+
+        Raises:
+            TrackingError: MLflow failed; what was written so far stays.
+        """
+        with mlflow_at(self.uri), TemporaryDirectory() as folder:
+            for name, text in files.items():
+                file = Path(folder, name)
+                file.parent.mkdir(exist_ok=True)
+                file.write_text(text, encoding="utf-8")
+            if rows and rows_name:
+                rows.save(Path(folder, rows_name))
+            self.client.log_artifacts(self.run_id, folder)
 
     def log_grid(
         self,
@@ -127,14 +141,6 @@ class Tracker:
         )
         entry = DatasetInput(data._to_mlflow_entity(), [InputTag("mlflow.data.context", "evaluation")])
         self.client.log_inputs(self.run_id, [entry])
-
-
-def _write_files(folder: Path, files: Mapping[str, str], figures: Mapping[str, Any]) -> None:
-    for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    (folder / "figures").mkdir()
-    for name, figure in figures.items():
-        figure.savefig(folder / "figures" / f"{name}.png")
 
 
 def _milliseconds() -> int:

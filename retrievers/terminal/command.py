@@ -86,9 +86,8 @@ def run(main: Callable[[], int], *, prefix: str = "") -> int:
     except KeyboardInterrupt:
         print_error("interrupted")
         return EXIT_INTERRUPTED
-    except BrokenPipeError:  # the reader of our output went away, as `head` does
-        # Else the interpreter's own flush at exit would fail with a message.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:
+        _discard_output()
         return 0
     except ImportError as error:
         log.debug("stopped", exc_info=True)
@@ -135,6 +134,21 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     if not callable(handler):
         raise KeyboardInterrupt
     handler(number, frame)
+
+
+@contextmanager
+def unread_output_allowed() -> Iterator[None]:
+    """Let the work go on where the reader of standard output went away within the block, as `head` does."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+
+
+def _discard_output() -> None:
+    # Else the interpreter's own flush at exit would fail with a message.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_error(text: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from evals.grid.evaluation import GridResult
 from evals.metrics.run_result import RunResult
 from evals.report.figures.agreement import judge_agreement
-from evals.report.figures.canvas import Picture, style, svg
+from evals.report.figures.canvas import Picture, style
 from evals.report.figures.heatmaps import heat_maps
 from evals.report.figures.latency import latency_by_stage
 from evals.report.figures.ranks import recall_by_rank
@@ -19,7 +19,7 @@ from evals.stats.risk_coverage import area_under
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Picture", "draw", "draw_grid", "svg"]
+__all__ = ["Picture", "draw", "draw_grid"]
 
 Painters = Mapping[str, tuple[Callable[[], "Figure | None"], str]]
 
@@ -97,4 +97,8 @@ def _of_run(result: RunResult, queries: Iterable[QueryRow]) -> Painters:
 
 def _drawn(painters: Painters) -> dict[str, Picture]:
     pictures = {name: (paint(), caption) for name, (paint, caption) in painters.items()}
-    return {name: Picture(figure=figure, caption=caption) for name, (figure, caption) in pictures.items() if figure}
+    return {
+        name: Picture(name=name, figure=figure, caption=caption)
+        for name, (figure, caption) in pictures.items()
+        if figure
+    }

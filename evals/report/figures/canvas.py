@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +27,21 @@ MOST_VECTORS = 2_500
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """A figure and one sentence on how to read it."""
+    """A figure and one sentence on how to read it; its name is of letters, digits, `-` and `_`."""
 
+    name: str
     figure: "Figure"
     caption: str
+
+    @cached_property
+    def svg(self) -> str:
+        """The figure as an element of a page that holds others; it is drawn once."""
+        return svg(self.figure, self.name)
+
+    @property
+    def file(self) -> str:
+        """The figure as a file of its own, dark on white."""
+        return self.svg.replace("<svg ", f'<svg style="background:#fff;color:{INK}" ', 1)
 
 
 @contextmanager

@@ -78,22 +78,25 @@ def heat_maps(result: GridResult) -> dict[str, Picture]:
     chosen = result.grid.cell(choice.recommended.cell).configuration
     planes = [plane for plane in _planes(result, chosen) if len(plane.thresholds) > 1 and len(result.grid.top_ks) > 1]
     scale = _scale(plane.of(ranking.values) for plane in planes)
-    drawn = {
-        f"heat_map_{_slug(plane.name)}": Picture(
+    drawn = [
+        Picture(
+            name=f"heat_map_{_slug(plane.name)}",
             figure=_heat_map(plane, ranking.values, choice.objective, scale),
             caption=f"{choice.objective} in every cell of {plane.name}: outlined the cells that may be the best (95%), "
             "★ the recommended one, ○ the best as measured"
             + (", greyed those that do not meet the constraints." if ranking.constraints else "."),
         )
         for plane in planes
-    }
+    ]
     for name in _others(result) if planes and planes[0].configuration == chosen else ():
         values = result.grid.metrics[name].summaries.mean
-        drawn[f"heat_map_{_slug(name)}"] = Picture(
+        picture = Picture(
+            name=f"heat_map_{_slug(name)}",
             figure=_heat_map(planes[0], values, name, _scale([planes[0].of(values)])),
             caption=f"{name} in every cell of {planes[0].name}, with the same marks.",
         )
-    return drawn
+        drawn.append(picture)
+    return {picture.name: picture for picture in drawn}
 
 
 def edges(inside: Bools) -> list[list[tuple[float, float]]]:

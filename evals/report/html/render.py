@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from evals.report.figures import Picture, svg
+from evals.report.figures import Picture
 from evals.report.grid_terminal import abstention_lines
 from evals.report.html import views
 from evals.report.judge_lines import judge_lines
@@ -49,8 +49,8 @@ def render_page(report: Report, pictures: Mapping[str, Picture]) -> str:
         cells=views.cells(report),
         abstention=abstention_lines(report.grid.abstention) if report.grid and report.grid.abstention else [],
         figures=[
-            {"name": name, "svg": Markup(svg(picture.figure, name)), "caption": picture.caption}
-            for name, picture in pictures.items()
+            {"name": picture.name, "svg": Markup(picture.svg), "caption": picture.caption}
+            for picture in pictures.values()
         ],
         style=Markup(_text("page.css")),
         script=Markup(script),

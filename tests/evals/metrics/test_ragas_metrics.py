@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from evals.collect.observations import Failure, Observation, Score, Unscored
+from evals.collect.observations import Observation, Score, Unscored
 from evals.metrics import METRICS
 from evals.metrics.base import QueryMetric, summarise
-from evals.metrics.ragas_metrics import score_with_ragas
 from tests.support.observed import make_chunk, make_context, observe, results
 
 CLASSES: Mapping[str, str] = {
@@ -157,26 +156,8 @@ def test_ids_need_no_texts() -> None:
     assert score("ragas/id_context_recall", [observe(results(A), {"a": 1, "gone": 1})], {}) == [0.5]
 
 
-def test_nan_is_a_failure_not_a_score() -> None:
-    """ragas gives NaN for the recall of nothing."""
-    found = score_with_ragas("IDBasedContextRecall", [observe(results(A), {})])
-    assert found == [Failure(type="NotFinite", message="ragas returned nan")]
-    summary = summarise("m", [*found, 1.0], "mean")
-    assert (summary.value, summary.n, summary.n_failed, summary.bound_low, summary.bound_high) == (1.0, 1, 1, 0.5, 1.0)
-
-
 def test_no_query_gives_no_score() -> None:
     assert score("ragas/id_context_recall", [], {}) == []
-
-
-def test_an_error_of_ragas_is_a_failure_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:
-    """A metric of ragas that compares texts, given ids alone."""
-    found = score_with_ragas("NonLLMContextPrecisionWithReference", [observe(results(A), {})])
-    assert isinstance(found[0], Failure)
-    assert found[0].type == "AssertionError"
-    assert "empty" in found[0].message
-    assert [record.levelname for record in caplog.records if record.name.startswith("evals")] == ["ERROR"]
-    assert caplog.records[-1].__dict__["query_id"] == "q"
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -9,7 +9,6 @@ from evals import tracking
 from evals.errors import TrackingError
 from evals.tracking.finding import TrackedRun, read_run
 from tests.support.loopback import free_port
-from tests.support.results import golden, report
 from tests.support.shared import shared_folder
 from tests.support.tracking import start
 
@@ -35,7 +34,7 @@ def log(place: int, name: str) -> str:
     if name == "unreported":
         tracker.end("KILLED")
     else:
-        tracker.log(report(), golden(), {"report.json": f'{{"place": {place}}}'}, {})
+        tracker.log_files({"report.json": f'{{"place": {place}}}'})
         tracker.end("FINISHED")
     return tracker.run_id
 

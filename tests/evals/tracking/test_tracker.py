@@ -25,12 +25,9 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def run(folder: Path) -> Run:
     """A run that was logged whole, as MLflow gives it back."""
-    from matplotlib.figure import Figure
-
-    figure = Figure()
-    figure.add_subplot().plot([0, 1])
     tracker = tracking.start(config(), "first", SETTINGS)
-    tracker.log(report(), golden(), {"report.json": '{"a": 1}', "experiment.yaml": "a: 1"}, {"one": figure})
+    tracker.log(report(), golden())
+    tracker.log_files({"report.json": '{"a": 1}', "experiment.yaml": "a: 1", "figures/one.svg": "<svg/>"})
     tracker.end("FINISHED")
     return client().get_run(tracker.run_id)
 
@@ -88,7 +85,7 @@ def test_the_golden_data_is_the_runs_input(run: Run) -> None:
 
 def test_a_hub_data_set_is_named_as_the_source(run: Run) -> None:
     tracker = start("hub")
-    tracker.log(report(), replace(golden(), name="someone/queries"), {}, {})
+    tracker.log(report(), replace(golden(), name="someone/queries"))
     [found] = client().get_run(tracker.run_id).inputs.dataset_inputs
     assert (found.dataset.name, json.loads(found.dataset.source)["path"]) == ("queries", "someone/queries")
 
@@ -110,7 +107,7 @@ def test_the_table_has_a_row_a_query_and_a_column_a_metric(run: Run) -> None:
 def test_files_and_figures_are_artifacts(run: Run) -> None:
     assert artifact(run, "report.json").read_text() == '{"a": 1}'
     assert artifact(run, "experiment.yaml").read_text() == "a: 1"
-    assert artifact(run, "figures/one.png").read_bytes().startswith(b"\x89PNG")
+    assert artifact(run, "figures/one.svg").read_text() == "<svg/>"
 
 
 def test_a_second_run_joins_the_first(run: Run) -> None:
@@ -124,7 +121,7 @@ def test_what_the_server_refuses_later_is_said_and_the_run_still_ended(server: M
     tracker = start("r", uri=server.url)
     server.refuse = ("runs/log-batch",)
     with pytest.raises(TrackingError, match="refused as the test wants it"):
-        tracker.log(report(), golden(), {}, {})
+        tracker.log(report(), golden())
     tracker.end("FAILED")
     assert server.statuses == ["FAILED"]
 
@@ -135,7 +132,7 @@ def test_a_server_that_goes_away_is_said_and_a_run_it_can_no_longer_end_is_only_
     with mlflow_server() as server:
         tracker = start("r", uri=server.url.replace("://", "://me:s3cret@"))
     with pytest.raises(TrackingError, match="MLflow at http") as caught:
-        tracker.log(report(), golden(), {}, {})
+        tracker.log(report(), golden())
     with caplog.at_level(logging.ERROR, "evals.tracking"):
         tracker.end("FAILED")
     assert "MLflow run r1 could not be ended as FAILED" in caplog.text

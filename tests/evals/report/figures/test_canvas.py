@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from evals.report.figures.canvas import BLUE, GREY, INK, SERIES, canvas, style, svg
+from evals.report.figures.canvas import BLUE, GREY, INK, SERIES, Picture, canvas, style
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -16,7 +16,7 @@ def drawn(name: str = "one", label: str = "a < b & $x_1$") -> str:
         axes.plot([0, 1], [0, 1], color=BLUE)
         axes.imshow([[0.0, 1.0]], extent=(0, 1, 0, 1), interpolation="none")
         axes.set_title(label)
-    return svg(figure, name)
+    return Picture(name=name, figure=figure, caption="").svg
 
 
 def test_it_is_one_element_whose_size_is_the_pages_to_set() -> None:

@@ -1,0 +1,104 @@
+"""A measured experiment to what shows it: its run in MLflow, its page, its figures."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from evals import tracking
+from evals.collect.passes import Progress
+from evals.config.experiment import ExperimentConfig
+from evals.errors import TrackingError
+from evals.experiment.evaluation import Evaluation
+from evals.golden.loading import GoldenSet
+from retrievers.config import dump
+
+log = logging.getLogger(__name__)
+WRITING = "writing"
+
+
+class TrackingRun:
+    """The run in MLflow, which is begun late: the import of MLflow takes seconds.
+
+    A failure of MLflow stops nothing; `fault` holds the first one.
+    """
+
+    def __init__(self, config: ExperimentConfig, name: str, retriever: str) -> None:
+        self.config, self.name, self.retriever = config, name, retriever
+        self.fault = ""
+        self._tracker: tracking.Tracker | None = None
+        self._started_ms = int(time.time() * 1000)
+
+    def begin(self) -> None:
+        """Begin the run, unless it is begun or the experiment is not tracked."""
+        if self._tracker or self.fault or not self.config.tracking.enabled:
+            return
+        try:
+            settings = dump(self.config)
+            self._tracker = tracking.start(
+                self.config.tracking, self.name, settings, self.retriever, started_ms=self._started_ms
+            )
+        except TrackingError as error:
+            self._failed(error)
+
+    def write(self, action: Callable[[tracking.Tracker], None]) -> None:
+        """Write to the run, if there is one and it has not failed."""
+        if self._tracker is None or self.fault:
+            return
+        try:
+            action(self._tracker)
+        except TrackingError as error:
+            self._failed(error)
+
+    @contextmanager
+    def ended(self) -> Iterator[None]:
+        """End the run with the block: finished, failed, or killed by an interrupt."""
+        status = "FAILED"
+        try:
+            yield
+            status = "FAILED" if self.fault else "FINISHED"
+        except KeyboardInterrupt:
+            status = "KILLED"
+            raise
+        finally:
+            self.begin()
+            if self._tracker:
+                self._tracker.end(status)
+
+    def _failed(self, error: TrackingError) -> None:
+        log.debug("MLflow failed", exc_info=True)
+        self.fault = str(error)
+
+
+def publish(evaluation: Evaluation, text: str, golden: GoldenSet, run: TrackingRun, progress: Progress) -> Evaluation:
+    """Write what shows a run whose report is saved: its values to MLflow, its page, then page and figures to MLflow.
+
+    Args:
+        evaluation: The finished experiment, with the files that it is written to.
+        text: The text of its report.
+        golden: The golden queries of the run.
+        run: The run in MLflow.
+        progress: Called as files and cells are written.
+
+    Returns:
+        The experiment, with the reason why MLflow lacks a part of it.
+
+    Raises:
+        ConfigError: The page cannot be written.
+    """
+    outputs = evaluation.outputs
+    if not (outputs.html or run.config.tracking.enabled):
+        return evaluation
+    from evals.experiment.report_files import log_views, save_page
+
+    progress(WRITING, 0, 3)
+    run.begin()
+    # The values first: of all that is written here they would be missed most.
+    run.write(lambda tracker: tracker.log(evaluation.report, golden))
+    progress(WRITING, 1, 3)
+    pictures, page = save_page(evaluation, outputs.html)
+    progress(WRITING, 2, 3)
+    run.write(lambda tracker: log_views(tracker, evaluation, text, page, pictures, progress))
+    progress(WRITING, 3, 3)
+    return replace(evaluation, untracked=run.fault)
