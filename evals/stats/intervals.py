@@ -134,15 +134,16 @@ def percentile_interval(values: Sequence[float], share: float) -> Interval:
     The number of values below the percentile is binomial(n, share); each tail is left at most 2.5%. A 95% interval of
     p95 needs 72 values, of p99 368, of the median 6.
     """
-    from scipy.stats import binom
+    from scipy.special import bdtr
 
     n = len(values)
     if n == 0:
         return Interval(note="not computable: no values")
     tail = (1 - LEVEL) / 2
     # Ranks, from 1; a rank outside 1 to n means that no pair of order statistics reaches 95%.
-    low = int(binom.ppf(tail, n, share))
-    high = int(binom.ppf(1 - tail, n, share)) + 1
+    below = bdtr(np.arange(n + 1), n, share)
+    low = int(np.searchsorted(below, tail))
+    high = int(np.searchsorted(below, 1 - tail)) + 1
     if low < 1 or high > n:
         return Interval(note=f"not computable: {n} values are too few, {_needed(share)} are needed")
     ordered = sorted(values)
@@ -156,11 +157,9 @@ def auroc(positive: Sequence[float], negative: Sequence[float]) -> float:
         positive: Scores of in-scope queries, at least one.
         negative: Scores of out-of-scope queries, at least one.
     """
-    from scipy.stats import rankdata
-
-    ranks = rankdata(np.concatenate([positive, negative]))
-    m, n = len(positive), len(negative)
-    return float((ranks[:m].sum() - m * (m + 1) / 2) / (m * n))
+    ordered = np.sort(np.asarray(negative, dtype=float))
+    lower, not_higher = (np.searchsorted(ordered, positive, side) for side in ("left", "right"))
+    return float((lower + not_higher).sum() / (2 * len(positive) * len(negative)))
 
 
 def auroc_interval(area: float, m: int, n: int) -> Interval:
