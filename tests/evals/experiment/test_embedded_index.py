@@ -89,7 +89,7 @@ def test_a_collection_that_is_not_its_own_is_refused_with_another_context(made: 
     inputs = load_inputs(settings(made, index__collection=None, index__context="path"))
     with (
         pytest.raises(CollectionStateError, match=r"with index\.context 'none', but 'path' is expected"),
-        open_collaborators(inputs, {}, shown=False),
+        open_collaborators(inputs, {}, silent),
     ):
         pass
 
