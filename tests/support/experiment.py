@@ -140,7 +140,7 @@ def settings(made: Experiment, **changes: Any) -> ExperimentConfig:
     return build(ExperimentConfig, layers)
 
 
-def silent(stage: str, done: int, total: int) -> None:
+def silent(stage: str, done: int, total: int, detail: str = "") -> None:
     """Ignore progress."""
 
 
