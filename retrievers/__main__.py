@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 GENERIC_FOLDERS = {"docs", "doc", "content", "pages", ""}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse and run; returns the exit code."""
-    namespace = _parser().parse_args(arguments)
+def main(arguments: Sequence[str] | None = None, prog: str = "python -m retrievers") -> int:
+    """Parse and run; return the exit code. Usage and errors call the command `prog`."""
+    namespace = _parser(prog).parse_args(arguments)
     return run(lambda: _run(namespace))
 
 
@@ -44,10 +44,8 @@ def default_collection(folder: Path) -> str:
     return re.sub(r"[^\w-]+", "_", name) or "docs"
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="python -m retrievers", description="Index pages into Qdrant, search them, look at a collection."
-    )
+def _parser(prog: str) -> argparse.ArgumentParser:
+    parser = Parser(prog=prog, description="Index pages into Qdrant, search them, look at a collection.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     search = commands.add_parser("search", help="search a collection", description="Search a collection.")
     search.add_argument("query", help="what to look for")

@@ -1,18 +1,26 @@
 """What is installed: packages and data files as pyproject.toml lists them, versions as requirements.lock names them."""
 
+import hashlib
 import re
 import tomllib
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import yaml
 from packaging.requirements import Requirement
+
+from evals.__main__ import main
+from evals.judge.ask.chat import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("evals", "retrievers")
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUPTOOLS: dict[str, Any] = PYPROJECT["tool"]["setuptools"]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+
+# SHA-256 of the license as the Apache Software Foundation publishes it.
+APACHE_2 = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
 
 
 def files(package: str) -> set[Path]:
@@ -35,6 +43,21 @@ def test_every_other_file_is_package_data() -> None:
         installed = {found.relative_to(ROOT) for glob in globs for found in (ROOT / package).glob(glob)}
         assert installed == others
         assert all(any((ROOT / package).glob(glob)) for glob in globs)
+
+
+def test_the_license_is_the_text_that_the_metadata_name() -> None:
+    project = PYPROJECT["project"]
+    [file] = project["license-files"]
+    digest = hashlib.sha256((ROOT / file).read_bytes()).hexdigest()
+    assert (project["license"], digest) == ("Apache-2.0", APACHE_2)
+    assert not any(classifier.startswith("License ::") for classifier in project["classifiers"])
+    assert "urls" not in project
+
+
+def test_the_console_script_and_its_extras() -> None:
+    assert resolve_name(PYPROJECT["project"]["scripts"]["retrieval-evals"]) is main
+    extras = set(PYPROJECT["project"]["optional-dependencies"]) - {"dev", "smallmodel"}
+    assert extras == {*EXTRAS, "rerank"}
 
 
 def test_the_lock_file_meets_every_requirement() -> None:

@@ -26,16 +26,16 @@ EXIT_FAILED = 1
 QUERIES = 5
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse and compare; returns the exit code."""
-    namespace = parser().parse_args(arguments)
+def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.compare") -> int:
+    """Parse and compare; return the exit code. Usage and errors call the command `prog`."""
+    namespace = parser(prog).parse_args(arguments)
     return run(lambda: _main(namespace))
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
     """Return the command's flags."""
     command = Parser(
-        prog="python -m evals.compare",
+        prog=prog,
         description="Compare runs with a baseline. A RUN is a report's file, an MLflow run's id or name, tag:KEY or "
         "tag:KEY=VALUE (the newest run with that tag).",
         epilog="Exit codes: 0 no regression, 1 a drop beyond its tolerance, 2 user error, 130 interrupted.",

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from retrievers.records import Chunk
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse and run; returns the exit code."""
-    namespace = _parser().parse_args(arguments)
+def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.golden") -> int:
+    """Parse and run; return the exit code. Usage and errors call the command `prog`."""
+    namespace = _parser(prog).parse_args(arguments)
     return run(lambda: _run(namespace))
 
 
@@ -44,8 +44,8 @@ def _run(namespace: argparse.Namespace) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m evals.golden", description="Check golden queries, import some, begin some.")
+def _parser(prog: str) -> argparse.ArgumentParser:
+    parser = Parser(prog=prog, description="Check golden queries, import some, begin some.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     validate = commands.add_parser("validate", help="check a golden file", description="List every fault of a file.")
     validate.add_argument("file", type=path_argument, help="golden .jsonl file, or a folder of them")

@@ -32,9 +32,9 @@ __all__ = ["EXIT_FAILED", "PRESETS", "load_config", "main", "parser"]
 EXIT_FAILED = 1
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse and run; returns the exit code."""
-    namespace = parser().parse_args(arguments)
+def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.run") -> int:
+    """Parse and run; return the exit code. Usage and errors call the command `prog`."""
+    namespace = parser(prog).parse_args(arguments)
     return run(lambda: _main(namespace), prefix="retriever.")
 
 

@@ -12,10 +12,10 @@ from retrievers.terminal.command import Parser, add_logging_flags, path_argument
 PRESETS = Path(__file__).parents[1] / "config" / "presets"
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
     """Return the parser of the command's flags: the short ones, then one for every setting."""
     command = Parser(
-        prog="python -m evals.run",
+        prog=prog,
         description="Run golden queries through a retriever, score what comes back, log it to MLflow.",
         epilog="Exit codes: 0 passed, 1 a criterion failed, 2 user error, 3 incomplete, 130 interrupted.",
     )

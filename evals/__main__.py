@@ -1,0 +1,62 @@
+"""`retrieval-evals COMMAND`, also `python -m evals COMMAND`: all commands under one name."""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import NamedTuple
+
+from retrievers.config.registry import late
+from retrievers.errors import nearest
+from retrievers.terminal.command import Parser
+
+PROG = "retrieval-evals"
+
+
+class Command(NamedTuple):
+    """A command: what it does, its `main`, and the arguments that choose it there."""
+
+    about: str
+    main: Callable[[Sequence[str], str], int]
+    chosen_by: tuple[str, ...] = ()
+
+
+_RETRIEVERS = late("retrievers.__main__:main")
+COMMANDS: Mapping[str, Command] = {
+    "run": Command("run golden queries through a retriever, score what comes back", late("evals.run.command:main")),
+    "compare": Command("compare runs with a baseline", late("evals.compare.command:main")),
+    "golden": Command("check, import and begin golden queries", late("evals.golden.command:main")),
+    "search": Command("search a collection", _RETRIEVERS, ("search",)),
+    "index": Command("index a folder of pages", _RETRIEVERS, ("index",)),
+    "inspect": Command("look at a collection, propose a map of its payload", _RETRIEVERS, ("inspect",)),
+    "verify": Command("check an embedded collection for damage", _RETRIEVERS, ("verify",)),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Call the command that the first argument names with the others; return its exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    parser = _parser()
+    name = parser.parse_args(given[:1]).command
+    if name not in COMMANDS:
+        parser.error(f"unknown command {name!r}{nearest(name, COMMANDS)}")
+    command = COMMANDS[name]
+    prog = PROG if command.chosen_by else f"{PROG} {name}"
+    return command.main([*command.chosen_by, *given[1:]], prog)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog=PROG,
+        usage=f"{PROG} COMMAND ...",
+        description="Choose how to retrieve from Qdrant by measurement.",
+        epilog="\n".join(["commands:", *(f"  {name:8} {command.about}" for name, command in COMMANDS.items())]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", metavar="COMMAND", help=f"`{PROG} COMMAND --help` describes it")
+    parser.add_argument("--version", action="version", version=f"{PROG} {version(PROG)}")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
