@@ -36,9 +36,8 @@ def test_the_exit_code_is_that_of_the_command(capsys: pytest.CaptureFixture[str]
 
 
 def test_an_unknown_command_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exits("serch", "--top-k", "3") == 2
-    expected = "retrieval-evals: unknown command 'serch'; did you mean 'search'? (see --help)\n"
-    assert capsys.readouterr().err == expected
+    assert exits("serach", "--top-k", "3") == 2
+    assert capsys.readouterr().err.startswith("retrieval-evals: unknown command 'serach'; did you mean 'search'")
 
 
 def test_without_a_command_one_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
