@@ -30,6 +30,7 @@ def html_page(html: str, source_url: str) -> Page:
         sidebar_position=None,
         text="\n".join(text for _, text in reader.lines),
         sections=tuple(_sections(reader.lines)),
+        ids=frozenset(reader.ids),
     )
 
 
@@ -56,10 +57,11 @@ def _sections(lines: Sequence[tuple[int, str]]) -> Iterator[PageSection]:
 
 
 class _Reader:
-    """Collector of (heading level or 0, text) lines from the parser's events."""
+    """Collector of (heading level or 0, text) lines, and of ids, from the parser's events."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[int, str]] = []
+        self.ids: set[str] = set()
         self.title = ""
         self._words: list[str] = []
         self._level = 0
@@ -70,6 +72,8 @@ class _Reader:
         """Handle the start of an element."""
         self._skipping += tag in SKIPPED
         self._in_title = tag == "title"
+        # A fragment of the page's address names an element's id, or the name of an old anchor.
+        self.ids |= {attributes[key] for key in ("id", *(("name",) if tag == "a" else ())) if key in attributes}
         if tag in BREAKING:
             self._end_line()
         if tag in HEADINGS:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from evals.errors import EvaluationError
+from evals.golden.anchors import anchors_of, leads_to
 from retrievers.indexing.chunking import placement
 from retrievers.indexing.contexts import SECTION_SEPARATOR
 from retrievers.indexing.corpus import read_corpus
@@ -48,6 +49,14 @@ class SourcePage:
         """All headings of the page, and its title, which heads what precedes the first."""
         return frozenset([self.page.title, *(heading for section in self.page.sections for heading in section.path)])
 
+    @cached_property
+    def _anchors(self) -> frozenset[str]:
+        return anchors_of(self.page)
+
+    def has(self, fragment: str) -> bool:
+        """Return True if a fragment of the page's address names a heading or another place in it."""
+        return leads_to(fragment, self._anchors)
+
     def places(self, text: str, from_line: int = 1) -> Iterator[Place]:
         """Find every occurrence of a text from a line on, ignoring white space."""
         words = " ".join(text.split())
@@ -64,8 +73,9 @@ class SourcePage:
         """
         page = self.page
         document, module, chapter = placement(page.file_path)
+        fragment = (chunk.source_url or "").partition("#")[2]
         facts: dict[str, Any] = {
-            "source_url": page.source_url,
+            "source_url": f"{page.source_url}#{fragment}" if fragment and self.has(fragment) else page.source_url,
             "title": page.title,
             "tags": page.tags,
             "sidebar_position": page.sidebar_position,
@@ -112,6 +122,11 @@ class SourcePage:
         # Sections are in the order of the page, so the last that starts above holds the line.
         above = bisect_right(self._starts, line)
         return self.page.sections[above - 1].path if above else ()
+
+
+def without_fragment(url: str | None) -> str:
+    """Return the address of the page that an address leads to; empty for none."""
+    return (url or "").partition("#")[0]
 
 
 class SourcePageError(EvaluationError):
@@ -169,7 +184,7 @@ class SourcePages:
         Raises:
             SourcePageError: It cannot be read.
         """
-        page = self._by_file.get(chunk.file_path or "") or self._by_url.get(chunk.source_url or "")
+        page = self._by_file.get(chunk.file_path or "") or self._by_url.get(without_fragment(chunk.source_url))
         if page is None and (file := self._broken_file(chunk)):
             raise SourcePageError(f"{file}: {self.broken[file]}")
         return page
@@ -177,7 +192,7 @@ class SourcePages:
     def _broken_file(self, chunk: Chunk) -> str | None:
         if chunk.file_path in self.broken:
             return chunk.file_path
-        return self._broken_by_url.get(chunk.source_url or "")
+        return self._broken_by_url.get(without_fragment(chunk.source_url))
 
     @cached_property
     def _broken_by_url(self) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ from urllib.parse import urljoin, urlsplit
 
 from evals.config.experiment import SourcesConfig
 from evals.golden.html_page import html_page, page_path
-from evals.golden.source_pages import SourcePage, SourcePageError, SourcePages, Sources
+from evals.golden.source_pages import SourcePage, SourcePageError, SourcePages, Sources, without_fragment
 from retrievers.indexing.front_matter import PageError
 from retrievers.indexing.markdown import Page, parse_page
 from retrievers.records import Chunk
@@ -66,11 +66,12 @@ class WebPages:
         Raises:
             SourcePageError: It cannot be fetched or read.
         """
-        address = _joined(self.base_url, chunk.source_url or "")
+        source_url = without_fragment(chunk.source_url)
+        address = _joined(self.base_url, source_url)
         if address is None or urlsplit(address).netloc not in self.hosts:
             return None
         if address not in self._fetched:
-            self._fetched[address] = self._tried(address, chunk.source_url or "")
+            self._fetched[address] = self._tried(address, source_url)
         page = self._fetched[address]
         if isinstance(page, SourcePageError):
             raise page

@@ -6,7 +6,9 @@ from fnmatch import fnmatchcase
 from evals.collect.observations import VERDICT_METRIC
 from evals.errors import ExperimentError
 from evals.metrics import (
+    addresses,
     candidates,
+    chunk_sequence,
     content,
     cost,
     determinism,
@@ -34,6 +36,8 @@ METRICS: Mapping[str, Metric] = {
         *ranking.METRICS,
         *candidates.METRICS,
         *metadata.METRICS,
+        *addresses.METRICS,
+        *chunk_sequence.METRICS,
         *content.METRICS,
         *scope.METRICS,
         *determinism.METRICS,

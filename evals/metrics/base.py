@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from evals.collect.observations import Failure, Observation, Observed, Score, Summary, Unscored
+from evals.collect.observations import Failure, Observation, Observed, Score, Summary, Unscored, distinct_chunks
 from evals.golden.source_pages import SourcePageError, Sources
 from evals.judge.trust.trust import Trust
 from evals.judge.verdicts import Judging
@@ -85,6 +85,23 @@ def each(score: Callable[[Observation, Context], Score]) -> Scorer:
             return Failure(type="SourcePageError", message=f"source page {error}")
 
     return lambda observations, context: [one(observation, context) for observation in observations]
+
+
+def where_named(score: Callable[[Observation, Context], Score], *fields: str) -> Scorer:
+    """Return a scorer that is unscored where no chunk in the whole run has any of these fields.
+
+    Then they are not in the metadata (or not mapped), which says nothing about the content. One chunk that has them is
+    enough for those without to count as wrong.
+    """
+    reason = Unscored(reason=f"no chunk found carries {' or '.join(fields)}")
+
+    def scorer(observations: Sequence[Observation], context: Context) -> Sequence[Score]:
+        chunks = distinct_chunks(observations)
+        if chunks and not any(getattr(chunk, name) for chunk in chunks for name in fields):
+            return [reason] * len(observations)
+        return each(score)(observations, context)
+
+    return scorer
 
 
 def within(observations: Sequence[Observation], scope: Scope) -> list[Observation]:

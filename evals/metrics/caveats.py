@@ -4,12 +4,15 @@ from collections.abc import Collection, Iterator, Sequence
 
 from evals.collect.observations import LatencyPass, Observation, Observed, distinct_chunks
 from evals.golden.evidence import missing_chunks
-from evals.golden.source_pages import Sources
+from evals.golden.source_pages import SourcePageError, Sources
 from evals.judge.trust.audit import describe
 from evals.judge.verdicts import Judging
 from evals.metrics import METRICS
+from evals.metrics.addresses import address_fault
+from evals.metrics.chunk_sequence import sequence_faults
 from evals.metrics.depth import reach
 from retrievers.config import RetrieverConfig
+from retrievers.records import Chunk
 
 SHOWN = 5
 
@@ -32,6 +35,8 @@ def notes(observed: Observed, top_k: int, judging: Judging | None, sources: Sour
         *_on_few(observations, top_k),
         *_on_repeated(observations),
         *_on_latency(observed.latency),
+        *_on_addresses(observations, sources),
+        *_on_numbering(observations),
         *_on_sources(sources),
         *_on_judging(judging),
     ]
@@ -138,6 +143,38 @@ def _on_sources(sources: Sources | None) -> Iterator[str]:
             f"{len(faults)} source pages cannot be read, and what would be checked against them has failed: "
             f"{'; '.join(faults[:SHOWN])}{rest}"
         )
+
+
+def _on_addresses(observations: Sequence[Observation], sources: Sources | None) -> Iterator[str]:
+    chunks = _returned(observations)
+    if any(chunk.source_url for chunk in chunks):
+        yield from _on_faults("metadata/url_format", [fault for chunk in chunks if (fault := _address(chunk, sources))])
+
+
+def _address(chunk: Chunk, sources: Sources | None) -> str:
+    try:
+        return address_fault(chunk, sources)
+    except SourcePageError:  # named among the faults of the sources
+        return ""
+
+
+def _on_numbering(observations: Sequence[Observation]) -> Iterator[str]:
+    faults: dict[str, str] = {}
+    for observation in observations:
+        found = sequence_faults(observation.candidates.chunks)
+        faults |= {key: f"{key}: {found[key]}" for key in observation.ranked_ids if key in found}
+    yield from _on_faults("metadata/chunk_sequence", list(faults.values()))
+
+
+def _on_faults(metric: str, faults: Sequence[str]) -> Iterator[str]:
+    if faults:
+        rest = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
+        yield f"{metric}: {len(faults)} of the returned chunks are at fault: {'; '.join(faults[:SHOWN])}{rest}"
+
+
+def _returned(observations: Sequence[Observation]) -> list[Chunk]:
+    """Return the returned chunks of any query, each once."""
+    return list({chunk.chunk_id: chunk for o in observations for chunk in o.selection.chunks}.values())
 
 
 def _on_judging(judging: Judging | None) -> Iterator[str]:

@@ -1,14 +1,14 @@
 """Content of the results: verbatim text of the source, without repeats, with the expected topics."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import combinations
 
-from evals.collect.observations import Observation, Score, Unscored, distinct_chunks
+from evals.collect.observations import Observation, Score, Unscored
 from evals.config import patterns
 from evals.golden.evidence import normalise
 from evals.golden.source_pages import SourcePage
-from evals.metrics.base import Context, QueryMetric, Scorer, each
+from evals.metrics.base import Context, QueryMetric, each, where_named
 from evals.metrics.metadata import NO_CHUNKS, NO_SOURCES
 from retrievers.records import Chunk
 
@@ -66,6 +66,14 @@ def duplicate_rate(observation: Observation, _: Context) -> Score:
     return repeated / len(observation.selection)
 
 
+def unique_sections(observation: Observation, _: Context) -> Score:
+    """Return the number of distinct sections (page and section path) over that of the returned chunks, 0 to 1."""
+    chunks = observation.selection.chunks
+    if not chunks:
+        return NO_CHUNKS
+    return len({(chunk.source_url, chunk.section_path or chunk.heading) for chunk in chunks}) / len(chunks)
+
+
 def topic_match(observation: Observation, _: Context) -> Score:
     """Return the share of the case's expected topics that occur in the returned chunks (text, headings, tags), 0 to 1.
 
@@ -100,23 +108,6 @@ def source_match(observation: Observation, _: Context) -> Score:
     return float(any(patterns.found(pattern, chunk.source_url or "") for chunk in observation.selection.chunks))
 
 
-def where_named(score: Callable[[Observation, Context], Score], *fields: str) -> Scorer:
-    """Return a scorer that is unscored where no chunk in the whole run has any of these fields.
-
-    Then they are not in the metadata (or not mapped), which says nothing about the content. One chunk that has them is
-    enough for those without to count as wrong.
-    """
-    reason = Unscored(reason=f"no chunk found carries {' or '.join(fields)}")
-
-    def scorer(observations: Sequence[Observation], context: Context) -> Sequence[Score]:
-        chunks = distinct_chunks(observations)
-        if chunks and not any(getattr(chunk, name) for chunk in chunks for name in fields):
-            return [reason] * len(observations)
-        return each(score)(observations, context)
-
-    return scorer
-
-
 METRICS: tuple[QueryMetric, ...] = (
     QueryMetric(name="content/verbatim", scope="all", interval="mean",
                 score=where_named(verbatim, "source_url", "file_path"), needs=frozenset({"sources"}),
@@ -128,6 +119,9 @@ METRICS: tuple[QueryMetric, ...] = (
                 about="share of pairs of returned chunks that overlap", direction="lower"),
     QueryMetric(name="content/duplicate_rate", scope="all", interval="mean", score=each(duplicate_rate),
                 about="share of returned chunks that repeat an earlier one", direction="lower"),
+    QueryMetric(name="content/unique_sections", scope="all", interval="mean", headline="never",
+                score=where_named(unique_sections, "section_path", "heading"),
+                about="distinct sections among the returned chunks, divided by these"),
     QueryMetric(name="content/topic_match", scope="in_scope", interval="mean", score=each(topic_match),
                 about="share of the expected topics that occur in the result"),
     QueryMetric(name="content/section_match", scope="in_scope", interval="mean",

@@ -56,6 +56,7 @@ class Page:
         file_path: Path of the file, relative to the docs folder, with forward slashes.
         source_url: Its address on the site, e.g. `/docs/module-1-ros2/topics`.
         text: The whole source, with line feeds as its only line ends.
+        ids: Ids of the elements of an HTML page; empty for Markdown.
     """
 
     file_path: str
@@ -65,6 +66,7 @@ class Page:
     sidebar_position: float | None
     text: str
     sections: tuple[PageSection, ...]
+    ids: frozenset[str] = frozenset()
 
 
 def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
@@ -81,7 +83,7 @@ def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
     # One kind of line end, so that line numbers and the text of chunks do not depend on the system.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     _check_characters(text)
-    tokens = _tokens(text)
+    tokens = page_tokens(text)
     content = next((token.content for token in tokens if token.type == "front_matter"), None)
     matter = read_front_matter(content, text)
     # splitlines() splits at more characters than Markdown does.
@@ -136,7 +138,7 @@ def _parser() -> MarkdownIt:
     return parser.disable(["inline", "text_join"])
 
 
-def _tokens(text: str) -> list[Token]:
+def page_tokens(text: str) -> list[Token]:
     """Return the blocks of a page, with the inside of headings."""
     parser, references = _parser(), dict[str, Any]()
     tokens = parser.parse(text, references)

@@ -6,6 +6,7 @@ from evals.collect.observations import Failure, Observation, QueryVerdict, Score
 from evals.golden.loading import case_fingerprint
 from evals.judge.tasks import selected
 from evals.judge.verdicts import ChunkVerdict, Judging
+from evals.metrics.metadata import missing_fields
 from evals.metrics.run_result import RunResult
 from evals.report.model import ClaimEntry, FailedValue, Hit, QueryRow, ScoreValue, UnscoredValue, Verdict
 from retrievers.records import RetrievedChunk
@@ -20,7 +21,7 @@ def query_rows(result: RunResult) -> Iterator[QueryRow]:
     for observation in result.observed.observations:
         query_id = observation.case.id
         scores = {name: values[query_id] for name, values in result.scores.items() if query_id in values}
-        yield _row(observation, verdicts[query_id], scores, result.judging)
+        yield _row(observation, verdicts[query_id], scores, result)
 
 
 def score_value(score: Score) -> ScoreValue:
@@ -28,9 +29,8 @@ def score_value(score: Score) -> ScoreValue:
     return score if isinstance(score, float | int) else _without_value(score)
 
 
-def _row(
-    observation: Observation, verdict: QueryVerdict, scores: dict[str, Score], judging: Judging | None
-) -> QueryRow:
+def _row(observation: Observation, verdict: QueryVerdict, scores: dict[str, Score], result: RunResult) -> QueryRow:
+    judging, required = result.judging, result.config.retriever.metadata.required
     case, relevance, candidates = observation.case, observation.relevance, observation.candidates
     below = () if observation.selection else candidates[:BEST_BELOW]
     claims = judging.claims.get((case.id, selected(observation)), ()) if judging else ()
@@ -50,6 +50,8 @@ def _row(
         first_relevant=_first_relevant(observation),
         top_score=observation.top_score,
         retrieved=[_hit(hit, observation, judging) for hit in observation.selection],
+        relevant_count=len(relevance.grades.keys() & observation.selection.chunk_ids),
+        metadata_complete=_metadata_complete(observation, required),
         best_below_threshold=[_hit(hit, observation, None) for hit in below],
         claims=[ClaimEntry.of(claim) for claim in claims],
         scores={name: score_value(score) for name, score in scores.items()},
@@ -60,6 +62,11 @@ def _row(
         accuracy_score=verdict.accuracy_score,
         time_ms=verdict.time_ms,
     )
+
+
+def _metadata_complete(observation: Observation, required: Sequence[str]) -> bool | None:
+    chunks = observation.selection.chunks
+    return not any(missing_fields(chunk, required) for chunk in chunks) if chunks and required else None
 
 
 def _first_relevant(observation: Observation) -> int | None:

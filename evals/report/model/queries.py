@@ -83,6 +83,12 @@ class QueryRow(Section):
         description="best cosine before the threshold; 0 where nothing was found, null for a retriever without cosines"
     )
     retrieved: list[Hit] = Field(description="returned chunks, in rank order")
+    relevant_count: int = Field(0, ge=0, description="number of distinct relevant chunks among the returned")
+    metadata_complete: bool | None = Field(
+        None,
+        description="true if every returned chunk has all required metadata, of the right type; null where nothing was "
+        "returned or no field is required",
+    )
     best_below_threshold: list[Hit] = Field(description="where nothing was returned, the three best candidates")
     claims: list[ClaimEntry] = Field(
         [],

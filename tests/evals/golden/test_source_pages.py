@@ -133,3 +133,14 @@ def test_a_page_without_front_matter_tells_what_it_can(sources: SourcePages) -> 
 def test_reading_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(IndexingError, match="expected a folder of Markdown pages, found nothing"):
         SourcePages.read(tmp_path / "nowhere", "/docs")
+
+
+def test_a_page_is_found_by_an_address_with_a_fragment_and_a_live_one_is_true(sources: SourcePages) -> None:
+    def address(fragment: str) -> object:
+        chunk = make_chunk("a", "A topic is a named bus.", source_url=f"/docs/module-1/topics#{fragment}")
+        page = sources.page_of(chunk)
+        assert page is not None
+        return page.facts(chunk)["source_url"]
+
+    assert address("publishers") == "/docs/module-1/topics#publishers"
+    assert address("gone") == "/docs/module-1/topics"

@@ -11,7 +11,7 @@ from evals.judge.verdicts import Judging
 from evals.metrics.caveats import depth_notes, notes
 from retrievers.config import RetrieverConfig
 from tests.support.candidates import candidates_of
-from tests.support.observed import PAGE, make_case, observe, results
+from tests.support.observed import PAGE, make_case, make_chunk, observe, results
 
 JUDGED = Judging(model="cohere:c", verdicts={}, scores={}, claims={})
 OUTSIDE = observe(results("a"), case=make_case("out", in_scope=False))
@@ -54,6 +54,25 @@ def test_metrics_that_read_further_than_the_lists_go_are_named() -> None:
         "followed it, and candidates/* score what the search found",
         "deeper than the 50 candidates: candidates/recall_at_100",
     ]
+
+
+def test_returned_chunks_with_a_bad_address_or_number_are_named() -> None:
+    chunks = [
+        make_chunk("x", source_url="docs/a", chunk_index=0, total_chunks=2),
+        make_chunk("y", source_url="/docs/b c", chunk_index=2, total_chunks=2),
+    ]
+    found = observe(results(*chunks), {"a": 1}, case=make_case())
+    assert said(found, found) == [
+        "metadata/url_format: 2 of the returned chunks are at fault: source_url: 'docs/a' is neither absolute "
+        "(https://host/path) nor site-relative (/path); source_url: '/docs/b c' holds a blank or a control character",
+        "metadata/chunk_sequence: 1 of the returned chunks are at fault: y: chunk_index: expected 0 to 1 of 2 chunks, "
+        "got 2",
+    ]
+
+
+def test_chunks_without_addresses_are_no_fault_of_each() -> None:
+    bare = observe(results(make_chunk("a", source_url=None)), {"a": 1}, case=make_case())
+    assert notes(Observed(observations=(bare, replace(bare, case=OUTSIDE.case))), 1, JUDGED) == []
 
 
 def test_repeated_chunks_are_counted_in_what_was_returned() -> None:

@@ -17,6 +17,7 @@ from evals.metrics.content import (
     source_match,
     texts_overlap,
     topic_match,
+    unique_sections,
     verbatim,
 )
 from retrievers.records import Chunk
@@ -146,6 +147,24 @@ class TestDuplicates:
 
     def test_of_nothing_is_unscored(self) -> None:
         assert duplicate_rate(observe(), NOTHING) == Unscored(reason="nothing was returned")
+
+
+class TestUniqueSections:
+    @pytest.mark.parametrize(
+        ("sections", "expected"),
+        [
+            ([("/a", "A > B")], 1.0),
+            ([("/a", "A > B"), ("/a", "A > B")], 1 / 2),
+            ([("/a", "A > B"), ("/b", "A > B")], 1.0),
+            ([("/a", "A > B"), ("/a", "A > C"), ("/a", "A > B"), ("/a", "A")], 3 / 4),
+        ],
+    )
+    def test_by_hand(self, sections: list[tuple[str, str]], expected: float) -> None:
+        chunks = [make_chunk(f"c{n}", source_url=url, section_path=path) for n, (url, path) in enumerate(sections)]
+        assert unique_sections(observe(results(*chunks)), NOTHING) == expected
+
+    def test_an_empty_result_has_none(self) -> None:
+        assert unique_sections(observe(), NOTHING) == Unscored(reason="nothing was returned")
 
 
 def expecting(*returned: Chunk, **fields: Any) -> Observation:

@@ -11,8 +11,10 @@ from evals.metrics import (
     METRICS,
     NEED_A_JUDGE,
     VERDICT_METRIC,
+    addresses,
     candidates,
     choose,
+    chunk_sequence,
     content,
     cost,
     determinism,
@@ -29,7 +31,8 @@ from evals.metrics.base import QueryMetric
 from evals.metrics.depth import Reach
 
 MODULES = (
-    candidates, content, cost, determinism, latency, llm_metrics, metadata, ragas_metrics, ranking, scope, similarity,
+    addresses, candidates, chunk_sequence, content, cost, determinism, latency, llm_metrics, metadata, ragas_metrics,
+    ranking, scope, similarity,
     trust_metrics,
 )  # fmt: skip
 LEGAL = re.compile(r"[\w\-. :/]{1,250}")
@@ -45,8 +48,11 @@ DESIGNED = (
     | family("ranking", "hit_rate precision recall mrr map ndcg evidence_recall", "_at_1 _at_3 _at_5 _at_10")
     | family("ranking", "expected_top3_in_5")
     | family("candidates", "ndcg_at_10 mrr_at_10 recall_at_10 recall_at_100 hit_rate_at_100")
-    | family("metadata", "completeness accuracy")
-    | family("content", "verbatim heading_in_source overlap duplicate_rate section_match topic_match source_match")
+    | family("metadata", "completeness accuracy url_format chunk_sequence")
+    | family(
+        "content",
+        "verbatim heading_in_source overlap duplicate_rate unique_sections section_match topic_match source_match",
+    )
     | family("scope", "abstention false_answer false_abstention auroc max_out_of_scope_score")
     | family("scope", "enough_results relevant_above_half")
     | family("determinism", "rate max_score_delta")

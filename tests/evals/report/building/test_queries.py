@@ -1,5 +1,6 @@
 """The rows of the report, one a query."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from evals.collect.observations import Failure, Observed, Unscored
 from evals.metrics.run_result import RunResult
 from evals.report.building.queries import query_rows, score_value
 from evals.report.model import FailedValue, QueryRow, UnscoredValue
-from tests.support.results import RIGHT, observation, report_of, result, verdict, without_scores
+from tests.support.results import RIGHT, config, observation, report_of, result, verdict, without_scores
 
 
 def row(name: str, made: RunResult | None = None) -> QueryRow:
@@ -27,6 +28,18 @@ def test_a_row_says_what_was_returned_and_what_it_was_worth() -> None:
         "preview": "text of a", "judge": None, "claims": None,
     }  # fmt: skip
     assert (found.relevant, found.top_score, found.best_below_threshold) == ({"a": 2, "c": 1}, 0.9, [])
+
+
+def test_a_row_counts_relevant_results_and_says_if_all_have_their_metadata() -> None:
+    whole = replace(result(), config=config(mode="semantic", metadata={"required": ["heading", "start_line"]}))
+    assert [(row(name, whole).relevant_count, row(name, whole).metadata_complete) for name in ("right", "empty")] == [
+        (1, True),
+        (0, None),
+    ]
+    lacking = replace(result(), config=config(mode="semantic", metadata={"required": ["heading", "chapter"]}))
+    assert row("right", lacking).metadata_complete is False
+    nothing_required = replace(result(), config=config(mode="semantic", metadata={"required": []}))
+    assert row("right", nothing_required).metadata_complete is None
 
 
 def test_where_nothing_was_returned_the_three_best_candidates_are_shown() -> None:

@@ -1,0 +1,65 @@
+"""Format of the chunks' addresses."""
+
+from urllib.parse import urlsplit
+
+from evals.collect.observations import Observation, Score
+from evals.golden.source_pages import Sources
+from evals.metrics.base import Context, QueryMetric, where_named
+from evals.metrics.metadata import NO_CHUNKS
+from retrievers.records import Chunk
+
+
+def address_fault(chunk: Chunk, sources: Sources | None) -> str:
+    """Return what is wrong with the address of a chunk; empty for nothing.
+
+    It must be absolute (`https://host/path`) or site-relative (`/path`), without blanks. A fragment must name a place
+    of the page, where the page is known.
+
+    Raises:
+        SourcePageError: The address has a fragment, and its page cannot be read.
+    """
+    url = chunk.source_url
+    if not url:
+        return "source_url: missing"
+    fault = _format_fault(url)
+    _, hash_sign, fragment = url.partition("#")
+    if not fault and hash_sign:
+        page = sources.page_of(chunk) if sources and fragment else None
+        if not fragment:
+            fault = "has an empty fragment"
+        elif page and not page.has(fragment):
+            fault = "has a fragment that no heading of its page has"
+    return f"source_url: {url!r} {fault}" if fault else ""
+
+
+def _format_fault(url: str) -> str:
+    if any(character.isspace() or not character.isprintable() for character in url):
+        return "holds a blank or a control character"
+    try:
+        parts = urlsplit(url)
+        absolute = bool(parts.scheme and parts.hostname and (parts.port or True))
+    except ValueError as error:
+        return f"is no address ({error})"
+    if absolute or (url.startswith("/") and not parts.netloc):
+        return ""
+    return "is neither absolute (https://host/path) nor site-relative (/path)"
+
+
+def url_format(observation: Observation, context: Context) -> Score:
+    """Return the share of the returned chunks whose address is well-formed and leads to a place that exists, 0 to 1."""
+    chunks = observation.selection.chunks
+    if not chunks:
+        return NO_CHUNKS
+    return sum(not address_fault(chunk, context.sources) for chunk in chunks) / len(chunks)
+
+
+METRICS: tuple[QueryMetric, ...] = (
+    QueryMetric(
+        name="metadata/url_format",
+        scope="all",
+        interval="mean",
+        headline="never",
+        about="share of returned chunks whose address is absolute or site-relative, without blanks or a dead fragment",
+        score=where_named(url_format, "source_url"),
+    ),
+)

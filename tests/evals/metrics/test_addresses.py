@@ -1,0 +1,88 @@
+"""The format of addresses, also of collections that other chunkers made."""
+
+import pytest
+
+from evals.collect.observations import Failure, Unscored
+from evals.golden.source_pages import SourcePages
+from evals.metrics import METRICS
+from evals.metrics.addresses import address_fault
+from evals.metrics.base import QueryMetric
+from evals.metrics.metadata import NO_CHUNKS
+from tests.support.observed import make_chunk, make_context, observe, results
+from tests.support.pages import read_pages
+
+METRIC = METRICS["metadata/url_format"]
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> SourcePages:
+    return read_pages(tmp_path_factory.mktemp("docs"))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/docs/topics",
+        "/",
+        "https://example.com",
+        "http://localhost:3000/docs/a%20b?version=2",
+        "s3://bucket/a.md",
+        "/docs/topics#publishers",
+        "https://[::1]:80/a",
+    ],
+)
+def test_well_formed(url: str) -> None:
+    assert address_fault(make_chunk("a", source_url=url), None) == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "fault"),
+    [
+        ("docs/topics", "is neither absolute (https://host/path) nor site-relative (/path)"),
+        ("./topics.md", "is neither absolute (https://host/path) nor site-relative (/path)"),
+        ("//cdn.example.com/a", "is neither absolute (https://host/path) nor site-relative (/path)"),
+        ("file:///home/me/a.md", "is neither absolute (https://host/path) nor site-relative (/path)"),
+        ("https:///a", "is neither absolute (https://host/path) nor site-relative (/path)"),
+        ("#publishers", "is neither absolute (https://host/path) nor site-relative (/path)"),
+        ("/docs/a b", "holds a blank or a control character"),
+        ("/docs/a\n", "holds a blank or a control character"),
+        ("/docs/a\u00a0b", "holds a blank or a control character"),
+        ("/docs/topics#", "has an empty fragment"),
+        ("https://[::1/a", "is no address (Invalid IPv6 URL)"),
+    ],
+)
+def test_what_is_not(url: str, fault: str) -> None:
+    assert address_fault(make_chunk("a", source_url=url), None) == f"source_url: {url!r} {fault}"
+
+
+def test_none_is_a_fault() -> None:
+    assert address_fault(make_chunk("a", source_url=None), None) == "source_url: missing"
+
+
+def test_a_fragment_must_be_a_heading_of_its_page_where_the_page_is_known(sources: SourcePages) -> None:
+    def fault(url: str) -> str:
+        return address_fault(make_chunk("a", source_url=url), sources)
+
+    assert fault("/docs/module-1/topics#publishers") == ""
+    assert fault("/docs/module-1/topics#gone").endswith("has a fragment that no heading of its page has")
+    assert fault("/docs/elsewhere#gone") == ""
+
+
+def scores(*urls: str | None, sources: SourcePages | None = None) -> list[object]:
+    assert isinstance(METRIC, QueryMetric)
+    chunks = [make_chunk(f"c{number}", source_url=url) for number, url in enumerate(urls)]
+    return list(METRIC.score([observe(results(*chunks))], make_context(sources=sources)))
+
+
+def test_the_metric_is_the_share_of_the_returned_chunks() -> None:
+    assert scores("/a", "/b", "c", None) == [0.5]
+    assert scores() == [NO_CHUNKS]
+    assert scores(None, None) == [Unscored(reason="no chunk found carries source_url")]
+
+
+def test_an_unreadable_page_fails_only_what_must_be_looked_up_in_it() -> None:
+    broken = SourcePages([], {"a.md": "not UTF-8"})
+    assert scores("/docs/a", sources=broken) == [1.0]
+    assert scores("/docs/a#b", sources=broken) == [
+        Failure(type="SourcePageError", message="source page a.md: not UTF-8")
+    ]
