@@ -34,6 +34,8 @@ class Chunk:
 
     Attributes:
         chunk_context: Title and headings that were embedded and indexed before the text (`index.context`).
+        chunk_headings: Headings of all sections that the chunk holds, where they are several (`index.merge_small`);
+            `heading` and `section_path` are those of the first.
         problems: One line per payload value that has the wrong type and was therefore not taken over.
     """
 
@@ -57,6 +59,7 @@ class Chunk:
     start_line: int | None = None
     end_line: int | None = None
     chunk_context: str | None = None
+    chunk_headings: tuple[str, ...] | None = None
     problems: tuple[str, ...] = ()
 
     @property

@@ -169,7 +169,7 @@ def _is_under(chunk: Chunk, heading: str | None) -> bool:
         return True
     # The whole path counts, so that a heading covers its sub-headings.
     path = (chunk.section_path or "").split(" > ")
-    return heading in path or heading == chunk.heading
+    return heading in path or heading in (chunk.chunk_headings or (chunk.heading,))
 
 
 def _unresolved(number: int, evidence: Evidence, page_known: bool) -> str:

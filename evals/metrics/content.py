@@ -95,7 +95,7 @@ def section_match(observation: Observation, _: Context) -> Score:
     returned = {
         (c.source_url, heading)
         for c in observation.selection.chunks
-        for heading in {c.heading, *(c.section_path or "").split(" > ")}
+        for heading in {c.heading, *(c.section_path or "").split(" > "), *(c.chunk_headings or ())}
     }
     return len(sections & returned) / len(sections)
 

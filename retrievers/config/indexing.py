@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from retrievers.config.base import Settings
+from retrievers.errors import ConfigError
 
 Context = Literal["none", "title", "path"]
 # The settings of a new collection where none are named.
-DEFAULTS: Mapping[str, Any] = {"context": "none", "max_tokens": 256}
+DEFAULTS: Mapping[str, Any] = {"context": "none", "max_tokens": 256, "overlap": 0, "merge_small": False}
 # Those of a collection that was made before they were recorded.
-UNRECORDED: Mapping[str, Any] = {"context": "none", "max_tokens": 256}
+UNRECORDED: Mapping[str, Any] = {"context": "none", "max_tokens": 256, "overlap": 0, "merge_small": False}
 
 
 class IndexSettings(Settings):
@@ -21,10 +22,21 @@ class IndexSettings(Settings):
         context: Text before that of a chunk when it is embedded and indexed for BM25: nothing, the title of its page,
             or the title and the headings above it. The chunk's own text stays as it stands in the page.
         max_tokens: Token budget of a chunk, its context included.
+        overlap: Tokens at the end of a chunk that the next chunk of the same section repeats, at most: whole sentences
+            or lines where they fit.
+        merge_small: True to put neighbouring sections of one parent into one chunk while they fit into the budget.
     """
 
     context: Context | None = Field(None, description="embedded before a chunk's text: none, title or path (headings)")
     max_tokens: int | None = Field(None, ge=16, le=4096, description="token budget of a chunk with its context")
+    overlap: int | None = Field(None, ge=0, description="tokens that a chunk repeats of the one before, at most")
+    merge_small: bool | None = Field(None, description="put small neighbouring sections of one parent into one chunk")
+
+    @model_validator(mode="after")
+    def _overlap_leaves_room(self) -> Self:
+        if self.overlap is not None:
+            check_overlap(self.overlap, self.max_tokens or DEFAULTS["max_tokens"])
+        return self
 
     @property
     def named(self) -> dict[str, Any]:
@@ -32,8 +44,27 @@ class IndexSettings(Settings):
         return {name: value for name in IndexSettings.model_fields if (value := getattr(self, name)) is not None}
 
     def over(self, recorded: Mapping[str, Any]) -> Self:
-        """Fill what is left out from a collection's record, and from the defaults where that is empty."""
-        return self.model_validate({**self.model_dump(), **(recorded or DEFAULTS), **self.named})
+        """Fill what is left out from a collection's record, and from the defaults where that is empty.
+
+        Raises:
+            ConfigError: The named overlap is not smaller than the recorded `max_tokens`.
+        """
+        settings = self.model_copy(update={**(recorded or DEFAULTS), **self.named})
+        try:
+            check_overlap(settings.overlap or 0, settings.max_tokens or 0)
+        except ValueError as error:
+            raise ConfigError(f"index.{error}; name index.max_tokens too") from None
+        return settings
+
+
+def check_overlap(overlap: int, max_tokens: int) -> None:
+    """Make sure that a chunk has room for new text beside what it repeats.
+
+    Raises:
+        ValueError: It has none.
+    """
+    if overlap >= max_tokens:
+        raise ValueError(f"overlap: expected less than max_tokens, which is {max_tokens}, got {overlap}")
 
 
 def recorded_settings(manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def check_index(settings: IndexSettings, info: CollectionInfo) -> None:
             raise CollectionStateError(
                 f"collection {info.name!r} was indexed with index.{name} {info.index[name]!r}, but {value!r} is "
                 f"expected; set index.{name} to the former or leave it out, or index the pages again "
-                f"(python -m retrievers index DIR --{name.replace('_', '-')} {value} --replace)"
+                f"(python -m retrievers index DIR --{name.replace('_', '-')} {str(value).lower()} --replace)"
             )
 
 

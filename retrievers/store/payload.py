@@ -133,5 +133,6 @@ _SPECIAL = {
     "end_line": _COUNT,
     "sidebar_position": _Kind("a number", _number),
     "tags": _Kind("a list of texts", _texts),
+    "chunk_headings": _Kind("a list of texts", _texts),
 }
 _KINDS: Mapping[str, _Kind] = {name: _SPECIAL.get(name, _TEXT) for name in METADATA_FIELDS}
