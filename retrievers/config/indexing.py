@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from retrievers.config.base import Settings
 from retrievers.errors import ConfigError
@@ -32,11 +32,13 @@ class IndexSettings(Settings):
     overlap: int | None = Field(None, ge=0, description="tokens that a chunk repeats of the one before, at most")
     merge_small: bool | None = Field(None, description="put small neighbouring sections of one parent into one chunk")
 
-    @model_validator(mode="after")
-    def _overlap_leaves_room(self) -> Self:
-        if self.overlap is not None:
-            check_overlap(self.overlap, self.max_tokens or DEFAULTS["max_tokens"])
-        return self
+    @field_validator("overlap")
+    @classmethod
+    def _leaves_room(cls, overlap: int | None, info: ValidationInfo) -> int | None:
+        budget = info.data.get("max_tokens") or DEFAULTS["max_tokens"]
+        if overlap is not None and overlap >= budget:
+            raise ValueError(f"expected less than max_tokens, which is {budget}")
+        return overlap
 
     @property
     def named(self) -> dict[str, Any]:
@@ -49,22 +51,13 @@ class IndexSettings(Settings):
         Raises:
             ConfigError: The named overlap is not smaller than the recorded `max_tokens`.
         """
-        settings = self.model_copy(update={**(recorded or DEFAULTS), **self.named})
-        try:
-            check_overlap(settings.overlap or 0, settings.max_tokens or 0)
-        except ValueError as error:
-            raise ConfigError(f"index.{error}; name index.max_tokens too") from None
-        return settings
-
-
-def check_overlap(overlap: int, max_tokens: int) -> None:
-    """Make sure that a chunk has room for new text beside what it repeats.
-
-    Raises:
-        ValueError: It has none.
-    """
-    if overlap >= max_tokens:
-        raise ValueError(f"overlap: expected less than max_tokens, which is {max_tokens}, got {overlap}")
+        filled = {**(recorded or DEFAULTS), **self.named}
+        if filled["overlap"] >= filled["max_tokens"]:
+            raise ConfigError(
+                f"index.overlap: expected less than max_tokens, which is {filled['max_tokens']} in the collection, got "
+                f"{filled['overlap']}; set index.max_tokens too"
+            )
+        return self.model_copy(update=filled)
 
 
 def recorded_settings(manifest: Mapping[str, Any]) -> dict[str, Any]:

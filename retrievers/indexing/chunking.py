@@ -104,7 +104,7 @@ def placement(file_path: str) -> tuple[str, str, str]:
 def _chunk(page: Page, passage: Passage, group: Sequence[Block]) -> Chunk:
     section = passage.sections[0]
     document, module, chapter = placement(page.file_path)
-    headings = [part.path[-1] if part.path else page.title for part in passage.sections]
+    headings = tuple(dict.fromkeys(part.path[-1] if part.path else page.title for part in passage.sections))
     return Chunk(
         chunk_id="",
         point_id="",
@@ -121,7 +121,7 @@ def _chunk(page: Page, passage: Passage, group: Sequence[Block]) -> Chunk:
         file_path=page.file_path,
         start_line=group[0].start_line,
         end_line=group[-1].end_line,
-        chunk_headings=tuple(headings) if len(headings) > 1 else None,
+        chunk_headings=headings if len(headings) > 1 else None,
     )
 
 

@@ -159,7 +159,7 @@ class TestSettings:
         assert index("--max-tokens", "16") == 0
         points, recorded = stored()
         assert max(payload["metadata"]["chunk_token_count"] for payload, _ in points.values()) <= 16
-        assert recorded["index"] == {"context": "none", "max_tokens": 16}
+        assert recorded["index"] == {"context": "none", "max_tokens": 16, "overlap": 0, "merge_small": False}
 
     def test_context_is_recorded_and_another_one_refused(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
@@ -193,6 +193,11 @@ class TestSettings:
 
 class TestFaults:
     """Each: exit code 2, one message that says what to do, no traceback, and nothing changed."""
+
+    def test_an_overlap_not_smaller_than_the_budget(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        error = self.refused(capsys, index("--overlap", "64", "--max-tokens", "64"))
+        assert "error: overlap: expected less than max_tokens, which is 64, got '64' (set by the command line)" in error
+        assert not (folder / ".qdrant").exists()
 
     def refused(self, capsys: pytest.CaptureFixture[str], code: int) -> str:
         out, err = capsys.readouterr()
@@ -234,7 +239,8 @@ class TestFaults:
     @pytest.mark.parametrize("value", ["0", "-1", "15", "4097", "many", "1.5", ""])
     def test_a_budget_out_of_range(self, folder: Path, capsys: pytest.CaptureFixture[str], value: str) -> None:
         message = self.refused(capsys, index(f"--max-tokens={value}"))
-        assert f"argument --max-tokens: expected a whole number from 16 to 4096, got {value!r}" in message
+        assert message.startswith("error: max_tokens: ")
+        assert message.endswith(f"got {value!r} (set by the command line)\n")
 
     @pytest.mark.parametrize(
         ("flag", "hint"), [("--skip-brokn", "did you mean '--skip-broken'"), ("--skip", "did you mean '--skip-broken'")]

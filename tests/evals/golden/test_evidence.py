@@ -1,5 +1,6 @@
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,24 @@ def test_human_verdicts_on_chunks_that_are_not_there() -> None:
     ]
     assert unplaced_verdicts(cases, [chunk("c", QUOTE)]) == [("a", "gone")]
     assert unplaced_verdicts(cases, []) == [("a", "gone"), ("a", "c"), ("b", "c")]
+
+
+def test_a_heading_within_a_merged_chunk_is_found() -> None:
+    merged = replace(chunk("m", "one two"), chunk_headings=("Intro", "Setup"), heading="Intro", section_path="Intro")
+    other = replace(chunk("o", "three"), heading="Other", section_path="Other")
+    for heading in ("Intro", "Setup"):
+        assert set(relevant([merged, other], passage(heading=heading, quote=None)).grades) == {"m"}
+
+
+@pytest.mark.slow
+def test_the_handbooks_evidence_by_heading_resolves_to_merged_chunks(handbook: Path) -> None:
+    for page in read_corpus(handbook / "docs").pages:
+        plain = chunk_page(page, 256, count_tokens)
+        merged = chunk_page(page, 256, count_tokens, merge_small=True)
+        for one in plain:
+            evidence = {"source_url": one.source_url, "heading": one.heading}
+            found = relevant(merged, evidence).grades
+            assert any(c.chunk_id in found and normalise(one.text) in normalise(c.text) for c in merged), one.source
 
 
 def longest_common_stretch(a: str, b: str) -> int:

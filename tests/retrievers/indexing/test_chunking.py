@@ -47,6 +47,50 @@ def solid(text: str) -> str:
     return "".join(text.split())
 
 
+class TestOverlap:
+    @staticmethod
+    def cut(source: str, max_words: int, overlap: int) -> list[str]:
+        page = parse_page(source, "guide/page.md")
+        return [chunk.text for chunk in chunk_page(page, max_words, words_as_tokens, overlap=overlap)]
+
+    def test_a_chunk_begins_with_the_last_sentences_that_fit(self) -> None:
+        text = "One two. Three. Four five. Six seven eight."
+        assert self.cut(text, 5, 0) == ["One two. Three. Four five.", "Six seven eight."]
+        assert self.cut(text, 5, 2) == ["One two. Three. Four five.", "Four five. Six seven eight."]
+        assert self.cut(text, 6, 3) == ["One two. Three. Four five.", "Three. Four five. Six seven eight."]
+
+    def test_it_gives_way_to_new_text(self) -> None:
+        assert self.cut("One. Two. Three four five.", 3, 2) == ["One. Two.", "Three four five."]
+        assert self.cut("One. Two. Three four.", 3, 2) == ["One. Two.", "Two. Three four."]
+
+    def test_of_a_sentence_that_does_not_fit_the_last_words_are_repeated(self) -> None:
+        assert self.cut("a b c d. E f.", 4, 2) == ["a b c d.", "c d. E f."]
+
+    def test_it_stays_within_a_section(self) -> None:
+        assert self.cut("# A\n\na\n\n## B\n\nb\n", 4, 3) == ["# A\n\na", "## B\n\nb"]
+
+    @given(page=pages(), budget=st.sampled_from([16, 24, 40]), overlap=st.sampled_from([1, 4, 15]))
+    def test_chunks_are_verbatim_within_the_budget_and_lose_nothing(
+        self, page: GeneratedPage, budget: int, overlap: int
+    ) -> None:
+        source = page.source
+        parsed = parse_page(source, "guide/page.md")
+        plain = chunk_page(parsed, budget, count_tokens)
+        repeating = chunk_page(parsed, budget, count_tokens, overlap=overlap)
+        whole = solid(source)
+        assert all(solid(chunk.text) in whole for chunk in repeating)
+        assert all(count_tokens(chunk.text) <= budget or len(chunk.text) == 1 for chunk in repeating)
+        assert len(repeating) >= len(plain)
+        for chunk in repeating:
+            lines = "\n".join(parsed.text.split("\n")[(chunk.start_line or 1) - 1 : chunk.end_line])
+            assert solid(chunk.text) in solid(lines)
+        held = [
+            {line for chunk in chunks for line in range(chunk.start_line or 0, (chunk.end_line or 0) + 1)}
+            for chunks in (plain, repeating)
+        ]
+        assert all(not parsed.text.split("\n")[line - 1].strip() for line in held[0] - held[1])
+
+
 class TestCutting:
     def test_blocks_are_packed_up_to_the_budget(self) -> None:
         assert cut("a b\n\nc d\n\ne f\n\ng\n", 4) == ["a b\n\nc d", "e f\n\ng"]

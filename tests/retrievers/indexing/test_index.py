@@ -14,6 +14,7 @@ from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
 from retrievers.config import IndexSettings, RetrieverConfig, StoreConfig
+from retrievers.config.indexing import DEFAULTS, UNRECORDED
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.models import CheckedEmbeddings
 from retrievers.embedding.tokens import count_tokens
@@ -157,7 +158,7 @@ class TestFirstRun:
         assert manifest(index.client) == {
             "embedding": {"provider": "python", "model": "tests.support.indexing:make_embeddings", "dimension": 8},
             "pages_fingerprint": read_corpus(index.docs).fingerprint,
-            "index": {"context": "none", "max_tokens": 64},
+            "index": {"context": "none", "max_tokens": 64, "overlap": 0, "merge_small": False},
             "chunking": CHUNKING_VERSION,
             "bm25": {"language": "english", "average_length": 2.4},
             "payload": {"text_key": "page_content", "nested_under": "metadata", "map": {}},
@@ -291,7 +292,7 @@ class TestSecondRun:
         assert (report.added, report.refreshed, report.removed, report.unchanged) == (2, 0, 0, CHUNKS - 2)
         assert len(content(index.client)) == CHUNKS
 
-    @pytest.mark.parametrize("change", [{"context": "path"}, {"max_tokens": 16}])
+    @pytest.mark.parametrize("change", [{"context": "path"}, {"max_tokens": 16}, {"overlap": 8}])
     def test_other_settings_make_the_whole_collection_again(self, index: Indexer, change: dict[str, Any]) -> None:
         index(context="title")
         before = index.state
@@ -300,7 +301,7 @@ class TestSecondRun:
             index(**change)
         assert index.state == before
         assert index(**change, replace=True).added == CHUNKS
-        assert manifest(index.client)["index"] == {"context": "title", "max_tokens": 256, **change}
+        assert manifest(index.client)["index"] == {**DEFAULTS, "context": "title", **change}
 
     def test_settings_that_are_not_named_are_the_recorded_ones(self, index: Indexer) -> None:
         index(context="path", max_tokens=64)
@@ -313,7 +314,7 @@ class TestSecondRun:
         earlier = {**{k: v for k, v in manifest(index.client).items() if k != "index"}, "max_tokens": 256}
         index.client.update_collection("pages", metadata={MANIFEST_KEY: earlier})
         assert index().unchanged == CHUNKS
-        assert manifest(index.client)["index"] == {"context": "none", "max_tokens": 256}
+        assert manifest(index.client)["index"] == UNRECORDED
 
     @pytest.mark.slow
     def test_any_run_ends_where_a_fresh_one_does(self, index: Indexer, tmp_path: Path) -> None:

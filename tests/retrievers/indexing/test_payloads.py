@@ -31,6 +31,7 @@ CHUNK = Chunk(
     start_line=3,
     end_line=4,
     chunk_context="Handbook > A",
+    chunk_headings=("A", "B"),
 )
 FLAT = {"nested_under": ""}
 SETTINGS: tuple[dict[str, Any], ...] = (

@@ -20,7 +20,7 @@ KNOWN: dict[str, st.SearchStrategy[Any]] = {
     **dict[str, Any].fromkeys(METADATA_FIELDS, TEXTS),
     **dict[str, Any].fromkeys(("chunk_index", "total_chunks", "chunk_token_count", "start_line", "end_line"), COUNTS),
     "sidebar_position": st.one_of(st.integers(-5, 50), st.floats(-5, 50)),
-    "tags": st.lists(st.text()).map(tuple),
+    **dict[str, Any].fromkeys(("tags", "chunk_headings"), st.lists(st.text()).map(tuple)),
 }
 CHUNKS = st.fixed_dictionaries(
     {"chunk_id": TEXTS, "point_id": TEXTS, "text": st.text()},
