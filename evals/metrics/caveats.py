@@ -13,6 +13,7 @@ from evals.metrics.chunk_sequence import sequence_faults
 from evals.metrics.depth import reach
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk
+from retrievers.text.language import differing
 
 SHOWN = 5
 
@@ -35,6 +36,7 @@ def notes(observed: Observed, top_k: int, judging: Judging | None, sources: Sour
         *_on_few(observations, top_k),
         *_on_repeated(observations),
         *_on_latency(observed.latency),
+        *_on_language(observations),
         *_on_addresses(observations, sources),
         *_on_numbering(observations),
         *_on_sources(sources),
@@ -143,6 +145,14 @@ def _on_sources(sources: Sources | None) -> Iterator[str]:
             f"{len(faults)} source pages cannot be read, and what would be checked against them has failed: "
             f"{'; '.join(faults[:SHOWN])}{rest}"
         )
+
+
+def _on_language(observations: Sequence[Observation]) -> Iterator[str]:
+    found = {o.case.id: differing(o.case.query, [chunk.text for chunk in o.candidates.chunks]) for o in observations}
+    named = [f"{case_id} ({languages.asked})" for case_id, languages in found.items() if languages]
+    if named:
+        which = "1 query seems" if len(named) == 1 else f"{len(named)} queries seem"
+        yield f"{which} to be in another language than the collection: {_listed(named)}"
 
 
 def _on_addresses(observations: Sequence[Observation], sources: Sources | None) -> Iterator[str]:

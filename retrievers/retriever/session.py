@@ -1,6 +1,7 @@
 """Searches and failures as sessions, and chunks as LangChain documents. Pure, but for the ids of sessions."""
 
 import uuid
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from retrievers.search.candidate_table import SearchedQuery
 from retrievers.search.selection import Selection
 from retrievers.store import CollectionInfo
 from retrievers.store.payload import to_metadata
+from retrievers.text import language
 
 
 def answered(
@@ -44,7 +46,10 @@ def answered(
         confidence=confidence.confidence(
             selection.chunks, settings.top_k, settings.threshold, on=settings.threshold_on
         ),
-        warnings=confidence.warnings(selection, settings.threshold, could_spread=not settings.reranker.diversifies),
+        warnings=(
+            *confidence.warnings(selection, settings.threshold, could_spread=not settings.reranker.diversifies),
+            *_on_language(query.text, selection),
+        ),
         suggestions=confidence.suggestions(selection, other_side=_other_side(settings, info)),
     )
 
@@ -76,6 +81,13 @@ def document(found: RetrievedChunk, *, include_metadata: bool) -> Document:
         if found.original_rank is not None:
             metadata |= {"original_rank": found.original_rank, "original_score": found.original_score}
     return Document(id=found.chunk.point_id, page_content=found.chunk.text, metadata=metadata)
+
+
+def _on_language(query: str, selection: Selection) -> Iterator[str]:
+    found = selection.chunks or selection.below_threshold
+    languages = language.differing(query, [each.chunk.text for each in found])
+    if languages:
+        yield f"the query seems to be {languages.asked}, and what was found is {languages.found}"
 
 
 def _other_side(settings: RetrieverConfig, info: CollectionInfo) -> confidence.Side | None:

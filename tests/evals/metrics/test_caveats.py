@@ -75,6 +75,15 @@ def test_chunks_without_addresses_are_no_fault_of_each() -> None:
     assert notes(Observed(observations=(bare, replace(bare, case=OUTSIDE.case))), 1, JUDGED) == []
 
 
+def test_queries_in_another_language_are_named() -> None:
+    english = make_chunk(
+        "x", "A topic is a named bus over which nodes exchange messages without knowing one another. " * 2
+    )
+    queries = {"q1": "How does a topic work?", "q2": "Was ist ein Topic und wozu brauche ich es?", "q3": "什么是话题？"}
+    asked = [observe(results(english), {"a": 1}, case=make_case(name, query=q)) for name, q in queries.items()]
+    assert said(*asked) == ["2 queries seem to be in another language than the collection: q2 (German), q3 (Chinese)"]
+
+
 def test_repeated_chunks_are_counted_in_what_was_returned() -> None:
     repeating = [seen("a", "b", "a", "a"), seen("c", "c"), seen("a", "b")]
     assert said(*repeating) == [

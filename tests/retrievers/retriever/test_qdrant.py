@@ -164,6 +164,14 @@ def test_everything_below_the_threshold_is_an_empty_success_with_the_best_of_it(
     assert session.confidence is not None and session.confidence.level == "none"
 
 
+def test_a_query_in_another_language_is_named_whatever_the_threshold_lets_through(retriever: QdrantRetriever) -> None:
+    warning = "the query seems to be German, and what was found is English"
+    for threshold in (0.0, 1.0):
+        asking = with_settings(retriever, threshold=threshold)
+        assert warning in asking.search("Welche Knoten tauschen Nachrichten aus?").warnings
+        assert warning not in asking.search("Which nodes exchange messages?").warnings
+
+
 @pytest.mark.parametrize("query", ["", " ", "\n\t", "\u2003"])
 def test_a_blank_query_is_an_empty_session_with_a_message(
     retriever: QdrantRetriever, query: str, caplog: pytest.LogCaptureFixture
