@@ -70,12 +70,9 @@ def main() -> None:
 def experiment(always: Mapping[str, Any], contender: Mapping[str, str], metrics: Mapping[str, str]) -> Any:
     """The default experiment with these settings."""
     from evals.config.experiment import ExperimentConfig
-    from retrievers.config.layers import Layer, build, nest
-    from retrievers.config.settings_file import file_layer
 
     own = {f"retriever.{name}": value for name, value in contender.items()}
-    layer = Layer(label="this benchmark", values=nest({**always, **own, "metrics": list(metrics)}))
-    return build(ExperimentConfig, [file_layer(EXPERIMENT, ExperimentConfig), layer])
+    return ExperimentConfig.load(EXPERIMENT, {**always, **own, "metrics": list(metrics)})
 
 
 def measured(config: Any) -> Any:

@@ -169,7 +169,7 @@ def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[s
 
 
 def _verify(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
-    from retrievers.store import DEFAULT_PATH
+    from retrievers.store import embedded_folder
     from retrievers.store.edge import EdgeClient
 
     if config.store.url:
@@ -177,7 +177,7 @@ def _verify(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
             f"verify reads the files of an embedded collection; {config.store.url} is a server, which checks its own: "
             "name a folder with --store.path"
         )
-    with EdgeClient(config.store.path or DEFAULT_PATH) as client:
+    with EdgeClient(embedded_folder(config.store)) as client:
         checksums = client.verify(config.collection)
         points = client.count(config.collection).count
     if not namespace.quiet:

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_serializer, field_validator, model_validator
 
 from evals.config.criterion_text import by_metric, checked_conditions
+from evals.config.folders import named_folders
 from evals.config.judge import JudgeConfig
 from evals.config.sweep import ObjectiveConfig, SweepConfig
 from retrievers.config import IndexSettings, RetrieverConfig, Settings, host, page_base
@@ -157,9 +158,10 @@ class ExperimentConfig(Settings):
         Raises:
             ConfigError: The settings have faults; the message names every one.
         """
+        env = environment(os.environ) if env is None else env
         layers = [
-            environment_layer(environment(os.environ) if env is None else env, "retriever."),
-            *([file_layer(Path(path), cls)] if path else []),
+            environment_layer(env, "retriever."),
+            *([file_layer(Path(path), cls, named_folders(env))] if path else []),
             Layer(label="the arguments", values=nest(dict(flatten(settings or {}, unopened=tables(cls))))),
         ]
         return build(cls, layers)

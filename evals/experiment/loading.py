@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from evals.config.experiment import ExperimentConfig
-from evals.config.handbook import check_bundled
 from evals.golden.loading import GoldenSet, load_golden
 from evals.grid.axes import Plan, plan
 from evals.grid.evaluation import grid_metrics
@@ -36,11 +35,9 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
         golden: Golden queries in place of those that the experiment names.
 
     Raises:
-        ConfigError: It is a packaged experiment, and the handbook is not installed.
         ExperimentError: A metric, a criterion or a sweep cannot be computed.
         DatasetError: The golden data have faults; every one is listed.
     """
-    check_bundled(config)
     _check_metrics(config)
     sweep = _sweep(config)
     golden = golden or load_golden(config.dataset)

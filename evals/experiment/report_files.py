@@ -18,7 +18,7 @@ from evals.report.rows_file import ROWS_SUFFIX
 from evals.report.traces import traces
 from evals.tracking import Tracker
 from retrievers.config import RetrieverConfig, dump
-from retrievers.store import DEFAULT_PATH
+from retrievers.store import embedded_folder
 from retrievers.text.printable import json_text
 
 
@@ -98,5 +98,5 @@ def _portable(retriever: RetrieverConfig) -> dict[str, Any]:
     settings = dump(retriever)
     store = retriever.store
     if "store" in settings and not store.url and not store.path:
-        settings["store"]["path"] = str(DEFAULT_PATH.absolute())
+        settings["store"]["path"] = str(embedded_folder(store).absolute())
     return settings

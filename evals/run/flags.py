@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evals.config.experiment import ExperimentConfig
+from evals.config.folders import named_folders
 from retrievers.config.layers import Layer, add_flags, build, environment_layer, flag_layer
 from retrievers.config.settings_file import file_layer
 from retrievers.terminal.command import Parser, add_logging_flags, path_argument
@@ -68,7 +69,7 @@ def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> Experi
     """
     layers: list[Layer] = [
         environment_layer(env, "retriever."),
-        file_layer(namespace.config or PRESETS / "default.yaml", ExperimentConfig),
+        file_layer(namespace.config or PRESETS / "default.yaml", ExperimentConfig, named_folders(env)),
         flag_layer(namespace, ExperimentConfig),
     ]
     return build(ExperimentConfig, layers)

@@ -1,5 +1,6 @@
-"""Paths as users write them."""
+"""Paths as users write them, and the folder that keeps what can be made again."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -22,3 +23,8 @@ def user_path(text: str | Path) -> Path:
         reason = getattr(error, "strerror", None) or error
         raise ValueError(f"expected the path of a file or folder ({reason})") from None
     return path
+
+
+def user_cache(env: Mapping[str, str]) -> Path:
+    """Return the project's folder below the user's cache folder (`XDG_CACHE_HOME`, `~/.cache` where it is not set)."""
+    return Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retrieval-evals"

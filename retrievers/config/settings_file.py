@@ -1,6 +1,8 @@
 """Settings from a YAML file: each at most once, each with its line."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel
@@ -18,8 +20,13 @@ MOST_BYTES = 100_000
 MOST_PARTS = 10
 
 
-def file_layer(path: Path, model: type[BaseModel]) -> Layer:
+def file_layer(path: Path, model: type[BaseModel], folders: Mapping[str, Path] = MappingProxyType({})) -> Layer:
     """Read the settings of a YAML file; relative paths start at the file's own folder, `~` is left as it is.
+
+    Args:
+        path: The file.
+        model: Model of the settings.
+        folders: Folders by the name with which a path may begin: `name:rest` is the path `rest` in it.
 
     Raises:
         ConfigError: The file cannot be read, is not YAML, is not a mapping, or says one thing twice.
@@ -34,7 +41,7 @@ def file_layer(path: Path, model: type[BaseModel]) -> Layer:
     flat = _flat(layer, model)
     for name, info in leaves(model).items():
         if is_path(info) and isinstance(flat.get(name), str) and not flat[name].startswith("~"):
-            flat[name] = _beside(path, flat[name])
+            flat[name] = _resolved(flat[name], path.parent, folders)
     return Layer(label=layer.label, values=nest(flat), lines=lines)
 
 
@@ -60,9 +67,11 @@ def _flat(layer: Layer, model: type[BaseModel]) -> dict[str, Any]:
     return flat
 
 
-def _beside(file: Path, path: str) -> str:
-    """Resolve a path against a file's folder; leave an invalid one for its setting to refuse."""
+def _resolved(path: str, beside: Path, folders: Mapping[str, Path]) -> str:
+    """Resolve a path against the folder it names, or else `beside`; leave an invalid one for its setting to refuse."""
+    name, _, rest = path.partition(":")
+    folder, path = (folders[name], rest) if name in folders else (beside, path)
     try:
-        return str((file.parent / path).resolve())
+        return str((folder / path).resolve())
     except (OSError, ValueError, RuntimeError):
         return path

@@ -16,6 +16,7 @@ import numpy as np
 from cachetools import TTLCache
 
 from retrievers.config import CacheConfig
+from retrievers.config.paths import user_cache
 from retrievers.config.sqlite_files import open_sqlite
 from retrievers.errors import ConfigError
 
@@ -142,8 +143,7 @@ def open_embedding_cache(config: CacheConfig, env: Mapping[str, str], *, hosted:
     """
     if config.embeddings == "off" or (config.embeddings == "auto" and not hosted):
         return None
-    home = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return EmbeddingCache(config.path or home / "retrieval-evals" / "query-vectors.sqlite", config.ttl_s)
+    return EmbeddingCache(config.path or user_cache(env) / "query-vectors.sqlite", config.ttl_s)
 
 
 def _digest(key: tuple[str, ...]) -> str:

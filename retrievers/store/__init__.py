@@ -6,10 +6,9 @@ from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, describe, 
 from retrievers.store.deployment import Deployment, survey
 from retrievers.store.errors import store_errors
 from retrievers.store.limits import NO_LIMITS, Limits, least, parts
-from retrievers.store.location import DEFAULT_PATH, location
+from retrievers.store.location import embedded_folder, location
 
 __all__ = [
-    "DEFAULT_PATH",
     "MANIFEST_KEY",
     "NO_LIMITS",
     "CollectionInfo",
@@ -19,6 +18,7 @@ __all__ = [
     "check_collection",
     "check_index",
     "describe",
+    "embedded_folder",
     "least",
     "location",
     "open_client",

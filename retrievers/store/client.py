@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from retrievers.config import StoreConfig
 from retrievers.config.layers import api_key
 from retrievers.store.embedded import EmbeddedStore
-from retrievers.store.location import DEFAULT_PATH
+from retrievers.store.location import embedded_folder
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -33,7 +33,7 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
         return open_server(store, api_key(env, store.api_key_env))
     from retrievers.store.edge import EdgeClient
 
-    return cast("QdrantClient", EdgeClient(store.path or DEFAULT_PATH, create=create))  # the same methods
+    return cast("QdrantClient", EdgeClient(embedded_folder(store, create=create), create=create))  # the same methods
 
 
 @contextmanager

@@ -1,8 +1,10 @@
 """The location of a store, and the limit of its answers."""
 
+import os
 from pathlib import Path
 
 from retrievers.config import StoreConfig
+from retrievers.config.paths import user_cache
 
 DEFAULT_PATH = Path(".qdrant")
 # Bytes of an answer: three times those of 32 queries with 100 candidates and vectors of 3,072 dimensions.
@@ -11,4 +13,16 @@ MOST_BYTES = 512 * 2**20
 
 def location(store: StoreConfig) -> str:
     """Return the store's location, for messages."""
-    return store.url or str(store.path or DEFAULT_PATH)
+    return store.url or str(embedded_folder(store))
+
+
+def embedded_folder(store: StoreConfig, *, create: bool = False) -> Path:
+    """Return the folder of an embedded store.
+
+    Where the settings name none, it is `.qdrant` in the working folder. For reading, if that is not there, it is the
+    one in the user's cache folder, where an installed package keeps the collection of the packaged experiments.
+    """
+    if store.path or create or DEFAULT_PATH.exists():
+        return store.path or DEFAULT_PATH
+    kept = user_cache(os.environ) / DEFAULT_PATH
+    return kept if kept.exists() else DEFAULT_PATH

@@ -8,6 +8,7 @@ from pathlib import Path
 from evals.config.judge import JudgeConfig
 from evals.judge.ask import leases
 from evals.judge.ask.store_faults import is_forbidden
+from retrievers.config.paths import user_cache
 from retrievers.config.sqlite_files import connect, open_sqlite
 
 log = logging.getLogger(__name__)
@@ -23,8 +24,7 @@ PROBE = f"SELECT {COLUMNS} FROM verdicts LIMIT 1"
 
 def store_file(config: JudgeConfig, env: Mapping[str, str]) -> Path:
     """Return the path of the verdict store: the configured file, else one in the user's cache folder."""
-    home = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return config.cache_path or home / "retrieval-evals" / "verdicts.sqlite"
+    return config.cache_path or user_cache(env) / "verdicts.sqlite"
 
 
 def open_database(file: Path) -> tuple[sqlite3.Connection, bool]:

@@ -91,7 +91,7 @@ def test_the_credentials_of_a_tracking_address_are_used_but_never_written(uri: s
 
 @pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: file.stem)
 def test_the_experiments_that_come_along_are_in_order(file: Path) -> None:
-    config = build(ExperimentConfig, [file_layer(file, ExperimentConfig)])
+    config = ExperimentConfig.load(file)
     check_names(config.criteria, [*choose(config.metrics, config.latency.concurrency), VERDICT_METRIC])
     assert load_golden(config.dataset).cases
     assert config.sources.dir
@@ -100,7 +100,7 @@ def test_the_experiments_that_come_along_are_in_order(file: Path) -> None:
 
 def test_the_default_experiment_needs_no_key_and_no_network() -> None:
     default = next(file for file in EXPERIMENTS if file.stem == "default")
-    config = build(ExperimentConfig, [file_layer(default, ExperimentConfig)])
+    config = ExperimentConfig.load(default)
     assert config.retriever.embedding.provider == "wordllama"
     assert (config.retriever.store.url, config.tracking.uri, config.dataset.hub) == (None, None, None)
     assert config.dataset.split == "test"

@@ -156,6 +156,16 @@ def test_a_relative_path_in_a_file_is_taken_from_its_folder(written: str, expect
     assert layer.values == {"store": {"path": expected.format(folder=tmp_path, parent=tmp_path.parent)}}
 
 
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [("data:db", "{data}/db"), ("data:", "{data}"), ("date:db", "{folder}/date:db"), ("./data:db", "{folder}/data:db")],
+)
+def test_a_path_in_a_file_may_begin_with_the_name_of_a_folder(written: str, expected: str, tmp_path: Path) -> None:
+    data = tmp_path / "elsewhere"
+    layer = file_layer(yaml(tmp_path, f"store: {{path: '{written}'}}"), RetrieverConfig, {"data": data})
+    assert layer.values == {"store": {"path": expected.format(folder=tmp_path, data=data)}}
+
+
 def test_a_tilde_is_the_users_home_wherever_a_path_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
     written = file_layer(yaml(tmp_path, "store: {path: ~/db}"), RetrieverConfig)

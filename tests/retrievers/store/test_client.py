@@ -6,7 +6,7 @@ from qdrant_client import QdrantClient
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import StoreError, StoreLockedError, StoreUnreachableError
-from retrievers.store import all_or_nothing, location, open_client, store_errors
+from retrievers.store import all_or_nothing, embedded_folder, location, open_client, store_errors
 from tests.support.collections import settings
 
 
@@ -64,3 +64,17 @@ def test_a_store_is_where_it_says_or_in_the_working_folder() -> None:
     assert location(settings(store={"url": "http://h:1"}).store) == "http://h:1"
     assert location(settings(store={"path": "a/b"}).store) == "a/b"
     assert location(settings().store) == ".qdrant"
+
+
+def test_a_store_that_is_not_named_is_read_from_the_users_cache_where_only_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    kept, here, store = tmp_path / "cache" / "retrieval-evals" / ".qdrant", Path(".qdrant"), settings().store
+    assert embedded_folder(store) == here
+    kept.mkdir(parents=True)
+    assert embedded_folder(store) == kept
+    assert embedded_folder(store, create=True) == here
+    here.mkdir()
+    assert embedded_folder(store) == here
