@@ -165,6 +165,7 @@ class Pipeline:
         results, searched = _settled(search_and_finish)
         end = working_time() if self.rerank else searched
         share, now = 1000 / max(1, len(queries)), datetime.now(UTC)
+        states = {state: {"embedding": state} for state in cached}
         timings = StageTimings(
             embed_ms=(ready - start) * share,
             search_ms=(searched - ready) * share,
@@ -178,7 +179,7 @@ class Pipeline:
                     text=query,
                     timings=timings,
                     vector=np.asarray(vector, dtype=np.float32),
-                    cache={"embedding": state},
+                    cache=states[state],
                     retrieved_at=now,
                 ),
             )
