@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from evals.collect.observations import Observed
 from evals.golden.evidence import Relevance
 from evals.grid.selections import Found, Selections
-from evals.metrics.arrays import Integers, RelevanceArrays, Small
+from evals.metrics.arrays import Floats, Integers, RelevanceArrays, Small
 from evals.metrics.cost import chunk_tokens
 from retrievers.config import RetrieverConfig
 from retrievers.search.candidate_table import CandidateTable, Chunks
@@ -60,6 +60,8 @@ def of_selections(observed: Observed, selections: Selections, candidates: Releva
         count_items=lambda: _items_found(observed.table, relevance, selections),
         item_count=np.asarray([len(known.items) for known in relevance], dtype=np.int64)[query],
         count_tokens=lambda: _tokens(observed.table, selections),
+        fewest=np.asarray([o.case.min_results for o in observed.observations], dtype=np.int64)[query],
+        read_cosines=lambda: _cosines(observed.table, selections),
     )
 
 
@@ -160,6 +162,14 @@ def _tokens(table: CandidateTable, selections: Selections) -> Small:
     for code in np.unique(codes[codes >= 0]).tolist():
         counts[code] = chunk_tokens(table.chunks[code])
     return counts[codes]
+
+
+def _cosines(table: CandidateTable, selections: Selections) -> Floats:
+    """Read the cosine of the chunk at each place, -1 beyond the end; NaN in lists of a retriever that gives none."""
+    cosines = _at(table.matrix(table.column("semantic"), -1.0), selections, beyond=-1)
+    without = np.array([bool(query.no_cosine) for query in table.rows], dtype=np.bool_)
+    cosines[without[selections.query]] = np.nan
+    return cosines
 
 
 def _groups(table: CandidateTable, field: str) -> Integers:

@@ -23,6 +23,9 @@ class RelevanceArrays:
         count_items: Counts the evidence items that the first n hold, n from 0; (lists, longest + 1).
         item_count: The number of evidence items; (lists,).
         count_tokens: Counts the tokens of the chunk at each place, 0 beyond the end; (lists, longest).
+        fewest: The number of chunks that the case asks for at least; (lists,).
+        read_cosines: Reads the cosine of the chunk at each place, -1 beyond the end; NaN in lists of a retriever that
+            gives none; (lists, longest).
     """
 
     gains: Small
@@ -31,6 +34,8 @@ class RelevanceArrays:
     count_items: Callable[[], Small] | None = None
     item_count: Integers | None = None
     count_tokens: Callable[[], Small] | None = None
+    fewest: Integers | None = None
+    read_cosines: Callable[[], Floats] | None = None
 
     @cached_property
     def items_found(self) -> Small:
@@ -43,6 +48,12 @@ class RelevanceArrays:
         """The tokens of the chunk at each place; counted where a metric asks for it."""
         assert self.count_tokens is not None
         return self.count_tokens()
+
+    @cached_property
+    def cosines(self) -> Floats:
+        """The cosine of the chunk at each place; read where a metric asks for it."""
+        assert self.read_cosines is not None
+        return self.read_cosines()
 
 
 Prefixes = Callable[[RelevanceArrays], Floats]

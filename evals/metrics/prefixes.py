@@ -94,6 +94,19 @@ def nothing_returned(arrays: RelevanceArrays) -> Floats:
     return np.subtract(1, returned(arrays))
 
 
+def enough_results(arrays: RelevanceArrays) -> Floats:
+    """As `evals.metrics.scope.enough_results`."""
+    assert arrays.fewest is not None
+    return (np.arange(arrays.gains.shape[1] + 1) >= arrays.fewest[:, None]).astype(np.float64)
+
+
+def relevant_above(arrays: RelevanceArrays, cosine: float) -> Floats:
+    """1 where one of the first n is relevant and has a higher cosine, else 0; NaN where the retriever gives none."""
+    found = _counted((arrays.gains > 0) & (arrays.cosines > cosine)) > 0
+    unknown = np.isnan(arrays.cosines).any(axis=1)
+    return np.where(np.reshape(unknown, (-1, 1)), np.nan, found.astype(np.float64))
+
+
 def context_tokens(arrays: RelevanceArrays) -> Floats:
     """As `evals.metrics.cost.context_tokens`."""
     return _counted(arrays.tokens).astype(np.float64)

@@ -1,6 +1,7 @@
 """Abstention: empty results for queries that the documents do not answer, and sufficient ones for the others."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from evals.collect.observations import Observation, Observed, Score, Summary, Unscored
 from evals.metrics import prefixes
@@ -8,6 +9,7 @@ from evals.metrics.base import Context, Metric, QueryMetric, RunMetric, each, wi
 from evals.stats import intervals as stats
 
 HALF = 0.5
+NO_COSINE = "the retriever gives no cosine similarity"
 
 
 def abstained(observation: Observation, _: Context) -> Score:
@@ -27,8 +29,8 @@ def enough_results(observation: Observation, _: Context) -> Score:
 
 def relevant_above_half(observation: Observation, _: Context) -> Score:
     """Return 1 if a returned chunk is relevant and has a cosine above 0.5, else 0."""
-    if reason := observation.candidates.query.no_cosine:
-        return Unscored(reason=reason)
+    if observation.candidates.query.no_cosine:
+        return Unscored(reason=NO_COSINE)
     returned, grades = observation.selection, observation.relevance.grades
     cosines = returned.column("semantic").tolist()
     return float(any(key in grades and cosine > HALF for key, cosine in zip(returned.chunk_ids, cosines, strict=True)))
@@ -88,9 +90,11 @@ METRICS: tuple[Metric, ...] = (
                 over_prefixes=prefixes.nothing_returned,
                 about="in-scope queries for which nothing was returned", direction="lower"),
     QueryMetric(name="scope/enough_results", scope="in_scope", interval="proportion", score=each(enough_results),
+                over_prefixes=prefixes.enough_results,
                 about="in-scope queries for which at least the case's min_results were returned", headline="never"),
     QueryMetric(name="scope/relevant_above_half", scope="in_scope", interval="proportion",
-                score=each(relevant_above_half), headline="never",
+                score=each(relevant_above_half), over_prefixes=partial(prefixes.relevant_above, cosine=HALF),
+                undefined=NO_COSINE, headline="never",
                 about="in-scope queries with a relevant returned chunk of a cosine above 0.5"),
     RunMetric(name="scope/auroc", summarise=auroc, unit="score", source="Hanley and McNeil (1982)",
               about="how well the best score tells in-scope from out-of-scope queries; 0.5 is chance"),

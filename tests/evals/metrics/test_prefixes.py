@@ -19,6 +19,7 @@ from evals.metrics.base import QueryMetric
 from evals.metrics.prefixes import at
 from evals.metrics.ranking import DEPTHS
 from evals.metrics.ranking import MEASURES as MEASURE_BY_NAME
+from tests.support.candidates import candidates_of
 from tests.support.observed import make_case, make_chunk, make_context, observe, results
 
 LONGEST = 14
@@ -37,8 +38,9 @@ def observations(count: int = 60) -> list[Observation]:
             for chunk in rng.sample(pool, rng.randint(0, LONGEST))
         ]
         items = [frozenset(rng.sample(sorted(grades), rng.randint(1, len(grades)))) for _ in range(rng.randint(1, 5))]
-        case = make_case(f"q{number}", in_scope=True)
-        made.append(observe(results(*chunks), grades, items=items, case=case))
+        case = make_case(f"q{number}", in_scope=True, min_results=rng.randint(1, 5))
+        scores = sorted((rng.random() for _ in chunks), reverse=True)
+        made.append(observe(results(*chunks, scores=scores), grades, items=items, case=case))
     return made
 
 
@@ -80,11 +82,19 @@ def test_equals_the_metric_on_every_prefix_to_the_last_bit(name: str) -> None:
     assert isinstance(metric, QueryMetric)
     for row, o in enumerate(known):
         cut = [
-            observe(o.selection[:n], o.relevance.grades, items=o.relevance.items) for n in range(len(o.selection) + 1)
+            observe(o.selection[:n], o.relevance.grades, items=o.relevance.items, case=o.case)
+            for n in range(len(o.selection) + 1)
         ]
         expected = metric.score(cut, make_context())
         scored = [math.nan if isinstance(value, Unscored) else value for value in expected]
         assert np.array_equal(found[row, : len(cut)], np.asarray(scored, dtype=float), equal_nan=True)
+
+
+def test_a_metric_of_cosines_has_no_value_where_the_retriever_gives_none() -> None:
+    known = observations(4)
+    bare = [replace(o, candidates=candidates_of(o.candidates, no_cosine="no scores")) for o in known[:2]]
+    found = PREFIXES["scope/relevant_above_half"](prepared([*bare, *known[2:]]))
+    assert np.isnan(found).all(axis=1).tolist() == [True, True, False, False]
 
 
 def test_evidence_is_counted_however_many_items_there_are() -> None:

@@ -80,7 +80,7 @@ def test_a_relevant_chunk_above_half(scores: list[float], grades: dict[str, int]
 def test_without_cosines_no_chunk_is_above_half() -> None:
     found = observe(results("a"), {"a": 1})
     bare = replace(found, candidates=candidates_of(found.candidates, no_cosine="it gives no scores"))
-    assert relevant_above_half(bare, make_context()) == Unscored(reason="it gives no scores")
+    assert relevant_above_half(bare, make_context()) == Unscored(reason="the retriever gives no cosine similarity")
 
 
 def test_answering_and_abstaining_are_complements() -> None:
