@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from evals.metrics import declared
+from evals.report.cache_line import cache_line
 from evals.report.console import SafeConsole
 from evals.report.disagreements import print_disagreements
 from evals.report.judge_lines import judge_lines
@@ -36,7 +37,9 @@ def render(report: Report, *, width: int, color: bool, everything: bool = False)
     console.print(_table(report, everything=everything))
     for note in report.notes:
         console.print(f"[yellow]Note:[/yellow] {escape(note)}")
-    print_worst(console, report.queries)
+    if caches := cache_line(report.caches):
+        console.print(escape(caches), style="dim")
+    print_worst(console, report)
     print_disagreements(console, report, everything=everything)
     _print_outcome(console, report.criteria)
     return console.text.getvalue()

@@ -6,7 +6,8 @@ from heapq import nsmallest
 from rich.console import Console
 from rich.markup import escape
 
-from evals.report.model import Hit, QueryRow
+from evals.report.model import Hit, QueryRow, Report
+from evals.report.source_link import source_link
 from retrievers.terminal.present import score_text
 
 # Queries that the terminal shows.
@@ -34,31 +35,33 @@ def _best_score(row: QueryRow) -> float:
     return max((hit.score for hit in row.retrieved if hit.score is not None), default=0.0)
 
 
-def print_worst(console: Console, rows: Iterable[QueryRow]) -> None:
+def print_worst(console: Console, report: Report) -> None:
     """Print the worst queries with what was retrieved instead, and why the judge found it useless.
 
     Args:
         console: Console to print to.
-        rows: All queries; nothing is printed where all are a success.
+        report: The run; nothing is printed where all queries are a success.
     """
-    shown = worst(rows)
+    shown = worst(report.queries)
     if not shown:
         return
     which = "worst query" if len(shown) == 1 else f"{len(shown)} worst queries"
     console.print(f"\n[bold]The {which}[/bold], and what was retrieved instead")
     for row in shown:
-        console.print(f"\n  [bold]{escape(row.id)}[/bold] {escape(row.query)}")
+        tags = f"  [dim]{escape(' · '.join(row.tags))}[/dim]" if row.tags else ""
+        console.print(f"\n  [bold]{escape(row.id)}[/bold] {escape(row.query)}{tags}")
         for reason in row.reasons[:2]:
             console.print(f"    [red]{row.outcome}[/red] {escape(reason)}")
         for hit in row.retrieved[:3]:
-            _print_hit(console, hit)
+            _print_hit(console, hit, source_link(hit.source, report.config))
         for expected in row.expected[:2]:
             console.print(f"    expected  {escape(expected)}", overflow="ellipsis", no_wrap=True, style="dim")
 
 
-def _print_hit(console: Console, hit: Hit) -> None:
+def _print_hit(console: Console, hit: Hit, address: str) -> None:
     mark = "✓" if hit.grade else " "
-    text = f"    {hit.rank}. {score_text(hit.score)} {mark} {escape(hit.source)}  [dim]{escape(hit.heading)}[/dim]"
+    source = f"[link={address}]{escape(hit.source)}[/link]" if address else escape(hit.source)
+    text = f"    {hit.rank}. {score_text(hit.score)} {mark} {source}  [dim]{escape(hit.heading)}[/dim]"
     console.print(text, overflow="ellipsis", no_wrap=True)
     if hit.judge and hit.judge.verdict == 0:
         console.print(f"       {escape(f'judged useless: {hit.judge.reason}')}", style="dim")

@@ -2,6 +2,7 @@
 
 from evals.grid.evaluation import GridResult
 from evals.metrics.run_result import RunResult
+from evals.report.building.caches import cache_entries
 from evals.report.building.grid import grid_section
 from evals.report.building.judge import judge_section
 from evals.report.building.queries import query_rows
@@ -34,6 +35,7 @@ def build_report(result: RunResult, facts: Facts) -> Report:
         criteria=[Criterion.of(gate) for gate in result.gates],
         validation=Validation.of(result.validation),
         notes=list(result.notes),
+        caches=cache_entries(result),
         judge=judge_section(result.judging, result.trust) if result.judging else None,
         queries=rows,
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from pydantic import Field, PrivateAttr
 
 from evals.report.model.base import MetricEntry, Section
+from evals.report.model.caches import CacheEntry
 from evals.report.model.facts import Facts
 from evals.report.model.grid import GridSection
 from evals.report.model.judge import JudgeSection
@@ -59,6 +60,7 @@ class Report(Section):
     criteria: list[Criterion] = Field(description="what the experiment demands")
     validation: Validation = Field(description="totals of the verdicts")
     notes: list[str] = Field(description="what a reader must know beside the figures")
+    caches: dict[str, CacheEntry] = Field({}, description="look-ups of the caches: embedding, result, judge")
     judge: JudgeSection | None = Field(None, description="the LLM judge; null without one")
     grid: GridSection | None = Field(None, description="the grid whose chosen cell this run is; absent without one")
     queries_file: str | None = Field(

@@ -8,6 +8,7 @@ from evals.metrics.run_result import RunResult
 from evals.report.html import render_page
 from evals.report.model import Facts
 from evals.report.terminal import description, figure, render
+from tests.support.candidates import candidates_of
 from tests.support.judged import judging
 from tests.support.results import (
     FACTS,
@@ -208,3 +209,10 @@ def test_of_a_users_store_the_collection_and_the_threshold_are_shown() -> None:
     head = "python mine:make (QdrantVectorStore) · top_k 3 · threshold 0.25 · candidates 5 · CohereEmbeddings"
     assert head in text
     assert head in description(report(made, known))
+
+
+def test_caches_are_named_where_some_were_asked() -> None:
+    warm = replace(RIGHT, candidates=candidates_of(RIGHT.candidates, cache={"embedding": "hit"}))
+    made = result(observed=replace(result().observed, observations=(warm, *result().observed.observations[1:])))
+    assert line(shown(made), "From caches") == "From caches: query vectors 1 of 1 (100%)"
+    assert "From caches" not in shown(result())

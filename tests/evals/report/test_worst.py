@@ -4,18 +4,31 @@ from io import StringIO
 from rich.console import Console
 
 from evals.collect.observations import Failure, Unscored
+from evals.config.experiment import SourcesConfig
 from evals.judge.verdicts import ChunkVerdict
 from evals.metrics.run_result import RunResult
 from evals.report.building.queries import query_rows
 from evals.report.worst import print_worst, worst
 from tests.support.judged import judging
-from tests.support.results import hit, observation, report_of, result, verdict
+from tests.support.results import config, hit, observation, report, report_of, result, verdict
 
 
-def shown(made: RunResult) -> str:
+def shown(made: RunResult, *, color: bool = False) -> str:
     out = StringIO()
-    print_worst(Console(file=out, width=100), query_rows(made))
+    print_worst(Console(file=out, width=100, force_terminal=color), report(made))
     return out.getvalue()
+
+
+def test_a_query_stands_with_its_tags_and_a_terminal_links_its_chunks_to_their_files() -> None:
+    asked = observation("q", [hit(1, 0.9, "b")], 1, {"a": 1}, tags=["tf2", "[frames]"])
+    made = result(
+        config=config().model_copy(update={"sources": SourcesConfig.model_validate({"dir": "/data/docs"})}),
+        observed=replace(result().observed, observations=(asked,)),
+        validation=report_of([verdict("q", "FAILURE", "why")]),
+    )
+    assert "q query q  tf2 · [frames]" in shown(made)
+    assert "file:///" not in shown(made)
+    assert "file:///data/docs/b.md#L1" in shown(made, color=True)
 
 
 def test_the_five_worst_are_failures_first_then_least_relevant_then_most_confident_then_by_id() -> None:
