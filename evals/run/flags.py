@@ -13,6 +13,16 @@ from retrievers.terminal.command import Parser, add_logging_flags, path_argument
 PRESETS = Path(__file__).parents[1] / "config" / "presets"
 
 
+def packaged() -> list[str]:
+    """Return the names of the packaged experiments."""
+    return sorted(file.stem for file in PRESETS.glob("*.yaml"))
+
+
+def experiment_file(given: Path) -> Path:
+    """Return the file of an experiment given by its path, or by its name if it is a packaged one."""
+    return PRESETS / f"{given}.yaml" if str(given) in packaged() and not given.is_file() else given
+
+
 def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
     """Return the parser of the command's flags: the short ones, then one for every setting."""
     command = Parser(
@@ -34,7 +44,11 @@ def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
 
 def _add_inputs(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--config", type=path_argument, metavar="FILE", help="experiment file (default: the packaged default.yaml)"
+        "--config",
+        type=path_argument,
+        default=Path("default"),
+        metavar="FILE",
+        help=f"experiment file, or a packaged one by its name: {', '.join(packaged())} (default: default)",
     )
     command.add_argument(
         "--limit", dest="dataset.limit", default=argparse.SUPPRESS, metavar="N", help="at most N cases"
@@ -69,7 +83,7 @@ def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> Experi
     """
     layers: list[Layer] = [
         environment_layer(env, "retriever."),
-        file_layer(namespace.config or PRESETS / "default.yaml", ExperimentConfig, named_folders(env)),
+        file_layer(experiment_file(namespace.config), ExperimentConfig, named_folders(env)),
         flag_layer(namespace, ExperimentConfig),
     ]
     return build(ExperimentConfig, layers)

@@ -56,3 +56,11 @@ def test_a_flag_beats_the_experiment_and_the_environment(made: Experiment) -> No
     ).retriever
     assert (retriever.top_k, retriever.threshold) == (2, SETTINGS["retriever"]["threshold"])
     assert (retriever.store.url, retriever.store.path) == ("http://127.0.0.1:1", None)
+
+
+def test_a_packaged_experiment_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_config(parser().parse_args([]), {}).name == "default"
+    assert load_config(parser().parse_args(["--config", "spec"]), {}).name == "spec"
+    Path("spec").write_text("name: my file of that name")
+    assert load_config(parser().parse_args(["--config", "spec"]), {}).name == "my file of that name"
