@@ -20,7 +20,7 @@ def address_fault(chunk: Chunk, sources: Sources | None) -> str:
     """
     url = chunk.source_url
     if not url:
-        return "source_url: missing"
+        return f"chunk {chunk.chunk_id!r} has no address"
     fault = _format_fault(url)
     _, hash_sign, fragment = url.partition("#")
     if not fault and hash_sign:
@@ -28,13 +28,13 @@ def address_fault(chunk: Chunk, sources: Sources | None) -> str:
         if not fragment:
             fault = "has an empty fragment"
         elif page and not page.has(fragment):
-            fault = "has a fragment that no heading of its page has"
-    return f"source_url: {url!r} {fault}" if fault else ""
+            fault = "has a fragment that its page lacks"
+    return f"{url!r} {fault}" if fault else ""
 
 
 def _format_fault(url: str) -> str:
     if any(character.isspace() or not character.isprintable() for character in url):
-        return "holds a blank or a control character"
+        return "holds a blank"
     try:
         parts = urlsplit(url)
         absolute = bool(parts.scheme and parts.hostname and (parts.port or True))
@@ -42,7 +42,7 @@ def _format_fault(url: str) -> str:
         return f"is no address ({error})"
     if absolute or (url.startswith("/") and not parts.netloc):
         return ""
-    return "is neither absolute (https://host/path) nor site-relative (/path)"
+    return "is neither absolute nor site-relative"
 
 
 def url_format(observation: Observation, context: Context) -> Score:

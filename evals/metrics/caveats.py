@@ -16,6 +16,8 @@ from retrievers.records import Chunk
 from retrievers.text.language import differing
 
 SHOWN = 5
+# Of faults that many chunks have alike.
+EXAMPLES = 2
 
 
 def notes(observed: Observed, top_k: int, judging: Judging | None, sources: Sources | None = None) -> list[str]:
@@ -158,7 +160,8 @@ def _on_language(observations: Sequence[Observation]) -> Iterator[str]:
 def _on_addresses(observations: Sequence[Observation], sources: Sources | None) -> Iterator[str]:
     chunks = _returned(observations)
     if any(chunk.source_url for chunk in chunks):
-        yield from _on_faults("metadata/url_format", [fault for chunk in chunks if (fault := _address(chunk, sources))])
+        faults = [fault for chunk in chunks if (fault := _address(chunk, sources))]
+        yield from _on_faults("metadata/url_format", faults, len(chunks))
 
 
 def _address(chunk: Chunk, sources: Sources | None) -> str:
@@ -172,14 +175,14 @@ def _on_numbering(observations: Sequence[Observation]) -> Iterator[str]:
     faults: dict[str, str] = {}
     for observation in observations:
         found = sequence_faults(observation.candidates.chunks)
-        faults |= {key: f"{key}: {found[key]}" for key in observation.ranked_ids if key in found}
-    yield from _on_faults("metadata/chunk_sequence", list(faults.values()))
+        faults |= {key: f"chunk {key!r} has {found[key]}" for key in observation.ranked_ids if key in found}
+    yield from _on_faults("metadata/chunk_sequence", list(faults.values()), len(_returned(observations)))
 
 
-def _on_faults(metric: str, faults: Sequence[str]) -> Iterator[str]:
+def _on_faults(metric: str, faults: Sequence[str], chunks: int) -> Iterator[str]:
     if faults:
-        rest = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
-        yield f"{metric}: {len(faults)} of the returned chunks are at fault: {'; '.join(faults[:SHOWN])}{rest}"
+        rest = f"; and {len(faults) - EXAMPLES} more" if len(faults) > EXAMPLES else ""
+        yield f"{metric}: {len(faults)} of {chunks} returned chunks at fault: {'; '.join(faults[:EXAMPLES])}{rest}"
 
 
 def _returned(observations: Sequence[Observation]) -> list[Chunk]:

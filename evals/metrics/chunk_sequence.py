@@ -48,11 +48,11 @@ def _page(chunk: Chunk) -> str:
 def _own_fault(chunk: Chunk, first: int, *, totals_known: bool) -> str:
     index, total = chunk.chunk_index, chunk.total_chunks
     if index is None:
-        return "chunk_index: missing"
+        return "no chunk_index"
     if total is None:
-        return "total_chunks: missing" if totals_known else ""
+        return "no total_chunks" if totals_known else ""
     last = total - 1 + first
-    return "" if first <= index <= last else f"chunk_index: expected {first} to {last} of {total} chunks, got {index}"
+    return "" if first <= index <= last else f"chunk_index {index}, expected {first} to {last}"
 
 
 def _fault_among(chunk: Chunk, page: Sequence[Chunk]) -> str:
@@ -61,9 +61,11 @@ def _fault_among(chunk: Chunk, page: Sequence[Chunk]) -> str:
         return ""
     twins = [other.chunk_id for other in page if other is not chunk and other.chunk_index == chunk.chunk_index]
     if twins:
-        return f"chunk_index: {chunk.chunk_index} is also that of chunk {twins[0]!r} of the same page"
+        return f"chunk_index {chunk.chunk_index}, which chunk {twins[0]!r} of the same page has too"
     totals = sorted({other.total_chunks for other in page if other.total_chunks is not None})
-    return f"total_chunks: chunks of the same page say {' and '.join(map(str, totals))}" if len(totals) > 1 else ""
+    if len(totals) > 1:
+        return f"total_chunks {chunk.total_chunks}, chunks of the same page have {' and '.join(map(str, totals))}"
+    return ""
 
 
 def _scores(observations: Sequence[Observation], _: Context) -> Sequence[Score]:

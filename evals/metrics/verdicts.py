@@ -1,13 +1,11 @@
 """The verdict on each query, with reasons. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
 from evals.collect.observations import LatencyPass, Observation, QueryVerdict, ValidationReport
 from evals.golden.source_pages import SourcePageError
-from evals.metrics.addresses import address_fault
 from evals.metrics.base import Context, each
-from evals.metrics.chunk_sequence import sequence_faults
 from evals.metrics.content import source_match, topic_match
 from evals.metrics.metadata import accuracy, missing_fields, wrong_fields
 from evals.stats import intervals as stats
@@ -99,31 +97,20 @@ def _first_relevant(observation: Observation) -> str:
     return f"the first relevant one is candidate {index}" if index else f"none among the {depth} candidates either"
 
 
-def _metadata_faults(chunk: Chunk, numbering: Mapping[str, str], context: Context) -> list[str]:
-    """Return what is wrong with the required metadata of a chunk; an unreadable page counts as one fault.
-
-    Args:
-        chunk: The chunk.
-        numbering: Faults in the numbering of chunks, by chunk id.
-        context: Required metadata and sources.
-    """
-    required, sources = context.required, context.sources
-    faults = missing_fields(chunk, required)
-    if "chunk_index" in required and chunk.chunk_index is not None and chunk.chunk_id in numbering:
-        faults.append(numbering[chunk.chunk_id])
+def _against_source(chunk: Chunk, context: Context) -> list[str]:
+    """Return the differences from the chunk's page; an unreadable page counts as one."""
+    if context.sources is None:
+        return []
     try:
-        address = address_fault(chunk, sources) if "source_url" in required and chunk.source_url else ""
-        wrong = wrong_fields(chunk, required, sources)[0] if sources else []
+        return wrong_fields(chunk, context.required, context.sources)[0]
     except SourcePageError as error:
-        return [*faults, f"source page {error}"]
-    return [*faults, *filter(None, [address]), *wrong]
+        return [f"source page {error}"]
 
 
 def _other_faults(observation: Observation, context: Context) -> list[str]:
     faults: list[str] = []
-    numbering = sequence_faults(observation.candidates.chunks)
     for rank, chunk in enumerate(observation.selection.chunks, 1):
-        wrong = _metadata_faults(chunk, numbering, context)
+        wrong = missing_fields(chunk, context.required) + _against_source(chunk, context)
         # A chunk without metadata would list every field.
         faults += [f"rank {rank}: {fault}" for fault in wrong[:SHOWN]]
     if not observation.case.in_scope:

@@ -63,11 +63,17 @@ def test_returned_chunks_with_a_bad_address_or_number_are_named() -> None:
     ]
     found = observe(results(*chunks), {"a": 1}, case=make_case())
     assert said(found, found) == [
-        "metadata/url_format: 2 of the returned chunks are at fault: source_url: 'docs/a' is neither absolute "
-        "(https://host/path) nor site-relative (/path); source_url: '/docs/b c' holds a blank or a control character",
-        "metadata/chunk_sequence: 1 of the returned chunks are at fault: y: chunk_index: expected 0 to 1 of 2 chunks, "
-        "got 2",
+        "metadata/url_format: 2 of 3 returned chunks at fault: 'docs/a' is neither absolute nor site-relative; "
+        "'/docs/b c' holds a blank",
+        "metadata/chunk_sequence: 1 of 3 returned chunks at fault: chunk 'y' has chunk_index 2, expected 0 to 1",
     ]
+
+
+def test_of_many_faults_two_are_shown() -> None:
+    chunks = [make_chunk(f"c{number}", source_url=f"docs/{number}") for number in range(9)]
+    [note] = said(observe(results(*chunks), {"c1": 1}, case=make_case()))
+    assert note.startswith("metadata/url_format: 9 of 10 returned chunks at fault: 'docs/0' is")
+    assert note.endswith("; 'docs/1' is neither absolute nor site-relative; and 7 more")
 
 
 def test_chunks_without_addresses_are_no_fault_of_each() -> None:

@@ -36,20 +36,20 @@ def test_any_part_of_a_whole_sequence_is_valid_from_0_or_from_1(known: set[int],
 @pytest.mark.parametrize(
     ("numbers", "said"),
     [
-        ([(0, 2), (2, 2)], ["chunk_index: expected 0 to 1 of 2 chunks, got 2"]),
-        ([(1, 2), (3, 2), (2, 2)], ["chunk_index: expected 1 to 2 of 2 chunks, got 3"]),
-        ([(-1, 2)], ["chunk_index: expected 0 to 1 of 2 chunks, got -1"]),
-        ([(0, 3), (None, 3)], ["chunk_index: missing"]),
-        ([(0, 3), (1, None)], ["total_chunks: missing"]),
-        ([(0, 0)], ["chunk_index: expected 0 to -1 of 0 chunks, got 0"]),
+        ([(0, 2), (2, 2)], ["chunk_index 2, expected 0 to 1"]),
+        ([(1, 2), (3, 2), (2, 2)], ["chunk_index 3, expected 1 to 2"]),
+        ([(-1, 2)], ["chunk_index -1, expected 0 to 1"]),
+        ([(0, 3), (None, 3)], ["no chunk_index"]),
+        ([(0, 3), (1, None)], ["no total_chunks"]),
+        ([(0, 0)], ["chunk_index 0, expected 0 to -1"]),
         (
             [(0, 3), (1, 3), (1, 3)],
             [
-                "chunk_index: 1 is also that of chunk '/docs/a2' of the same page",
-                "chunk_index: 1 is also that of chunk '/docs/a1' of the same page",
+                "chunk_index 1, which chunk '/docs/a2' of the same page has too",
+                "chunk_index 1, which chunk '/docs/a1' of the same page has too",
             ],
         ),
-        ([(0, 3), (1, 4)], ["total_chunks: chunks of the same page say 3 and 4"] * 2),
+        ([(0, 3), (1, 4)], [f"total_chunks {own}, chunks of the same page have 3 and 4" for own in (3, 4)]),
     ],
 )
 def test_what_is_at_fault(numbers: list[tuple[int | None, int | None]], said: list[str]) -> None:
