@@ -31,6 +31,9 @@ def answered(
         info: The collection that it was searched in.
     """
     vector = None if query.vector is None else tuple(query.vector.tolist())
+    confident = confidence.confidence(selection.chunks, settings.top_k, settings.threshold, on=settings.threshold_on)
+    # A model of several languages finds what is asked for in any; and telling a language takes as long as a search.
+    on_language = () if confident.level == "high" else _on_language(query.text, selection)
     return RetrievalSession(
         session_id=uuid.uuid4().hex,
         query=query.text,
@@ -43,12 +46,10 @@ def answered(
         embedding={**_embedding(settings, info), "vector": vector},
         timings=query.timings,
         cache=query.cache,
-        confidence=confidence.confidence(
-            selection.chunks, settings.top_k, settings.threshold, on=settings.threshold_on
-        ),
+        confidence=confident,
         warnings=(
             *confidence.warnings(selection, settings.threshold, could_spread=not settings.reranker.diversifies),
-            *_on_language(query.text, selection),
+            *on_language,
         ),
         suggestions=confidence.suggestions(selection, other_side=_other_side(settings, info)),
     )

@@ -90,6 +90,14 @@ def test_queries_in_another_language_are_named() -> None:
     assert said(*asked) == ["2 queries seem to be in another language than the collection: q2 (German), q3 (Chinese)"]
 
 
+def test_of_many_queries_a_thousand_at_most_are_looked_at_for_their_language() -> None:
+    english = observe(results(make_chunk("x", "A topic is a named bus of nodes. " * 4)), {"a": 1}, case=make_case())
+    german = replace(english, case=make_case("de", query="Was ist ein Topic und wozu brauche ich es?"))
+    assert said(*[english] * 1_000, german) == [
+        "of 501 queries looked at 1 query seems to be in another language than the collection: de (German)"
+    ]
+
+
 def test_repeated_chunks_are_counted_in_what_was_returned() -> None:
     repeating = [seen("a", "b", "a", "a"), seen("c", "c"), seen("a", "b")]
     assert said(*repeating) == [
