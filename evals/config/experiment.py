@@ -11,10 +11,14 @@ from evals.config.criterion_text import by_metric, checked_conditions
 from evals.config.folders import named_folders
 from evals.config.judge import JudgeConfig
 from evals.config.sweep import ObjectiveConfig, SweepConfig
-from retrievers.config import IndexSettings, RetrieverConfig, Settings, host, page_base
+from retrievers.config import TABLE, IndexSettings, RetrieverConfig, Settings, host, page_base
 from retrievers.config.layers import Layer, build, environment, environment_layer, flatten, nest, tables
 from retrievers.config.settings_file import file_layer
+from retrievers.text.quoting import quoted
 from retrievers.text.secrets import redacted
+
+# Settings that the reference of an experiment may change.
+REFERENCED = ("retriever", "index")
 
 
 class DatasetConfig(Settings):
@@ -129,6 +133,14 @@ class ExperimentConfig(Settings):
     criteria: Mapping[str, str] = Field(
         default_factory=dict, description="conditions on the run, e.g. {ranking/mrr_at_10: '>= 0.8'}"
     )
+    baseline: Path | None = Field(
+        None, description="report of an earlier run, against which no headline metric may be proved worse"
+    )
+    reference: Mapping[str, Any] = Field(
+        default_factory=dict,
+        description="retriever and index settings that differ in the run that this one is shown beside",
+        json_schema_extra=TABLE,
+    )
     judge: JudgeConfig = Field(default_factory=lambda: JudgeConfig.model_validate({}), description="the judge")
     latency: LatencyConfig = Field(default_factory=lambda: LatencyConfig.model_validate({}), description="latency")
     determinism: DeterminismConfig = Field(
@@ -165,6 +177,27 @@ class ExperimentConfig(Settings):
             Layer(label="the arguments", values=nest(dict(flatten(settings or {}, unopened=tables(cls))))),
         ]
         return build(cls, layers)
+
+    @property
+    def referenced(self) -> Self | None:
+        """The experiment with the settings of `reference`, without criteria, sweep and judge; None without any.
+
+        Raises:
+            ConfigError: The settings have faults; the message names every one.
+        """
+        if not self.reference:
+            return None
+        own = self.model_dump(exclude_unset=True, include={"name", "dataset", "retriever", "sources", "index", "seed"})
+        layers = [Layer(label="the experiment", values=own), Layer(label="reference", values=dict(self.reference))]
+        return build(type(self), layers)
+
+    @field_validator("reference")
+    @classmethod
+    def _of_retrieval(cls, reference: Mapping[str, Any]) -> Mapping[str, Any]:
+        others = [name for name in reference if name not in REFERENCED]
+        if others:
+            raise ValueError(f"expected settings of {' and '.join(REFERENCED)}, got {quoted(others[0])}")
+        return reference
 
     @field_validator("criteria", mode="before")
     @classmethod

@@ -42,8 +42,8 @@ def open_collaborators(
             sources = open_sources(config.sources)
             yield Collaborators(retrievers=retrievers, progress=progress, sources=sources, judge=judge)
             return
-        with _retrievers(config, inputs.sweep, env, progress) as (opened, sources):
-            yield Collaborators(retrievers=opened, progress=progress, sources=sources, judge=judge)
+        with _retrievers(inputs, env, progress) as (opened, reference, sources):
+            yield Collaborators(retrievers=opened, progress=progress, sources=sources, judge=judge, reference=reference)
 
 
 @contextmanager
@@ -60,22 +60,26 @@ def _judge(config: JudgeConfig, env: Mapping[str, str], progress: Progress) -> I
 
 @contextmanager
 def _retrievers(
-    config: ExperimentConfig, sweep: Plan | None, env: Mapping[str, str], progress: Progress
-) -> Iterator[tuple[Sequence[Retriever], Sources | None]]:
+    inputs: Inputs, env: Mapping[str, str], progress: Progress
+) -> Iterator[tuple[Sequence[Retriever], Retriever | None, Sources | None]]:
+    config, reference = inputs.config, inputs.reference
     # Before anything is indexed, so that a missing key or factory leaves nothing behind.
     embeddings = None
     if config.retriever.python is None:
         embeddings = make_embeddings(config.retriever.embedding, env)
     else:
         factory.find(config.retriever.python, "python")
-    index_if_stale(config, env, progress)
+    for own in (config, *([reference] if reference else [])):
+        index_if_stale(own, env, progress)
     sources = open_sources(config.sources)
     with ExitStack() as stack:
-        opened = [
-            stack.enter_context(open_retriever(settings, env=env, embeddings=embeddings, index=config.index))
-            for settings in _wanted(config, sweep)
-        ]
-        yield opened, sources
+
+        def opened(experiment: ExperimentConfig, settings: RetrieverConfig) -> Retriever:
+            shared = embeddings if settings.embedding == config.retriever.embedding else None
+            return stack.enter_context(open_retriever(settings, env=env, embeddings=shared, index=experiment.index))
+
+        retrievers = [opened(config, settings) for settings in _wanted(config, inputs.sweep)]
+        yield retrievers, opened(reference, reference.retriever) if reference else None, sources
 
 
 def _wanted(config: ExperimentConfig, sweep: Plan | None) -> list[RetrieverConfig]:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from evals.config.experiment import ExperimentConfig
 from evals.experiment import provenance
+from evals.experiment.baseline import against_baseline
 from evals.experiment.collaborators import open_collaborators
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.loading import Inputs, load_inputs
 from evals.experiment.output_files import Outputs, settle
 from evals.experiment.plan import describe_plan
 from evals.experiment.publishing import TrackingRun, publish
+from evals.experiment.reference import beside_reference
 from evals.experiment.report_files import export, save_data
 from evals.experiment.unchanged import checked_at_end
 from evals.golden.loading import GoldenSet
@@ -72,7 +74,10 @@ def run_experiment(
                     # It may take hours: MLflow shows the run from its beginning.
                     run.begin()
                 result, facts = _measured(inputs, grounds, collaborators)
-                evaluation = _evaluation(result, build_report(result, facts), outputs)
+                report = beside_reference(build_report(result, facts), inputs, collaborators)
+                if inputs.baseline:
+                    report = against_baseline(report, inputs.baseline)
+                evaluation = _evaluation(result, report, outputs)
                 text = save_data(evaluation, outputs)
                 bar.close()
                 if measured:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from evals.config.experiment import ExperimentConfig
+from evals.experiment.baseline import open_baseline
 from evals.golden.loading import GoldenSet, load_golden
 from evals.grid.axes import Plan, plan
 from evals.grid.evaluation import grid_metrics
@@ -10,6 +11,7 @@ from evals.grid.heldout import load_held_out
 from evals.metrics import BY_NAME_ONLY, VERDICT_METRIC, choose
 from evals.metrics import criteria as gates
 from evals.metrics.depth import reach
+from evals.report.comparison.records import Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +20,8 @@ class Inputs:
 
     Attributes:
         sweep: The grid that it asks for, None for a single run.
+        reference: The experiment that this one is shown beside, None without one.
+        baseline: The run against which nothing may be worse, None without one.
         held_out: The golden queries on which the chosen cell of the grid is measured again, None without any.
     """
 
@@ -25,6 +29,8 @@ class Inputs:
     golden: GoldenSet
     sweep: Plan | None
     held_out: GoldenSet | None
+    reference: ExperimentConfig | None = None
+    baseline: Run | None = None
 
 
 def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> Inputs:
@@ -37,11 +43,19 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
     Raises:
         ExperimentError: A metric, a criterion or a sweep cannot be computed.
         DatasetError: The golden data have faults; every one is listed.
+        ReportError: The baseline cannot be read, or is of other golden data.
     """
     _check_metrics(config)
     sweep = _sweep(config)
     golden = golden or load_golden(config.dataset)
-    return Inputs(config=config, golden=golden, sweep=sweep, held_out=load_held_out(config) if sweep else None)
+    return Inputs(
+        config=config,
+        golden=golden,
+        sweep=sweep,
+        held_out=load_held_out(config) if sweep else None,
+        reference=config.referenced,
+        baseline=open_baseline(config.baseline, golden) if config.baseline else None,
+    )
 
 
 def _check_metrics(config: ExperimentConfig) -> None:

@@ -161,7 +161,7 @@ def finish(
     """Build a run from its scores: the verdicts of its queries, and its criteria."""
     # Times of the verdicts come from serial calls; concurrent ones wait for each other.
     serial = next((p for p in observed.latency if p.concurrency == 1), None)
-    validation = validate(observed.observations, serial, context)
+    validation = validate(observed.observations, serial, context, config.retriever.top_k)
     bisected = context.judging.bisected if context.judging else None
     whole = [*marked(summaries, bisected, observed.observations), _pass_rate(validation)]
     return RunResult(

@@ -15,19 +15,23 @@ FIRST = 5
 SHOWN = 3
 
 
-def validate(observations: Sequence[Observation], latency: LatencyPass | None, context: Context) -> ValidationReport:
+def validate(
+    observations: Sequence[Observation], latency: LatencyPass | None, context: Context, top_k: int = FIRST
+) -> ValidationReport:
     """Return a verdict for every query, and their totals.
 
     Args:
         observations: The queries of the run.
         latency: The serial calls, for the times; None when they were not measured.
         context: Required metadata and sources.
+        top_k: Number of chunks asked for.
     """
     times: dict[str, list[float]] = {}
     for query_id, timings in zip(latency.query_ids, latency.timings, strict=True) if latency else ():
         times.setdefault(query_id, []).append(timings.total_ms)
     verdicts = tuple(
-        verdict(o, context, fmean(times.get(o.case.id, [o.candidates.query.timings.total_ms]))) for o in observations
+        verdict(o, context, fmean(times.get(o.case.id, [o.candidates.query.timings.total_ms])), top_k)
+        for o in observations
     )
     passed = sum(v.outcome == "SUCCESS" for v in verdicts)
     every = [time for values in times.values() for time in values]
@@ -42,14 +46,14 @@ def validate(observations: Sequence[Observation], latency: LatencyPass | None, c
     )
 
 
-def verdict(observation: Observation, context: Context, time_ms: float) -> QueryVerdict:
+def verdict(observation: Observation, context: Context, time_ms: float, top_k: int = FIRST) -> QueryVerdict:
     """Judge one query.
 
     In scope it must return at least `min_results` chunks, a relevant one among the first five; out of scope it must
     return nothing. With that it is a success if also all required metadata is valid and true to the source, every
     expected topic occurs and the source pattern matches; a partial success otherwise.
     """
-    relevance_faults = _relevance_faults(observation)
+    relevance_faults = _relevance_faults(observation, top_k)
     other_faults = [] if relevance_faults else _other_faults(observation, context)
     outcome = "FAILURE" if relevance_faults else "PARTIAL_SUCCESS" if other_faults else "SUCCESS"
     relevant = content_relevance(observation)
@@ -76,25 +80,33 @@ def content_relevance(observation: Observation) -> float:
     return sum(chunk_id in observation.relevance.grades for chunk_id in first) / len(first) if first else 0.0
 
 
-def _relevance_faults(observation: Observation) -> list[str]:
+def is_cut_by_threshold(first_relevant: int, top_k: int) -> bool:
+    """Return True if a candidate of that rank is missing in the first results because of the threshold alone."""
+    return first_relevant <= min(FIRST, top_k)
+
+
+def _relevance_faults(observation: Observation, top_k: int) -> list[str]:
     case, returned = observation.case, observation.selection
     if not case.in_scope:
-        best = returned[0].score if returned else None
-        score_text = "" if best is None else f" (best score {best:.3f})"
+        best = returned[0] if returned else None
+        score_text = "" if best is None or best.score is None else f" (best {best.score_scale} {best.score:.3f})"
         return [f"out of scope, but {len(returned)} chunks were returned{score_text}"] if returned else []
     faults = []
     if len(returned) < case.min_results:
         faults.append(f"returned {len(returned)} chunks, expected at least {case.min_results}")
     if returned and not set(observation.ranked_ids[:FIRST]) & set(observation.relevance.grades):
-        faults.append(f"no relevant chunk among the first {FIRST}; {_first_relevant(observation)}")
+        faults.append(f"no relevant chunk among the first {FIRST}; {_first_relevant(observation, top_k)}")
     return faults
 
 
-def _first_relevant(observation: Observation) -> str:
+def _first_relevant(observation: Observation, top_k: int) -> str:
     ids = enumerate(observation.candidates.chunk_ids, 1)
     index = next((rank for rank, chunk_id in ids if chunk_id in observation.relevance.grades), None)
-    depth = len(observation.candidates)
-    return f"the first relevant one is candidate {index}" if index else f"none among the {depth} candidates either"
+    if index is None:
+        return f"none among the {len(observation.candidates)} candidates either"
+    if is_cut_by_threshold(index, top_k):
+        return f"the threshold cut the first relevant one, candidate {index}"
+    return f"the first relevant one is candidate {index}"
 
 
 def _against_source(chunk: Chunk, context: Context) -> list[str]:

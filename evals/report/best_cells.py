@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evals.grid.objective import TOKENS
+from evals.report.figure_text import figure
 from evals.report.model import GridSection
 from evals.report.model.choice import ChoiceSection, StandingEntry
-from evals.report.terminal import figure
 
 # Metrics that are shown beside the optimised and constrained ones, where the grid has them.
 BESIDE = (

@@ -1,12 +1,51 @@
-"""The metrics that the terminal shows beside those that have a criterion; the report has them all. Pure."""
+"""The metrics that are shown without being asked for; the report has them all. Pure."""
 
 from collections.abc import Collection, Sequence
 
 from evals.metrics import declared
 
+# The metrics that say most about a run, the first ones first; `_at_K` at the deepest that the run has.
+LEADING = (
+    "ranking/hit_rate_at_K",
+    "queries/pass_rate",
+    "scope/false_answer",
+    "ranking/ndcg_at_K",
+    "ranking/recall_at_K",
+    "ragas/llm_context_precision",
+    "ragas/llm_context_recall",
+    "candidates/ndcg_at_10",
+    "ranking/expected_top3_in_5",
+    "scope/false_abstention",
+    "ragas/id_context_precision",
+    "latency/total_p95_ms",
+    "scope/auroc",
+    "ragas/nonllm_context_precision",
+)
+MOST = 12
+# Condition on a metric that a baseline sets.
+NO_WORSE = "no worse"
+# Metrics of the before and after on the first screen.
+BESIDE_REFERENCE = ("ranking/hit_rate_at_K", "queries/pass_rate", "scope/false_answer")
+
+
+def leading(measured: Collection[str], wanted: Collection[str], most: int = MOST) -> list[str]:
+    """Return the metrics of the first screen in their order: the wanted ones, filled up with the leading ones.
+
+    Args:
+        measured: The metrics of the run.
+        wanted: Those that have a criterion, or that the experiment names; all are shown.
+        most: Number of rows that are filled up.
+    """
+    order = [deepest(pattern, measured) for pattern in LEADING] + headline(measured)
+    shown = dict.fromkeys(name for name in measured if name in wanted)
+    for name in order:
+        if len(shown) < most and name in measured:
+            shown[name] = None
+    return [name for name in measured if name in shown]
+
 
 def headline(*measured: Collection[str]) -> list[str]:
-    """Return the metrics of runs that are shown, in their order; `_at_K` at the deepest that all of the runs have.
+    """Return the metrics that a comparison of runs shows, in their order; `_at_K` at the deepest that all runs have.
 
     Args:
         measured: The metrics of each run.

@@ -1,47 +1,62 @@
-"""A run as an engineer reads it at a glance: the table of metrics, the criteria, the worst queries."""
-
-from collections.abc import Sequence
+"""A run as an engineer reads it at a glance: verdict, table, before and after, worst queries, what to do next."""
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evals.metrics import declared
 from evals.report.cache_line import cache_line
 from evals.report.console import SafeConsole
 from evals.report.disagreements import print_disagreements
+from evals.report.figure_text import ends, figure
+from evals.report.headline import NO_WORSE
 from evals.report.judge_lines import judge_lines
 from evals.report.model import Criterion, Facts, MetricEntry, Report
-from evals.report.worst import print_worst
+from evals.report.reference_terminal import print_reference
+from evals.report.slices_terminal import print_slices
+from evals.report.worst import line, print_worst
 
+TONES = {"good": "green", "mixed": "yellow", "bad": "red"}
 COLORS = {"pass": "green", "FAIL": "red", "undecided": "yellow"}
 
 
-def render(report: Report, *, width: int, color: bool, everything: bool = False) -> str:
-    """Return the report for a terminal.
+def render(
+    report: Report, *, width: int, color: bool, everything: bool = False, command: str = "python -m evals.run"
+) -> str:
+    """Return the report for a terminal: at first what fits a screen, on request everything.
 
     Args:
         report: The run.
         width: Width of the terminal, in columns.
         color: Use colors.
-        everything: Show every metric.
+        everything: Show every metric, more queries, and what each was expected to give.
+        command: The command that was typed, which the next one begins with.
     """
     console = SafeConsole(width=width, color=color)
     facts = report.facts
-    console.print(
-        f"[bold]{escape(report.name)}[/bold]  {facts.cases} queries "
-        f"({facts.in_scope} in scope, {facts.out_of_scope} out of scope)"
-        f" · {escape(searched(facts))}"
+    if report.head:
+        tone = TONES[report.head.tone]
+        console.print(f"[bold {tone}]{escape(report.head.verdict)}[/] [{tone}]{escape(report.head.criteria)}[/]")
+    line(
+        console,
+        f"{escape(report.name)} · {facts.in_scope} queries in scope, {facts.out_of_scope} out of scope · "
+        f"{escape(searched(facts))}",
     )
-    console.print(escape(report.settings), style="dim")
+    line(console, escape(report.settings), style="dim")
     console.print(_table(report, everything=everything))
+    for name, text in _remarks(report, everything=everything):
+        console.print(f"  {escape(name)}: {escape(text)}", style="dim")
+    _print_unmet(console, report)
     for note in report.notes:
         console.print(f"[yellow]Note:[/yellow] {escape(note)}")
     if caches := cache_line(report.caches):
         console.print(escape(caches), style="dim")
-    print_worst(console, report)
+    if report.reference:
+        print_reference(console, report.reference, everything=everything)
+    print_slices(console, report)
+    print_worst(console, report, everything=everything)
     print_disagreements(console, report, everything=everything)
-    _print_outcome(console, report.criteria)
+    if report.head:
+        console.print(f"Next: [bold]{escape(f'{command} {report.head.next_flags}')}[/bold]", soft_wrap=True)
     return console.text.getvalue()
 
 
@@ -49,10 +64,12 @@ def description(report: Report) -> str:
     """Return a run in a few lines of Markdown: the description that the MLflow UI shows on its page."""
     facts, validation = report.facts, report.validation
     lines = [
-        f"{facts.cases} queries ({facts.in_scope} in scope), {report.settings}",
+        report.head.verdict if report.head else f"{validation.passed} of {validation.total} queries pass.",
         "",
-        f"{validation.passed} of {validation.total} queries answered as they should be.",
+        f"{facts.cases} queries ({facts.in_scope} in scope), {report.settings}",
     ]
+    if report.head:
+        lines += ["", report.head.criteria]
     if report.criteria:
         lines += ["", "| criterion | figure | |", "|---|---|---|"]
     for criterion in report.criteria:
@@ -64,11 +81,6 @@ def description(report: Report) -> str:
     return "\n".join(lines)
 
 
-def figure(metric: str, value: float | None) -> str:
-    """Return a value rounded as the metric's unit asks for, a dash for none."""
-    return "–" if value is None else declared(metric).written(value)
-
-
 def searched(facts: Facts) -> str:
     """Return what was searched, in a few words."""
     if facts.collection is None:
@@ -77,19 +89,42 @@ def searched(facts: Facts) -> str:
 
 
 def _table(report: Report, *, everything: bool) -> Table:
-    criteria = {criterion.metric: criterion for criterion in report.criteria}
+    criteria: dict[str, list[Criterion]] = {}
+    for criterion in report.criteria:
+        criteria.setdefault(criterion.metric, []).append(criterion)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("metric", no_wrap=True)
     for name in ("value", "95% interval", "n"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("criterion", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("", style="dim", overflow="fold")
-    for name, metric in report.metrics.items():
-        # A metric with a criterion is always shown, also without a value.
-        if everything or name in criteria or (name in report.headline and has_something(metric)):
-            table.add_row(*_cells(name, metric, criteria.get(name)))
+    for name in _shown(report, everything=everything):
+        metric = report.metrics[name]
+        # Of two criteria that are met the one of the baseline says less.
+        told = sorted(criteria.get(name, ()), key=lambda one: (one.passed, one.condition == NO_WORSE))
+        conditions = [
+            f"{one.condition} [{COLORS[one.verdict]}]{one.verdict}[/]"
+            for place, one in enumerate(told)
+            if not (place and one.passed and one.condition == NO_WORSE)
+        ]
+        table.add_row(name, figure(name, metric.value), interval(name, metric), str(metric.n), ", ".join(conditions))
     return table
+
+
+def _shown(report: Report, *, everything: bool) -> list[str]:
+    """Return the metrics of the table: all, or those of the first screen; one with a criterion also without a value."""
+    judged = {criterion.metric for criterion in report.criteria}
+    return [
+        name
+        for name, metric in report.metrics.items()
+        if everything or name in judged or (name in report.headline and has_something(metric))
+    ]
+
+
+def _remarks(report: Report, *, everything: bool) -> list[tuple[str, str]]:
+    """Return what must be known beside the values of the table: at first only of scores that failed or are missing."""
+    shown = [(name, report.metrics[name]) for name in _shown(report, everything=everything)]
+    wanted = [(n, m) for n, m in shown if everything or m.n_failed or m.n_missing or m.value is None]
+    return [(name, text) for name, metric in wanted if (text := remark(metric))]
 
 
 def has_something(metric: MetricEntry) -> bool:
@@ -97,21 +132,9 @@ def has_something(metric: MetricEntry) -> bool:
     return metric.value is not None or bool(metric.n_unscored or metric.n_failed)
 
 
-def _cells(name: str, metric: MetricEntry, criterion: Criterion | None) -> list[str]:
-    return [
-        name,
-        figure(name, metric.value),
-        interval(name, metric),
-        str(metric.n),
-        criterion.condition if criterion else "",
-        "" if criterion is None else f"[{COLORS[criterion.verdict]}]{criterion.verdict}[/]",
-        escape(remark(metric)),
-    ]
-
-
 def interval(name: str, metric: MetricEntry) -> str:
     """Return the interval of a metric, rounded for reading."""
-    return "–" if metric.ci_low is None else f"{figure(name, metric.ci_low)} … {figure(name, metric.ci_high)}"
+    return ends(name, metric.ci_low, metric.ci_high)
 
 
 def remark(metric: MetricEntry) -> str:
@@ -128,18 +151,10 @@ def remark(metric: MetricEntry) -> str:
     return ": ".join(part for part in ("; ".join(parts), metric.note) if part)
 
 
-def _print_outcome(console: Console, criteria: Sequence[Criterion]) -> None:
-    if not criteria:
-        console.print("\nNo criteria to meet.")
-        return
-    if all(criterion.passed for criterion in criteria):
-        console.print(f"\n[green]All {len(criteria)} criteria are met.[/green]")
-    for verdict, text in (("FAIL", "not met"), ("undecided", "undecided")):
-        chosen = [criterion for criterion in criteria if criterion.verdict == verdict]
-        if not chosen:
-            continue
-        console.print(f"\n[{COLORS[verdict]}]{len(chosen)} of {len(criteria)} criteria are {text}:[/]")
-        for one in chosen:
+def _print_unmet(console: Console, report: Report) -> None:
+    for one in report.criteria:
+        if not one.passed:
             console.print(
-                f"  {one.metric} {one.condition}, got {figure(one.metric, one.figure)} ({escape(one.reason)})"
+                f"  [{COLORS[one.verdict]}]{one.verdict}[/] {one.metric} {one.condition}, got "
+                f"{figure(one.metric, one.figure)} ({escape(one.reason)})"
             )

@@ -10,8 +10,12 @@ from evals.report.model import Hit, QueryRow, Report
 from evals.report.source_link import source_link
 from retrievers.terminal.present import score_text
 
-# Queries that the terminal shows.
+# Queries that a page shows, and a terminal at first; chunks of each.
 WORST = 5
+FIRST_QUERIES, FIRST_CHUNKS = 3, 2
+CHUNKS = 3
+# Least columns of a source, and of a text behind it.
+MIN_SOURCE, MIN_SNIPPET = 16, 8
 ORDER = {"FAILURE": 0, "PARTIAL_SUCCESS": 1, "SUCCESS": 2}
 
 
@@ -35,35 +39,62 @@ def _best_score(row: QueryRow) -> float:
     return max((hit.score for hit in row.retrieved if hit.score is not None), default=0.0)
 
 
-def print_worst(console: Console, report: Report) -> None:
+def print_worst(console: Console, report: Report, *, everything: bool) -> None:
     """Print the worst queries with what was retrieved instead, and why the judge found it useless.
 
     Args:
         console: Console to print to.
         report: The run; nothing is printed where all queries are a success.
+        everything: Show more queries and chunks, and what was expected.
     """
-    shown = worst(report.queries)
+    shown = worst(report.queries, WORST if everything else FIRST_QUERIES)
     if not shown:
         return
     which = "worst query" if len(shown) == 1 else f"{len(shown)} worst queries"
-    console.print(f"\n[bold]The {which}[/bold], and what was retrieved instead")
+    console.print(f"[bold]The {which}[/bold], and what was retrieved instead")
     for row in shown:
         tags = f"  [dim]{escape(' · '.join(row.tags))}[/dim]" if row.tags else ""
-        console.print(f"\n  [bold]{escape(row.id)}[/bold] {escape(row.query)}{tags}")
-        for reason in row.reasons[:2]:
-            console.print(f"    [red]{row.outcome}[/red] {escape(reason)}")
-        for hit in row.retrieved[:3]:
+        line(console, f"[bold]{escape(row.id)}[/bold] {escape(row.query)}{tags}")
+        for reason in row.reasons[: 2 if everything else 1]:
+            line(console, f"  [red]{escape(reason)}[/red]")
+        for hit in row.retrieved[: CHUNKS if everything else FIRST_CHUNKS]:
             _print_hit(console, hit, source_link(hit.source, report.config))
-        for expected in row.expected[:2]:
-            console.print(f"    expected  {escape(expected)}", overflow="ellipsis", no_wrap=True, style="dim")
+        for expected in row.expected[:2] if everything else ():
+            line(console, f"  expected {escape(expected)}", style="dim")
+
+
+def hit_line(hit: Hit, width: int, address: str = "") -> str:
+    """Return a chunk in a line: rank, scale and score, relevance, source, the beginning of its text.
+
+    Args:
+        hit: The chunk.
+        width: Width of the line, in columns.
+        address: Address that the source links to; empty for none.
+    """
+    scale = "" if hit.scale in ("", "unknown", "none") else f"{hit.scale} "
+    prefix = f"{hit.rank}. {scale}{score_text(hit.score)} {'✓' if hit.grade else ' '} "
+    room = max(width - len(prefix), MIN_SOURCE)
+    source = shortened(hit.source, max(room * 3 // 5, MIN_SOURCE))
+    rest = room - len(source) - 2
+    text = " ".join(hit.preview.split()).lstrip("# ")
+    snippet = "" if rest < MIN_SNIPPET else text if len(text) <= rest else f"{text[: rest - 1]}…"
+    linked = f"[link={address}]{escape(source)}[/link]" if address else escape(source)
+    return escape(prefix) + linked + (f"  [dim]{escape(snippet)}[/dim]" if snippet else "")
+
+
+def shortened(source: str, width: int) -> str:
+    """Return the end of a source that is too long: its lines stand there."""
+    return source if len(source) <= width else f"…{source[1 - width :]}"
+
+
+def line(console: Console, text: str, style: str | None = None) -> None:
+    """Print a text as one line, cut where the terminal ends."""
+    console.print(text, style=style, overflow="ellipsis", no_wrap=True)
 
 
 def _print_hit(console: Console, hit: Hit, address: str) -> None:
-    mark = "✓" if hit.grade else " "
-    source = f"[link={address}]{escape(hit.source)}[/link]" if address else escape(hit.source)
-    text = f"    {hit.rank}. {score_text(hit.score)} {mark} {source}  [dim]{escape(hit.heading)}[/dim]"
-    console.print(text, overflow="ellipsis", no_wrap=True)
+    line(console, f"  {hit_line(hit, console.width - 2, address)}")
     if hit.judge and hit.judge.verdict == 0:
-        console.print(f"       {escape(f'judged useless: {hit.judge.reason}')}", style="dim")
+        console.print(f"     {escape(f'judged useless: {hit.judge.reason}')}", style="dim")
     elif hit.judge and hit.judge.failed:
-        console.print(f"       {escape(f'not judged: {hit.judge.failed}')}", style="dim")
+        console.print(f"     {escape(f'not judged: {hit.judge.failed}')}", style="dim")

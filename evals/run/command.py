@@ -4,6 +4,7 @@ import argparse
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import yaml
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from evals.experiment.evaluation import Evaluation
 
 __all__ = ["EXIT_FAILED", "PRESETS", "load_config", "main", "parser"]
+COMMAND = "python -m evals.run"
 EXIT_FAILED = 1
 
 
@@ -78,7 +80,7 @@ def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[s
         env=env,
         track=config.tracking.enabled,
         progress=not namespace.quiet,
-        measured=None if namespace.quiet else partial(_show, everything=namespace.verbose),
+        measured=None if namespace.quiet else partial(_show, everything=namespace.verbose, command=_command(namespace)),
     )
     if evaluation.outputs.html and not namespace.quiet:
         print_out(f"Page: {evaluation.outputs.html}")
@@ -90,7 +92,12 @@ def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[s
     return EXIT_FAILED if failed and not namespace.no_gate else 0
 
 
-def _show(evaluation: "Evaluation", *, everything: bool) -> None:
+def _command(namespace: argparse.Namespace) -> str:
+    """Return the beginning of the next command."""
+    return f"{COMMAND} --config {quote(str(namespace.config))}" if namespace.config else COMMAND
+
+
+def _show(evaluation: "Evaluation", *, everything: bool, command: str) -> None:
     from evals.report.grid_terminal import render_grid
     from evals.report.terminal import render
 
@@ -99,7 +106,7 @@ def _show(evaluation: "Evaluation", *, everything: bool) -> None:
     with unread_output_allowed():
         if report.grid:
             print_rendered(render_grid(report, width=width, color=color).rstrip() + "\n")
-        print_rendered(render(report, width=width, color=color, everything=everything).rstrip())
+        print_rendered(render(report, width=width, color=color, everything=everything, command=command).rstrip())
         if evaluation.outputs.report:
             print_out(f"Report: {evaluation.outputs.report}")
 

@@ -34,6 +34,12 @@ ENVIRONMENT: Mapping[str, str] = {
 }
 # Settings of which a higher layer's choice replaces the lower layer's other one.
 EXCLUSIVE = (("store.url", "store.path"), ("dataset.path", "dataset.hub"))
+# Settings of lower layers that say nothing any more when a higher layer sets one of those behind them.
+OUTDATED_BY: Mapping[str, tuple[str, ...]] = {
+    "baseline": ("dataset.path", "dataset.hub", "dataset.split"),
+    "reference": ("dataset.path", "dataset.hub", "sources.dir", "retriever.python", "retriever.collection",
+                  "retriever.store.url"),
+}  # fmt: skip
 # Settings of lower layers that still count when a higher layer names the user's own retriever (`python`).
 KEPT = ("top_k", "candidates", "metadata", "include_metadata")
 MAX_FAULTS_SHOWN = 50
@@ -104,6 +110,7 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
         for pair in EXCLUSIVE:
             _drop_replaced(merged, values, pair)
         _drop_retriever(merged, values)
+        _drop_outdated(merged, values)
         uppers = {upper for new in values for upper in above(new)}
         # A mapping set higher up replaces single entries below, and the other way round.
         for name in list(merged):
@@ -210,6 +217,12 @@ def _drop_retriever(merged: dict[str, Any], values: Mapping[str, Any]) -> None:
         for below in [n for n in merged if n.startswith(prefix)]:
             if below.removeprefix(prefix).partition(".")[0] not in KEPT:
                 del merged[below]
+
+
+def _drop_outdated(merged: dict[str, Any], values: Mapping[str, Any]) -> None:
+    for name, others in OUTDATED_BY.items():
+        if any(values.get(other) is not None for other in others):
+            merged.pop(name, None)
 
 
 def _plain(value: Any) -> str:

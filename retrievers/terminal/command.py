@@ -168,9 +168,8 @@ def print_rendered(text: str) -> None:
 
 
 def terminal_width() -> int:
-    """Return the columns that a table may fill: those of the terminal, at least 100."""
-    # Narrower tables would wrap every row.
-    return max(100, shutil.get_terminal_size((120, 40)).columns)
+    """Return the columns that a text may fill: those of the terminal, at least 60; 80 where there is none."""
+    return max(60, shutil.get_terminal_size((80, 40)).columns)
 
 
 def in_color() -> bool:

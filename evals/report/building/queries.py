@@ -8,6 +8,7 @@ from evals.judge.tasks import selected
 from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.metrics.metadata import missing_fields
 from evals.metrics.run_result import RunResult
+from evals.report.causes import cause_of
 from evals.report.model import ClaimEntry, FailedValue, Hit, QueryRow, ScoreValue, UnscoredValue, Verdict
 from retrievers.records import RetrievedChunk
 
@@ -31,6 +32,7 @@ def score_value(score: Score) -> ScoreValue:
 
 def _row(observation: Observation, verdict: QueryVerdict, scores: dict[str, Score], result: RunResult) -> QueryRow:
     judging, required = result.judging, result.config.retriever.metadata.required
+    first_relevant = _first_relevant(observation)
     case, relevance, candidates = observation.case, observation.relevance, observation.candidates
     below = () if observation.selection else candidates[:BEST_BELOW]
     claims = judging.claims.get((case.id, selected(observation)), ()) if judging else ()
@@ -47,7 +49,7 @@ def _row(observation: Observation, verdict: QueryVerdict, scores: dict[str, Scor
         irrelevant=sorted(relevance.irrelevant),
         missing=sorted(relevance.missing),
         relevant_complete=not relevance.incomplete,
-        first_relevant=_first_relevant(observation),
+        first_relevant=first_relevant,
         top_score=observation.top_score,
         retrieved=[_hit(hit, observation, judging) for hit in observation.selection],
         relevant_count=len(relevance.grades.keys() & observation.selection.chunk_ids),
@@ -57,6 +59,7 @@ def _row(observation: Observation, verdict: QueryVerdict, scores: dict[str, Scor
         scores={name: score_value(score) for name, score in scores.items()},
         outcome=verdict.outcome,
         reasons=list(verdict.reasons),
+        cause=cause_of(observation, verdict, first_relevant, result.config.retriever.top_k),
         metadata_accuracy=verdict.metadata_accuracy,
         content_relevance=verdict.content_relevance,
         accuracy_score=verdict.accuracy_score,
@@ -86,6 +89,7 @@ def _hit(hit: RetrievedChunk, observation: Observation, judging: Judging | None)
     return Hit(
         rank=hit.rank,
         score=hit.score,
+        scale=hit.score_scale,
         chunk_id=hit.chunk.chunk_id,
         source=hit.source,
         breadcrumb=hit.breadcrumb,

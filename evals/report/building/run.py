@@ -1,12 +1,17 @@
 """The report of a run, built once."""
 
+from collections.abc import Iterator
+
 from evals.grid.evaluation import GridResult
 from evals.metrics.run_result import RunResult
 from evals.report.building.caches import cache_entries
 from evals.report.building.grid import grid_section
+from evals.report.building.head import head
 from evals.report.building.judge import judge_section
 from evals.report.building.queries import query_rows
-from evals.report.headline import headline
+from evals.report.building.slices import slices
+from evals.report.causes import Cause
+from evals.report.headline import leading
 from evals.report.model import SCHEMA_VERSION, Criterion, Facts, MetricEntry, QueryRow, Report, Validation
 from evals.report.rows_file import MOST_IN_REPORT, ROWS_SUFFIX, WORST_IN_REPORT, RowsFile, written
 from evals.report.worst import worst_first
@@ -20,8 +25,10 @@ def build_report(result: RunResult, facts: Facts) -> Report:
         result: The run.
         facts: Facts that make it comparable, as they are at its end.
     """
-    rows, file = _rows(result)
+    causes: list[Cause] = []
+    rows, file = _rows(result, causes)
     incomplete = _incomplete(result, facts)
+    metrics = {summary.metric: MetricEntry.of(summary) for summary in result.summaries}
     report = Report(
         schema_version=SCHEMA_VERSION,
         name=result.config.name,
@@ -30,9 +37,11 @@ def build_report(result: RunResult, facts: Facts) -> Report:
         settings=settings_line(result.config.retriever, facts),
         facts=facts,
         config=dump(result.config),
-        metrics={summary.metric: MetricEntry.of(summary) for summary in result.summaries},
-        headline=_headline(result),
+        metrics=metrics,
+        headline=leading(metrics, {*result.config.metrics, *(gate.metric for gate in result.gates)}),
+        head=head(result, causes, incomplete),
         criteria=[Criterion.of(gate) for gate in result.gates],
+        slices=slices(result),
         validation=Validation.of(result.validation),
         notes=list(result.notes),
         caches=cache_entries(result),
@@ -46,14 +55,26 @@ def build_report(result: RunResult, facts: Facts) -> Report:
     return report.model_copy(update={**grid, "queries_file": f"report{ROWS_SUFFIX}"}).with_rows(file)
 
 
-def _rows(result: RunResult) -> tuple[list[QueryRow], RowsFile | None]:
-    """Return the rows of the report, the worst ones where they are too many, and then the file that holds them all."""
-    rows = query_rows(result)
+def _rows(result: RunResult, causes: list[Cause]) -> tuple[list[QueryRow], RowsFile | None]:
+    """Return the rows of the report, the worst ones where they are too many, and then the file that holds them all.
+
+    Args:
+        result: The run.
+        causes: Takes the cause of every row; all rows are not in memory at once.
+    """
+    rows = _noted(query_rows(result), causes)
     if len(result.observed.observations) <= MOST_IN_REPORT:
         return list(rows), None
     files: list[RowsFile] = []
     worst = worst_first(written(rows, [*result.scores], files), WORST_IN_REPORT)
     return worst, files[0]
+
+
+def _noted(rows: Iterator[QueryRow], causes: list[Cause]) -> Iterator[QueryRow]:
+    for row in rows:
+        assert row.cause
+        causes.append(row.cause)
+        yield row
 
 
 def settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
@@ -74,12 +95,6 @@ def _search(retriever: RetrieverConfig) -> list[str]:
     fusion = [f"fusion {retriever.used_fusion}"] if retriever.mode == "hybrid" else []
     rerank = [f"rerank {retriever.rerank}"] if RERANKERS[retriever.rerank].make else []
     return [retriever.mode, *fusion, *rerank]
-
-
-def _headline(result: RunResult) -> list[str]:
-    names = [summary.metric for summary in result.summaries]
-    shown = {*headline(names), *result.config.metrics}
-    return [name for name in names if name in shown]
 
 
 def _incomplete(result: RunResult, facts: Facts) -> str:

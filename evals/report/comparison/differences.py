@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from statistics import fmean
+from typing import Literal
 
 from evals.collect.observations import VERDICT_METRIC
 from evals.errors import ReportError
@@ -14,6 +15,8 @@ from evals.stats import paired
 from evals.stats.intervals import SAME
 from retrievers.errors import nearest
 
+# Largest adjusted p value of a difference that is proved.
+LEVEL = 0.05
 WHOLE_RUN = "a statistic of the whole run, not paired by query"
 
 
@@ -75,6 +78,15 @@ def adjust(families: Sequence[Sequence[Difference]]) -> list[list[Difference]]:
         [replace(difference, p_adjusted=next(adjusted)) if difference.paired else difference for difference in family]
         for family in families
     ]
+
+
+def verdict(difference: Difference) -> Literal["better", "worse", ""]:
+    """Return how the other run is, where that is proved: by p values adjusted over all that was tested at once."""
+    if difference.p_adjusted is None or difference.p_adjusted >= LEVEL or not difference.difference:
+        return ""
+    if difference.better == "neither":
+        return ""
+    return "better" if (difference.difference > 0) == (difference.better == "higher") else "worse"
 
 
 def score_of(row: QueryRow, metric: str) -> ScoreValue | None:

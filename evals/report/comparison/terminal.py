@@ -8,16 +8,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evals.report.comparison.differences import WHOLE_RUN
+from evals.report.comparison.differences import WHOLE_RUN, verdict
 from evals.report.comparison.document import tested
 from evals.report.comparison.records import Comparison, Difference, Moved, Regression, Run
 from evals.report.console import SafeConsole
+from evals.report.figure_text import figure, signed
 from evals.report.model import Hit, QueryRow
-from evals.report.terminal import figure
 from retrievers.terminal.present import score_text
 
-LEVEL = 0.05
 HITS = 5
+COLORED = {"better": "[green]better[/green]", "worse": "[red]worse[/red]", "": ""}
 
 
 def render(comparisons: Sequence[Comparison], *, width: int, color: bool, queries: int) -> str:
@@ -99,36 +99,21 @@ def _cells(difference: Difference) -> list[str]:
         difference.metric,
         figure(difference.metric, difference.baseline),
         figure(difference.metric, difference.other),
-        _signed(difference.metric, difference.difference),
-        f"{_signed(difference.metric, interval.low)} … {_signed(difference.metric, interval.high)}"
+        signed(difference.metric, difference.difference),
+        f"{signed(difference.metric, interval.low)} … {signed(difference.metric, interval.high)}"
         if interval and has_interval
         else "–",
         _p_value(paired.p if paired else None),
         _p_value(difference.p_adjusted),
         f"{difference.wins}/{paired.ties}/{difference.losses}" if paired else "–",
         str(paired.n) if paired else "–",
-        _verdict(difference),
+        COLORED[verdict(difference)],
         escape(_remark(difference)),
     ]
 
 
 def _p_value(value: float | None) -> str:
     return "–" if value is None else "<0.0001" if value < 0.0001 else f"{value:.4f}"
-
-
-def _verdict(difference: Difference) -> str:
-    if (
-        difference.p_adjusted is None
-        or difference.p_adjusted >= LEVEL
-        or not difference.difference
-        or difference.better == "neither"
-    ):
-        return ""
-    return (
-        "[green]better[/green]"
-        if (difference.difference > 0) == (difference.better == "higher")
-        else "[red]worse[/red]"
-    )
 
 
 def _remark(difference: Difference) -> str:
@@ -139,7 +124,7 @@ def _remark(difference: Difference) -> str:
             f"{len(difference.only_other)} in the other only"
         )
     if difference.failed:
-        worst = "" if difference.worst is None else f", at worst {_signed(difference.metric, difference.worst)}"
+        worst = "" if difference.worst is None else f", at worst {signed(difference.metric, difference.worst)}"
         parts.append(f"{len(difference.failed)} failed{worst}")
     return "; ".join(parts)
 
@@ -211,7 +196,7 @@ def _print_regressions(console: Console, regressions: Sequence[Regression]) -> N
         console.print("\n[bold]Tolerated drops[/bold]")
     for regression in regressions:
         verdict = "[green]pass[/green]" if regression.passed else "[red]FAIL[/red]"
-        drop = "drop unknown" if regression.drop is None else f"drop {_signed(regression.metric, regression.drop)}"
+        drop = "drop unknown" if regression.drop is None else f"drop {signed(regression.metric, regression.drop)}"
         console.print(
             f"  {verdict}  {escape(regression.metric)}  {drop}, tolerated {regression.tolerance:g}  "
             f"({escape(regression.reason)})"
@@ -224,11 +209,6 @@ def _plain_table(title: str = "") -> Table:
         title_style="bold",
     )  # fmt: skip
     return table
-
-
-def _signed(metric: str, value: float | None) -> str:
-    text = figure(metric, value)
-    return text if value is None or text.startswith(("-", "–")) else f"+{text}"
 
 
 def _value(value: Any) -> str:

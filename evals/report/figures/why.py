@@ -1,52 +1,29 @@
-"""Reasons why queries of a run are answered as they are, and a strip of all of them."""
+"""A strip of all queries of a run, by the cause of their verdict."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evals.report.causes import Cause
 from evals.report.figures.canvas import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, canvas
 from evals.report.model import QueryRow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Why = Literal[
-    "right",
-    "rightly nothing",
-    "details wrong",
-    "ranked too low",
-    "not a candidate",
-    "nothing returned",
-    "too few returned",
-    "wrongly answered",
-]
 # From the best to the worst, in scope first.
-COLORS: dict[Why, str] = {
+COLORS: dict[Cause, str] = {
     "right": GREEN,
     "rightly nothing": BLUE,
     "details wrong": ORANGE,
     "ranked too low": RED,
+    "cut by the threshold": RED,
     "not a candidate": RED,
     "nothing returned": RED,
     "too few returned": RED,
     "wrongly answered": PURPLE,
 }
-
-
-def why(row: QueryRow) -> Why:
-    """Return the reason why a query was answered as it was, in two words."""
-    if row.outcome == "SUCCESS":
-        return "right" if row.in_scope else "rightly nothing"
-    if row.outcome == "PARTIAL_SUCCESS":
-        return "details wrong"
-    if not row.in_scope:
-        return "wrongly answered"
-    if not row.retrieved:
-        return "nothing returned"
-    if any(hit.grade for hit in row.retrieved[:5]):
-        return "too few returned"
-    return "ranked too low" if row.first_relevant else "not a candidate"
 
 
 def queries_strip(queries: Iterable[QueryRow], threshold: float | None) -> "Figure | None":
@@ -56,9 +33,9 @@ def queries_strip(queries: Iterable[QueryRow], threshold: float | None) -> "Figu
         queries: Rows of the report.
         threshold: Threshold in force, None without one.
     """
-    ticks = [(why(row), row.top_score) for row in queries]
+    ticks = [(row.cause, row.top_score) for row in queries if row.cause]
     scored = all(score is not None for _, score in ticks)
-    positions: dict[Why, list[float]] = {}
+    positions: dict[Cause, list[float]] = {}
     for position, (reason, score) in enumerate(ticks, 1):
         positions.setdefault(reason, []).append(score if scored and score is not None else float(position))
     rows = [name for name in COLORS if name in positions]

@@ -7,12 +7,13 @@ import yaml
 
 from evals.report.best_cells import CellRow, best_cells, columns
 from evals.report.disagreements import disagreements as disagreements_of
-from evals.report.figures.why import COLORS, why
+from evals.report.figure_text import figure
+from evals.report.figures.why import COLORS
 from evals.report.grid_terminal import recommendation
 from evals.report.headline import deepest
 from evals.report.judge_lines import cause
 from evals.report.model import Hit, QueryRow, Report
-from evals.report.terminal import figure, has_something, interval, remark
+from evals.report.terminal import has_something, interval, remark
 from evals.report.worst import worst
 from retrievers.terminal.present import score_text
 
@@ -27,7 +28,7 @@ QUERY_SCORES = (
     "ragas/llm_context_recall",
     "ragas/llm_claim_recall",
 )
-WORST_FIRST = {name: place for place, name in enumerate(reversed(COLORS))}
+WORST_FIRST: Mapping[str | None, int] = {name: place for place, name in enumerate(reversed(COLORS))}
 
 
 def criteria(report: Report) -> list[Row]:
@@ -89,7 +90,7 @@ def worst_queries(report: Report) -> list[Row]:
 
 def queries(report: Report) -> list[Row]:
     """Return the queries that the report holds with what was returned, the worst first."""
-    return [_query(row) for row in sorted(report.queries, key=lambda row: WORST_FIRST[why(row)])]
+    return [_query(row) for row in sorted(report.queries, key=lambda row: WORST_FIRST.get(row.cause, 0))]
 
 
 def query_scores(report: Report) -> list[str]:
@@ -143,7 +144,7 @@ def _cell(row: CellRow) -> Row:
 def _query(row: QueryRow) -> Row:
     return {
         **dict(row),
-        "why": why(row),
+        "why": row.cause or "",
         "best": "–" if row.top_score is None else f"{row.top_score:.3f}",
         "figures": {
             name: f"{score:.3f}" if isinstance(score, float | int) else "–" for name, score in row.scores.items()

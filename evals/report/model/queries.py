@@ -3,6 +3,7 @@
 from pydantic import ConfigDict, Field
 
 from evals.collect.observations import Outcome
+from evals.report.causes import Cause
 from evals.report.model.base import Section
 
 
@@ -45,6 +46,7 @@ class Hit(Section):
 
     rank: int = Field(ge=1, description="place in the result, from 1")
     score: float | None = Field(description="the score that it was ranked by; null for a retriever without scores")
+    scale: str = Field("", description="scale of the score, such as cosine or weighted; empty in older reports")
     chunk_id: str = Field(description="id of the chunk")
     source: str = Field(description="path:start-end of the chunk in its source")
     breadcrumb: str = Field(description="module, chapter and heading")
@@ -97,6 +99,7 @@ class QueryRow(Section):
     scores: dict[str, ScoreValue] = Field(description="metric to number, or why there is none")
     outcome: Outcome = Field(description="the verdict")
     reasons: list[str] = Field(description="why it is not SUCCESS")
+    cause: Cause | None = Field(None, description="the reason in two words; null in reports of older versions")
     metadata_accuracy: float | None = Field(description="share of metadata fields that are right; null: not checked")
     content_relevance: float = Field(description="share of the first five that is relevant; out of scope 1 or 0")
     accuracy_score: float = Field(description="mean of the two before that are known")

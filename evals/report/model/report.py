@@ -7,10 +7,13 @@ from pydantic import Field, PrivateAttr
 
 from evals.report.model.base import MetricEntry, Section
 from evals.report.model.caches import CacheEntry
+from evals.report.model.compared import ComparedSection
 from evals.report.model.facts import Facts
 from evals.report.model.grid import GridSection
+from evals.report.model.head import HeadSection
 from evals.report.model.judge import JudgeSection
 from evals.report.model.queries import QueryRow
+from evals.report.model.slices import SliceEntry
 
 if TYPE_CHECKING:
     from evals.report.rows_file import RowsFile
@@ -57,7 +60,15 @@ class Report(Section):
     config: dict[str, Any] = Field(description="the resolved configuration")
     metrics: dict[str, MetricEntry] = Field(description="every metric of the run, by name")
     headline: list[str] = Field([], description="the metrics that the terminal shows without --verbose")
+    head: HeadSection | None = Field(None, description="the run in a sentence; null in reports of older versions")
     criteria: list[Criterion] = Field(description="what the experiment demands")
+    reference: ComparedSection | None = Field(
+        None, description="this run beside the experiment's reference, measured in the same run; null without one"
+    )
+    baseline: ComparedSection | None = Field(
+        None, description="this run beside the baseline, against which nothing may be worse; null without one"
+    )
+    slices: list[SliceEntry] = Field([], description="the metrics by query type and by tag")
     validation: Validation = Field(description="totals of the verdicts")
     notes: list[str] = Field(description="what a reader must know beside the figures")
     caches: dict[str, CacheEntry] = Field({}, description="look-ups of the caches: embedding, result, judge")

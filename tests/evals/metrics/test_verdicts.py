@@ -135,14 +135,16 @@ class TestFailure:
         assert (found.outcome, found.reasons) == ("FAILURE", ("returned 1 chunks, expected at least 2",))
 
     @pytest.mark.parametrize(
-        ("candidates", "where"),
+        ("candidates", "top_k", "where"),
         [
-            (("x", "y", "a"), "the first relevant one is candidate 3"),
-            (("x", "y"), "none among the 2 candidates either"),
+            (("x", "y", "a"), 1, "the first relevant one is candidate 3"),
+            (("x", "y", "a"), 3, "the threshold cut the first relevant one, candidate 3"),
+            (("x", "y", "z", "v", "w", "a"), 9, "the first relevant one is candidate 6"),
+            (("x", "y"), 3, "none among the 2 candidates either"),
         ],
     )
-    def test_nothing_relevant_says_where_it_was(self, candidates: tuple[str, ...], where: str) -> None:
-        found = verdict(asked("x", relevant="a", candidates=candidates), make_context(), 0)
+    def test_nothing_relevant_says_where_it_was(self, candidates: tuple[str, ...], top_k: int, where: str) -> None:
+        found = verdict(asked("x", relevant="a", candidates=candidates), make_context(), 0, top_k)
         assert (found.outcome, found.reasons) == ("FAILURE", (f"no relevant chunk among the first 5; {where}",))
 
     def test_a_relevant_chunk_at_the_sixth_rank_is_too_late(self) -> None:
@@ -153,7 +155,7 @@ class TestFailure:
     def test_answering_out_of_scope(self) -> None:
         found = verdict(asked("x", "y", in_scope=False), make_context(), 0)
         assert found.outcome == "FAILURE"
-        assert found.reasons == ("out of scope, but 2 chunks were returned (best score 0.900)",)
+        assert found.reasons == ("out of scope, but 2 chunks were returned (best cosine 0.900)",)
         assert (found.content_relevance, found.accuracy_score) == (0.0, 0.0)
 
     def test_other_faults_are_not_listed_beside_it(self, context: Context) -> None:
@@ -203,6 +205,6 @@ def test_a_false_answer_without_a_score_is_told_without_one() -> None:
         answered, selection=candidates_of([replace(c, score=None, score_scale="none") for c in answered.selection])
     )
     assert verdict(answered, make_context(), 0).reasons == (
-        "out of scope, but 1 chunks were returned (best score 0.900)",
+        "out of scope, but 1 chunks were returned (best cosine 0.900)",
     )
     assert verdict(bare, make_context(), 0).reasons == ("out of scope, but 1 chunks were returned",)

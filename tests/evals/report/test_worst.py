@@ -1,21 +1,24 @@
 from dataclasses import replace
 from io import StringIO
 
+import pytest
 from rich.console import Console
+from rich.text import Text
 
 from evals.collect.observations import Failure, Unscored
 from evals.config.experiment import SourcesConfig
 from evals.judge.verdicts import ChunkVerdict
 from evals.metrics.run_result import RunResult
 from evals.report.building.queries import query_rows
-from evals.report.worst import print_worst, worst
+from evals.report.model import Hit
+from evals.report.worst import hit_line, print_worst, worst
 from tests.support.judged import judging
 from tests.support.results import config, hit, observation, report, report_of, result, verdict
 
 
-def shown(made: RunResult, *, color: bool = False) -> str:
+def shown(made: RunResult, *, color: bool = False, everything: bool = True) -> str:
     out = StringIO()
-    print_worst(Console(file=out, width=100, force_terminal=color), report(made))
+    print_worst(Console(file=out, width=100, force_terminal=color), report(made), everything=everything)
     return out.getvalue()
 
 
@@ -66,8 +69,32 @@ def test_what_the_judge_found_useless_stands_below_with_its_reason() -> None:
     )
     lines = [one.strip() for one in shown(made).split("\n")]
     assert "It says all." not in shown(made)
-    assert lines[lines.index("2. 0.800   b.md:2-3  Heading of b") + 1] == "judged useless: It is about [soup]."
-    assert lines[lines.index("3. 0.700   c.md:3-4  Heading of c") + 1] == "not judged: Timeout: no answer in time"
+    assert lines[lines.index("2. cosine 0.800   b.md:2-3  text of b") + 1] == "judged useless: It is about [soup]."
+    assert lines[lines.index("3. cosine 0.700   c.md:3-4  text of c") + 1] == "not judged: Timeout: no answer in time"
+
+
+def test_at_first_there_are_three_queries_and_two_chunks_of_each() -> None:
+    hits = [hit(n, 0.9 - n / 100, f"c{n}") for n in range(1, 5)]
+    made = result(
+        observed=replace(result().observed, observations=tuple(observation(f"q{n}", hits, 4) for n in range(5))),
+        validation=report_of([verdict(f"q{n}", "FAILURE", "why", "and why") for n in range(5)]),
+    )
+    first, whole = shown(made, everything=False), shown(made)
+    assert [first.count(text) for text in ("query q", "c1.md", "c2.md", "c3.md", "and why")] == [3, 3, 3, 0, 0]
+    assert [whole.count(text) for text in ("query q", "c1.md", "c3.md", "c4.md", "and why")] == [5, 5, 5, 0, 5]
+
+
+@pytest.mark.parametrize("width", [30, 60, 78, 200])
+def test_a_chunk_takes_one_line_with_the_end_of_its_source_and_the_beginning_of_its_text(width: int) -> None:
+    known = Hit(
+        rank=2, score=0.5, scale="weighted", chunk_id="c", source=f"a/{'very-' * 12}long/path.md:10-12", breadcrumb="",
+        grade=1, preview="## Heading\nand [the] text " * 9,
+    )  # fmt: skip
+    text = hit_line(known, width)
+    plain = Text.from_markup(text).plain
+    assert plain.startswith("2. weighted 0.500 ✓ ") and "path.md:10-12" in plain
+    assert len(plain) <= max(width, 36)
+    assert ("Heading and [the]" in plain) == (width > 70)
 
 
 def test_what_was_not_asked_is_passed_over() -> None:

@@ -60,7 +60,8 @@ def test_a_run_prints_its_table_and_writes_nothing_that_was_not_asked_for(run: R
     done = run()
     assert (done.code, done.err) == (0, "")
     assert "ranking/hit_rate_at_3" in done.out
-    assert done.out.rstrip().endswith("No criteria to meet.")
+    assert "No criteria to meet." in done.out
+    assert done.out.rstrip().endswith(" --sweep.threshold 0:0.6:0.05")
     assert everything(folder) == set()
 
 

@@ -270,7 +270,7 @@ def test_a_log_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
             set_up_logging(verbose=False, log_file=target)
 
 
-@pytest.mark.parametrize(("columns", "width"), [("40", 100), ("100", 100), ("181", 181)])
+@pytest.mark.parametrize(("columns", "width"), [("40", 60), ("80", 80), ("181", 181)])
 def test_a_table_is_as_wide_as_the_terminal_and_never_narrow(
     columns: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ import pytest
 from evals.collect.observations import Observed, Outcome
 from evals.metrics.run_result import RunResult
 from evals.report.building.queries import query_rows
-from evals.report.figures.why import queries_strip, why
+from evals.report.figures.why import queries_strip
 from tests.support.results import hit, observation, report_of, result, verdict, without_scores
 
 FOUND = [hit(n, 1 - n / 10, f"c{n}") for n in range(1, 8)]
@@ -21,17 +21,19 @@ FOUND = [hit(n, 1 - n / 10, f"c{n}") for n in range(1, 8)]
         (0, {"c1": 1}, "FAILURE", "nothing returned"),
         (3, {"c1": 1}, "FAILURE", "too few returned"),
         (3, {"c7": 1}, "FAILURE", "ranked too low"),
-        (7, {"c6": 1}, "FAILURE", "ranked too low"),
+        (5, {"c6": 1}, "FAILURE", "ranked too low"),
+        (2, {"c3": 1}, "FAILURE", "cut by the threshold"),
+        (3, {"c4": 1}, "FAILURE", "ranked too low"),
         (3, {"elsewhere": 1}, "FAILURE", "not a candidate"),
     ],
 )
-def test_says_why_in_two_words(kept: int, grades: dict[str, int], outcome: Outcome, expected: str) -> None:
+def test_the_cause_in_two_words(kept: int, grades: dict[str, int], outcome: Outcome, expected: str) -> None:
     made = result(
         observed=Observed(observations=(observation("q", FOUND, kept, grades),)),
         validation=report_of([verdict("q", outcome)]),
     )
     [row] = query_rows(made)
-    assert why(row) == expected
+    assert row.cause == expected
 
 
 def ticks_of(run: RunResult) -> dict[str, list[float]]:

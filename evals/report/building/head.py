@@ -1,0 +1,67 @@
+"""The run in a sentence. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from evals.collect.observations import Gate
+from evals.metrics import declared
+from evals.metrics.run_result import RunResult
+from evals.report.building.next_step import next_flags
+from evals.report.causes import FAILURES, Cause
+from evals.report.headline import NO_WORSE, deepest
+from evals.report.model import Criterion
+from evals.report.model.head import HeadSection
+
+# Share of the queries that must pass before a run is called good.
+MOST = 0.5
+NAMED = (
+    ("ranking/hit_rate_at_K", "hit rate"),
+    ("ranking/recall_at_K", "recall"),
+    ("scope/false_answer", "false answers"),
+)
+
+
+def head(result: RunResult, causes: Iterable[Cause], incomplete: str) -> HeadSection:
+    """Return the head of a run.
+
+    Args:
+        result: The run.
+        causes: The cause of every query's verdict.
+        incomplete: Reason why figures are over a part of the queries; empty when none is.
+    """
+    failed = Counter(cause for cause in causes if cause in FAILURES)
+    met = all(gate.passed for gate in result.gates) and not incomplete
+    return HeadSection(
+        verdict=_verdict(result, failed),
+        tone="bad" if not met else "good" if result.validation.pass_rate >= MOST else "mixed",
+        criteria=criteria_line(result.gates),
+        causes=dict(failed.most_common()),
+        next_flags=next_flags(result, failed.most_common(1)[0][0] if failed else None),
+    )
+
+
+def criteria_line(criteria: Sequence[Criterion | Gate]) -> str:
+    """Return the criteria in a sentence."""
+    if not criteria:
+        return "No criteria to meet."
+    met = sum(one.passed for one in criteria)
+    compared = sum(one.condition == NO_WORSE for one in criteria)
+    if met < len(criteria):
+        return f"{len(criteria) - met} of {len(criteria)} criteria are not met."
+    which = f", {compared} of them against the baseline" if compared else ""
+    return f"All {met} criteria are met{which}."
+
+
+def _verdict(result: RunResult, failed: Counter[Cause]) -> str:
+    validation, values = result.validation, {summary.metric: summary.value for summary in result.summaries}
+    figures = [
+        f"{label} {declared(name).written(value)}"
+        for pattern, label in NAMED
+        if (value := values.get(name := deepest(pattern, values))) is not None
+    ]
+    text = f"{validation.passed} of {validation.total} queries pass ({validation.pass_rate:.0%})"
+    text = ": ".join(filter(None, (text, ", ".join(figures))))
+    if not failed:
+        return f"{text}."
+    cause, count = failed.most_common(1)[0]
+    return f"{text}; main cause of failure: {cause} ({count} of {failed.total()})."

@@ -1,0 +1,46 @@
+"""Metrics by query type and by tag. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from evals.collect.observations import Summary
+from evals.metrics import METRICS, VERDICT_METRIC
+from evals.metrics.base import QueryMetric, summarise
+from evals.metrics.run_result import RunResult
+from evals.report.model.slices import SliceEntry, SliceMetric
+from evals.stats.intervals import wilson
+
+# A tag of fewer queries says nothing that their rows do not.
+LEAST = 3
+
+
+def slices(result: RunResult) -> list[SliceEntry]:
+    """Return the metrics of the queries of each type, then of each tag that three or more queries have, by name."""
+    cases = [observation.case for observation in result.observed.observations]
+    types: dict[str, list[str]] = {}
+    tags: dict[str, list[str]] = {}
+    for case in cases:
+        if case.query_type:
+            types.setdefault(case.query_type, []).append(case.id)
+        for tag in case.tags:
+            tags.setdefault(tag, []).append(case.id)
+    passed = {one.query_id: one.outcome == "SUCCESS" for one in result.validation.verdicts}
+    return [
+        SliceEntry(by=by, name=name, n=len(ids), metrics=dict(_metrics(result, ids, passed)))  # type: ignore[arg-type]
+        for by, groups in (("query_type", types), ("tag", tags))
+        for name, ids in sorted(groups.items())
+        if by == "query_type" or len(ids) >= LEAST
+    ]
+
+
+def _metrics(result: RunResult, ids: Sequence[str], passed: Mapping[str, bool]) -> Iterator[tuple[str, SliceMetric]]:
+    for name, scores in result.scores.items():
+        metric = METRICS.get(name)
+        own = [scores[query_id] for query_id in ids if query_id in scores]
+        if isinstance(metric, QueryMetric) and own:
+            summary = summarise(name, own, metric.interval)
+            if summary.value is not None:
+                yield name, SliceMetric.of(summary)
+    successes = sum(passed[query_id] for query_id in ids)
+    ends = wilson(successes, len(ids))
+    whole = Summary(metric=VERDICT_METRIC, value=successes / len(ids), ci_low=ends.low, ci_high=ends.high, n=len(ids))
+    yield VERDICT_METRIC, SliceMetric.of(whole)

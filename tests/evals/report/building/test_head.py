@@ -1,0 +1,73 @@
+"""The run in a sentence, and the run that it suggests."""
+
+from dataclasses import replace
+
+import pytest
+
+from evals.collect.observations import Gate, Summary
+from evals.report.building.head import criteria_line, head
+from evals.report.building.next_step import FLAGS, PAGE
+from evals.report.causes import FAILURES, Cause
+from evals.report.headline import NO_WORSE
+from evals.run.command import load_config, parser
+from tests.support.results import GATES, config, report, report_of, result, verdict
+
+MET = Gate(metric="m", condition=">= 0.4", figure=0.5, passed=True, reason="")
+UNMET = replace(MET, passed=False)
+
+
+def test_the_sentence_has_the_figures_and_the_main_cause_of_failure() -> None:
+    summaries = [
+        Summary(metric="ranking/hit_rate_at_3", value=0.1, n=2),
+        Summary(metric="ranking/hit_rate_at_5", value=0.25, n=2),
+        Summary(metric="ranking/recall_at_5", value=None, n=0),
+        Summary(metric="scope/false_answer", value=0.5, n=2),
+    ]
+    causes: list[Cause] = ["right", "ranked too low", "wrongly answered", "ranked too low"]
+    found = head(result(summaries=summaries), causes, "")
+    assert found.verdict == (
+        "1 of 3 queries pass (33%): hit rate 0.250, false answers 0.500; "
+        "main cause of failure: ranked too low (2 of 3)."
+    )
+    assert found.causes == {"ranked too low": 2, "wrongly answered": 1}
+
+
+@pytest.mark.parametrize(
+    ("passed", "gates", "incomplete", "tone"),
+    [
+        (3, (MET,), "", "good"),
+        (2, (), "", "good"),
+        (1, (MET,), "", "mixed"),
+        (3, (MET, UNMET), "", "bad"),
+        (3, (MET,), "the budget is spent", "bad"),
+    ],
+)
+def test_met_criteria_are_no_praise_where_most_queries_fail(
+    passed: int, gates: tuple[Gate, ...], incomplete: str, tone: str
+) -> None:
+    verdicts = [verdict(f"q{n}", "SUCCESS" if n < passed else "FAILURE") for n in range(3)]
+    assert head(result(gates=gates, validation=report_of(verdicts)), ["right"], incomplete).tone == tone
+
+
+def test_the_criteria_in_a_sentence() -> None:
+    own = [MET, replace(MET, condition=NO_WORSE)]
+    assert criteria_line(()) == "No criteria to meet."
+    assert criteria_line(own[:1]) == "All 1 criteria are met."
+    assert criteria_line(own) == "All 2 criteria are met, 1 of them against the baseline."
+    assert criteria_line([*own, UNMET]) == "1 of 3 criteria are not met."
+
+
+@pytest.mark.parametrize("flags", sorted({*FLAGS.values(), PAGE}))
+def test_every_suggestion_is_a_command_that_is_taken(flags: str) -> None:
+    assert load_config(parser().parse_args(flags.split()), {}).name == "default"
+
+
+@pytest.mark.parametrize("cause", sorted(FAILURES))
+def test_each_cause_has_its_next_run_and_a_users_own_retriever_the_page(cause: Cause) -> None:
+    assert head(result(), [cause], "").next_flags == FLAGS.get(cause, PAGE)
+    assert head(result(config=config(python="mine:make")), [cause], "").next_flags == PAGE
+
+
+def test_the_report_has_it() -> None:
+    found = report(result(gates=GATES))
+    assert found.head is not None and found.head.criteria == "1 of 2 criteria are not met."
