@@ -17,6 +17,9 @@ from evals.report.model import Hit, QueryRow
 from retrievers.terminal.present import score_text
 
 HITS = 5
+# Columns of the table of metrics, and those that a terminal of fewer columns than WIDE has no room for.
+COLUMNS = ("baseline", "other", "difference", "95% interval", "p", "Holm", "win/tie/loss", "n")
+LEFT_OUT, WIDE = {"p", "Holm", "win/tie/loss", "n"}, 116
 COLORED = {"better": "[green]better[/green]", "worse": "[red]worse[/red]", "": ""}
 
 
@@ -34,20 +37,14 @@ def render(comparisons: Sequence[Comparison], *, width: int, color: bool, querie
     for number, comparison in enumerate(comparisons):
         if number:
             console.print()
-        console.print(_runs(comparison))
+        for role, run in (("baseline", comparison.baseline), ("other   ", comparison.other)):
+            console.print(f"{role}  [bold]{escape(run.name)}[/bold]  {escape(_about(run))}", soft_wrap=True)
         _print_known(console, comparison)
-        console.print(_metrics(comparison.differences))
+        console.print(_metrics(comparison.differences, narrow=width < WIDE))
         _print_legend(console, comparison, family)
         _print_moved(console, comparison, queries)
         _print_regressions(console, comparison.regressions)
     return console.text.getvalue()
-
-
-def _runs(comparison: Comparison) -> Table:
-    table = _plain_table()
-    for role, run in (("baseline", comparison.baseline), ("other", comparison.other)):
-        table.add_row(role, f"[bold]{escape(run.name)}[/bold]", escape(_about(run)))
-    return table
 
 
 def _about(run: Run) -> str:
@@ -79,15 +76,19 @@ def _print_known(console: Console, comparison: Comparison) -> None:
         console.print("\nSettings, golden data, collection, versions and commit are the same.")
 
 
-def _metrics(differences: Sequence[Difference]) -> Table:
+def _metrics(differences: Sequence[Difference], *, narrow: bool) -> Table:
+    """Return the table; a narrow one leaves out p values and counts."""
     table = Table(box=None, pad_edge=False, header_style="bold", title="", title_justify="left")
     table.add_column("metric", no_wrap=True)
-    for name in ("baseline", "other", "difference", "95% interval", "p", "Holm", "win/tie/loss", "n"):
-        table.add_column(name, justify="right", no_wrap=True)
+    for name in COLUMNS:
+        if not (narrow and name in LEFT_OUT):
+            table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("", style="dim", overflow="fold")
     for difference in differences:
-        table.add_row(*_cells(difference))
+        metric, *figures, verdict, remark = _cells(difference)
+        shown = [text for name, text in zip(COLUMNS, figures, strict=True) if not (narrow and name in LEFT_OUT)]
+        table.add_row(metric, *shown, verdict, remark)
     return table
 
 
