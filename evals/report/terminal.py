@@ -47,7 +47,11 @@ def render(
         console.print(f"  {escape(name)}: {escape(text)}", style="dim")
     _print_unmet(console, report)
     for note in report.notes:
-        console.print(f"[yellow]Note:[/yellow] {escape(note)}")
+        text = f"[yellow]Note:[/yellow] {escape(note)}"
+        if everything:
+            console.print(text)
+        else:
+            line(console, text)
     if caches := cache_line(report.caches):
         console.print(escape(caches), style="dim")
     if report.reference:

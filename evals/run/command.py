@@ -11,7 +11,7 @@ import yaml
 
 from evals.config.experiment import ExperimentConfig
 from evals.config.telemetry import silence
-from evals.run.flags import PRESETS, load_config, parser
+from evals.run.flags import DEFAULT, PRESETS, load_config, parser
 from retrievers.config import dump
 from retrievers.config.layers import environment
 from retrievers.terminal.command import (
@@ -94,7 +94,7 @@ def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[s
 
 def _command(namespace: argparse.Namespace) -> str:
     """Return the beginning of the next command."""
-    return f"{COMMAND} --config {quote(str(namespace.config))}" if namespace.config else COMMAND
+    return COMMAND if namespace.config == DEFAULT else f"{COMMAND} --config {quote(str(namespace.config))}"
 
 
 def _show(evaluation: "Evaluation", *, everything: bool, command: str) -> None:

@@ -10,6 +10,7 @@ from retrievers.config.layers import Layer, add_flags, build, environment_layer,
 from retrievers.config.settings_file import file_layer
 from retrievers.terminal.command import Parser, add_logging_flags, path_argument
 
+DEFAULT = Path("default")
 PRESETS = Path(__file__).parents[1] / "config" / "presets"
 
 
@@ -46,7 +47,7 @@ def _add_inputs(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--config",
         type=path_argument,
-        default=Path("default"),
+        default=DEFAULT,
         metavar="FILE",
         help=f"experiment file, or a packaged one by its name: {', '.join(packaged())} (default: default)",
     )
