@@ -80,7 +80,7 @@ lock: $(VENV)/.installed-dev  ## write requirements.lock anew from pyproject.tom
 
 ui: $(VENV)/.installed  ## show the runs in the MLflow UI (PORT, default 5000)
 	MLFLOW_DISABLE_TELEMETRY=true MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN)/mlflow server --workers 1 \
-	  --backend-store-uri sqlite:///$(CURDIR)/mlruns/mlflow.db --host 127.0.0.1 --port $(PORT)
+	  --backend-store-uri "sqlite:///$(CURDIR)/mlruns/mlflow.db" --host 127.0.0.1 --port $(PORT)
 
 smallmodel: $(VENV)/.installed-dev  ## install a small language model (200 MB, needs uv); without it some slow tests are skipped
 	$(call install,smallmodel)
@@ -98,6 +98,8 @@ clean:  ## remove what runs have written
 	rm -rf .qdrant mlruns/* dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
 
 $(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "expected Python 3.11 or later, found $$($(PYTHON) --version 2>&1): name one with make PYTHON=python3.12" >&2; exit 2; }
 	@echo "Making a virtual environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 

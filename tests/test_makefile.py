@@ -38,9 +38,9 @@ def script(file: Path, text: str) -> None:
     file.chmod(0o755)
 
 
-def make(checkout: Path, target: str) -> None:
+def run(checkout: Path, target: str) -> subprocess.CompletedProcess[str]:
     """Run make with nothing on the PATH but the folder `path`."""
-    done = subprocess.run(
+    return subprocess.run(
         ["make", target],
         cwd=checkout,
         env={"PATH": str(checkout / "path")},
@@ -49,6 +49,11 @@ def make(checkout: Path, target: str) -> None:
         check=False,
         timeout=60,
     )
+
+
+def make(checkout: Path, target: str) -> None:
+    """Run make, which succeeds."""
+    done = run(checkout, target)
     assert done.returncode == 0, done.stderr
 
 
@@ -56,6 +61,15 @@ def install(checkout: Path, target: str = ".venv/.installed") -> list[str]:
     """Install into the virtual environment; the calls that it took."""
     make(checkout, target)
     return (checkout / "calls").read_text(encoding="utf-8").splitlines()
+
+
+def test_an_older_python_is_refused_before_anything_is_made(checkout: Path) -> None:
+    shutil.rmtree(checkout / ".venv")
+    script(checkout / "path" / "python3", '[ "$1" = --version ] && echo Python 3.9.6; exit 1')
+    done = run(checkout, ".venv/.installed")
+    assert done.returncode == 2
+    assert done.stderr.startswith("expected Python 3.11 or later, found Python 3.9.6: name one with make PYTHON=")
+    assert not (checkout / ".venv").exists()
 
 
 LOCKED = "--constraint requirements.lock --build-constraints requirements.lock --editable"
