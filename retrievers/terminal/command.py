@@ -93,7 +93,7 @@ def run(main: Callable[[], int], *, prefix: str = "") -> int:
         log.debug("stopped", exc_info=True)
         print_error(
             f"error: {error}: this Python ({sys.executable}) has not all that the project needs; "
-            "install it here (pip install -e .), or run the command in the project's own environment"
+            "install the project here (pip install, with its wheel or checkout), or run the command in its environment"
         )
         return EXIT_USER_ERROR
     except Exception as error:  # a fault of ours must not pass for a criterion that failed, which exits with 1

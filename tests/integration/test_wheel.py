@@ -1,5 +1,6 @@
 """The wheel and the sdist: what is in them, and the default experiment run by an installed wheel in an empty folder."""
 
+import json
 import os
 import re
 import shutil
@@ -118,7 +119,8 @@ def test_an_installed_wheel_runs_the_default_experiment_in_an_empty_folder(insta
     before = installed.files()
     done = installed.run("run", "--no-gate")
     assert done.returncode == 0, done.stderr
-    assert "collection physical_ai_handbook" in done.stdout
+    [report] = (installed.work / "mlruns" / "reports").glob("default-*.json")
+    assert json.loads(report.read_text(encoding="utf-8"))["facts"]["cases"] == 88
     assert [file.name for file in installed.work.iterdir()] == ["mlruns"]
     assert (installed.home / ".cache" / "retrieval-evals" / ".qdrant" / "collections").is_dir()
     assert installed.files() == before
@@ -141,4 +143,5 @@ def test_a_cache_folder_that_cannot_be_written_is_named(installed: Installed, tm
     finally:
         installed.home = home
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"the embedded store at {taken}/.cache/retrieval-evals/.qdrant cannot be opened" in done.stderr
+    assert f"the embedded store at {taken}/.cache/retrieval-evals/.qdrant cannot be opened: " in done.stderr
+    assert "name another place with --retriever.store.path" in done.stderr

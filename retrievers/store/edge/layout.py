@@ -58,7 +58,9 @@ def open_store(path: Path, *, create: bool) -> None:
         (path / "collections").mkdir(parents=True, exist_ok=True)
         files.write_whole(path / MARKER, json.dumps({"format": FORMAT, "version": VERSION}))
     except OSError as error:
-        raise StoreUnreachableError(f"the embedded store at {path} cannot be opened: {error.strerror}") from error
+        raise StoreUnreachableError(
+            f"the embedded store at {path} cannot be opened: {error.strerror}; name another place with --store.path"
+        ) from error
 
 
 @dataclass(frozen=True)
