@@ -32,6 +32,8 @@ def threshold_scores(observed: Observed, settings: RetrieverConfig) -> Found:
     name = "score" if settings.threshold_on == "final" else "semantic"
     read = np.zeros(len(table.codes)) if settings.used_threshold is None else table.column(name)
     scores = table.matrix(read, -np.inf)
+    if settings.threshold_on == "best":
+        scores = np.where(np.isfinite(scores), scores.max(axis=1, keepdims=True, initial=-np.inf), -np.inf)
     if settings.group_by is None:
         return Found(scores=scores)
     return Found(scores=scores, groups=_groups(table, settings.group_by))

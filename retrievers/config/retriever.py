@@ -38,7 +38,8 @@ class RetrieverConfig(Settings):
         python: `module:factory` of a LangChain `BaseRetriever` or `QdrantVectorStore`, called without arguments.
         candidates: Depth of the search before threshold and cut; `top_k` may not exceed it.
         threshold: Least score of a returned chunk, 0 to 1: of its cosine similarity, in any mode, unless
-            `threshold_on` is `final`.
+            `threshold_on` is `final`. Under `best` all chunks count as having the highest cosine of the candidates, so
+            that a query gets a whole answer or none.
         semantic_weight: Share of the semantic side in a hybrid search; the keyword side has the rest.
         abbreviations: Short form to meaning, set behind it before a query is embedded.
         filters: An expression (see `retrievers.config.filters`) that every candidate meets.
@@ -65,7 +66,9 @@ class RetrieverConfig(Settings):
     mmr_lambda: float = Field(0.7, ge=0, le=1, description="mmr: 1 for relevance alone, 0 for diversity alone")
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
     threshold: Threshold = Field(0.3, description="least score of a returned chunk")
-    threshold_on: Literal["semantic", "final"] = Field("semantic", description="the cosine, or the final score")
+    threshold_on: Literal["semantic", "best", "final"] = Field(
+        "semantic", description="each chunk's cosine; best: the highest one, for all; or the final score"
+    )
     candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
     timeout_s: float = Field(30.0, gt=0, le=3600, description="seconds one search may take in all")
     vector_name: str = Field("", description="name of the dense vector in the collection; '' if it has none")

@@ -33,7 +33,7 @@ def confidence(
         on: Which score it was compared with.
     """
     scores = [decisive(chunk, on) for chunk in chunks]
-    scale = "cosine" if on == "semantic" or not chunks else chunks[0].score_scale
+    scale = "cosine" if on != "final" or not chunks else chunks[0].score_scale
     if not scores:
         return Confidence(
             scale=scale,

@@ -11,7 +11,7 @@ from retrievers.records import RetrievedChunk, ScoreScale
 from retrievers.rerank.reranking import Reranking
 from retrievers.search.candidate_table import hit_of
 from retrievers.search.ranking import Floats, FusedScores, Places, in_order, tied
-from retrievers.search.selection import Cut, Decisive, Selection
+from retrievers.search.selection import Cut, Decisive, Selection, read_by_threshold
 from retrievers.store.chunk_table import ChunkTable
 
 Choose = Callable[[Sequence[float]], Cut]
@@ -139,7 +139,8 @@ def _at(found: FusedScores, places: Places) -> FusedScores:
 
 
 def _cut(found: FusedScores, choose: Choose, on: Decisive) -> Cut:
-    return choose((found.components["semantic"] if on == "semantic" else found.scores).tolist())
+    scores = found.scores if on == "final" else found.components["semantic"]
+    return choose(read_by_threshold(scores, on).tolist())
 
 
 def _chosen_codes(found: FusedScores, cut: Cut) -> list[int]:

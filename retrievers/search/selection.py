@@ -5,14 +5,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, RetrievedChunk
 from retrievers.search.candidate_table import Candidates
 
 BELOW_SHOWN = 3
-Decisive = Literal["semantic", "final"]
-"""Which score the threshold reads: the cosine, or the final one."""
+Decisive = Literal["semantic", "best", "final"]
+"""Which score the threshold reads: a candidate's cosine, the highest cosine of all candidates, or the final score."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,9 +80,11 @@ def select(
         on: Which score: the cosine similarity, or the final one.
         group_by: A field of which each value is kept once, with its first candidate; a chunk without it stands alone.
     """
-    scores = [0.0 if threshold is None else decisive(found, on) for found in candidates]
+    scores: NDArray[np.float64] = np.zeros(len(candidates))
+    if threshold is not None:
+        scores = read_by_threshold(np.asarray([decisive(found, on) for found in candidates]), on)
     groups = [group_of(found.chunk, group_by) for found in candidates] if group_by else None
-    places = cut(scores, top_k, threshold or 0.0, groups)
+    places = cut(scores.tolist(), top_k, threshold or 0.0, groups)
     return Selection(
         chunks=tuple(replace(candidates[place], rank=rank) for rank, place in enumerate(places.kept, 1)),
         below_threshold=tuple(candidates[place] for place in places.below),
@@ -97,9 +100,10 @@ def returned(candidates: Candidates, settings: RetrieverConfig) -> Candidates:
         candidates: The candidates of one query.
         settings: The threshold (none is in force where `used_threshold` is None), the cut, and the grouping.
     """
-    scores = np.zeros(len(candidates))
+    scores: NDArray[np.float64] = np.zeros(len(candidates))
     if settings.used_threshold is not None:
-        scores = candidates.column("semantic" if settings.threshold_on == "semantic" else "score")
+        column = "score" if settings.threshold_on == "final" else "semantic"
+        scores = read_by_threshold(candidates.column(column), settings.threshold_on)
     groups = None
     if settings.group_by:
         groups = [group_of(chunk, settings.group_by) for chunk in candidates.chunks]
@@ -107,8 +111,13 @@ def returned(candidates: Candidates, settings: RetrieverConfig) -> Candidates:
 
 
 def decisive(found: RetrievedChunk, on: Decisive) -> float:
-    """Return the score that the threshold reads."""
-    return found.scores["semantic"] if on == "semantic" else found.known_score
+    """Return the candidate's own score of the kind that the threshold reads."""
+    return found.known_score if on == "final" else found.scores["semantic"]
+
+
+def read_by_threshold(scores: NDArray[np.float64], on: Decisive) -> NDArray[np.float64]:
+    """Return what the threshold reads for each candidate of a query: its own score, or under `best` the highest."""
+    return np.full_like(scores, scores.max(initial=0)) if on == "best" else scores
 
 
 def group_of(chunk: Chunk, field: str) -> Hashable:

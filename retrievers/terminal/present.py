@@ -164,6 +164,8 @@ def _threshold(parameters: Mapping[str, Any]) -> str:
         return "no threshold"
     if parameters.get("threshold_on") == "final":
         return f"threshold {threshold:g} on the final score"
+    if parameters.get("threshold_on") == "best":
+        return f"threshold {threshold:g} on the best cosine"
     scored = RERANKERS[parameters.get("rerank", "none")].scale is not None
     other = scored or parameters.get("mode", "semantic") != "semantic"
     return f"threshold {threshold:g}" + (" on the cosine" if other else "")

@@ -586,6 +586,17 @@ def test_the_threshold_may_read_what_the_cross_encoder_says(opened: QdrantRetrie
     assert min(c.known_score for c in session.chunks) >= 0.5 > max(c.known_score for c in session.below_threshold)
 
 
+@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
+@pytest.mark.parametrize("rerank", ["none", "mmr", "cross-encoder"])
+def test_the_threshold_may_read_the_best_cosine_alone(opened: QdrantRetriever, mode: str, rerank: str) -> None:
+    way = {"mode": mode, "rerank": rerank, "threshold": 0}
+    best = max(c.scores["semantic"] for c in found_by(in_way(opened, way), QUERIES[0]))
+    whole = in_way(opened, way).search(QUERIES[0]).chunks
+    for threshold, expected in ((best, whole), (min(1.0, best + 1e-6), ())):
+        session = in_way(opened, {**way, "threshold_on": "best", "threshold": threshold}).search(QUERIES[0])
+        assert [c.chunk.chunk_id for c in session.chunks] == [c.chunk.chunk_id for c in expected]
+
+
 def test_the_threshold_cannot_read_what_the_cross_encoder_does_not_say(opened: QdrantRetriever) -> None:
     model = "tests.support.rerankers:ReversingCompressor"
     cross = opened.settings.cross_encoder.model_copy(update={"provider": "python", "model": model})

@@ -150,11 +150,15 @@ def test_at_every_observed_score(bench: Bench, world: Experiment, server: Cohere
     [
         {"retriever__group_by": "source_url", "sweep": {"mode": ["semantic", "hybrid"], "rerank": ["none", "mmr"]}},
         {"retriever__threshold_on": "final", "sweep": {"mode": "hybrid", "rerank": ["none", "cross-encoder"]}},
+        {
+            "retriever__threshold_on": "best",
+            "sweep": {"mode": ["semantic", "keyword", "hybrid"], "rerank": ["none", "mmr"]},
+        },
         {"retriever__filters": "source_url in ['/docs/p0', '/docs/p1']", "sweep": {"mode": ["keyword", "hybrid"]}},
         {"dataset__ids": ("in1",), "sweep": {"mode": ["semantic", "hybrid"]}},
         {"dataset__ids": ("soup", "france", "close"), "sweep": {"mode": ["semantic", "hybrid"]}},
     ],
-    ids=["grouped", "on the final score", "filtered", "one query", "all out of scope"],
+    ids=["grouped", "on the final score", "on the best cosine", "filtered", "one query", "all out of scope"],
 )
 def test_under_other_settings(
     bench: Bench, world: Experiment, server: CohereChatServer, changes: dict[str, Any]

@@ -107,7 +107,7 @@ def test_the_defaults_of_modes_and_reranking_are_the_documented_ones() -> None:
         ({"rrf_constant": 0}, "rrf_constant", "greater than 0"),
         ({"fusion": "sum"}, "fusion", "'weighted', 'rrf' or 'dbsf'"),
         ({"rerank": "cohere"}, "rerank", "'none', 'cross-encoder', 'mmr' or 'rrf'"),
-        ({"threshold_on": "rerank"}, "threshold_on", "'semantic' or 'final'"),
+        ({"threshold_on": "rerank"}, "threshold_on", "'semantic', 'best' or 'final'"),
         ({"keyword": {"synonym_weight": 1}}, "keyword.synonym_weight", "less than 1"),
         ({"keyword": {"synonym_weight": 0}}, "keyword.synonym_weight", "greater than 0"),
         ({"keyword": {"average_length": 0}}, "keyword.average_length", "greater than 0"),

@@ -50,6 +50,23 @@ def test_the_threshold_reads_the_cosine_whatever_the_score() -> None:
     assert select([fused], 5, 0.5).chunks == (fused,)
 
 
+@pytest.mark.parametrize(
+    ("cosines", "threshold", "kept", "below"),
+    [
+        ((0.1, 0.5, 0.2, 0.9), 0.9, [1, 2, 3], []),
+        ((0.1, 0.5, 0.2, 0.9), 0.91, [], [1, 2, 3]),
+        ((), 0.3, [], []),
+    ],
+)
+def test_on_the_best_cosine_a_query_gets_all_or_nothing(
+    cosines: tuple[float, ...], threshold: float, kept: list[int], below: list[int]
+) -> None:
+    found = select(ranked(*cosines), 3, threshold, on="best")
+    assert [c.rank for c in found.chunks] == kept
+    assert [c.rank for c in found.below_threshold] == below
+    assert found.highest_below == (0.9 if below else None)
+
+
 COSINES = st.lists(st.sampled_from([0.0, 0.1, 0.3, 0.30000001192092896, 0.5, 1.0]), max_size=12).map(
     lambda values: sorted(values, reverse=True)
 )

@@ -108,6 +108,7 @@ def test_without_metadata_results_are_text_and_score(verbose: bool) -> None:
             {"mode": "hybrid", "fusion": "weighted", "threshold_on": "final"},
             "hybrid, weighted · top_k 5 · threshold 0.3 on the final score",
         ),
+        ({"threshold_on": "best"}, "semantic · top_k 5 · threshold 0.3 on the best cosine"),
         ({"mode": "hybrid", "fusion": "rrf", "rerank": "rrf"}, "hybrid, rrf · top_k 5 · threshold 0.3 on the cosine"),
         ({"rerank": "mmr"}, "semantic, mmr · top_k 5 · threshold 0.3"),
         ({"rerank": "cross-encoder"}, "semantic, cross-encoder · top_k 5 · threshold 0.3 on the cosine"),
