@@ -124,6 +124,7 @@ def silent(stage: str, done: int, total: int) -> None:
 def page(ranked: Sequence[Any], times: Sequence[Any], thresholded: Sequence[Any]) -> str:
     """Both tables, and what a reader must know of them."""
     facts, retriever = ranked[0].facts, thresholded[0].config["retriever"]
+    index = thresholded[0].config["index"]
     used = ("python", "qdrant-client", "langchain-qdrant", "wordllama", "ragas")
     versions = ", ".join(f"{name} {facts.versions[name]}" for name in used)
     order = [{**report.metrics, time.metric: time} for report, time in zip(ranked, times, strict=True)]
@@ -132,7 +133,8 @@ def page(ranked: Sequence[Any], times: Sequence[Any], thresholded: Sequence[Any]
 Measured on {datetime.now(UTC):%Y-%m-%d} by `python benchmarks/handbook.py > docs/handbook_results.md` ({versions}).
 
 The default experiment's `test` split: {facts.cases} queries, {facts.in_scope} in scope and \
-{facts.out_of_scope} out of scope; {facts.collection.points} chunks in an
+{facts.out_of_scope} out of scope; {facts.collection.points} chunks (`index.context: {index["context"]}`, \
+`index.merge_small: {str(index["merge_small"]).lower()}`) in an
 embedded store, embedded by `{facts.embedding}`; candidate depth {retriever["candidates"]}, \
 top_k {retriever["top_k"]}. In parentheses 95% intervals over the queries;
 where two overlap widely, the two have not been told apart. `rerank: rrf` is hybrid with rrf fusion, the same line. \
@@ -150,7 +152,8 @@ its embedding, the lines in turn for every query, on {os.cpu_count()} cores at a
 
 ## Behind the default threshold
 
-Threshold {retriever["threshold"]:g}, on the cosine in every mode. An in-scope query that gets nothing back scores 0.
+Threshold {retriever["threshold"]:g} (`threshold_on: {retriever["threshold_on"]}`), on the cosine in every mode. An \
+in-scope query that gets nothing back scores 0.
 
 {table([report.metrics for report in thresholded], THRESHOLD)}"""
 

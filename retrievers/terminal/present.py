@@ -98,7 +98,7 @@ def collection_text(info: CollectionInfo, keys: Sequence[PayloadKey], proposal: 
         f"Vectors      {vectors}; distance {info.distance}",
         f"Sparse       {', '.join(info.sparse_vectors) or 'none'}",
         f"Embedded by  {model}",
-        f"Index        {', '.join(f'{k} {v}' for k, v in info.index.items()) or 'none recorded'}",
+        f"Index        {', '.join(f'{k} {str(v).lower()}' for k, v in info.index.items()) or 'none recorded'}",
         f"State        {info.manifest.get('state', 'not made by retrievers index')}",
         "",
         "Payload keys (of the first points):",

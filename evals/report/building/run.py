@@ -77,13 +77,16 @@ def _noted(rows: Iterator[QueryRow], causes: list[Cause]) -> Iterator[QueryRow]:
         yield row
 
 
+READ_BY = {"semantic": "", "best": " on the best cosine", "final": " on the final score"}
+
+
 def settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
     """Return the settings that matter most, in a line."""
     threshold = retriever.used_threshold
     parts = [
         *([f"python {retriever.python} ({facts.retriever})"] if retriever.python else _search(retriever)),
         f"top_k {retriever.top_k}",
-        "no threshold" if threshold is None else f"threshold {threshold:g}",
+        "no threshold" if threshold is None else f"threshold {threshold:g}{READ_BY[retriever.threshold_on]}",
         f"candidates {retriever.candidates}",
         facts.embedding or "",
     ]
