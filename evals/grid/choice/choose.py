@@ -51,7 +51,7 @@ def choose(
     preference = cells.preference[cells.allowed[cells.preference]]
     groups = merge(scores.values, preference)
     # From here on only one column a group is read: of many queries a further copy of all cells would be gigabytes.
-    scores = replace(scores, values=scores.values[:, [group[0] for group in groups]])
+    scores = replace(scores, values=np.take(scores.values, [group[0] for group in groups], axis=1))
     compared = _compare(scores, groups, cells.cost, margin, seed, resamples)
     standings = _standings(scores, groups, cells, compared)
     chosen, proved = recommend(standings, margin)
