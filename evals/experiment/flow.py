@@ -74,7 +74,8 @@ def run_experiment(
                     # It may take hours: MLflow shows the run from its beginning.
                     run.begin()
                 result, facts = _measured(inputs, grounds, collaborators)
-                report = beside_reference(build_report(result, facts), inputs, collaborators)
+                report = build_report(result, facts).model_copy(update={"run": name})
+                report = beside_reference(report, inputs, collaborators)
                 if inputs.baseline:
                     report = against_baseline(report, inputs.baseline)
                 evaluation = _evaluation(result, report, outputs)

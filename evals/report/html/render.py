@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from evals.report.figures import Picture
 from evals.report.grid_terminal import abstention_lines
 from evals.report.html import views
+from evals.report.html.slices import slice_names, slices_data
 from evals.report.judge_lines import judge_lines
 from evals.report.model import Report
 from evals.report.terminal import searched
@@ -34,7 +35,12 @@ def render_page(report: Report, pictures: Mapping[str, Picture]) -> str:
     script = _text("page.js")
     return _template().render(
         report=report,
-        undecided=any(criterion.undecided for criterion in report.criteria) or bool(report.incomplete),
+        badge=views.badge(report),
+        reference=views.differences(report.reference) if report.reference else [],
+        flips=views.flips(report.reference) if report.reference else [],
+        baseline=views.differences(report.baseline) if report.baseline else [],
+        slices=slice_names(report),
+        slices_data=Markup(slices_data(report)),
         searched=searched(report.facts),
         criteria=views.criteria(report),
         metrics=views.metrics(report),

@@ -7,18 +7,20 @@ import yaml
 
 from evals.report.best_cells import CellRow, best_cells, columns
 from evals.report.disagreements import disagreements as disagreements_of
-from evals.report.figure_text import figure
+from evals.report.figure_text import figure, signed
 from evals.report.figures.why import COLORS
 from evals.report.grid_terminal import recommendation
 from evals.report.headline import deepest
 from evals.report.judge_lines import cause
 from evals.report.model import Hit, QueryRow, Report
+from evals.report.model.compared import ComparedSection
 from evals.report.terminal import has_something, interval, remark
 from evals.report.worst import worst
 from retrievers.terminal.present import score_text
 
 Row = Mapping[str, Any]
 TOP_CELLS = 20
+FLIPS = 5
 # Columns of the table of queries, where the run has them; `_at_K` at the deepest.
 QUERY_SCORES = (
     "ranking/ndcg_at_K",
@@ -29,6 +31,49 @@ QUERY_SCORES = (
     "ragas/llm_claim_recall",
 )
 WORST_FIRST: Mapping[str | None, int] = {name: place for place, name in enumerate(reversed(COLORS))}
+
+
+def badge(report: Report) -> tuple[str, str]:
+    """Return colour and text of the badge: met criteria alone are no praise where most queries fail."""
+    if any(criterion.undecided for criterion in report.criteria) or report.incomplete:
+        return "bad", "incomplete"
+    if not report.passed:
+        return "bad", "criteria not met"
+    if report.head and report.head.tone != "good":
+        return "fair", f"criteria met, {1 - report.validation.pass_rate:.0%} of the queries fail"
+    return "good", "all criteria met"
+
+
+def differences(section: ComparedSection) -> list[Row]:
+    """Return the metrics of a run beside another one."""
+    return [
+        {
+            "metric": one.metric,
+            "other": figure(one.metric, one.other),
+            "this": figure(one.metric, one.this),
+            "difference": signed(one.metric, one.difference),
+            "interval": "–"
+            if one.ci_low is None
+            else f"{signed(one.metric, one.ci_low)} … {signed(one.metric, one.ci_high)}",
+            "counts": f"{one.wins} / {one.ties} / {one.losses}" if one.n else "–",
+            "verdict": one.verdict,
+        }
+        for one in section.differences
+    ]
+
+
+def flips(section: ComparedSection) -> list[Row]:
+    """Return the queries that changed most, with both results."""
+    return [
+        {
+            "id": one.id,
+            "query": one.query,
+            "change": f"{one.metric} {figure(one.metric, one.other)} → {figure(one.metric, one.this)}",
+            "before": [_hit(hit) for hit in one.other_retrieved],
+            "after": [_hit(hit) for hit in one.this_retrieved],
+        }
+        for one in section.flipped[:FLIPS]
+    ]
 
 
 def criteria(report: Report) -> list[Row]:
@@ -158,7 +203,7 @@ def _hit(hit: Hit) -> Row:
     verdict = hit.judge.verdict if hit.judge else None
     return {
         **dict(hit),
-        "figure": score_text(hit.score).strip(),
+        "scored": f"{hit.scale} {score_text(hit.score).strip()}".strip(),
         "judged": "" if hit.judge is None else cause(hit.judge) or hit.judge.reason,
         "said": "" if verdict is None else "useful" if verdict else "useless",
         "claims": hit.claims if isinstance(hit.claims, list) else [],

@@ -53,6 +53,7 @@ class Report(Section):
 
     schema_version: Literal[1] = Field(description="rises when a field goes, or changes its name, type or meaning")
     name: str = Field(description="name of the experiment")
+    run: str = Field("", description="name of the run; empty in reports of older versions")
     passed: bool = Field(description="true if every criterion is met and nothing is missing")
     incomplete: str = Field("", description="why some figures are over a part of the queries; empty when none is")
     settings: str = Field("", description="the retriever's most important settings, in a line")
