@@ -6,6 +6,7 @@ from pathlib import Path
 
 from evals.config.experiment import ExperimentConfig
 from evals.config.folders import named_folders
+from evals.run.help import add_help
 from retrievers.config.layers import Layer, add_flags, build, environment_layer, flag_layer
 from retrievers.config.settings_file import file_layer
 from retrievers.terminal.command import Parser, add_logging_flags, path_argument
@@ -29,8 +30,11 @@ def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
     command = Parser(
         prog=prog,
         description="Run golden queries through a retriever, score what comes back, log it to MLflow.",
+        usage=f"{prog} [--config FILE] [--SETTING VALUE ...]",
+        add_help=False,
         epilog="Exit codes: 0 passed, 1 a criterion failed, 2 user error, 3 incomplete, 130 interrupted.",
     )
+    add_help(command)
     _add_inputs(command)
     _add_outputs(command)
     _add_retrieval(command)

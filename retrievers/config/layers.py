@@ -134,7 +134,9 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
         group = groups.setdefault(title, parser.add_argument_group(title))
         default = info.get_default(call_default_factory=True) if not info.is_required() else None
         shown = (
-            "" if default in (None, "") or isinstance(default, BaseModel | dict) else f" (default: {_plain(default)})"
+            ""
+            if default in (None, "", ()) or isinstance(default, BaseModel | dict)
+            else f" (default: {_plain(default)})"
         )
         group.add_argument(
             f"--{name.replace('_', '-')}",

@@ -5,18 +5,25 @@ from evals.report.model.choice import ChoiceSection, HeldOutEntry, StandingEntry
 
 # Standings beyond these are left out, from the end; never a member of the confidence set or the recommended.
 MOST_STANDINGS = 200
+FALSE_ANSWER = "scope/false_answer"
+# Share of falsely answered queries above which a recommendation says so.
+MOST_FALSE_ANSWERS = 0.5
 
 
-def choice_section(choice: Choice, held_out: HeldOut | None, most: int = MOST_STANDINGS) -> ChoiceSection:
+def choice_section(
+    choice: Choice, held_out: HeldOut | None, false_answers: float | None = None, most: int = MOST_STANDINGS
+) -> ChoiceSection:
     """Return the recommended cell and why, the confidence set of best cells, and the figure on held-out queries.
 
     Args:
         choice: The choice.
         held_out: The figure, None without held-out queries.
+        false_answers: Share of the out-of-scope queries that the recommended cell answers, None where not known.
         most: Number of standings beyond which some are left out.
     """
+    first, *others = explain(choice)
     return ChoiceSection(
-        explanation=list(explain(choice)),
+        explanation=[first + _warning(false_answers), *others],
         objective=choice.objective,
         margin=choice.margin,
         n=choice.n,
@@ -32,6 +39,15 @@ def choice_section(choice: Choice, held_out: HeldOut | None, most: int = MOST_ST
         set=[standing.cell for standing in choice.best_set],
         standings=[_standing(place, standing) for place, standing in reported(choice, most)],
         held_out=HeldOutEntry.of(held_out) if held_out else None,
+    )
+
+
+def _warning(false_answers: float | None) -> str:
+    if false_answers is None or false_answers <= MOST_FALSE_ANSWERS:
+        return ""
+    return (
+        f". It answers {false_answers:.0%} of the out-of-scope queries: constrain that with "
+        f"--objective.constraints '{FALSE_ANSWER} <= {MOST_FALSE_ANSWERS:g}'"
     )
 
 

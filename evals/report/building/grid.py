@@ -9,7 +9,7 @@ from evals.grid.cells import Configuration, MetricScores
 from evals.grid.choice import Choice
 from evals.grid.evaluation import GridResult
 from evals.grid.objective import Ranking
-from evals.report.building.choice import choice_section, reported
+from evals.report.building.choice import FALSE_ANSWER, choice_section, reported
 from evals.report.model import GridSection, MetricEntry
 from evals.report.model.abstention import AbstentionSection
 from evals.report.model.grid import CellColumns, ConfigurationEntry, GridMetric, RankingSection
@@ -31,7 +31,7 @@ def grid_section(result: GridResult, most: int = MOST_CELLS) -> GridSection:
     return GridSection(
         axes={name: "exact" if isinstance(values, str) else list(values) for name, values in grid.axes.items()},
         chosen=result.chosen,
-        choice=choice_section(result.choice, result.held_out) if result.choice else None,
+        choice=choice_section(result.choice, result.held_out, _false_answers(result)) if result.choice else None,
         ranking=_ranking(result.ranking, kept),
         top_k=list(grid.top_ks),
         configurations=[_configuration(configuration) for configuration in grid.configurations],
@@ -46,6 +46,14 @@ def grid_section(result: GridResult, most: int = MOST_CELLS) -> GridSection:
         abstention=AbstentionSection.of(result.abstaining) if result.abstaining else None,
         notes=list(grid.notes),
     )
+
+
+def _false_answers(result: GridResult) -> float | None:
+    metric = result.grid.metrics.get(FALSE_ANSWER)
+    if metric is None or result.choice is None:
+        return None
+    share = float(metric.summaries.mean[result.choice.recommended.cell])
+    return None if isnan(share) else share
 
 
 def _kept(count: int, choice: Choice | None, ranking: Ranking, most: int) -> Cells:

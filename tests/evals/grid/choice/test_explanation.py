@@ -41,3 +41,8 @@ def test_what_is_not_computable_says_so() -> None:
     first, second, _ = explain(replace(CHOICE, n=1, best=bare, recommended=bare, standings=(bare,), note=note))
     assert "0.421 (interval not computable) · 1,204 tokens (n=1)" in first
     assert second.endswith(f"1,204 tokens; {note}")
+
+
+def test_a_clear_lead_beside_a_wide_set_is_reconciled() -> None:
+    _, second, _ = explain(replace(CHOICE, best=replace(BEST, win_share=1.0)))
+    assert "first in 100% of resamples; 4 of 400 cells may be the best (95%): the resamples only redraw" in second

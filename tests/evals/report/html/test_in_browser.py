@@ -9,6 +9,7 @@ import pytest
 from evals.grid.evaluation import GridResult
 from evals.report.figures import draw
 from evals.report.html import render_page
+from evals.report.model.slices import SliceEntry, SliceMetric
 from tests.support.chromium import Chromium, Theme, chromium, find_chromium
 from tests.support.results import report
 
@@ -93,7 +94,7 @@ def test_all_text_stands_out_from_what_is_behind_it(browser: Chromium, page: Pat
 
 def test_what_a_query_says_is_not_run(browser: Chromium, page: Path) -> None:
     browser.open(page, width=1280, theme="light")
-    assert browser.evaluate("document.title").endswith("retrieval-evals")
+    assert browser.evaluate("document.title") == "small · 73% pass"
     assert browser.evaluate("document.querySelectorAll('b[onclick]').length") == 0
     assert browser.evaluate("document.body.innerText.includes(\"<script>document.title = 'owned'\")")
 
@@ -113,13 +114,55 @@ def test_queries_are_sorted_and_filtered(browser: Chromium, page: Path) -> None:
     assert ascending == sorted(ascending) and len(ascending) == 11
     browser.evaluate(SORT)
     assert [float(text) for text in browser.evaluate(column.format(3))] == ascending[::-1]
-    kinds = set(browser.evaluate(column.format(2)))
-    choose = "(s => {{ s.value = {!r}; s.dispatchEvent(new Event('input')) }})(document.querySelector('select'))"
+    kinds = set(browser.evaluate(column.format(1)))
+    choose = "(s => {{ s.value = {!r}; s.dispatchEvent(new Event('input')) }})(document.querySelector({!r}))"
     for kind in kinds:
-        browser.evaluate(choose.format(kind))
-        assert set(browser.evaluate(column.format(2))) == {kind}
-    browser.evaluate(choose.format(""))
+        browser.evaluate(choose.format(kind, "select[data-filter]"))
+        assert set(browser.evaluate(column.format(1))) == {kind}
+    browser.evaluate(choose.format("", "select[data-filter]"))
     find = "(s => {{ s.value = {!r}; s.dispatchEvent(new Event('input')) }})(document.querySelectorAll('input')[1])"
     browser.evaluate(find.format("ONION"))
     assert browser.evaluate(column.format(0)) == ["soup"]
     assert browser.evaluate("document.querySelector('[data-count]').textContent") == "1 of 11"
+
+
+VERDICTS = """[...document.querySelectorAll("#criteria tbody tr, #queries-table tbody tr")].map(
+  row => row.cells[row.closest("#criteria") ? 0 : 1].getBoundingClientRect().right)"""
+SCROLLED = """[...document.querySelectorAll(".wide, pre")].filter(
+  one => one.tabIndex !== 0 || (one.matches(".wide") && !one.getAttribute("aria-label"))).length"""
+SLICES = """[...document.querySelectorAll("#slices-table tbody tr")].map(
+  row => [...row.cells].map(cell => cell.innerText))"""
+
+
+def test_pass_and_fail_are_in_sight_on_a_phone(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=400, theme="light")
+    edges = browser.evaluate(VERDICTS)
+    assert len(edges) == 11 and max(edges) <= 400
+
+
+def test_plots_have_a_role_and_a_label_and_scroll_areas_take_focus(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=400, theme="light")
+    labels = browser.evaluate("[...document.querySelectorAll('figure > [role=img]')].map(one => one.ariaLabel)")
+    assert len(labels) == browser.evaluate("document.querySelectorAll('figure svg').length") > 0
+    assert all(len(label) > 20 for label in labels)
+    assert browser.evaluate(SCROLLED) == 0
+
+
+def test_two_slices_are_compared_with_the_interval_of_the_difference(browser: Chromium, tmp_path: Path) -> None:
+    """Of shares 1.0 (0.6 to 1.0) and 0.5 (0.3 to 0.7): 0.5 ± (0.4472, 0.2) by the square-and-add rule."""
+    slices = [
+        SliceEntry(by="query_type", name=name, n=6, metrics={"ranking/hit_rate_at_5": metric})
+        for name, metric in (
+            ("keyword", SliceMetric(value=1.0, ci_low=0.6, ci_high=1.0, n=6)),
+            ("</script><b>", SliceMetric(value=0.5, ci_low=0.3, ci_high=0.7, n=6)),
+        )
+    ]
+    file = tmp_path / "slices.html"
+    file.write_text(render_page(report().model_copy(update={"slices": slices}), {}), encoding="utf-8")
+    browser.open(file, width=1280, theme="light")
+    [row] = browser.evaluate(SLICES)
+    assert row == [
+        "ranking/hit_rate_at_5", "1.000", "0.600 … 1.000", "6", "0.500", "0.300 … 0.700", "6",
+        "+0.500", "+0.053 … +0.700",
+    ]  # fmt: skip
+    assert browser.problems == []

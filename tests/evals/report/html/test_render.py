@@ -110,7 +110,7 @@ def test_says_the_recommendation_the_criteria_and_every_query(grid: GridResult, 
     for title in ("Recommended: ", "The best of 100 cells", "When to return nothing"):
         assert title in grid_page
     for o in grid.observed.observations:
-        assert f'<td class="nowrap">{o.case.id}<td class="query">' in grid_page
+        assert f'<td class="nowrap">{o.case.id}<td>' in grid_page
     assert "criteria not met" in render_page(report(), {})
 
 

@@ -114,7 +114,12 @@ def test_facts_are_flat_and_leave_out_what_is_not_known() -> None:
 
 def test_a_grid_says_what_it_comes_down_to_and_lists_its_best_cells(grid: GridResult) -> None:
     assert grid.choice is not None
-    assert views.recommended(report(grid)) == list(explain(grid.choice))
+    first, *others = explain(grid.choice)
+    assert views.recommended(report(grid)) == [
+        f"{first}. It answers 100% of the out-of-scope queries: constrain that with --objective.constraints "
+        "'scope/false_answer <= 0.5'",
+        *others,
+    ]
     found = views.cells(report(grid))
     assert found is not None and found["count"] == 100
     (chosen,) = [row for row in found["rows"] if row["recommended"]]
