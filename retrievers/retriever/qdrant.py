@@ -263,7 +263,7 @@ class QdrantRetriever(BaseRetriever):
             queries,
             self._results if use_cache else ResultCache(0),
             lambda: version_of(self.client, settings.collection),
-            settings.model_dump_json(),  # a copy of the retriever with other settings shares the cache
+            settings.model_dump_json,  # a copy of the retriever with other settings shares the cache
             lambda missing: pipeline.sessions(missing, use_cache),
         )
 

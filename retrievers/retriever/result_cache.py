@@ -31,7 +31,7 @@ def remembered(
     queries: Sequence[str],
     results: ResultCache[RetrievalSession],
     version: Callable[[], Hashable],
-    way: Hashable,
+    settings: Callable[[], Hashable],
     find: Callable[[list[str]], list[RetrievalSession]],
 ) -> list[RetrievalSession]:
     """Return a session for each query, in order: a cached one, or one that is searched for now, once, and then cached.
@@ -40,18 +40,19 @@ def remembered(
         queries: Questions.
         results: The sessions that are kept; a cache of no size is passed by.
         version: The version that the collection has.
-        way: Everything else that a result depends on.
+        settings: Returns everything else that a result depends on.
         find: Searches for those that are not known.
     """
     start = time.perf_counter()
     keeps = results.size > 0
-    now = version() if keeps else None  # before the search: what changes during it makes what was found old
-    kept = {query: hit for query in queries if keeps and (hit := results.get((query, way), now))}
+    # The version before the search: what changes during it makes what was found old.
+    now, setup = (version(), settings()) if keeps else (None, None)
+    kept = {query: hit for query in queries if keeps and (hit := results.get((query, setup), now))}
     waited = StageTimings(total_ms=(time.perf_counter() - start) * 1000 / max(1, len(queries)))
     missing = [query for query in dict.fromkeys(queries) if query not in kept]
     found = find(missing) if missing else []
     for session in found if keeps else ():
-        results.put((session.query, way), session, now)
+        results.put((session.query, setup), session, now)
     state = "miss" if keeps else "off"
     ready = {session.query: replace(session, cache={**session.cache, "result": state}) for session in found}
     for query, session in kept.items():
