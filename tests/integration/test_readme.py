@@ -50,7 +50,7 @@ def run(command: str, folder: Path, env: Mapping[str, str] | None = None) -> sub
     return subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
-        env={"PATH": path, "HOME": str(folder), "OPENBLAS_NUM_THREADS": "1", **(env or {})},
+        env={"PATH": path, "HOME": str(folder), "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "120", **(env or {})},
         capture_output=True,
         text=True,
         timeout=180,
