@@ -20,7 +20,7 @@ define install
 	"$(uv)" pip install --python $(BIN)/python --constraint requirements.lock --build-constraints requirements.lock \
 		--editable ".$(if $(1),[$(1)])"; \
 else \
-	$(pip) --quiet --upgrade "pip>=25.3" && $(BIN)/python -c '$(requirements)' $(1) >$(VENV)/requirements.txt \
+	$(pip) --quiet --upgrade "pip>=26.1" && $(BIN)/python -c '$(requirements)' $(1) >$(VENV)/requirements.txt \
 		&& $(pip) --no-compile --constraint requirements.lock --requirement $(VENV)/requirements.txt \
 		&& $(pip) --no-deps --build-constraint requirements.lock --editable .; \
 fi
@@ -91,7 +91,7 @@ wheel: $(VENV)/.installed  ## build wheel and sdist into dist/ (needs uv)
 
 image: wheel  ## write dist/Containerfile, of an image that has the wheel
 	@cp requirements.lock dist
-	@echo "$$CONTAINERFILE" >dist/Containerfile
+	@printf '%s\n' "$$CONTAINERFILE" >dist/Containerfile
 	@echo "dist/Containerfile is written; to build it: podman build --tag retrieval-evals dist (or docker)"
 
 clean:  ## remove what runs have written

@@ -91,7 +91,7 @@ def test_a_newer_pip_takes_its_place_where_uv_cannot_be_had(checkout: Path) -> N
     calls = install(checkout, ".venv/.installed-dev")
     pips = [call.partition(" install ")[2] for call in calls if call.startswith("python -m pip")]
     assert pips[1:] == [
-        "--quiet --upgrade pip>=25.3",
+        "--quiet --upgrade pip>=26.1",
         "--no-compile --constraint requirements.lock --requirement .venv/requirements.txt",
         "--no-deps --build-constraint requirements.lock --editable .",
     ]
