@@ -157,9 +157,8 @@ def _on_language(observations: Sequence[Observation]) -> Iterator[str]:
     found = {o.case.id: differing(o.case.query, [chunk.text for chunk in o.candidates.chunks]) for o in some}
     named = [f"{case_id} ({languages.asked})" for case_id, languages in found.items() if languages]
     if named:
-        which = "1 query seems" if len(named) == 1 else f"{len(named)} queries seem"
-        which = which if step == 1 else f"of {len(some):,} queries looked at {which}"
-        yield f"{which} to be in another language than the collection: {_listed(named)}"
+        looked_at = "" if step == 1 else f" (of {len(some):,} queries looked at)"
+        yield f"apparently in another language than the chunks: {_listed(named)}{looked_at}"
 
 
 def _on_addresses(observations: Sequence[Observation], sources: Sources | None) -> Iterator[str]:
