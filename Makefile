@@ -46,7 +46,7 @@ CMD ["run"]
 endef
 export CONTAINERFILE
 
-.PHONY: help run test test-all check format schema lock ui smallmodel wheel image clean
+.PHONY: help run test test-all check format schema baseline lock ui smallmodel wheel image clean
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -73,6 +73,9 @@ format: $(VENV)/.installed-dev  ## put the code into shape
 
 schema: $(VENV)/.installed-dev  ## write the report's JSON Schema, the field tables of docs/report.md and the table of docs/metrics.md
 	$(BIN)/python -m evals.report.generate
+
+baseline: $(VENV)/.installed-dev  ## measure the default experiment again and write its baseline (evals/config/presets/baseline-default.json)
+	$(BIN)/python -m evals.run.baseline
 
 lock: $(VENV)/.installed-dev  ## write requirements.lock anew from pyproject.toml (needs uv)
 	$(uv) pip compile --quiet --upgrade --universal --generate-hashes --custom-compile-command "make lock" --python-version 3.11 \

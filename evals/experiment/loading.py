@@ -47,14 +47,17 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
     """
     _check_metrics(config)
     sweep = _sweep(config)
+    # Of other golden data than its own the experiment has neither.
+    reference = None if golden else config.referenced
+    baseline = None if golden else config.baseline
     golden = golden or load_golden(config.dataset)
     return Inputs(
         config=config,
         golden=golden,
         sweep=sweep,
         held_out=load_held_out(config) if sweep else None,
-        reference=config.referenced,
-        baseline=open_baseline(config.baseline, golden) if config.baseline else None,
+        reference=reference,
+        baseline=open_baseline(baseline, golden) if baseline else None,
     )
 
 

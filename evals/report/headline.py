@@ -13,6 +13,8 @@ LEADING = (
     "ranking/recall_at_K",
     "ragas/llm_context_precision",
     "ragas/llm_context_recall",
+    "judge/agreement",
+    "judge/self_agreement",
     "candidates/ndcg_at_10",
     "ranking/expected_top3_in_5",
     "scope/false_abstention",

@@ -36,7 +36,7 @@ ENVIRONMENT: Mapping[str, str] = {
 EXCLUSIVE = (("store.url", "store.path"), ("dataset.path", "dataset.hub"))
 # Settings of lower layers that say nothing any more when a higher layer sets one of those behind them.
 OUTDATED_BY: Mapping[str, tuple[str, ...]] = {
-    "baseline": ("dataset.path", "dataset.hub", "dataset.split"),
+    "baseline": ("dataset.path", "dataset.hub", "dataset.split", "dataset.ids"),
     "reference": ("dataset.path", "dataset.hub", "sources.dir", "retriever.python", "retriever.collection",
                   "retriever.store.url"),
 }  # fmt: skip

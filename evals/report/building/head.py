@@ -8,7 +8,7 @@ from evals.metrics import declared
 from evals.metrics.run_result import RunResult
 from evals.report.building.next_step import next_flags
 from evals.report.causes import FAILURES, Cause
-from evals.report.headline import NO_WORSE, deepest
+from evals.report.headline import deepest
 from evals.report.model import Criterion
 from evals.report.model.head import HeadSection
 
@@ -44,12 +44,8 @@ def criteria_line(criteria: Sequence[Criterion | Gate]) -> str:
     """Return the criteria in a sentence."""
     if not criteria:
         return "No criteria to meet."
-    met = sum(one.passed for one in criteria)
-    compared = sum(one.condition == NO_WORSE for one in criteria)
-    if met < len(criteria):
-        return f"{len(criteria) - met} of {len(criteria)} criteria are not met."
-    which = f", {compared} of them against the baseline" if compared else ""
-    return f"All {met} criteria are met{which}."
+    unmet = sum(not one.passed for one in criteria)
+    return f"{unmet} of {len(criteria)} criteria are not met." if unmet else f"All {len(criteria)} criteria are met."
 
 
 def _verdict(result: RunResult, failed: Counter[Cause]) -> str:

@@ -53,7 +53,7 @@ def test_the_criteria_in_a_sentence() -> None:
     own = [MET, replace(MET, condition=NO_WORSE)]
     assert criteria_line(()) == "No criteria to meet."
     assert criteria_line(own[:1]) == "All 1 criteria are met."
-    assert criteria_line(own) == "All 2 criteria are met, 1 of them against the baseline."
+    assert criteria_line(own) == "All 2 criteria are met."
     assert criteria_line([*own, UNMET]) == "1 of 3 criteria are not met."
 
 

@@ -1,0 +1,41 @@
+"""`python -m evals.run.baseline`: measure the default experiment and write it as its own baseline."""
+
+from typing import Any
+
+from evals.api import evaluate
+from evals.config.files import write
+from evals.report.model import Report
+from evals.run.flags import PRESETS, load_config, parser
+from retrievers.text.printable import json_text
+
+FILE = PRESETS / "baseline-default.json"
+# Chunks of each result that are kept, for the queries that changed.
+CHUNKS = 3
+# Parts that no comparison reads.
+LEFT_OUT = {"head", "headline", "reference", "baseline", "slices", "notes", "caches", "criteria", "judge", "grid"}
+OF_A_ROW = {"reference_answer", "expected", "irrelevant", "best_below_threshold", "claims", "tags"}
+
+
+def main() -> None:
+    """Measure and write it; only what a comparison reads, and nothing that names this machine."""
+    # Golden data named by a flag leave the present baseline out.
+    config = load_config(parser().parse_args(["--dataset.split", "test"]), {})
+    write(FILE, json_text(committed(evaluate(experiment=config, env={}).report), indent=None) + "\n")
+
+
+def committed(report: Report) -> dict[str, Any]:
+    """Return a report as plain JSON values for a repository."""
+    plain = report.model_dump(mode="json", exclude_unset=True, exclude=LEFT_OUT)
+    plain["config"] = {name: plain["config"][name] for name in ("name", "index") if name in plain["config"]}
+    plain["facts"] |= {"dataset": report.facts.dataset.rpartition("/")[2]}
+    return plain | {"criteria": [], "notes": [], "queries": [_row(row) for row in plain["queries"]]}
+
+
+def _row(row: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in row.items() if name not in OF_A_ROW}
+    hits = [{**hit, "preview": ""} for hit in row["retrieved"][:CHUNKS]]
+    return kept | {"reference_answer": None, "tags": [], "retrieved": hits, "best_below_threshold": []}
+
+
+if __name__ == "__main__":
+    main()
