@@ -25,6 +25,7 @@ from evals.metrics.collaborators import Collaborators
 from evals.metrics.evaluation import Grounds, evaluate, ground
 from evals.metrics.run_result import RunResult
 from evals.report.building import build_report
+from evals.report.building.slices import slices
 from evals.report.model import Facts, Report
 from retrievers.retriever.protocol import Retriever
 from retrievers.terminal.command import progress_bar
@@ -74,7 +75,7 @@ def run_experiment(
                     # It may take hours: MLflow shows the run from its beginning.
                     run.begin()
                 result, facts = _measured(inputs, grounds, collaborators)
-                report = build_report(result, facts).model_copy(update={"run": name})
+                report = build_report(result, facts).model_copy(update={"run": name, "slices": slices(result)})
                 report = beside_reference(report, inputs, collaborators)
                 if inputs.baseline:
                     report = against_baseline(report, inputs.baseline)

@@ -11,6 +11,7 @@ from evals.metrics.evaluation import evaluate, ground
 from evals.report.building import build_report
 from evals.report.building.compared import compared_section
 from evals.report.comparison.comparing import ComparisonOptions, compare
+from evals.report.headline import headline
 from evals.report.model import Report
 from evals.tracking.references import run_of
 
@@ -28,7 +29,7 @@ def beside_reference(report: Report, inputs: Inputs, collaborators: Collaborator
     if config is None or retriever is None:
         return report
     lists = reach(config.retriever)
-    chosen = choose(inputs.config.metrics, (1,), reach=lists)
+    chosen = headline(choose(inputs.config.metrics, (1,), reach=lists))
     names = tuple(name for name in chosen if declared(name).needs.isdisjoint(OF_THE_RUN_ALONE))
     own = config.model_copy(update={"metrics": names})
     alone = replace(collaborators, retrievers=[retriever], judge=None)

@@ -9,7 +9,6 @@ from evals.report.building.grid import grid_section
 from evals.report.building.head import head
 from evals.report.building.judge import judge_section
 from evals.report.building.queries import query_rows
-from evals.report.building.slices import slices
 from evals.report.causes import Cause
 from evals.report.headline import leading
 from evals.report.model import SCHEMA_VERSION, Criterion, Facts, MetricEntry, QueryRow, Report, Validation
@@ -41,7 +40,6 @@ def build_report(result: RunResult, facts: Facts) -> Report:
         headline=leading(metrics, {*result.config.metrics, *(gate.metric for gate in result.gates)}),
         head=head(result, causes, incomplete),
         criteria=[Criterion.of(gate) for gate in result.gates],
-        slices=slices(result),
         validation=Validation.of(result.validation),
         notes=list(result.notes),
         caches=cache_entries(result),
