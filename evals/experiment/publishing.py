@@ -36,6 +36,8 @@ class TrackingRun:
             return
         try:
             settings = dump(self.config)
+            if "embedding" in settings["retriever"]:
+                settings["retriever"]["embedding"]["model"] = self.config.retriever.embedding.resolved_model
             self._tracker = tracking.start(
                 self.config.tracking, self.name, settings, self.retriever, started_ms=self._started_ms
             )

@@ -65,7 +65,7 @@ def table(grid: Grid) -> dict[str, list[Any]]:
 
 
 def along_top_k(result: GridResult) -> dict[str, list[tuple[int, float]]]:
-    """Every metric along `top_k` under the recommended cell's configuration and threshold: (top_k, mean)."""
+    """Every metric along `top_k` at the recommended cell's other settings: (top_k, mean); the objective's first."""
     if result.choice is None:
         return {}
     grid = result.grid
@@ -75,9 +75,10 @@ def along_top_k(result: GridResult) -> dict[str, list[tuple[int, float]]]:
         for cell in grid.cells()
         if (cell.configuration, cell.threshold) == (chosen.configuration, chosen.threshold)
     ]
+    objective = {name: grid.metrics[name] for name in result.ranking.weights}
     return {
         name: [(c.top_k, float(v)) for c in row if np.isfinite(v := metric.summaries.mean[c.index])]
-        for name, metric in grid.metrics.items()
+        for name, metric in {**objective, **grid.metrics}.items()
     }
 
 

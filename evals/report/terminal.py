@@ -9,7 +9,6 @@ from evals.report.console import SafeConsole
 from evals.report.disagreements import print_disagreements
 from evals.report.figure_text import ends, figure
 from evals.report.headline import NO_WORSE
-from evals.report.judge_lines import judge_lines
 from evals.report.model import Criterion, Facts, MetricEntry, Report
 from evals.report.reference_terminal import print_reference
 from evals.report.slices_terminal import print_slices
@@ -62,27 +61,6 @@ def render(
     if report.head:
         console.print(f"Next: [bold]{escape(f'{command} {report.head.next_flags}')}[/bold]", soft_wrap=True)
     return console.text.getvalue()
-
-
-def description(report: Report) -> str:
-    """Return a run in a few lines of Markdown: the description that the MLflow UI shows on its page."""
-    facts, validation = report.facts, report.validation
-    lines = [
-        report.head.verdict if report.head else f"{validation.passed} of {validation.total} queries pass.",
-        "",
-        f"{facts.cases} queries ({facts.in_scope} in scope), {report.settings}",
-    ]
-    if report.head:
-        lines += ["", report.head.criteria]
-    if report.criteria:
-        lines += ["", "| criterion | figure | |", "|---|---|---|"]
-    for criterion in report.criteria:
-        shown = figure(criterion.metric, criterion.figure)
-        verdict = criterion.verdict if criterion.passed else f"**{criterion.verdict}**"
-        lines.append(f"| {criterion.metric} {criterion.condition} | {shown} | {verdict} |")
-    if report.judge:
-        lines += ["", *judge_lines(report.judge)]
-    return "\n".join(lines)
 
 
 def searched(facts: Facts) -> str:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from evals.report.traces import QueryTrace
 from evals.tracking.cells import log_cells
 from evals.tracking.client import mlflow_at, quiet
 from evals.tracking.traces import write_traces
-from evals.tracking.values import metric_values, table, tags
+from evals.tracking.values import MOST_ALONG, metric_values, metrics_table, table, tags
 from retrievers.text.secrets import redacted
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Tracker:
         self.uri = uri
 
     def log(self, report: Report, golden: GoldenSet) -> None:
-        """Write the run: metrics, tags, golden data, the table of its queries.
+        """Write the run: its first metrics, tags, golden data, facts, the tables of all metrics and of its queries.
 
         Args:
             report: The run.
@@ -49,12 +50,14 @@ class Tracker:
             from mlflow.entities import Metric
 
             now = _milliseconds()
-            metrics = [Metric(key, value, now, 0) for key, value in metric_values(report.metrics).items()]
+            metrics = [Metric(key, value, now, 0) for key, value in metric_values(report).items()]
             self.client.log_batch(self.run_id, metrics=metrics)
             for name, value in tags(report).items():
                 self.client.set_tag(self.run_id, name, value)
             self._log_input(golden)
+            self.client.log_table(self.run_id, metrics_table(report), "metrics.json")
             self.client.log_table(self.run_id, table(report), "queries.json")
+            self.client.log_dict(self.run_id, report.facts.model_dump(mode="json"), "facts.json")
 
     def log_files(self, files: Mapping[str, str], rows: RowsFile | None = None, rows_name: str | None = None) -> None:
         """Write artifacts.
@@ -88,7 +91,7 @@ class Tracker:
         Args:
             children: The cells that get a run of their own, with values only.
             table: The whole grid by columns.
-            along: Metric to (top_k, mean); logged as `by_top_k/METRIC` with `step` = top_k.
+            along: Metric to (top_k, mean); the first are logged as `by_top_k/METRIC` with `step` = top_k.
             progress: Called with the number of written cells.
 
         Raises:
@@ -101,7 +104,7 @@ class Tracker:
             now = _milliseconds()
             steps = [
                 Metric(f"by_top_k/{name}", value, now, top_k)
-                for name, values in along.items()
+                for name, values in islice(along.items(), MOST_ALONG)
                 for top_k, value in values
             ]
             for start in range(0, len(steps), BATCH):

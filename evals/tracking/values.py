@@ -1,60 +1,73 @@
 """A run in MLflow's terms: parameters, metrics, tags, and the table of its queries. Pure."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from evals.config.experiment import ExperimentConfig
+from evals.report.description import description, most_telling
 from evals.report.judge_lines import chunk_claim_lines, claim_lines, verdict_lines
 from evals.report.model import MetricEntry, QueryRow, Report, ScoreValue
-from evals.report.terminal import description
+from retrievers.config import dump
 from retrievers.config.layers import flatten, tables
 from retrievers.terminal.present import score_text
 
+# Most metrics of a run; a grid has up to MOST_ALONG more, along top_k.
+MOST_METRICS = 30
+MOST_ALONG = 10
+USUAL = (
+    "retriever.mode",
+    "retriever.top_k",
+    "retriever.threshold",
+    "retriever.rerank",
+    "retriever.embedding.model",
+)
+# Settings that are no parameters: the store of runs, whose address may carry credentials, and what a run demands.
+ELSEWHERE = ("tracking.", "criteria", "reference")
+
 
 def parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that are set, by their dotted names."""
-    # A user's own keys may not be names of parameters.
-    flat = flatten(settings, unopened=tables(ExperimentConfig))
-    # The address of the tracking store is not a parameter, and may carry credentials.
-    hidden = {"tracking.uri"}
-    return {key: value for key, value in flat if key not in hidden and value is not None}
+    """Return the usual settings, then those that differ from the defaults, by their dotted names.
+
+    The whole configuration is the artifact `experiment.yaml`; criteria stand in the run's description.
+    """
+    flat, defaults = _flat(settings), _flat(dump(ExperimentConfig.model_validate({})))
+    changed = {key: value for key, value in flat.items() if key not in defaults or defaults[key] != value}
+    usual = {key: flat[key] for key in USUAL if key in flat}
+    return usual | {key: value for key, value in changed.items() if not key.startswith(ELSEWHERE)}
 
 
-def metric_values(metrics: Mapping[str, MetricEntry]) -> dict[str, float]:
-    """Return each metric that has a value, with `.ci_low`, `.ci_high`, `.n` beside it, `.n_failed` where any failed."""
-    values: dict[str, float] = {}
-    for name, metric in metrics.items():
-        if metric.value is None:
-            continue
-        values[name] = metric.value
-        values[f"{name}.n"] = float(metric.n)
-        if metric.ci_low is not None and metric.ci_high is not None:
-            values[f"{name}.ci_low"] = metric.ci_low
-            values[f"{name}.ci_high"] = metric.ci_high
-        if metric.n_failed:
-            values[f"{name}.n_failed"] = float(metric.n_failed)
-    return values
+def metric_values(report: Report) -> dict[str, float]:
+    """Return the values of a run's metrics, those that say most first: MLflow's columns have the order of logging.
+
+    All metrics, exact and with interval and n, are in the table of `metrics_table`.
+    """
+    names = most_telling(report)[:MOST_METRICS]
+    # MLflow's tables show six digits whole.
+    return {name: float(f"{report.metrics[name].value:.6g}") for name in names}
+
+
+def metrics_table(report: Report) -> dict[str, list[Any]]:
+    """Return every metric of a run by columns: value, interval, n, counts of missing scores, bounds and note."""
+    rows = [{"metric": name, **metric.model_dump()} for name, metric in report.metrics.items()]
+    return {key: [row[key] for row in rows] for key in ("metric", *MetricEntry.model_fields)}
 
 
 def tags(report: Report) -> dict[str, str]:
-    """Return what makes runs comparable, the criteria that failed, and the text of the run's page."""
-    facts, collection, judge = report.facts, report.facts.collection, report.facts.judge
+    """Return what runs are filtered by, and the text of the run's page."""
+    facts = report.facts
     tags: dict[str, object] = {
-        "dataset.fingerprint": facts.dataset_fingerprint,
-        "collection.fingerprint": collection and collection.fingerprint,
-        "collection.points": collection and collection.points,
-        "code.commit": facts.commit,
+        "mode": facts.retriever if report.config["retriever"].get("python") else report.config["retriever"]["mode"],
+        "collection": facts.collection and facts.collection.name,
+        "dataset": "/".join(Path(facts.dataset).parts[-2:]),
         "passed": report.passed,
+        "role": "grid" if report.grid else "run",
         "criteria.failed": ", ".join(criterion.metric for criterion in report.criteria if not criterion.passed)
         or "none",
+        "judge.model": facts.judge and facts.judge.model,
+        "code.commit": facts.commit,
         "mlflow.note.content": description(report),
-        "retriever": facts.retriever,
-        "relevance": facts.relevance,
-        "judge.provider": judge and judge.provider,
-        "judge.model": judge and judge.model,
-        "judge.fingerprint": judge and judge.fingerprint,
     }
-    tags |= {f"version.{name}": value for name, value in facts.versions.items()}
     return {key: str(value) for key, value in tags.items() if value is not None}
 
 
@@ -65,6 +78,11 @@ def table(report: Report) -> dict[str, list[Any]]:
     rows = [_columns(row, judged=report.judge is not None) for row in report.queries]
     columns = {key: [row[key] for row in rows] for key in rows[0]} if rows else {}
     return columns | {name: [_number(row.scores.get(name)) for row in report.queries] for name in names}
+
+
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    # A user's own keys may not be names of parameters.
+    return {key: value for key, value in flatten(settings, unopened=tables(ExperimentConfig)) if value is not None}
 
 
 def _columns(row: QueryRow, *, judged: bool) -> dict[str, Any]:

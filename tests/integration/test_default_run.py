@@ -19,6 +19,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.metrics import choose
 from evals.metrics.depth import Reach
 from evals.run.command import PRESETS
+from evals.tracking.values import USUAL
 from retrievers.config import dump
 from retrievers.config.layers import build, flatten, tables
 from retrievers.config.settings_file import file_layer
@@ -92,32 +93,24 @@ def test_the_report_has_every_query_of_the_split_every_metric_and_every_criterio
     assert all(one["losses"] == 0 for one in report["baseline"]["differences"])
 
 
-def test_the_run_in_mlflow_is_finished_and_has_the_parameters(run: Run, report: dict[str, Any]) -> None:
+def test_the_run_in_mlflow_is_finished_and_has_the_settings_that_matter(run: Run, report: dict[str, Any]) -> None:
     assert run.info.status == "FINISHED"
-    expected = {
-        name: str(value)
-        for name, value in flatten(report["config"], unopened=tables(ExperimentConfig))
-        if value is not None
-    }
-    assert run.data.params == {**expected, "retriever.class": "QdrantRetriever"}
+    settings = dict(flatten(report["config"], unopened=tables(ExperimentConfig)))
+    usual = {name: str(settings[name]) for name in USUAL}
+    assert usual.items() <= run.data.params.items()
+    assert len(run.data.params) <= 30
 
 
-def test_the_run_in_mlflow_has_every_figure_of_the_report(run: Run, report: dict[str, Any]) -> None:
-    expected: dict[str, float] = {}
-    for name, metric in report["metrics"].items():
-        if metric["value"] is not None:
-            expected |= {name: metric["value"], f"{name}.n": metric["n"]}
-        if metric["ci_low"] is not None:
-            expected |= {f"{name}.ci_low": metric["ci_low"], f"{name}.ci_high": metric["ci_high"]}
-    assert run.data.metrics == expected
+def test_the_run_in_mlflow_has_the_figures_of_the_report(run: Run, report: dict[str, Any]) -> None:
+    assert 20 < len(run.data.metrics) <= 40
+    for name, value in run.data.metrics.items():
+        assert value == pytest.approx(report["metrics"][name]["value"], rel=1e-5)
 
 
 def test_the_run_in_mlflow_has_tags_and_the_golden_data_as_input(run: Run, report: dict[str, Any]) -> None:
     facts = report["facts"]
-    assert run.data.tags["dataset.fingerprint"] == facts["dataset_fingerprint"]
-    assert run.data.tags["collection.fingerprint"] == facts["collection"]["fingerprint"]
+    assert run.data.tags["collection"] == facts["collection"]["name"]
     assert run.data.tags["code.commit"] == facts["commit"]
-    assert run.data.tags["version.ragas"] == facts["versions"]["ragas"]
     assert run.data.tags["passed"] == str(report["passed"])
     [used] = run.inputs.dataset_inputs
     assert (used.dataset.name, used.dataset.digest) == ("golden", facts["dataset_fingerprint"][:36])

@@ -5,12 +5,12 @@ import pytest
 
 from evals.collect.observations import Summary
 from evals.metrics.run_result import RunResult
+from evals.report.description import description
 from evals.report.figure_text import figure
 from evals.report.html import render_page
 from evals.report.model import Facts
-from evals.report.terminal import description, render
+from evals.report.terminal import render
 from tests.support.candidates import candidates_of
-from tests.support.judged import judging
 from tests.support.results import (
     FACTS,
     GATES,
@@ -59,11 +59,6 @@ def test_the_head_says_what_ran() -> None:
     assert "by hand · 2 queries in scope, 1 out of scope · collection robots (1,234 chunks)" in text
     assert "semantic · top_k 3 · threshold 0.3 · candidates 5 · wordllama:l2" in text
     assert "Note: one thing to know" in text
-
-
-def test_the_description_tells_of_the_judge() -> None:
-    assert "cohere:command" not in description(report())
-    assert description(report(result(judging=judging()))).endswith("cohere:command: 0 calls, 0 cached, 0 tokens")
 
 
 def test_a_metric_has_value_interval_n_criterion_and_outcome() -> None:

@@ -57,7 +57,7 @@ def test_a_server_that_does_not_answer() -> None:
 def test_a_run_whose_parameters_are_refused_ends_as_failed(server: MlflowServer) -> None:
     server.refuse = ("runs/log-batch",)
     with pytest.raises(TrackingError, match="refused as the test wants it"):
-        tracking.start(config(uri=server.url), "r", {"seed": 0})
+        tracking.start(config(uri=server.url), "r", {"seed": 1})
     assert server.statuses == ["FAILED"]
 
 

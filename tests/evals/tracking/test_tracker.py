@@ -42,32 +42,32 @@ def test_the_database_and_the_artifacts_are_under_mlruns(run: Run, folder: Path)
     assert artifact(run, "").is_relative_to(folder / "mlruns" / "artifacts")
 
 
-def test_parameters_are_the_flat_settings_that_are_set_but_not_where_runs_are_kept(run: Run) -> None:
-    assert run.data.params == {
-        "seed": "0",
-        "retriever.top_k": "3",
-        "criteria.ranking/mrr_at_10": ">= 0.1",
-        "tracking.experiment": "tests",
-        "text": "x" * 6_000,
+def test_parameters_are_settings_in_force_but_not_where_runs_are_kept(run: Run) -> None:
+    assert run.data.params == {"retriever.top_k": "3", "text": "x" * 6_000}
+
+
+def test_metrics_are_those_that_have_a_value_and_all_are_in_a_table(run: Run) -> None:
+    assert run.data.metrics == metric_values(report())
+    table = json.loads(artifact(run, "metrics.json").read_text())
+    rows = [dict(zip(table["columns"], values, strict=True)) for values in table["data"]]
+    assert {row["metric"]: row["ci_low"] for row in rows} == {
+        name: metric.ci_low for name, metric in report().metrics.items()
     }
 
 
-def test_metrics_are_those_that_have_a_value(run: Run) -> None:
-    assert run.data.metrics == metric_values(report().metrics)
-
-
-def test_tags_are_what_makes_runs_comparable(run: Run) -> None:
-    expected = {
-        "dataset.fingerprint": "beef",
-        "collection.fingerprint": "c0ffee",
-        "collection.points": "1234",
-        "code.commit": "abc-dirty",
+def test_tags_are_what_runs_are_filtered_by_and_versions_are_an_artifact(run: Run) -> None:
+    own = {name: value for name, value in run.data.tags.items() if not name.startswith("mlflow.")}
+    assert own == {
+        "mode": "semantic",
+        "collection": "robots",
+        "dataset": "golden.jsonl",
         "passed": "False",
+        "role": "run",
         "criteria.failed": "content/topic_match",
-        "version.python": "3.11",
-        "version.ragas": "0.4.3",
+        "code.commit": "abc-dirty",
     }
-    assert {name: run.data.tags.get(name) for name in expected} == expected
+    facts = json.loads(artifact(run, "facts.json").read_text())
+    assert (facts["dataset_fingerprint"], facts["versions"]["ragas"]) == ("beef", "0.4.3")
 
 
 def test_the_runs_page_says_what_it_came_to(run: Run) -> None:

@@ -1,0 +1,52 @@
+"""A run in Markdown: the description that the MLflow UI shows on its page. Pure."""
+
+from collections.abc import Iterator
+
+from evals.report.figure_text import figure
+from evals.report.headline import LEADING, deepest
+from evals.report.judge_lines import judge_lines
+from evals.report.model import Report
+from evals.report.terminal import interval
+
+
+def description(report: Report) -> str:
+    """Return the verdict in a sentence, the headline metrics with interval and n, then the criteria, as Markdown."""
+    facts, validation = report.facts, report.validation
+    lines = [
+        report.head.verdict if report.head else f"{validation.passed} of {validation.total} queries pass.",
+        "",
+        f"{facts.cases} queries ({facts.in_scope} in scope), {report.settings}",
+        *_metrics(report),
+    ]
+    if report.head:
+        lines += ["", report.head.criteria]
+    lines += _criteria(report)
+    if report.judge:
+        lines += ["", *judge_lines(report.judge)]
+    return "\n".join(lines)
+
+
+def most_telling(report: Report) -> list[str]:
+    """Return all metrics of a run that have a value, those that say most about it first."""
+    leading = (deepest(pattern, report.metrics) for pattern in LEADING)
+    demanded = (criterion.metric for criterion in report.criteria)
+    order = dict.fromkeys((*leading, *demanded, *report.headline, *report.metrics))
+    return [name for name in order if name in report.metrics and report.metrics[name].value is not None]
+
+
+def _metrics(report: Report) -> Iterator[str]:
+    shown = [name for name in most_telling(report) if name in report.headline]
+    if shown:
+        yield from ("", "| metric | value | 95% interval | n |", "|---|---|---|---|")
+    for name in shown:
+        metric = report.metrics[name]
+        yield f"| {name} | {figure(name, metric.value)} | {interval(name, metric)} | {metric.n} |"
+
+
+def _criteria(report: Report) -> Iterator[str]:
+    if report.criteria:
+        yield from ("", "| criterion | figure | |", "|---|---|---|")
+    for criterion in report.criteria:
+        shown = figure(criterion.metric, criterion.figure)
+        verdict = criterion.verdict if criterion.passed else f"**{criterion.verdict}**"
+        yield f"| {criterion.metric} {criterion.condition} | {shown} | {verdict} |"
