@@ -10,6 +10,7 @@ import pytest
 
 from evals.golden.source_pages import SourcePageError
 from evals.golden.web_pages import WebPages
+from evals.metrics.addresses import address_fault
 from evals.metrics.metadata import wrong_fields
 from retrievers.records import Chunk
 from tests.support.raw_server import HEAD, drip, flood, raw_server
@@ -23,6 +24,7 @@ MARKDOWN = "---\ntitle: Services\n---\nIntro text.\n\n## Calls\n\nA call waits.\
 ANSWERS: dict[str, tuple[int, dict[str, str], str]] = {
     "/docs/topics": (200, {"Content-Type": "text/html; charset=utf-8"}, HTML),
     "/docs/services": (200, {"Content-Type": "text/markdown"}, MARKDOWN),
+    "/docs/anchors": (200, {"Content-Type": "text/html"}, '<h1 id="top">Anchors</h1><h2 id="rates">Rates</h2>'),
     "/docs/old": (301, {"Location": "/docs/topics"}, ""),
     "/docs/away": (302, {"Location": "http://elsewhere.invalid/"}, ""),
     "/docs/broken": (500, {}, "oops"),
@@ -65,6 +67,17 @@ def site() -> Iterator[tuple[str, list[str]]]:
 
 def chunk(source_url: str, text: str = "Ten seconds.", **known: str) -> Chunk:
     return Chunk(chunk_id="c", point_id="p", text=text, source_url=source_url, **known)  # type: ignore[arg-type]
+
+
+def test_addresses_with_fragments_are_one_page_and_its_ids_say_which_lead_somewhere(
+    site: tuple[str, list[str]],
+) -> None:
+    host, asked = site
+    pages = WebPages([host], f"http://{host}")
+    faults = [address_fault(chunk(f"/docs/anchors#{fragment}"), pages) for fragment in ("rates", "top", "gone")]
+    assert faults == ["", "", "'/docs/anchors#gone' has a fragment that its page lacks"]
+    assert asked == ["/docs/anchors"]
+    assert wrong_fields(chunk("/docs/anchors#rates", title="Anchors"), ("source_url", "title"), pages) == ([], 2)
 
 
 def test_a_chunk_is_checked_against_its_page_on_the_site(site: tuple[str, list[str]]) -> None:
