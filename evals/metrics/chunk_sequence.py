@@ -1,6 +1,6 @@
 """Numbering of the chunks within their page."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from evals.collect.observations import Observation, Score, Unscored
@@ -29,12 +29,10 @@ def sequence_faults(chunks: Sequence[Chunk]) -> Mapping[str, str]:
     pages: dict[str, list[Chunk]] = defaultdict(list)
     for chunk in distinct:
         pages[_page(chunk)].append(chunk)
-    return {
-        chunk.chunk_id: fault
-        for page in pages.values()
-        for chunk in page
-        if (fault := _own_fault(chunk, first, totals_known=totals_known) or _fault_among(chunk, page))
-    }
+    # Chunks of no known page are not compared.
+    among = {key: fault for page in pages if page for key, fault in _faults_among(pages[page]).items()}
+    own = {chunk.chunk_id: _own_fault(chunk, first, totals_known=totals_known) for chunk in distinct}
+    return among | {key: fault for key, fault in own.items() if fault}
 
 
 def _some_index_is_its_total(chunks: Sequence[Chunk]) -> bool:
@@ -55,17 +53,21 @@ def _own_fault(chunk: Chunk, first: int, *, totals_known: bool) -> str:
     return "" if first <= index <= last else f"chunk_index {index}, expected {first} to {last}"
 
 
-def _fault_among(chunk: Chunk, page: Sequence[Chunk]) -> str:
-    """Return what is wrong with a chunk among the chunks of its page that are known."""
-    if not _page(chunk):
-        return ""
-    twins = [other.chunk_id for other in page if other is not chunk and other.chunk_index == chunk.chunk_index]
-    if twins:
-        return f"chunk_index {chunk.chunk_index}, which chunk {twins[0]!r} of the same page has too"
-    totals = sorted({other.total_chunks for other in page if other.total_chunks is not None})
-    if len(totals) > 1:
-        return f"total_chunks {chunk.total_chunks}, chunks of the same page have {' and '.join(map(str, totals))}"
-    return ""
+def _faults_among(page: Sequence[Chunk]) -> dict[str, str]:
+    """Return what is wrong with chunks of one page beside each other, by chunk id."""
+    totals = sorted({chunk.total_chunks for chunk in page if chunk.total_chunks is not None})
+    counts = Counter(chunk.chunk_index for chunk in page)
+    faults = {}
+    for chunk in page:
+        if counts[chunk.chunk_index] > 1:
+            twin = next(each for each in page if each.chunk_index == chunk.chunk_index and each is not chunk)
+            faults[chunk.chunk_id] = (
+                f"chunk_index {chunk.chunk_index}, which chunk {twin.chunk_id!r} of the same page has too"
+            )
+        elif len(totals) > 1:
+            known = " and ".join(map(str, totals))
+            faults[chunk.chunk_id] = f"total_chunks {chunk.total_chunks}, chunks of the same page have {known}"
+    return faults
 
 
 def _scores(observations: Sequence[Observation], _: Context) -> Sequence[Score]:
