@@ -11,6 +11,8 @@ from evals.report.model.choice import ChoiceSection, HeldOutEntry
 from evals.report.model.grid import RankingSection
 
 SHOWN = 10
+# Columns that a figure takes, the objective, and place, top_k, threshold and mark together.
+FIGURE, OBJECTIVE, TAKEN = 8, 10, 32
 
 
 def render_grid(report: Report, *, width: int, color: bool) -> str:
@@ -36,7 +38,7 @@ def render_grid(report: Report, *, width: int, color: bool) -> str:
         for line in recommendation(grid, grid.choice, report.judge):
             console.print(escape(line))
         console.print()
-        console.print(_table(grid, grid.choice))
+        console.print(_table(grid, grid.choice, width))
         console.print("✓ may be the best (95%) · ★ recommended · +n: n more cells scored the same on every query")
     if grid.abstention:
         where = f"{escape(grid.abstention.configuration)}, top_k {grid.abstention.top_k}"
@@ -92,7 +94,7 @@ def _by(ranking: RankingSection) -> str:
     return line
 
 
-def _table(grid: GridSection, choice: ChoiceSection) -> Table:
+def _table(grid: GridSection, choice: ChoiceSection, width: int) -> Table:
     weighted = len(grid.ranking.metrics) > 1 or set(grid.ranking.metrics.values()) != {1.0}
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("", justify="right")
@@ -102,12 +104,16 @@ def _table(grid: GridSection, choice: ChoiceSection) -> Table:
     table.add_column("")
     if weighted:
         table.add_column("objective", justify="right", no_wrap=True)
-    for name in columns(grid):
-        table.add_column(name.replace("/", "/\n"), justify="right")
-    for row in best_cells(grid, choice, SHOWN):
+    rows = best_cells(grid, choice, SHOWN)
+    # What is optimised and constrained comes first; what has no room is on the page.
+    taken = TAKEN + max(len(row.configuration) for row in rows) + (OBJECTIVE if weighted else 0)
+    fitting = max(1, (width - taken) // FIGURE)
+    for name in columns(grid)[:fitting]:
+        table.add_column(name.replace("/", "/\n"), justify="right", min_width=FIGURE - 1, overflow="fold")
+    for row in rows:
         objective = [row.objective] if weighted else []
         cells = [str(row.place), escape(row.configuration), str(row.top_k), row.threshold, _mark(row)]
-        table.add_row(*cells, *objective, *row.figures)
+        table.add_row(*cells, *objective, *row.figures[:fitting])
     return table
 
 
