@@ -7,6 +7,7 @@ from evals.golden.source_pages import Sources
 from evals.metrics.base import Context, QueryMetric, where_named
 from evals.metrics.metadata import NO_CHUNKS
 from retrievers.records import Chunk
+from retrievers.text.quoting import clipped, quoted
 
 
 def address_fault(chunk: Chunk, sources: Sources | None) -> str:
@@ -20,7 +21,7 @@ def address_fault(chunk: Chunk, sources: Sources | None) -> str:
     """
     url = chunk.source_url
     if not url:
-        return f"chunk {chunk.chunk_id!r} has no address"
+        return f"chunk {quoted(chunk.chunk_id)} has no address"
     fault = _format_fault(url)
     _, hash_sign, fragment = url.partition("#")
     if not fault and hash_sign:
@@ -29,7 +30,7 @@ def address_fault(chunk: Chunk, sources: Sources | None) -> str:
             fault = "has an empty fragment"
         elif page and not page.has(fragment):
             fault = "has a fragment that its page lacks"
-    return f"{url!r} {fault}" if fault else ""
+    return f"{quoted(url)} {fault}" if fault else ""
 
 
 def _format_fault(url: str) -> str:
@@ -39,7 +40,7 @@ def _format_fault(url: str) -> str:
         parts = urlsplit(url)
         absolute = bool(parts.scheme and parts.hostname and (parts.port or True))
     except ValueError as error:
-        return f"is no address ({error})"
+        return f"is no address ({clipped(str(error))})"
     if absolute or (url.startswith("/") and not parts.netloc):
         return ""
     return "is neither absolute nor site-relative"

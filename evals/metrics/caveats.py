@@ -14,6 +14,7 @@ from evals.metrics.depth import reach
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk
 from retrievers.text.language import differing
+from retrievers.text.quoting import quoted
 
 SHOWN = 5
 # Of faults that many chunks have alike.
@@ -179,7 +180,7 @@ def _on_numbering(observations: Sequence[Observation]) -> Iterator[str]:
     faults: dict[str, str] = {}
     for observation in observations:
         found = sequence_faults(observation.candidates.chunks)
-        faults |= {key: f"chunk {key!r} has {found[key]}" for key in observation.ranked_ids if key in found}
+        faults |= {key: f"chunk {quoted(key)} has {found[key]}" for key in observation.ranked_ids if key in found}
     yield from _on_faults("metadata/chunk_sequence", list(faults.values()), len(_returned(observations)))
 
 

@@ -8,6 +8,7 @@ from evals.golden.source_pages import without_fragment
 from evals.metrics.base import Context, QueryMetric
 from evals.metrics.metadata import NO_CHUNKS
 from retrievers.records import Chunk
+from retrievers.text.quoting import quoted
 
 
 def sequence_faults(chunks: Sequence[Chunk]) -> Mapping[str, str]:
@@ -62,7 +63,7 @@ def _faults_among(page: Sequence[Chunk]) -> dict[str, str]:
         if counts[chunk.chunk_index] > 1:
             twin = next(each for each in page if each.chunk_index == chunk.chunk_index and each is not chunk)
             faults[chunk.chunk_id] = (
-                f"chunk_index {chunk.chunk_index}, which chunk {twin.chunk_id!r} of the same page has too"
+                f"chunk_index {chunk.chunk_index}, which chunk {quoted(twin.chunk_id)} of the same page has too"
             )
         elif len(totals) > 1:
             known = " and ".join(map(str, totals))

@@ -1,13 +1,16 @@
 """The format of addresses, also of collections that other chunkers made."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evals.collect.observations import Failure, Unscored
-from evals.golden.source_pages import SourcePages
+from evals.golden.source_pages import SourcePage, SourcePages
 from evals.metrics import METRICS
 from evals.metrics.addresses import address_fault
 from evals.metrics.base import QueryMetric
 from evals.metrics.metadata import NO_CHUNKS
+from retrievers.indexing.markdown import parse_page
 from tests.support.observed import make_chunk, make_context, observe, results
 from tests.support.pages import read_pages
 
@@ -53,6 +56,16 @@ def test_well_formed(url: str) -> None:
 )
 def test_what_is_not(url: str, fault: str) -> None:
     assert address_fault(make_chunk("a", source_url=url), None) == f"{url!r} {fault}"
+
+
+@given(st.text() | st.builds("https://{}#{}".format, st.text(), st.text()))
+def test_any_text_is_an_address_or_has_a_fault_that_can_be_read(url: str) -> None:
+    sources = SourcePages([SourcePage(parse_page("# Topics\n\nA bus.", "topics.md"))])
+    assert len(address_fault(make_chunk("a", source_url=url), sources)) < 500
+
+
+def test_a_long_address_is_shortened() -> None:
+    assert len(address_fault(make_chunk("a", source_url="x" * 10_000), None)) < 200
 
 
 def test_none_is_a_fault() -> None:
