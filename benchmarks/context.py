@@ -86,6 +86,8 @@ def row(folder: Path, data: Mapping[str, Any], context: str, merge: bool, mode: 
 
 def cell(metric: str, summary: Any) -> str:
     """Format a value, and its interval where it has one."""
+    if summary.value is None:
+        return "–"
     if metric.startswith("cost/"):
         return f"{summary.value:.0f}"
     return f"{summary.value:.3f} ({summary.ci_low:.3f} – {summary.ci_high:.3f})"

@@ -16,7 +16,7 @@ SMALL: Mapping[str, Sequence[str]] = {
     "choice": ("--sizes", "40x20", "--rounds", "1"),
     "choice_cranfield": ("--data", DATA, "--draws", "1"),
     "choice_methods": ("--draws", "1", "--queries", "10", "--only", "60 near ties"),
-    "context": ("--limit", "5"),
+    "context": ("--limit", "60"),
     "cranfield": ("--data", DATA, "--rounds", "1"),
     "embedded_engine": ("--sizes", "200", "--depth", "10"),
     "grid": ("--data", DATA, "--rounds", "1", "--cells", "1"),
