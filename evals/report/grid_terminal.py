@@ -1,5 +1,7 @@
 """A grid for a terminal: its recommendation and its best cells."""
 
+import re
+
 from rich.markup import escape
 from rich.table import Table
 
@@ -12,7 +14,9 @@ from evals.report.model.grid import RankingSection
 
 SHOWN = 10
 # Columns that a figure takes, the objective, and place, top_k, threshold and mark together.
-FIGURE, OBJECTIVE, TAKEN = 8, 10, 32
+FIGURE, OBJECTIVE, TAKEN = 9, 10, 32
+# Longest line of a heading.
+HEADING = 11
 
 
 def render_grid(report: Report, *, width: int, color: bool) -> str:
@@ -109,12 +113,22 @@ def _table(grid: GridSection, choice: ChoiceSection, width: int) -> Table:
     taken = TAKEN + max(len(row.configuration) for row in rows) + (OBJECTIVE if weighted else 0)
     fitting = max(1, (width - taken) // FIGURE)
     for name in columns(grid)[:fitting]:
-        table.add_column(name.replace("/", "/\n"), justify="right", min_width=FIGURE - 1, overflow="fold")
+        table.add_column(_heading(name), justify="right", min_width=FIGURE - 1, overflow="fold")
     for row in rows:
         objective = [row.objective] if weighted else []
         cells = [str(row.place), escape(row.configuration), str(row.top_k), row.threshold, _mark(row)]
         table.add_row(*cells, *objective, *row.figures[:fitting])
     return table
+
+
+def _heading(name: str) -> str:
+    """Return the name of a metric in lines of few characters, broken after `/` and `_`."""
+    lines = [""]
+    for part in re.findall(r"[^/_]+[/_]?", name):
+        if len(lines[-1]) + len(part) > HEADING or lines[-1].endswith("/"):
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def _mark(row: CellRow) -> str:
