@@ -32,6 +32,7 @@ from retrievers.retriever.protocol import Retriever
 from retrievers.search.candidate_table import CandidateTable
 from retrievers.search.chunk_list import ChunkList
 from retrievers.search.table_builder import TableBuilder
+from retrievers.store import check_index
 
 # Settings that cut candidates, or say where and with what patience they are got, but not which they are.
 FREE = frozenset(
@@ -200,6 +201,8 @@ def _refuse_other_pages(folder: Path, retrieval: SavedRetrieval, inputs: Inputs)
     known = retrieval.info.manifest if retrieval.info else {}
     for name, (recorded, expected) in outdated(inputs.config, known).items():
         raise _refused(folder, f"{name} {recorded!r} of the collection that was searched", f"{expected!r}")
+    if retrieval.info:
+        check_index(inputs.config.index, retrieval.info)
 
 
 def _refused(folder: Path, expected: str, got: str) -> ExperimentError:

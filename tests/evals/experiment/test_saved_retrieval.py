@@ -102,6 +102,11 @@ def test_cut_and_metrics_may_differ(run: Run, made: Experiment, saved: Path) -> 
             ["--sweep.mode", "semantic,hybrid"],
             "expected retriever.mode 'semantic', with which it was saved, got 'hybrid'",
         ),
+        (["--index.context", "path"], "expected index.context 'none' of the collection that was searched, got 'path'"),
+        (
+            ["--index.collection", "another", "--index.context", "path"],
+            "was indexed with index.context 'none', but 'path' is expected",
+        ),
         (["--retriever.rerank", "mmr"], "expected retriever.rerank 'none', with which it was saved, got 'mmr'"),
         (
             ["--retriever.candidates", "11"],
