@@ -40,14 +40,14 @@ def threshold_scores(observed: Observed, settings: RetrieverConfig) -> Found:
 
 
 def of_candidates(observed: Observed) -> RelevanceArrays:
-    """Compare the candidates of every query with what is relevant to it."""
+    """Return the relevance of the candidates of every query."""
     relevance = [observation.relevance for observation in observed.observations]
     grades = [known.grades for known in relevance]
     return RelevanceArrays(gains=_gains(observed.table, grades), relevant=_counts(grades), ideal=_ideal(grades))
 
 
 def of_selections(observed: Observed, selections: Selections, candidates: RelevanceArrays) -> RelevanceArrays:
-    """Compare the lists of selections with what is relevant to their queries.
+    """Return the relevance of the lists of selections.
 
     Args:
         observed: The queries.
