@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 SAMPLE = 256
+# Fields that our own indexing writes under some settings: no other key stands for them, and none is missed.
+OUR_OWN = ("chunk_context", "chunk_headings")
 TEXT_KEYS = ("page_content", "text", "content", "chunk_text", "chunk", "body", "document", "passage")
 HINTS: Mapping[str, tuple[str, ...]] = {
     "source_url": ("link", "page_url", "permalink", "href", "source", "uri"),
@@ -82,15 +84,16 @@ def propose(payloads: Sequence[Mapping[str, Any]]) -> Proposal:
     free = [key for key in keys if key != text]
     same = tuple(name for name in METADATA_FIELDS if name in free)
     free = [key for key in free if key not in same]
+    sought = [name for name in METADATA_FIELDS if name not in (*same, *OUR_OWN)]
     mapping: dict[str, str] = {}
     # what is certain first: chunk_idx is spelt more like chunk_id than like chunk_index
     for guess in (_by_name, _by_spelling):
-        for name in (n for n in METADATA_FIELDS if n not in same and n not in mapping):
+        for name in (n for n in sought if n not in mapping):
             key = guess(name, free)
             if key:
                 mapping[name] = key
                 free.remove(key)
-    missing = tuple(n for n in METADATA_FIELDS if n not in same and n not in mapping)
+    missing = tuple(n for n in sought if n not in mapping)
     return Proposal(text_key=text, nested_under=nested, map=mapping, same_name=same, missing=missing)
 
 
