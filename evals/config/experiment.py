@@ -107,11 +107,11 @@ class TrackingConfig(Settings):
     enabled: bool = Field(True, description="log to MLflow")
     uri: str | None = Field(None, description="MLflow tracking URI; the database under ./mlruns when left out")
     experiment: str = Field("retrieval-evals", min_length=1, max_length=256, description="MLflow experiment")
-    log_cells: Literal["chosen", "all", "none"] = Field(
-        "chosen", description="cells of a grid that get a run of their own: chosen, all or none"
+    log_cells: Literal["chosen", "frontier", "all", "none"] = Field(
+        "chosen", description="cells of a grid that get a run of their own: chosen (at most 8), frontier, all or none"
     )
     traces: int = Field(0, ge=0, le=10_000, description="number of the worst queries to log as traces")
-    run_name: str | None = Field(None, description="name of the run; the experiment's and the time when left out")
+    run_name: str | None = Field(None, description="name of the run; by default its settings, experiment and time")
 
     @field_serializer("uri")
     def _without_credentials(self, uri: str | None) -> str | None:

@@ -17,6 +17,7 @@ from evals.experiment.plan import describe_plan
 from evals.experiment.publishing import TrackingRun, publish
 from evals.experiment.reference import beside_reference
 from evals.experiment.report_files import export, save_data
+from evals.experiment.run_name import run_name
 from evals.experiment.unchanged import checked_at_end
 from evals.golden.loading import GoldenSet
 from evals.grid.evaluation import GridResult, evaluate_grid, retrieve
@@ -60,8 +61,10 @@ def run_experiment(
     """
     inputs = load_inputs(config, golden)
     # UTC, so that names of runs sort alike on every machine.
-    name = config.tracking.run_name or f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    with settle(wanted, config.tracking, name) as outputs, ExitStack() as bar:
+    stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    name = config.tracking.run_name or run_name(config, inputs.sweep, stamp)
+    stem = config.tracking.run_name or f"{config.name}-{stamp}"
+    with settle(wanted, config.tracking, stem) as outputs, ExitStack() as bar:
         progress = bar.enter_context(progress_bar(shown=shown))
         retrievers = [retriever] if retriever else _saved(from_retrieval, inputs)
         with open_collaborators(inputs, env, progress, retrievers=retrievers) as collaborators:

@@ -7,15 +7,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from evals.config.run_label import run_label
 from evals.grid.axes import CELL_AXES, dotted, setting_of
 from evals.grid.cells import Grid
 from evals.grid.evaluation import GridResult
-from evals.grid.objective import TOKENS, describe
+from evals.grid.objective import TOKENS
 
 MOST_OF_THE_SET = 20
 OBJECTIVE = "by_objective"
 """What cells are ranked by, as a metric of each; MLflow's contour plot begins with the first metric by name."""
-LogCells = Literal["chosen", "all", "none"]
+LogCells = Literal["chosen", "frontier", "all", "none"]
+# The retrieval of the specifications: without fusion or reranking, five chunks above a cosine of 0.3.
+PLAIN = {"mode": "semantic", "rerank": "none", "top_k": 5, "threshold": 0.3, "python": None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,17 +37,18 @@ def children(result: GridResult, which: LogCells) -> list[Child]:
 
     Args:
         result: The grid.
-        which: `chosen` for the recommended cell, the best, up to 20 of the confidence set and the Pareto front of
-            quality and context tokens; `all`, or `none`.
+        which: `chosen` for the recommended cell, the best, the plain one of the specifications and the ends of the
+            Pareto front of quality and context tokens; `frontier` for the whole front and up to 20 cells of the
+            confidence set besides; `all`, or `none`.
     """
     if which == "none" or result.choice is None:
         return []
-    roles = _roles(result)
+    roles = _roles(result, ends_alone=which == "chosen")
     cells = range(len(result.grid)) if which == "all" else sorted(roles)
     columns = _columns(result)
     return [
         Child(
-            name=describe(result.grid, index),
+            name=_name(result, index),
             cell=index,
             parameters=_parameters(result.grid, index),
             metrics={name: float(mean[index]) for name, mean in columns.items() if np.isfinite(mean[index])},
@@ -118,17 +122,35 @@ def _parameters(grid: Grid, index: int) -> dict[str, Any]:
     return cuts | {f"retriever.{dotted(name)}": setting for name, setting in known.items()}
 
 
-def _roles(result: GridResult) -> dict[int, list[str]]:
-    """Cell to why it is worth a run."""
+def _name(result: GridResult, index: int) -> str:
+    """Return a name whose first letters tell cells apart; a star marks the recommended one."""
+    settings = result.grid.settings(index)
+    rest = result.grid.configurations[result.grid.cell(index).configuration].name.removeprefix(settings.mode)
+    star = "★ " if result.choice and result.choice.recommended.cell == index else ""
+    return f"{star}{run_label(settings)}{rest}"
+
+
+def _roles(result: GridResult, *, ends_alone: bool) -> dict[int, list[str]]:
+    """Return why each cell that is worth a run is.
+
+    Args:
+        result: The grid.
+        ends_alone: Take the ends of the Pareto front, and nothing of the confidence set.
+    """
     choice, grid = result.choice, result.grid
     assert choice is not None
     found: dict[int, list[str]] = {choice.recommended.cell: ["recommended"]}
     found.setdefault(choice.best.cell, []).append("best as measured")
-    for standing in choice.best_set[:MOST_OF_THE_SET]:
-        found.setdefault(standing.cell, []).append("may be the best")
+    for cell in range(len(grid)):
+        settings = grid.settings(cell)
+        if all(getattr(settings, name) == value for name, value in PLAIN.items()):
+            found.setdefault(cell, []).append("plain semantic")
     allowed = np.full(len(grid), np.nan)
     order = list(result.ranking.order)
     allowed[order] = result.ranking.values[order]
-    for cell in pareto_front(allowed, grid.metrics[TOKENS].summaries.mean):
+    front = pareto_front(allowed, grid.metrics[TOKENS].summaries.mean)
+    for standing in () if ends_alone else choice.best_set[:MOST_OF_THE_SET]:
+        found.setdefault(standing.cell, []).append("may be the best")
+    for cell in dict.fromkeys((front[0], front[-1])) if ends_alone else front:
         found.setdefault(cell, []).append("Pareto front")
     return found

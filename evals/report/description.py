@@ -1,6 +1,6 @@
 """A run in Markdown: the description that the MLflow UI shows on its page. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from evals.report.figure_text import figure
 from evals.report.headline import LEADING, deepest
@@ -28,10 +28,15 @@ def description(report: Report) -> str:
 
 def most_telling(report: Report) -> list[str]:
     """Return all metrics of a run that have a value, those that say most about it first."""
-    leading = (deepest(pattern, report.metrics) for pattern in LEADING)
     demanded = (criterion.metric for criterion in report.criteria)
-    order = dict.fromkeys((*leading, *demanded, *report.headline, *report.metrics))
-    return [name for name in order if name in report.metrics and report.metrics[name].value is not None]
+    known = [name for name, metric in report.metrics.items() if metric.value is not None]
+    return leading_first(known, (*demanded, *report.headline))
+
+
+def leading_first(names: Collection[str], further: Iterable[str] = ()) -> list[str]:
+    """Return names of metrics: the leading ones, then those of `further`, then the rest."""
+    order = dict.fromkeys((*(deepest(pattern, names) for pattern in LEADING), *further, *names))
+    return [name for name in order if name in names]
 
 
 def _metrics(report: Report) -> Iterator[str]:

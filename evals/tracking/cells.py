@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from evals.collect.passes import Progress
 from evals.grid.children import Child
+from evals.tracking.values import cell_values
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -55,7 +56,7 @@ def _log_cell(client: "MlflowClient", experiment_id: str, parent: str, child: Ch
     try:
         client.log_batch(
             run_id,
-            metrics=[Metric(name, value, started, 0) for name, value in child.metrics.items()],
+            metrics=[Metric(name, value, started, 0) for name, value in cell_values(child.metrics).items()],
             params=[Param(name, str(value)) for name, value in child.parameters.items()],
         )
         status = "FINISHED"

@@ -1,11 +1,12 @@
 """A run in MLflow's terms: parameters, metrics, tags, and the table of its queries. Pure."""
 
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from evals.config.experiment import ExperimentConfig
-from evals.report.description import description, most_telling
+from evals.report.description import description, leading_first, most_telling
 from evals.report.judge_lines import chunk_claim_lines, claim_lines, verdict_lines
 from evals.report.model import MetricEntry, QueryRow, Report, ScoreValue
 from retrievers.config import dump
@@ -43,8 +44,18 @@ def metric_values(report: Report) -> dict[str, float]:
     All metrics, exact and with interval and n, are in the table of `metrics_table`.
     """
     names = most_telling(report)[:MOST_METRICS]
-    # MLflow's tables show six digits whole.
-    return {name: float(f"{report.metrics[name].value:.6g}") for name in names}
+    return rounded({name: report.metrics[name].value or 0.0 for name in names})
+
+
+def cell_values(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return the values of a cell's metrics: the objective, then those that say most; the grid's table has them all."""
+    names = dict.fromkeys((*islice(metrics, 2), *leading_first(metrics)))
+    return rounded({name: metrics[name] for name in islice(names, MOST_METRICS)})
+
+
+def rounded(values: Mapping[str, float]) -> dict[str, float]:
+    """Return values of six digits, which MLflow's tables show whole."""
+    return {name: float(f"{value:.6g}") for name, value in values.items()}
 
 
 def metrics_table(report: Report) -> dict[str, list[Any]]:

@@ -1,7 +1,7 @@
 """Which cells of a grid get a run of their own, and what is said of them, against the grid itself."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from evals.grid.children import MOST_OF_THE_SET, OBJECTIVE, along_top_k, children, pareto_front, table
 from evals.grid.evaluation import GridResult
-from evals.grid.objective import describe
 from evals.metrics import METRICS, VERDICT_METRIC
 from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import Bench, make_world
@@ -89,10 +88,30 @@ def test_the_front_is_what_nothing_beats_one_of_each_kind(points: list[tuple[flo
 # Which cells
 
 
-def test_the_chosen_cells_are_the_recommended_the_best_the_set_and_the_front_in_their_order(found: GridResult) -> None:
+def test_the_chosen_cells_are_the_recommended_the_best_the_plain_one_and_the_ends_of_the_front(
+    found: GridResult,
+) -> None:
     choice = found.choice
     assert choice is not None
+    wide = {child.cell: child.roles for child in children(found, "frontier")}
+    front = sorted((cell for cell, said in wide.items() if "Pareto front" in said), key=_tokens(found))
     roles = {child.cell: child.roles for child in children(found, "chosen")}
+    assert len(roles) <= 8
+    [plain] = [cell for cell, said in roles.items() if "plain semantic" in said]
+    assert found.grid.cell(plain).parameters["mode"] == "semantic"
+    assert (found.grid.cell(plain).top_k, found.grid.cell(plain).threshold) == (5, 0.3)
+    assert set(roles) == {choice.recommended.cell, choice.best.cell, plain, front[0], front[-1]}
+
+
+def _tokens(found: GridResult) -> Callable[[int], float]:
+    tokens = found.grid.metrics["cost/context_tokens"].summaries.mean
+    return lambda cell: float(tokens[cell])
+
+
+def test_the_frontier_is_the_set_and_the_front_besides_in_their_order(found: GridResult) -> None:
+    choice = found.choice
+    assert choice is not None
+    roles = {child.cell: child.roles for child in children(found, "frontier")}
     assert list(roles) == sorted(roles)
     assert [cell for cell, said in roles.items() if "recommended" in said] == [choice.recommended.cell]
     assert [cell for cell, said in roles.items() if "best as measured" in said] == [choice.best.cell]
@@ -107,7 +126,7 @@ def test_the_chosen_cells_are_the_recommended_the_best_the_set_and_the_front_in_
 
 def test_no_more_than_twenty_of_the_confidence_set(found: GridResult, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evals.grid.children.MOST_OF_THE_SET", 2)
-    roles = [child.roles for child in children(found, "chosen")]
+    roles = [child.roles for child in children(found, "frontier")]
     assert found.choice is not None and len(found.choice.best_set) > 2
     assert sum("may be the best" in said for said in roles) == 2
 
@@ -117,13 +136,14 @@ def test_cells_that_do_not_meet_the_constraints_are_not_on_the_front(bench: Benc
     made = bench.grid(settings(world, metrics=["ranking/ndcg_at_10"], sweep=SWEEP, objective=objective))
     rates = made.grid.metrics["scope/false_answer"].summaries.mean
     assert made.ranking.excluded > 0
-    assert all(rates[child.cell] <= 0.4 for child in children(made, "chosen"))
+    chosen = children(made, "frontier")
+    assert all(rates[child.cell] <= 0.4 for child in chosen if child.roles != ("plain semantic",))
 
 
 def test_all_are_all_and_say_why_those_that_are_chosen_are(found: GridResult) -> None:
     every = children(found, "all")
     assert [child.cell for child in every] == list(range(100))
-    chosen = children(found, "chosen")
+    chosen = children(found, "frontier")
     assert [child for child in every if child.roles] == chosen
     assert len(chosen) < 100
 
@@ -141,9 +161,15 @@ def test_a_grid_without_a_ranking_has_no_chosen_cells_and_no_row(unranked: GridR
 # What is said of a cell
 
 
+def test_the_recommended_cell_has_a_star(found: GridResult) -> None:
+    starred = [child for child in children(found, "all") if child.name.startswith("★ ")]
+    assert [child.roles[0] for child in starred] == ["recommended"]
+    assert len({child.name for child in children(found, "all")}) == 100
+
+
 def test_a_child_has_its_settings_its_means_and_its_name(found: GridResult) -> None:
     child = children(found, "all")[99]
-    assert child.name == describe(found.grid, 99) == "hybrid weighted, top_k 5, threshold 0.9"
+    assert child.name == "hybrid k5 t0.9 weighted"
     assert child.parameters == {
         "cell.top_k": 5, "cell.threshold": 0.9,
         "retriever.mode": "hybrid", "retriever.fusion": "weighted", "retriever.semantic_weight": 0.7,

@@ -200,7 +200,8 @@ def test_mlflow_has_the_grid_the_cells_worth_opening_and_the_worst_queries(
     cells = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")
     roles = {int(cell.data.tags["cell"]): cell.data.tags["role"] for cell in cells}
     assert "recommended" in roles[made["grid"]["chosen"]]
-    assert {*made["grid"]["choice"]["set"][:20]} <= roles.keys()
+    assert len(roles) <= 8
+    assert parent.data.tags["role"] == "grid" and len(parent.data.metrics) <= 40
     assert "grid.json" in [file.path for file in client.list_artifacts(parent.info.run_id)]
     traces = client.search_traces(locations=[experiment], filter_string=f"attributes.run_id = '{parent.info.run_id}'")
     assert len(traces) == 2

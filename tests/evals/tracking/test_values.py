@@ -5,6 +5,7 @@ from evals.report.model import JudgeFacts, MetricEntry
 from evals.tracking.values import (
     MOST_METRICS,
     USUAL,
+    cell_values,
     metric_values,
     metrics_table,
     parameters,
@@ -63,6 +64,17 @@ def test_what_a_run_demands_is_among_its_metrics() -> None:
     made = report().model_copy(update={"metrics": names | {"ranking/hit_rate_at_5": entry(0.5)}})
     demanded = made.criteria[0].model_copy(update={"metric": "candidates/recall_at_59"})
     assert "candidates/recall_at_59" in metric_values(made.model_copy(update={"criteria": [demanded]}))
+
+
+def test_a_cell_has_the_objective_first_then_what_says_most() -> None:
+    rest = {f"candidates/recall_at_{n}": n / 7 for n in range(60)}
+    found = cell_values({"scope/auroc": 1 / 3, "by_objective": 1 / 3, **rest, "ranking/ndcg_at_5": 0.5})
+    assert list(found.items())[:3] == [
+        ("scope/auroc", 0.333333),
+        ("by_objective", 0.333333),
+        ("ranking/ndcg_at_5", 0.5),
+    ]
+    assert len(found) == MOST_METRICS
 
 
 def test_the_table_of_metrics_has_all_of_them_as_the_report_has_them() -> None:

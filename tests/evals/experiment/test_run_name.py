@@ -1,0 +1,35 @@
+from typing import Any
+
+import pytest
+
+from evals.config.experiment import ExperimentConfig
+from evals.experiment.run_name import run_name
+from evals.grid.axes import plan
+
+STAMP = "20260102-030405"
+
+
+def named(sweep: dict[str, Any] | None = None, **retriever: Any) -> str:
+    config = ExperimentConfig.model_validate({"name": "mine", "retriever": retriever, "sweep": sweep or {}})
+    return run_name(config, plan(config.retriever, config.sweep) if sweep else None, STAMP)
+
+
+@pytest.mark.parametrize(
+    ("retriever", "label"),
+    [
+        ({"mode": "hybrid", "top_k": 8, "threshold": 0.25}, "hybrid k8 t0.25"),
+        ({"mode": "semantic", "threshold": 1 / 3}, "semantic k5 t0.333"),
+        ({"python": "package.module:make"}, "make k5"),
+    ],
+)
+def test_a_run_is_named_by_its_settings(retriever: dict[str, Any], label: str) -> None:
+    assert named(**retriever) == f"{label} mine {STAMP}"
+
+
+def test_a_grid_is_named_by_its_number_of_cells_and_its_modes() -> None:
+    sweep = {"mode": ["semantic", "hybrid"], "top_k": [3, 5, 8], "threshold": [0.0, 0.3]}
+    assert named(sweep) == f"grid 12 cells semantic,hybrid mine {STAMP}"
+
+
+def test_how_many_cells_every_observed_threshold_makes_is_not_known_before() -> None:
+    assert named({"threshold": "exact"}, mode="semantic") == f"grid semantic mine {STAMP}"
