@@ -19,6 +19,9 @@ from retrievers.text.secrets import redacted
 
 # Settings that the reference of an experiment may change.
 REFERENCED = ("retriever", "index")
+# Settings of the retriever that it takes over.
+SHARED = {"store", "collection", "top_k", "embedding", "vector_name", "metadata", "candidates", "timeout_s", "cache",
+          "trust_embedding"}  # fmt: skip
 
 
 class DatasetConfig(Settings):
@@ -180,7 +183,9 @@ class ExperimentConfig(Settings):
 
     @property
     def referenced(self) -> Self | None:
-        """The experiment with the settings of `reference`, without criteria, sweep and judge; None without any.
+        """The experiment with the settings of `reference`; None without any.
+
+        It reads from the same place, with the same model; how it searches is the default where `reference` is silent.
 
         Raises:
             ConfigError: The settings have faults; the message names every one.
@@ -188,6 +193,8 @@ class ExperimentConfig(Settings):
         if not self.reference:
             return None
         own = self.model_dump(exclude_unset=True, include={"name", "dataset", "retriever", "sources", "index", "seed"})
+        # Else a flag for this run, such as another reranker, would change the reference too, or not fit it.
+        own["retriever"] = {name: value for name, value in own.get("retriever", {}).items() if name in SHARED}
         layers = [Layer(label="the experiment", values=own), Layer(label="reference", values=dict(self.reference))]
         return build(type(self), layers)
 

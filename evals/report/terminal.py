@@ -46,11 +46,7 @@ def render(
         console.print(f"  {escape(name)}: {escape(text)}", style="dim")
     _print_unmet(console, report)
     for note in report.notes:
-        text = f"[yellow]Note:[/yellow] {escape(note)}"
-        if everything:
-            console.print(text)
-        else:
-            line(console, text)
+        console.print(f"[yellow]Note:[/yellow] {escape(note)}")
     if caches := cache_line(report.caches):
         console.print(escape(caches), style="dim")
     if report.reference:

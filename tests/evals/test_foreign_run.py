@@ -41,8 +41,9 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
 
 
 @pytest.fixture
-def run(made: Experiment, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(made: Experiment, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run the experiment on a factory of `tests.support.foreign`, with further arguments."""
+    monkeypatch.setenv("COLUMNS", "160")
     return lambda name, *more: call(
         main, ["--config", made.config, "--retriever.python", f"{HERE}:{name}", "--output", REPORT, *more], capsys
     )
