@@ -9,7 +9,7 @@ make_failed = sys.argv[2] != "0"
 assert report["schema_version"] == 1, report["schema_version"]
 assert report["facts"]["cases"] == len(report["queries"]) == 88, report["facts"]["cases"]
 assert len(report["metrics"]) > 60, sorted(report["metrics"])
-assert report["passed"] and len(report["criteria"]) > 10, report["criteria"]
+assert len(report["criteria"]) > 10, report["criteria"]
 assert report["metrics"]["determinism/rate"]["value"] == 1, report["metrics"]["determinism/rate"]
 assert report["passed"] != make_failed, (report["passed"], sys.argv[2])
 sys.stdout.write(f"{sys.argv[1]}: {len(report['metrics'])} metrics, passed: {report['passed']}\n")
