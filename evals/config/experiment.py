@@ -113,7 +113,9 @@ class TrackingConfig(Settings):
     log_cells: Literal["chosen", "frontier", "all", "none"] = Field(
         "chosen", description="cells of a grid that get a run of their own: chosen (at most 8), frontier, all or none"
     )
-    traces: int = Field(0, ge=0, le=10_000, description="number of the worst queries to log as traces")
+    traces: int = Field(
+        500, ge=0, le=10_000, description="most queries that become traces, the same in every run; 0 for none"
+    )
     run_name: str | None = Field(None, description="name of the run; by default its settings, experiment and time")
 
     @field_serializer("uri")

@@ -1,24 +1,30 @@
-"""The worst queries of a run as traces: what was returned, what each stage took, every score and its reason. Pure."""
+"""Queries of a run as traces: what was returned, what each stage took, what was expected, how good it is. Pure."""
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from evals.collect.observations import Failure, Observation, Observed
-from evals.judge.tasks import CLAIM_RECALL, PRECISION, RECALL
-from evals.metrics import NEED_A_JUDGE
-from evals.report.judge_lines import chunk_claim_lines, claim_lines, verdict_lines
+from evals.judge.tasks import PRECISION
+from evals.report.headline import deepest
+from evals.report.judge_lines import verdict_lines
 from evals.report.model import FailedValue, QueryRow, Report, UnscoredValue
 from evals.report.worst import worst_first
 from retrievers.records import RetrievedChunk, StageTimings
+from retrievers.terminal.present import score_text
 
-OUTCOME = "outcome"
+Source = tuple[Literal["CODE", "LLM_JUDGE"], str]
+CODE: Source = ("CODE", "retrieval-evals")
 STAGES = ("embed", "search", "rerank")
+# Names of assessments: MLflow shows them in alphabetical order, the verdict has to come first.
+PASSED, FIRST_RELEVANT, JUDGED = "case_passed", "first_relevant_rank", "judge_precision"
+NDCG, RECALL, SCOPE = "ndcg", "recall", "scope_right"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Feedback:
-    """A metric's value of a query, or its verdict.
+    """An assessment of a query.
 
     Attributes:
         value: None where its computation failed, as `failure` then says.
@@ -29,7 +35,7 @@ class Feedback:
     value: float | str | None
     reason: str = ""
     failure: Failure | None = None
-    source: tuple[Literal["CODE", "LLM_JUDGE"], str] = ("CODE", "retrieval-evals")
+    source: Source = CODE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,48 +43,63 @@ class QueryTrace:
     """A query of a run.
 
     Attributes:
-        documents: Returned chunks: `page_content`, `metadata` (chunk id, score, source, grade, ...) and `id`.
+        answer: The returned chunks, a line each: rank, score, relevance, breadcrumb.
+        documents: Returned chunks: `page_content`, `metadata` (chunk id, score, place, grade, ...) and `id`.
         stages: Stage to milliseconds, `total` among them.
         timing: Origin of the times.
-        feedback: The outcome, then every metric that has a value or failed.
+        expected: The reference answer where there is one, and the grades of the relevant chunks.
+        feedback: At most six assessments, the verdict first.
     """
 
     query_id: str
     query: str
-    reference: str | None
+    answer: str
     documents: tuple[Mapping[str, Any], ...]
     stages: Mapping[str, float]
     timing: Literal["a single call", "the batch"]
+    expected: Mapping[str, Any]
     feedback: tuple[Feedback, ...]
 
 
 def traces(report: Report, observed: Observed, most: int) -> list[QueryTrace]:
-    """Return the worst queries of a run, the worst first.
+    """Return the queries of a run, the worst first.
 
     Args:
         report: The run.
         observed: Its observations: the texts of the returned chunks, and the times of the stages.
-        most: Number of traces, at most.
+        most: Number of traces, at most; of more queries those whose ids have the least hashes, the same in every run.
     """
+    if not most:
+        return []
     observations = {observation.case.id: observation for observation in observed.observations}
     serial = next((timed for timed in observed.latency if timed.concurrency == 1), None)
     first = dict(reversed(list(zip(serial.query_ids, serial.timings, strict=True)))) if serial else {}
+    sample = set(sorted(observations, key=_hash)[:most])
+    rows = worst_first((row for row in report.rows() if row.id in sample), most)
     judge = report.judge.model if report.judge else ""
-    return [_trace(row, observations[row.id], first.get(row.id), judge) for row in worst_first(report.queries, most)]
+    return [_trace(row, observations[row.id], first.get(row.id), judge) for row in rows]
+
+
+def _hash(query_id: str) -> str:
+    return hashlib.sha256(query_id.encode()).hexdigest()
 
 
 def _trace(row: QueryRow, observation: Observation, timed: StageTimings | None, judge: str) -> QueryTrace:
+    answer = {"answer": row.reference_answer} if row.reference_answer else {}
+    relevant = dict(sorted(row.relevant.items(), key=lambda item: -item[1]))
     return QueryTrace(
         query_id=row.id,
         query=row.query,
-        reference=row.reference_answer,
+        answer="\n".join(
+            f"{hit.rank}. {score_text(hit.score)} {'✓' if hit.grade else ' '} {hit.breadcrumb or hit.source}"
+            for hit in row.retrieved
+        )
+        or "nothing",
         documents=tuple(_document(hit, observation) for hit in observation.selection),
         stages=_durations(timed or observation.candidates.query.timings),
         timing="a single call" if timed else "the batch",
-        feedback=(
-            Feedback(name=OUTCOME, value=row.outcome, reason="; ".join(row.reasons)),
-            *_feedback(row, judge),
-        ),
+        expected={**answer, "relevant_chunks": relevant},
+        feedback=tuple(_feedback(row, judge)),
     )
 
 
@@ -96,7 +117,7 @@ def _document(hit: RetrievedChunk, observation: Observation) -> dict[str, Any]:
         "score_scale": hit.score_scale,
         **{f"score.{name}": value for name, value in hit.scores.items()},
         "grade": observation.relevance.grades.get(chunk.chunk_id, 0),
-        "source": hit.source,
+        "doc_uri": hit.source,
         "source_url": chunk.source_url,
         "title": chunk.title,
         "heading": chunk.heading,
@@ -106,26 +127,28 @@ def _document(hit: RetrievedChunk, observation: Observation) -> dict[str, Any]:
 
 
 def _feedback(row: QueryRow, judge: str) -> Iterator[Feedback]:
-    for name, score in row.scores.items():
-        if isinstance(score, UnscoredValue):
-            continue
-        by_judge = name in NEED_A_JUDGE
-        yield Feedback(
-            name=name,
-            value=None if isinstance(score, FailedValue) else score,
-            reason=_reason(name, row) if by_judge else "",
-            failure=_failure(score.failed) if isinstance(score, FailedValue) else None,
-            source=("LLM_JUDGE", judge) if by_judge else ("CODE", "retrieval-evals"),
-        )
+    """Yield the verdict, then what it rests on."""
+    yield Feedback(name=PASSED, value=_yes(row.outcome == "SUCCESS"), reason="; ".join((row.outcome, *row.reasons)))
+    if row.first_relevant is not None:
+        yield Feedback(name=FIRST_RELEVANT, value=row.first_relevant, reason="among all candidates")
+    yield from _score(JUDGED, PRECISION, row, "\n".join(verdict_lines(row)), ("LLM_JUDGE", judge))
+    for name, pattern in ((NDCG, "ranking/ndcg_at_K"), (RECALL, "ranking/recall_at_K")):
+        metric = deepest(pattern, row.scores)
+        yield from _score(name, metric, row, metric)
+    did = f"{'in' if row.in_scope else 'out of'} scope, and {'answered' if row.retrieved else 'not answered'}"
+    yield Feedback(name=SCOPE, value=_yes(row.in_scope == bool(row.retrieved)), reason=did)
 
 
-def _failure(cause: str) -> Failure:
-    # the report has type and message in one text; MLflow shows them apart
-    kind, _, message = cause.partition(": ")
-    return Failure(type=kind, message=message)
+def _score(name: str, metric: str, row: QueryRow, reason: str, source: Source = CODE) -> Iterator[Feedback]:
+    """Yield a metric's value or failure; nothing where there is none."""
+    score = row.scores.get(metric)
+    if isinstance(score, FailedValue):
+        # The report has type and message in one text; MLflow shows them apart.
+        kind, _, message = score.failed.partition(": ")
+        yield Feedback(name=name, value=None, failure=Failure(type=kind, message=message), source=source)
+    elif score is not None and not isinstance(score, UnscoredValue):
+        yield Feedback(name=name, value=score, reason=reason, source=source)
 
 
-def _reason(name: str, row: QueryRow) -> str:
-    """Return the judge's words: of each chunk for precision, of each claim for recall, of both for claim recall."""
-    lines = {PRECISION: verdict_lines, RECALL: claim_lines, CLAIM_RECALL: chunk_claim_lines}.get(name)
-    return "\n".join(lines(row)) if lines else ""
+def _yes(passed: bool) -> str:
+    return "yes" if passed else "no"

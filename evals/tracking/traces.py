@@ -1,64 +1,90 @@
-"""Queries as MLflow traces: spans of the measured durations, scores as assessments.
+"""Queries as MLflow traces: spans of the measured durations, judgements as assessments.
 
-MLflow's own ways to trace write in the background, where what fails is logged and lost. Here each trace is written and
-waited for, one after another, and read back.
+MLflow's own ways to trace write in the background, where what fails is logged and lost. Here batches of traces are
+written and waited for.
 """
 
 import json
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
-from evals.errors import TrackingError
 from evals.report.traces import STAGES, Feedback, QueryTrace
+from retrievers.text.secrets import redacted
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Assessment, Span, TraceInfo
+    from mlflow.tracing.client import TracingClient
 
-ROOT = "retrieve"
-REFERENCE = "reference answer"
+log = logging.getLogger(__name__)
+ROOT, RETRIEVAL, EXPECTED = "answer", "retrieve", "expected"
+# Traces of one batch, of which several are begun at once: a server waits for its database.
+BATCH = 24
+WORKERS = 4
+Trace = tuple["TraceInfo", list["Span"]]
 
 
 def write_traces(client: "MlflowClient", experiment_id: str, run_id: str, traces: Sequence[QueryTrace]) -> None:
-    """Write traces, linked to a run, and make sure that they are there whole.
+    """Write traces, linked to a run. Those that fail are named in a line of the log; a batch that fails whole ends it.
 
     Args:
         client: Client of MLflow.
         experiment_id: Id of the run's experiment.
         run_id: The run that they are of.
         traces: The worst first; a list by time shows them in this order.
-
-    Raises:
-        TrackingError: MLflow does not give back every span and assessment.
-        Exception: MLflow's, SQLAlchemy's or that of requests.
     """
     from mlflow.tracing.client import TracingClient
 
+    if not traces:
+        return
     store = TracingClient(client.tracking_uri)
     latest = time.time_ns()
-    written: dict[str, tuple[QueryTrace, int, int]] = {}
-    for index, trace in enumerate(traces):
-        number = randbits(128) or 1
-        # A millisecond apart: MLflow sorts traces by time in milliseconds.
-        spans = list(_spans(trace, number, latest - index * 1_000_000))
-        info = _info(trace, number, experiment_id, run_id, spans[0])
-        store.start_trace(info)
-        store.log_spans(experiment_id, spans)
-        written[info.trace_id] = (trace, len(spans), len(info.assessments))
-    _check(client, written)
+    written, fault = 0, ""
+    with ThreadPoolExecutor(WORKERS, thread_name_prefix="traces") as pool:
+        for first in range(0, len(traces), BATCH):
+            # A millisecond apart: MLflow sorts traces by time in milliseconds.
+            batch = [
+                _trace(trace, experiment_id, run_id, latest - (first + place) * 1_000_000)
+                for place, trace in enumerate(traces[first : first + BATCH])
+            ]
+            faults = list(pool.map(lambda trace: _begin(store, trace), batch))
+            kept = [trace for trace, failed in zip(batch, faults, strict=True) if not failed]
+            lost = _log_spans(store, experiment_id, kept)
+            written += 0 if lost else len(kept)
+            fault = fault or next(filter(None, (*faults, lost)), "")
+            if lost or not kept:
+                break
+    if fault:
+        log.warning("MLflow has %d of %d traces of the queries (%s)", written, len(traces), redacted(fault)[:300])
 
 
-def _check(client: "MlflowClient", written: Mapping[str, tuple[QueryTrace, int, int]]) -> None:
-    """Read every trace back."""
-    partial = []
-    for trace_id, (trace, spans, assessments) in written.items():
-        stored = client.get_trace(trace_id, display=False)
-        if (len(stored.data.spans), len(stored.info.assessments)) != (spans, assessments):
-            partial.append(trace.query_id)
-    if partial:
-        raise TrackingError(f"MLflow kept {len(written) - len(partial)} of {len(written)} traces whole, not {partial}")
+def _trace(trace: QueryTrace, experiment_id: str, run_id: str, start: int) -> Trace:
+    number = randbits(128) or 1
+    spans = list(_spans(trace, number, start))
+    return _info(trace, number, experiment_id, run_id, spans[0]), spans
+
+
+def _begin(store: "TracingClient", trace: Trace) -> str:
+    """Write a trace without its spans; return what failed."""
+    try:
+        store.start_trace(trace[0])
+    except Exception as error:  # MLflow's, SQLAlchemy's or that of requests
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _log_spans(store: "TracingClient", experiment_id: str, traces: Sequence[Trace]) -> str:
+    """Write the spans of a batch in one request; return what failed."""
+    try:
+        store.log_spans(experiment_id, list(chain.from_iterable(spans for _, spans in traces)))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def _info(trace: QueryTrace, number: int, experiment_id: str, run_id: str, root: "Span") -> "TraceInfo":
@@ -73,7 +99,7 @@ def _info(trace: QueryTrace, number: int, experiment_id: str, run_id: str, root:
         execution_duration=(end - start) // 1_000_000,
         state=TraceState.OK,
         request_preview=trace.query,
-        response_preview="\n".join(f"{d['metadata']['rank']}. {d['metadata']['source']}" for d in trace.documents),
+        response_preview=trace.answer,
         client_request_id=trace.query_id,
         trace_metadata={TraceMetadataKey.SOURCE_RUN: run_id},
         tags={TraceTagKey.TRACE_NAME: ROOT, "query_id": trace.query_id},
@@ -82,7 +108,7 @@ def _info(trace: QueryTrace, number: int, experiment_id: str, run_id: str, root:
 
 
 def _spans(trace: QueryTrace, number: int, start: int) -> Iterator["Span"]:
-    """Yield the retrieval, then its stages one after another within it.
+    """Yield the query with its answer, the retrieval in it, then its stages one after another within that.
 
     Args:
         trace: The query.
@@ -93,18 +119,23 @@ def _spans(trace: QueryTrace, number: int, start: int) -> Iterator["Span"]:
 
     durations = {stage: round(ms * 1_000_000) for stage, ms in trace.stages.items()}
     # Rounded stages can sum to more than the total, and a span must hold its children.
-    whole = max(durations.get("total", 0), sum(durations.get(stage, 0) for stage in STAGES))
-    root = randbits(64) or 1
-    metadata = {"query_id": trace.query_id, "timing": trace.timing}
-    inputs, outputs = {"query": trace.query}, [dict(document) for document in trace.documents]
-    content = {"mlflow.spanInputs": inputs, "mlflow.spanOutputs": outputs, "mlflow.spanType": SpanType.RETRIEVER}
-    yield _span(ROOT, (number, root, None), (start, start + whole), content | metadata)
+    end = start + max(durations.get("total", 0), sum(durations.get(stage, 0) for stage in STAGES))
+    root, retrieval = randbits(64) or 1, randbits(64) or 1
+    inputs, documents = {"query": trace.query}, [dict(document) for document in trace.documents]
+    about = {"query_id": trace.query_id, "timing": trace.timing}
+    yield _span(ROOT, (number, root, None), (start, end), _content(SpanType.CHAIN, inputs, trace.answer) | about)
+    content = _content(SpanType.RETRIEVER, inputs, documents)
+    yield _span(RETRIEVAL, (number, retrieval, root), (start, end), content)
     types = {"embed": SpanType.EMBEDDING, "search": SpanType.TOOL, "rerank": SpanType.RERANKER}
     for stage in (stage for stage in STAGES if stage in durations):
-        end = start + durations[stage]
-        about = {"mlflow.spanType": types[stage], "duration_ms": trace.stages[stage]}
-        yield _span(stage, (number, randbits(64) or 1, root), (start, end), about)
-        start = end
+        times = (start, start + durations[stage])
+        measured = {"mlflow.spanType": types[stage], "duration_ms": trace.stages[stage]}
+        yield _span(stage, (number, randbits(64) or 1, retrieval), times, measured)
+        start = times[1]
+
+
+def _content(span_type: str, inputs: object, outputs: object) -> dict[str, Any]:
+    return {"mlflow.spanType": span_type, "mlflow.spanInputs": inputs, "mlflow.spanOutputs": outputs}
 
 
 def _span(name: str, ids: tuple[int, int, int | None], times: tuple[int, int], attributes: Mapping[str, Any]) -> "Span":
@@ -138,15 +169,15 @@ def _span(name: str, ids: tuple[int, int, int | None], times: tuple[int, int], a
 
 
 def _assessments(trace: QueryTrace, number: int, run_id: str) -> Iterator["Assessment"]:
-    """Yield every score as feedback, and the reference answer as an expectation."""
+    """Yield feedback, and what was expected."""
     from mlflow.entities import AssessmentSource, Expectation
 
     trace_id, metadata = _trace_id(number), {"mlflow.assessment.sourceRunId": run_id}
     for feedback in trace.feedback:
         yield _feedback(feedback, trace_id, metadata)
-    if trace.reference:
-        source = AssessmentSource(source_type="HUMAN", source_id="golden data")
-        yield Expectation(name=REFERENCE, value=trace.reference, source=source, trace_id=trace_id, metadata=metadata)
+    source = AssessmentSource(source_type="HUMAN", source_id="golden data")
+    # One expectation: each is a column before the assessments.
+    yield Expectation(name=EXPECTED, value=dict(trace.expected), source=source, trace_id=trace_id, metadata=metadata)
 
 
 def _feedback(feedback: Feedback, trace_id: str, metadata: dict[str, str]) -> "Assessment":

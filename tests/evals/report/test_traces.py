@@ -1,11 +1,12 @@
-"""The worst queries of a run as traces."""
+"""Queries of a run as traces."""
 
 from dataclasses import replace
+from hashlib import sha256
 
-from evals.collect.observations import Failure, LatencyPass
-from evals.judge.verdicts import ChunkVerdict, Claim
+from evals.collect.observations import Failure, LatencyPass, Observed
+from evals.judge.verdicts import ChunkVerdict
 from evals.metrics.run_result import RunResult
-from evals.report.traces import Feedback, QueryTrace, traces
+from evals.report.traces import FIRST_RELEVANT, JUDGED, NDCG, PASSED, RECALL, SCOPE, QueryTrace, traces
 from retrievers.records import StageTimings
 from tests.support.judged import judging
 from tests.support.results import report, result
@@ -15,33 +16,71 @@ def traces_of(run: RunResult, most: int) -> list[QueryTrace]:
     return traces(report(run), run.observed, most)
 
 
-def test_the_worst_come_first_and_no_more_than_wanted() -> None:
+def test_all_come_the_worst_first() -> None:
     assert [one.query_id for one in traces_of(result(), 10)] == ["wrong", "empty", "right"]
-    assert [one.query_id for one in traces_of(result(), 2)] == ["wrong", "empty"]
     assert traces_of(result(), 0) == []
+
+
+def test_of_more_queries_than_wanted_the_same_are_taken_in_every_run() -> None:
+    [kept] = traces_of(result(), 1)
+    assert kept.query_id == min(("right", "wrong", "empty"), key=lambda name: sha256(name.encode()).hexdigest())
+    turned = result()
+    observed = Observed(observations=tuple(reversed(turned.observed.observations)))
+    assert [one.query_id for one in traces_of(replace(turned, observed=observed), 1)] == [kept.query_id]
+
+
+def test_the_answer_is_a_short_list_with_a_mark_at_what_is_relevant() -> None:
+    wrong, empty, right = traces_of(result(), 3)
+    lines = right.answer.splitlines()
+    assert [line[:10] for line in lines] == ["1. 0.900 ✓", "2. 0.500  "]
+    assert wrong.answer.startswith("1. 0.800  ")
+    assert empty.answer == "nothing"
+
+
+def test_expected_are_the_relevant_chunks_by_grade() -> None:
+    wrong, _, right = traces_of(result(), 3)
+    assert list(right.expected["relevant_chunks"].items()) == [("a", 2), ("c", 1)]
+    assert wrong.expected == {"relevant_chunks": {}}
 
 
 def test_documents_are_what_was_returned_with_id_score_and_grade() -> None:
     *_, right = traces_of(result(), 3)
     first, second = right.documents
     assert (first["page_content"], first["id"]) == ("text of a", "a")
-    expected = {"chunk_id": "a", "rank": 1, "score": 0.9, "score.semantic": 0.9, "grade": 2, "source": "a.md:1-2"}
+    expected = {"chunk_id": "a", "rank": 1, "score": 0.9, "score.semantic": 0.9, "grade": 2, "doc_uri": "a.md:1-2"}
     assert expected.items() <= first["metadata"].items()
     assert second["metadata"]["grade"] == 0
-    assert traces_of(result(), 2)[1].documents == ()
+    assert traces_of(result(), 3)[1].documents == ()
 
 
-def test_the_outcome_has_its_reasons_and_every_value_or_failure_is_there() -> None:
-    wrong, empty, right = traces_of(result(), 3)
-    assert wrong.feedback == (
-        Feedback(name="outcome", value="FAILURE", reason="out of scope, but 1 chunk was returned"),
-        Feedback(name="scope/abstention", value=0.0),
-    )
-    assert empty.feedback[0].reason == "returned 0 chunks, expected at least 1; and more; and yet more"
-    assert empty.feedback[2] == Feedback(
-        name="ragas/id_context_recall", value=None, failure=Failure(type="ValueError", message="no contexts")
-    )
-    assert [one.name for one in right.feedback] == ["outcome", "ranking/hit_rate_at_5", "ragas/id_context_recall"]
+def values(trace: QueryTrace) -> dict[str, object]:
+    return {one.name: one.value for one in trace.feedback}
+
+
+def test_assessments_are_the_verdict_and_what_it_rests_on() -> None:
+    scores = {"ranking/ndcg_at_1": {"right": 0.3}, "ranking/ndcg_at_3": {"right": 0.5}}
+    scores |= {"ranking/recall_at_3": {"right": 0.25}}
+    made = result()
+    wrong, empty, right = traces_of(replace(made, scores={**made.scores, **scores}), 3)
+    assert values(right) == {
+        "case_passed": "yes", "first_relevant_rank": 1, "ndcg": 0.5, "recall": 0.25, "scope_right": "yes",
+    }  # fmt: skip
+    assert [one.reason for one in right.feedback][2:4] == ["ranking/ndcg_at_3", "ranking/recall_at_3"]
+    assert values(wrong) == {"case_passed": "no", "scope_right": "no"}
+    assert wrong.feedback[0].reason == "FAILURE; out of scope, but 1 chunk was returned"
+    assert values(empty) == {"case_passed": "no", "first_relevant_rank": 5, "scope_right": "no"}
+
+
+def test_names_sort_as_a_reader_asks_which_is_how_mlflow_shows_them() -> None:
+    names = [PASSED, FIRST_RELEVANT, JUDGED, NDCG, RECALL, SCOPE]
+    assert names == sorted(names)
+
+
+def test_a_score_that_failed_says_why() -> None:
+    failed = {"ranking/ndcg_at_3": {"right": Failure(type="ValueError", message="no contexts")}}
+    *_, right = traces_of(result(scores=failed), 3)
+    [ndcg] = [one for one in right.feedback if one.name == NDCG]
+    assert (ndcg.value, ndcg.failure) == (None, Failure(type="ValueError", message="no contexts"))
 
 
 def test_durations_are_of_the_first_single_call_where_calls_were_timed() -> None:
@@ -60,23 +99,14 @@ def test_durations_are_of_the_first_single_call_where_calls_were_timed() -> None
     assert (empty.stages, empty.timing) == ({"total": 1.0}, "the batch")
 
 
-def test_what_the_judge_says_is_of_the_judge_with_its_reasons() -> None:
+def test_the_judges_precision_is_of_the_judge_with_its_reasons() -> None:
     said = judging(
         verdicts={
             ("right", "a"): ChunkVerdict(verdict=1, reason="It helps."),
             ("right", "b"): ChunkVerdict(verdict=0, reason="It does not."),
         },
-        claims={("right", ("a", "b")): (Claim(statement="It turns.", attributed=1, reason="It says so."),)},
-        supports={("right", "b"): (Claim(statement="It flies.", attributed=0, reason="No."),)},
     )
-    names = tuple(f"ragas/llm_{name}" for name in ("context_precision", "context_recall", "context_relevance"))
-    names += ("ragas/llm_claim_recall",)
-    made = result(judging=said, scores={name: {"right": 1.0} for name in names})
-    *_, right = traces_of(made, 3)
-    assert [(one.name, one.value, one.reason) for one in right.feedback[1:]] == [
-        (names[0], 1.0, "1. useful: It helps.\n2. useless: It does not."),
-        (names[1], 1.0, "supported: It turns. (It says so.)"),
-        (names[2], 1.0, ""),
-        (names[3], 1.0, "2. not supported: It flies. (No.)"),
-    ]
-    assert {one.source for one in right.feedback[1:]} == {("LLM_JUDGE", said.model)}
+    *_, right = traces_of(result(judging=said, scores={"ragas/llm_context_precision": {"right": 1.0}}), 3)
+    [judged] = [one for one in right.feedback if one.name == JUDGED]
+    assert (judged.value, judged.reason) == (1.0, "1. useful: It helps.\n2. useless: It does not.")
+    assert judged.source == ("LLM_JUDGE", said.model)

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 from mlflow import MlflowClient
-from mlflow.entities import Trace
+from mlflow.entities import Trace, TraceInfo
 
 from evals import tracking
-from evals.collect.observations import LatencyPass
-from evals.errors import TrackingError
+from evals.collect.observations import Failure, LatencyPass, Score
 from evals.metrics.run_result import RunResult
 from evals.report.traces import traces
+from evals.tracking.traces import BATCH
 from retrievers.records import StageTimings
+from tests.support.mlflow_server import mlflow_server
 from tests.support.results import report, result
 from tests.support.tracking import start
 
@@ -32,7 +33,11 @@ def timed() -> RunResult:
         for o in made.observed.observations
     )
     latency = (LatencyPass(concurrency=1, query_ids=ids, timings=(timings,) * len(ids)),)
-    return replace(made, observed=replace(made.observed, observations=observations, latency=latency))
+    ndcg: dict[str, dict[str, Score]] = {
+        "ranking/ndcg_at_3": {"right": 0.5, "empty": Failure(type="ValueError", message="no contexts")}
+    }
+    scores = {**made.scores, **ndcg}
+    return replace(made, scores=scores, observed=replace(made.observed, observations=observations, latency=latency))
 
 
 @pytest.fixture(scope="module")
@@ -73,39 +78,45 @@ def test_a_run_has_the_traces_that_were_wanted_the_worst_first(found: list[Trace
     assert {trace.info.state.value for trace in found} == {"OK"}
 
 
-def test_the_retrieval_holds_query_and_documents(found: list[Trace]) -> None:
-    root = found[2].data.spans[0]
-    assert (root.name, root.span_type, root.parent_id) == ("retrieve", "RETRIEVER", None)
-    assert root.inputs == {"query": "query right"}
-    assert [document["id"] for document in root.outputs] == ["a", "b"]
-    assert root.outputs[0]["page_content"] == "text of a"
-    assert root.outputs[0]["metadata"]["score"] == 0.9
+def test_the_root_holds_query_and_answer_and_the_retrieval_the_documents(found: list[Trace]) -> None:
+    root, retrieval, *_ = found[2].data.spans
+    assert (root.name, root.span_type, root.parent_id) == ("answer", "CHAIN", None)
+    assert root.inputs == retrieval.inputs == {"query": "query right"}
+    assert root.outputs == found[2].info.response_preview
     assert root.get_attribute("timing") == "a single call"
+    assert (retrieval.name, retrieval.span_type, retrieval.parent_id) == ("retrieve", "RETRIEVER", root.span_id)
+    assert [document["id"] for document in retrieval.outputs] == ["a", "b"]
+    assert retrieval.outputs[0]["page_content"] == "text of a"
+    assert retrieval.outputs[0]["metadata"]["score"] == 0.9
 
 
 def test_stages_are_spans_of_the_measured_durations_within_it(found: list[Trace]) -> None:
-    root, *stages = found[0].data.spans
-    spans = {span.name: (span.start_time_ns, span.end_time_ns) for span in (root, *stages)}
+    _, retrieval, *stages = found[0].data.spans
+    spans = {span.name: (span.start_time_ns, span.end_time_ns) for span in (retrieval, *stages)}
     assert list(spans) == ["retrieve", "embed", "search", "rerank"]
     durations = {name: (end - start) / 1e6 for name, (start, end) in spans.items() if end is not None}
     assert durations == {"retrieve": 4.0, "embed": 0.25, "search": 1.5, "rerank": 2.0}
-    assert {span.parent_id for span in stages} == {root.span_id}
-    assert spans["embed"][0] == root.start_time_ns
+    assert {span.parent_id for span in stages} == {retrieval.span_id}
+    assert spans["embed"][0] == retrieval.start_time_ns
     assert spans["search"][0] == spans["embed"][1] and spans["rerank"][0] == spans["search"][1]
 
 
-def test_scores_are_assessments_with_their_reasons_tied_to_the_run(found: list[Trace]) -> None:
-    wrong, empty, right = ({one.name: one for one in trace.info.assessments} for trace in found)
-    assert (wrong["outcome"].value, wrong["outcome"].rationale) == ("FAILURE", "out of scope, but 1 chunk was returned")
+def test_assessments_have_their_reasons_and_are_tied_to_the_run(found: list[Trace]) -> None:
+    wrong, _, right = ({one.name: one for one in trace.info.assessments} for trace in found)
+    assert wrong["case_passed"].value == "no"
+    assert wrong["case_passed"].rationale == "FAILURE; out of scope, but 1 chunk was returned"
     assert {name: one.value for name, one in right.items()} == {
-        "outcome": "SUCCESS", "ranking/hit_rate_at_5": 1.0, "ragas/id_context_recall": 0.5,
-        "reference answer": "It turns.",
+        "case_passed": "yes", "first_relevant_rank": 1, "ndcg": 0.5, "scope_right": "yes",
+        "expected": {"answer": "It turns.", "relevant_chunks": {"a": 2, "c": 1}},
     }  # fmt: skip
-    failed = empty["ragas/id_context_recall"]
-    assert failed.value is None
-    assert (failed.error.error_code, failed.error.error_message) == ("ValueError", "no contexts")
     assert {one.source.source_type for one in right.values()} == {"CODE", "HUMAN"}
     assert {one.run_id for one in right.values()} == {found[0].info.trace_metadata["mlflow.sourceRun"]}
+
+
+def test_a_score_that_failed_is_an_error_of_its_assessment(found: list[Trace]) -> None:
+    [failed] = [one for one in found[1].info.assessments if one.name == "ndcg"]
+    assert failed.value is None
+    assert (failed.error.error_code, failed.error.error_message) == ("ValueError", "no contexts")
 
 
 @pytest.mark.slow
@@ -115,23 +126,39 @@ def test_none_of_many_is_lost(uri: str) -> None:
     tracker.log_traces([replace(three[n % 3], query_id=f"q{n}") for n in range(MANY)])
     found = read(tracker)
     assert [trace.info.client_request_id for trace in found] == [f"q{n}" for n in range(MANY)]
-    assert [len(trace.data.spans) for trace in found] == [4] * MANY
-    counts = [len(three[n % 3].feedback) + (three[n % 3].reference is not None) for n in range(MANY)]
+    assert [len(trace.data.spans) for trace in found] == [5] * MANY
+    counts = [len(three[n % 3].feedback) + 1 for n in range(MANY)]
     assert [len(trace.info.assessments) for trace in found] == counts
 
 
-def test_what_is_not_there_when_read_back_is_said(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_that_fails_costs_itself_and_a_line(
+    uri: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     from mlflow.tracing.client import TracingClient
 
-    written = TracingClient.log_spans
+    begun = TracingClient.start_trace
 
-    def losing(self: TracingClient, location: str, spans: list[Any]) -> Any:
-        return written(self, location, spans[:-1] if "wrong" in str(spans[0].attributes) else spans)
+    def failing(self: TracingClient, info: TraceInfo) -> TraceInfo:
+        if info.client_request_id == "wrong":
+            raise ValueError("not this one")
+        return begun(self, info)
 
-    monkeypatch.setattr(TracingClient, "log_spans", losing)
+    monkeypatch.setattr(TracingClient, "start_trace", failing)
     tracker = start("losing", uri=uri)
-    with pytest.raises(TrackingError, match=r"MLflow kept 2 of 3 traces whole, not \['wrong'\]"):
-        tracker.log_traces(traces(report(timed()), timed().observed, 3))
+    tracker.log_traces(traces(report(timed()), timed().observed, 3))
+    assert [trace.info.client_request_id for trace in read(tracker)] == ["empty", "right"]
+    assert "MLflow has 2 of 3 traces of the queries (ValueError: not this one)" in caplog.text
+
+
+def test_a_server_without_traces_is_asked_for_one_batch_and_costs_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    with mlflow_server() as server:
+        tracker = start("old", uri=server.url)
+        server.refuse = ("traces",)
+        [first, *_] = traces(report(timed()), timed().observed, 3)
+        tracker.log_traces([replace(first, query_id=f"q{n}") for n in range(MANY)])
+        asked = [path for path, _ in server.requests if path.endswith("traces")]
+    assert 0 < len(asked) <= BATCH
+    assert f"MLflow has 0 of {MANY} traces of the queries (" in caplog.text
 
 
 def test_no_traces_ask_nothing_of_mlflow(uri: str) -> None:
