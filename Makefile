@@ -82,8 +82,7 @@ lock: $(VENV)/.installed-dev  ## write requirements.lock anew from pyproject.tom
 	  --extra dev --extra smallmodel pyproject.toml --output-file requirements.lock
 
 ui: $(VENV)/.installed  ## show the runs in the MLflow UI (PORT, default 5000)
-	MLFLOW_DISABLE_TELEMETRY=true MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN)/mlflow server --workers 1 \
-	  --backend-store-uri "sqlite:///$(CURDIR)/mlruns/mlflow.db" --host 127.0.0.1 --port $(PORT)
+	$(BIN)/python -m evals ui --port $(PORT)
 
 smallmodel: $(VENV)/.installed-dev  ## install a small language model (200 MB, needs uv); without it some slow tests are skipped
 	$(call install,smallmodel)

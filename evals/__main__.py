@@ -25,6 +25,7 @@ _RETRIEVERS = late("retrievers.__main__:main")
 COMMANDS: Mapping[str, Command] = {
     "run": Command("run golden queries through a retriever, score what comes back", late("evals.run.command:main")),
     "compare": Command("compare runs with a baseline", late("evals.compare.command:main")),
+    "ui": Command("show the runs in MLflow's user interface", late("evals.tracking.ui:main")),
     "golden": Command("check, import and begin golden queries", late("evals.golden.command:main")),
     "search": Command("search a collection", _RETRIEVERS, ("search",)),
     "index": Command("index a folder of pages", _RETRIEVERS, ("index",)),

@@ -10,6 +10,7 @@ from retrievers.terminal.command import (
     add_logging_flags,
     in_color,
     path_argument,
+    print_out,
     print_rendered,
     run,
     set_up_logging,
@@ -110,3 +111,16 @@ def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) ->
         print_rendered(text)
         return
     print_rendered(render(comparisons, width=terminal_width(), color=in_color(), queries=namespace.queries).rstrip())
+    for address in filter(None, map(_side_by_side, comparisons)):
+        print_out(f"Query by query in MLflow: {address}")
+
+
+def _side_by_side(comparison: "Comparison") -> str:
+    """Return the address of MLflow's comparison; empty where it has not both runs in one experiment."""
+    from evals.tracking.addresses import LOCAL, comparison_page
+
+    one, other = comparison.baseline.tracked, comparison.other.tracked
+    if one is None or other is None or one[:2] != other[:2]:
+        return ""
+    page = comparison_page(*other, baseline_id=one.run_id)
+    return f"{page} (make ui)" if other.server == LOCAL else page

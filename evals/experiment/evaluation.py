@@ -26,12 +26,14 @@ class Evaluation:
         report: The run, with the fields that `docs/report.md` describes; `report.plain()` gives JSON values.
         result: The result that the report was built from. It holds what the report leaves out, such as all candidates.
         outputs: The files that were written.
+        address: Page of the run on its MLflow server; empty where runs are kept in a local database, or not at all.
         untracked: Reason why MLflow lacks a part of it; empty where it has all, or logging is off.
     """
 
     report: "Report"
     result: "RunResult"
     outputs: Outputs
+    address: str = ""
     untracked: str = ""
 
     @property

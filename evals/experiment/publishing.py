@@ -44,6 +44,11 @@ class TrackingRun:
         except TrackingError as error:
             self._failed(error)
 
+    @property
+    def address(self) -> str:
+        """The run's page on its server; empty without a run or a server."""
+        return self._tracker.address if self._tracker else ""
+
     def write(self, action: Callable[[tracking.Tracker], None]) -> None:
         """Write to the run, if there is one and it has not failed."""
         if self._tracker is None or self.fault:
@@ -103,4 +108,4 @@ def publish(evaluation: Evaluation, text: str, golden: GoldenSet, run: TrackingR
     progress(WRITING, 2, 3)
     run.write(lambda tracker: log_views(tracker, evaluation, text, page, pictures, progress))
     progress(WRITING, 3, 3)
-    return replace(evaluation, untracked=run.fault)
+    return replace(evaluation, address=run.address, untracked=run.fault)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from evals.experiment.evaluation import Evaluation
 
 __all__ = ["EXIT_FAILED", "PRESETS", "load_config", "main", "parser"]
+UI = "make ui, or retrieval-evals ui"
 COMMAND = "python -m evals.run"
 EXIT_FAILED = 1
 
@@ -84,6 +85,8 @@ def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[s
     )
     if evaluation.outputs.html and not namespace.quiet:
         print_out(f"Page: {evaluation.outputs.html}")
+    if config.tracking.enabled and not namespace.quiet and not evaluation.untracked:
+        print_out(f"MLflow: {evaluation.address or UI}")
     if evaluation.incomplete:
         note = f" (the report is at {evaluation.outputs.report})" if evaluation.outputs.report else ""
         print_error(f"incomplete: {evaluation.incomplete}{note}")

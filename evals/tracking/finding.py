@@ -9,8 +9,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from evals.errors import TrackingError
+from evals.report.comparison.records import Tracked
 from evals.report.loading import MOST_BYTES
 from evals.report.rows_file import ROWS_SUFFIX, RowsFile
+from evals.tracking.addresses import server_of
 from evals.tracking.client import connection
 from evals.tracking.store import FOLDER, check_database, database_file
 from retrievers.config.text_files import read_text
@@ -36,10 +38,15 @@ NEWEST = 3
 class TrackedRun:
     """A run in MLflow, its report's text, and the file of its rows where the report does not hold them all."""
 
-    run_id: str
+    place: Tracked
     name: str
     report: str
     rows: RowsFile | None = None
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.place.run_id
 
 
 def read_run(reference: str, uri: str | None, experiment: str) -> TrackedRun:
@@ -61,7 +68,8 @@ def read_run(reference: str, uri: str | None, experiment: str) -> TrackedRun:
     with connection(uri) as client:
         run = _find(client, reference, experiment, redacted(uri))
         report, rows = _report(client, run)
-        return TrackedRun(run_id=run.info.run_id, name=run.info.run_name or "", report=report, rows=rows)
+        place = Tracked(server_of(uri), run.info.experiment_id, run.info.run_id)
+        return TrackedRun(place=place, name=run.info.run_name or "", report=report, rows=rows)
 
 
 def _check_there(uri: str, reference: str) -> None:

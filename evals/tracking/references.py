@@ -37,7 +37,8 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
 
     tracked = read_run(reference, uri, experiment)
     run = _run(reference, f"MLflow run {tracked.run_id}", tracked.report, tracked.name)
-    return replace(run, report=run.report.with_rows(tracked.rows)) if tracked.rows else run
+    report = run.report.with_rows(tracked.rows) if tracked.rows else run.report
+    return replace(run, report=report, tracked=tracked.place)
 
 
 def run_of(report: Report) -> Run:

@@ -13,6 +13,7 @@ from evals.grid.children import Child
 from evals.report.model import Report
 from evals.report.rows_file import RowsFile
 from evals.report.traces import QueryTrace
+from evals.tracking.addresses import run_page, server_of
 from evals.tracking.cells import log_cells
 from evals.tracking.client import mlflow_at, quiet
 from evals.tracking.traces import write_traces
@@ -35,6 +36,11 @@ class Tracker:
         self.run_id = run_id
         self.experiment_id = experiment_id
         self.uri = uri
+
+    @property
+    def address(self) -> str:
+        """The run's page on its server; empty where runs are in a local database."""
+        return run_page(server_of(self.uri), self.experiment_id, self.run_id) if self.uri.startswith("http") else ""
 
     def log(self, report: Report, golden: GoldenSet) -> None:
         """Write the run: its first metrics, tags, golden data, facts, the tables of all metrics and of its queries.

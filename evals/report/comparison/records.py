@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from evals.metrics.declaration import Direction
 from evals.report.model import QueryRow, Report
@@ -10,6 +10,14 @@ from evals.stats.paired import Paired
 
 # `forbids`: scores of the two runs must not be compared. `known`: they may be compared with care.
 Grade = Literal["forbids", "known"]
+
+
+class Tracked(NamedTuple):
+    """The place of a run in MLflow: the address of the user interface, the ids of experiment and run."""
+
+    server: str
+    experiment_id: str
+    run_id: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +29,7 @@ class Run:
         origin: Source of its report: a file, or an MLflow run with its id.
         name: MLflow's name of the run, or else that of its experiment.
         digest: SHA-256 of the report, by which the same run given twice is noticed.
+        tracked: Its place in MLflow; None for the report of a file.
     """
 
     reference: str
@@ -28,6 +37,7 @@ class Run:
     name: str
     report: Report
     digest: str
+    tracked: Tracked | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

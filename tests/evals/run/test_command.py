@@ -177,6 +177,14 @@ def test_a_run_of_any_name_is_kept(run: Run, folder: Path, mlflow_database: Path
     assert (kept, status) == (name[:250], "FINISHED")
 
 
+def test_the_end_of_a_run_says_where_it_is_shown(run: Run, folder: Path, mlflow_database: Path) -> None:
+    (folder / "mlruns").mkdir()
+    shutil.copy(mlflow_database, folder / "mlruns")
+    local = run("--tracking.enabled", "true")
+    assert local.out.splitlines()[-1] == "MLflow: make ui, or retrieval-evals ui"
+    assert "MLflow: " not in run().out
+
+
 def runs(folder: Path) -> list[tuple[str, str]]:
     """Name and status of each run in the local MLflow."""
     with closing(sqlite3.connect(folder / "mlruns" / "mlflow.db")) as database:

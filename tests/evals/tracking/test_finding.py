@@ -7,6 +7,7 @@ from mlflow import MlflowClient
 
 from evals import tracking
 from evals.errors import TrackingError
+from evals.report.comparison.records import Tracked
 from evals.tracking.finding import TrackedRun, read_run
 from tests.support.loopback import free_port
 from tests.support.shared import shared_folder
@@ -55,7 +56,8 @@ def refused(reference: str, experiment: str = "tests") -> str:
 
 
 def test_by_name(runs: list[str]) -> None:
-    assert read("first") == TrackedRun(run_id=runs[0], name="first", report='{"place": 0}')
+    place = Tracked("http://127.0.0.1:5000", "1", runs[0])
+    assert read("first") == TrackedRun(place=place, name="first", report='{"place": 0}')
 
 
 def test_by_a_name_with_both_kinds_of_quotes(runs: list[str]) -> None:
