@@ -37,7 +37,7 @@ def render(
         console.print(f"[bold {tone}]{escape(report.head.verdict)}[/] [{tone}]{escape(report.head.criteria)}[/]")
     line(
         console,
-        f"{escape(report.name)} · {facts.in_scope} queries in scope, {facts.out_of_scope} out of scope · "
+        f"{escape(report.name)} · {facts.in_scope} in scope, {facts.out_of_scope} out of scope · "
         f"{escape(searched(facts))}",
     )
     line(console, escape(report.settings), style="dim")
@@ -63,7 +63,7 @@ def searched(facts: Facts) -> str:
     """Return what was searched, in a few words."""
     if facts.collection is None:
         return "a retriever whose chunks cannot be listed"
-    return f"collection {facts.collection.name} ({facts.collection.points:,} chunks)"
+    return f"{facts.collection.name} ({facts.collection.points:,} chunks)"
 
 
 def _table(report: Report, *, everything: bool) -> Table:

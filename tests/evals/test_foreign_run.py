@@ -146,7 +146,7 @@ class TestListed:
     def test_a_store_gives_scores_and_its_list(self, run: Run) -> None:
         done = run("dense", "--retriever.threshold", "0.3", "--metrics", "*")
         assert (done.code, done.err) == (0, "")
-        assert "collection robots (5 chunks)" in done.out
+        assert "robots (5 chunks)" in done.out
         assert f"python {HERE}:dense (QdrantVectorStore) · top_k 5 · threshold 0.3" in done.out
         found = metrics()
         for name in ("ranking/recall_at_5", "candidates/ndcg_at_10", "ragas/nonllm_context_recall", "scope/auroc"):

@@ -56,7 +56,7 @@ def test_a_figure_is_rounded_by_what_it_measures(metric: str, value: float | Non
 
 def test_the_head_says_what_ran() -> None:
     text = shown(result())
-    assert "by hand · 2 queries in scope, 1 out of scope · collection robots (1,234 chunks)" in text
+    assert "by hand · 2 in scope, 1 out of scope · robots (1,234 chunks)" in text
     assert "semantic · top_k 3 · threshold 0.3 · candidates 5 · wordllama:l2" in text
     assert "Note: one thing to know" in text
 
@@ -173,7 +173,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 
 def test_a_retriever_without_scores_and_collection_is_shown_as_such() -> None:
     text = shown(without_scores(), UNLISTED)
-    assert "2 queries in scope, 1 out of scope · a retriever whose chunks cannot be listed" in text
+    assert "2 in scope, 1 out of scope · a retriever whose chunks cannot be listed" in text
     assert line(text, "python").strip() == "python mine:make (Bm25) · top_k 3 · no threshold · candidates 5"
     assert "1.   –     b.md:1-2  text of b" in text
     assert "threshold 0" not in text and "None" not in text
@@ -201,7 +201,7 @@ def test_of_a_users_store_the_collection_and_the_threshold_are_shown() -> None:
     made = result(config=config(python="mine:make", threshold=0.25))
     known = facts(retriever="QdrantVectorStore", embedding="CohereEmbeddings")
     text = shown(made, known)
-    assert "collection robots (1,234 chunks)" in text
+    assert "robots (1,234 chunks)" in text
     head = "python mine:make (QdrantVectorStore) · top_k 3 · threshold 0.25 · candidates 5 · CohereEmbeddings"
     assert head in text
     assert head in description(report(made, known))
