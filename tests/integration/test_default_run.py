@@ -61,7 +61,8 @@ def test_it_ends_by_its_criteria_and_complains_of_nothing(finished: Finished, re
     assert finished.err == ""
     assert finished.code == (0 if report["passed"] else 1)
     assert report["passed"] == all(gate["passed"] for gate in report["criteria"])
-    assert finished.out.rstrip().endswith(f"Report: {finished.report_file.relative_to(finished.folder)}")
+    report_line = f"Report: {finished.report_file.relative_to(finished.folder)}"
+    assert finished.out.splitlines()[-2:] == [report_line, "MLflow: make ui, or retrieval-evals ui"]
 
 
 def test_it_writes_below_its_folder_what_it_says_it_writes(finished: Finished) -> None:
