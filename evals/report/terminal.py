@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evals.judge.trust.audit import APPROXIMATION
 from evals.report.cache_line import cache_line
 from evals.report.console import SafeConsole
 from evals.report.disagreements import print_disagreements
@@ -99,9 +100,17 @@ def _shown(report: Report, *, everything: bool) -> list[str]:
 
 
 def _remarks(report: Report, *, everything: bool) -> list[tuple[str, str]]:
-    """Return what must be known beside the values of the table: at first only of scores that failed or are missing."""
+    """Return what must be known beside the table: at first only of values that failed, are missing or approximate."""
     shown = [(name, report.metrics[name]) for name in _shown(report, everything=everything)]
-    wanted = [(n, m) for n, m in shown if everything or m.n_failed or m.n_missing or m.value is None]
+    wanted = [
+        (name, metric)
+        for name, metric in shown
+        if everything
+        or metric.n_failed
+        or metric.n_missing
+        or metric.value is None
+        or metric.note.startswith(APPROXIMATION)
+    ]
     return [(name, text) for name, metric in wanted if (text := remark(metric))]
 
 

@@ -84,7 +84,7 @@ def _candidates(made: Experiment, axes: Mapping[str, Sequence[str]]) -> Iterator
             config = settings(made, retriever__mode=mode, retriever__rerank=rerank).retriever
             with open_retriever(config, env={}) as retriever:
                 found = retriever.candidates([case.query for case in cases])
-                yield from ((case.query, one.chunks) for case, one in zip(cases, found, strict=True) if case.in_scope)
+                yield from ((case.query, one) for case, one in zip(cases, found, strict=True) if case.in_scope)
 
 
 @dataclass(frozen=True)

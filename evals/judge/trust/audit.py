@@ -9,6 +9,9 @@ from evals.judge.trust.estimate import Estimate
 from evals.judge.verdicts import Bisected
 from evals.stats import intervals as stats
 
+# The note of a value that holds scores which nobody asked the judge for begins with it.
+APPROXIMATION = "approximation"
+
 
 def error_rate(bisected: Bisected) -> Estimate:
     """Return the share of audited results that differ from the skipped answer, with Wilson's interval.
@@ -52,7 +55,7 @@ def marked(
 
 
 def _marked(summary: Summary, count: int) -> Summary:
-    note = f"approximation: {count} of {summary.n} by bisection (judge.recall)"
+    note = f"{APPROXIMATION}: {count} of {summary.n} by bisection (judge.recall)"
     return replace(summary, note=f"{note}; {summary.note}" if summary.note else note)
 
 
