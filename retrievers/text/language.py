@@ -24,6 +24,8 @@ NAMES = {
 LEAST_MARGIN = 7.0
 # Characters of each text, of all of them, and the least that tell a language.
 OF_EACH, OF_ALL, LEAST_CHARACTERS = 200, 600, 120
+# Share of a query's words in the texts: of queries in another language, with names and terms, at most two thirds.
+SHARED = 0.75
 WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -37,7 +39,7 @@ class Languages(NamedTuple):
 def differing(query: str, texts: Sequence[str]) -> Languages | None:
     """Return the languages of a query and of what was found for it; None where they are one, or nobody can tell.
 
-    A query all of whose words occur in the texts is in their language, whatever it looks like.
+    A query most of whose words occur in the texts is in their language, whatever it looks like.
 
     Args:
         query: The query.
@@ -48,7 +50,10 @@ def differing(query: str, texts: Sequence[str]) -> Languages | None:
         return None
     of_query, of_texts = _likelihoods(query), sum(map(_kept_likelihoods, beginnings))
     asked, found = int(np.argmax(of_query)), int(np.argmax(of_texts))
-    if of_query[asked] - of_query[found] < LEAST_MARGIN or _words([query]) <= _words(texts):
+    if of_query[asked] - of_query[found] < LEAST_MARGIN:
+        return None
+    words = _words([query])
+    if len(words & _words(texts)) > SHARED * len(words):
         return None
     codes = _identifier().nb_classes
     return Languages(NAMES[codes[asked]], NAMES[codes[found]])

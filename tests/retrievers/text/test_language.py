@@ -75,6 +75,11 @@ def test_at_most_one_english_query_of_the_handbook_is_taken_for_another_language
     assert sum(differing(query, ENGLISH) is not None for query in queries) <= 1
 
 
+def test_a_query_most_of_whose_words_were_found_is_in_that_language() -> None:
+    assert differing("qos mismatch no messages debug", ENGLISH) == Languages("Spanish", "English")
+    assert differing("qos mismatch no messages debug", [*ENGLISH, "A QoS mismatch: no error, look it up."]) is None
+
+
 def test_the_language_is_that_of_what_was_found_not_english() -> None:
     assert [differing(query, GERMAN) for query in OTHERS["German"]] == [None] * 5
     assert differing("How do I keep a robot from tipping over?", GERMAN) == Languages("English", "German")
