@@ -11,7 +11,7 @@ from retrievers.text.quoting import clipped, quoted
 
 
 def address_fault(chunk: Chunk, sources: Sources | None) -> str:
-    """Return what is wrong with the address of a chunk; empty for nothing.
+    """Return the fault of a chunk's address; empty where it is valid.
 
     It must be absolute (`https://host/path`) or site-relative (`/path`), without blanks. A fragment must name a place
     of the page, where the page is known.

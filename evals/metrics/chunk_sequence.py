@@ -55,7 +55,7 @@ def _own_fault(chunk: Chunk, first: int, *, totals_known: bool) -> str:
 
 
 def _faults_among(page: Sequence[Chunk]) -> dict[str, str]:
-    """Return what is wrong with chunks of one page beside each other, by chunk id."""
+    """Return the faults in the numbering of a page's chunks, by chunk id."""
     totals = sorted({chunk.total_chunks for chunk in page if chunk.total_chunks is not None})
     counts = Counter(chunk.chunk_index for chunk in page)
     faults = {}

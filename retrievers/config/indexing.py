@@ -46,7 +46,7 @@ class IndexSettings(Settings):
         return {name: value for name in IndexSettings.model_fields if (value := getattr(self, name)) is not None}
 
     def over(self, recorded: Mapping[str, Any]) -> Self:
-        """Fill what is left out from a collection's record, and from the defaults where that is empty.
+        """Return all settings: those given, else as the collection records them, else the defaults.
 
         Raises:
             ConfigError: The named overlap is not smaller than the recorded `max_tokens`.
