@@ -128,9 +128,10 @@ class LatencyPass:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Repetition:
-    """A query asked again: whether ids and scores came out the same, by how much scores moved, and what explains it.
+    """A query asked again: whether it came out the same, by how much scores moved, and what explains it.
 
     Attributes:
+        identical: True for the same ids in the same order, with scores within 1e-6.
         max_score_delta: None for a retriever without scores.
         cause: `unknown` for one that cannot search again with the first vector.
     """

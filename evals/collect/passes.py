@@ -1,6 +1,5 @@
 """Golden queries × retriever: candidates once at full depth, then the latency and determinism passes."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
@@ -17,6 +16,8 @@ from retrievers.search.table_builder import TableBuilder
 
 Progress = Callable[[str, int, int], None]
 Ranked = tuple[tuple[str, float | None], ...]
+# Models that compute on several threads give scores that differ by some 1e-7 between calls.
+ROUNDING = 1e-6
 
 
 def collect(
@@ -130,15 +131,30 @@ def cause_of_change(
 ) -> Literal["ties", "index", "embedding", "unknown"]:
     """Return the cause of the difference between two results of one query.
 
-    Ties: the scores are the same and only chunks of equal score changed places. Embedding: searching again with the
-    first vector gives the first result. Index: it does not. Unknown: that cannot be tried (`replayed` is None).
+    Ties: the scores are the same, but for rounding, and only chunks of equal score changed places. Embedding: searching
+    again with the first vector gives the first result. Index: it does not. Unknown: that cannot be tried (`replayed` is
+    None).
     """
-    scores = [score for _, score in first]
-    if None not in scores and scores == [score for _, score in again] and Counter(first) == Counter(again):
+    scores = [[(chunk_id, score) for chunk_id, score in ranked if score is not None] for ranked in (first, again)]
+    whole = len(scores[0]) == len(first) and len(scores[1]) == len(again)
+    if whole and _same(sorted(scores[0]), sorted(scores[1])) and _same(_places(first), _places(again)):
         return "ties"
     if replayed is None:
         return "unknown"
-    return "embedding" if replayed() == first else "index"
+    return "embedding" if _same(replayed(), first) else "index"
+
+
+def _same(one: Sequence[tuple[object, float | None]], other: Sequence[tuple[object, float | None]]) -> bool:
+    """Return True for the same names in the same order, with scores that differ by rounding at most."""
+    if [name for name, _ in one] != [name for name, _ in other]:
+        return False
+    pairs = [(a, b) for (_, a), (_, b) in zip(one, other, strict=True) if a != b]
+    return all(a is not None and b is not None and abs(a - b) <= ROUNDING for a, b in pairs)
+
+
+def _places(ranked: Ranked) -> list[tuple[int, float | None]]:
+    """Return the scores by place."""
+    return [(place, score) for place, (_, score) in enumerate(ranked)]
 
 
 def _again(retriever: Retriever, case: Case, chunks: Chunks) -> Candidates:
@@ -151,7 +167,7 @@ def _again(retriever: Retriever, case: Case, chunks: Chunks) -> Candidates:
 def _compare(retriever: Retriever, case_id: str, first: Candidates, again: Candidates) -> Repetition:
     before, after = ranked(first), ranked(again)
     delta = _largest_change(before, after)
-    if before == after:
+    if _same(before, after):
         return Repetition(query_id=case_id, identical=True, max_score_delta=delta)
     cause = cause_of_change(before, after, _replay(retriever, first))
     return Repetition(query_id=case_id, identical=False, max_score_delta=delta, cause=cause)

@@ -1,4 +1,4 @@
-"""Determinism: repeated queries return the same ids and scores."""
+"""Determinism: repeated queries return the same ids in the same order, with scores within 1e-6."""
 
 from collections import Counter
 
@@ -9,7 +9,7 @@ from evals.stats import intervals as stats
 
 
 def rate(observed: Observed, _: Context) -> Summary:
-    """Return the share of queries whose repetitions all gave the same ids, order and scores, 0 to 1."""
+    """Return the share of queries whose repetitions all gave the same ids in order, scores within 1e-6, 0 to 1."""
     name = "determinism/rate"
     queries = {r.query_id: True for r in observed.repetitions}
     if not queries:
@@ -42,7 +42,7 @@ def max_score_delta(observed: Observed, _: Context) -> Summary:
 METRICS: tuple[RunMetric, ...] = (
     RunMetric(
         name="determinism/rate",
-        about="queries that give the same ids and scores again",
+        about="queries that give the same ids in the same order again, with scores within 1e-6",
         summarise=rate,
         needs=frozenset({"determinism"}),
     ),

@@ -1,4 +1,4 @@
-"""Settings to a client: of a server, or of an embedded folder."""
+"""Settings to a client: of a server, of an embedded folder, or of a folder of qdrant-client's local mode."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from retrievers.config import StoreConfig
 from retrievers.config.layers import api_key
 from retrievers.store.embedded import EmbeddedStore
+from retrievers.store.local_mode import is_local_mode, open_local_mode
 from retrievers.store.location import embedded_folder
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = False) -> "QdrantClient":
-    """Open a server or an embedded folder.
+    """Open a server, an embedded folder, or for reading a folder that qdrant-client's local mode has made.
 
     Args:
         store: Location of the store.
@@ -31,9 +32,12 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
         from retrievers.store.server import open_server
 
         return open_server(store, api_key(env, store.api_key_env))
+    folder = embedded_folder(store, create=create)
+    if not create and is_local_mode(folder):
+        return open_local_mode(folder)
     from retrievers.store.edge import EdgeClient
 
-    return cast("QdrantClient", EdgeClient(embedded_folder(store, create=create), create=create))  # the same methods
+    return cast("QdrantClient", EdgeClient(folder, create=create))  # the same methods
 
 
 @contextmanager

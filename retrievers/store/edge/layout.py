@@ -24,11 +24,11 @@ from retrievers.config.guarded_json import load
 from retrievers.config.text_files import read_bytes, read_text
 from retrievers.errors import StoreError, StoreUnreachableError
 from retrievers.store.edge import files
+from retrievers.store.local_mode import is_local_mode
 
 MARKER = "edge.json"
 FORMAT = "retrievers.edge"
 VERSION = 1
-LOCAL_MODE = "meta.json"
 GENERATION = re.compile(r"[0-9a-f]{32}")
 LONGEST_NAME = 200
 MOST_BYTES = 10_000_000
@@ -171,12 +171,8 @@ def _check_marker(path: Path) -> None:
 
 
 def _refuse_local_mode(path: Path) -> None:
-    try:
-        content = load(read_text(path / LOCAL_MODE, "the format of local mode", MOST_BYTES, StoreError))
-    except (StoreError, ValueError):  # there is none, or something else of that name
-        return
-    if isinstance(content, dict) and "collections" in content:
+    if is_local_mode(path):
         raise StoreError(
-            f"{path} holds collections in the format of qdrant-client's local mode, which is no longer read: "
-            f"remove that folder and index again (python -m retrievers index DIR), or index elsewhere (--store.path)"
+            f"{path} is a folder of qdrant-client's local mode, which is searched and evaluated but never written to; "
+            "name another folder with --store.path"
         )

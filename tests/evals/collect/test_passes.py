@@ -1,12 +1,15 @@
 """Collecting, timing and repeating, with the real retriever over an embedded collection on a circle."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain
+from itertools import repeat as repeat_value
 from math import cos, radians
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evals.collect import passes
 from evals.collect.observations import Observed, Repetition
 from evals.collect.passes import Ranked, cause_of_change, collect, measure_latency, ranked, repeat
 from evals.errors import EvaluationError
@@ -232,6 +235,24 @@ class TestRepeat:
             repeat(retriever, [changed], first, repeats=1, progress=silent)
 
 
+@pytest.mark.parametrize(("delta", "identical"), [(6e-8, True), (-9e-7, True), (2e-6, False)])
+def test_scores_may_differ_by_rounding(
+    retriever: QdrantRetriever, monkeypatch: pytest.MonkeyPatch, delta: float, identical: bool
+) -> None:
+    """A model on several threads gives scores that differ by 6e-8."""
+    first = collect(retriever, CASES[:1], silent)
+    monkeypatch.setattr(passes, "ranked", moved_by(delta))
+    [found] = repeat(retriever, CASES[:1], first, repeats=1, progress=silent)
+    assert found.identical == identical
+    assert found.max_score_delta == pytest.approx(abs(delta), rel=1e-3)
+
+
+def moved_by(delta: float) -> Callable[[Candidates], Ranked]:
+    """Return `ranked` that moves all scores after its first call."""
+    deltas = chain([0.0], repeat_value(delta))
+    return lambda found: tuple((i, (score or 0.0) + moved) for moved in [next(deltas)] for i, score in ranked(found))
+
+
 def with_ties_swapped(found: Candidates) -> Candidates:
     order = {"tie-a": 1, "tie-b": 0}
     ids = found.chunk_ids
@@ -247,6 +268,9 @@ CHANGED = ("b", 0.4)
     [
         ((A, B, C), (A, C, B), (A, B, C), "ties"),
         ((A, B, C), (A, C, B), (A, C, B), "ties"),  # whatever a replay gives
+        ((A, B, C), (A, ("c", 0.5 + 6e-8), B), (A, B, C), "ties"),  # equal but for rounding
+        ((A, B, C), (A, ("c", 0.501), B), (A, B, C), "embedding"),
+        ((A, ("b", 0.6), C), (A, ("c", 0.6), ("b", 0.5)), (A, B, C), "index"),  # the scores changed chunks
         ((A, B), (A, CHANGED), (A, B), "embedding"),
         ((A, B), (A, CHANGED), (A, CHANGED), "index"),
         ((A, B), (A, C), (A, B), "embedding"),  # another chunk at the same score is no tie that changed places

@@ -2,7 +2,6 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from qdrant_client import QdrantClient
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import StoreError, StoreLockedError, StoreUnreachableError
@@ -43,12 +42,6 @@ def test_a_folder_is_read_by_several_and_written_to_by_one(pages: RetrieverConfi
             second.delete_collection("pages")
     first.close()
     second.close()
-
-
-def test_a_folder_of_the_clients_local_mode_is_to_be_indexed_again(tmp_path: Path) -> None:
-    QdrantClient(path=str(tmp_path / "old")).close()
-    with pytest.raises(StoreError, match="index"):
-        open_client(settings(store={"path": str(tmp_path / "old")}).store, {})
 
 
 def test_a_database_that_fails_later_is_a_store_error() -> None:
