@@ -3,10 +3,13 @@
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from evals.collect.observations import Failure, Observation, Observed
+from evals.judge.precision import average_precision
 from evals.judge.tasks import PRECISION
+from evals.judge.trust.correction import human_scores
 from evals.report.headline import deepest
 from evals.report.judge_lines import verdict_lines
 from evals.report.model import FailedValue, QueryRow, Report, UnscoredValue
@@ -14,12 +17,14 @@ from evals.report.worst import worst_first
 from retrievers.records import RetrievedChunk, StageTimings
 from retrievers.terminal.present import score_text
 
-Source = tuple[Literal["CODE", "LLM_JUDGE"], str]
+Source = tuple[Literal["CODE", "LLM_JUDGE", "HUMAN"], str]
 CODE: Source = ("CODE", "retrieval-evals")
+PEOPLE: Source = ("HUMAN", "golden data")
 STAGES = ("embed", "search", "rerank")
 # Names of assessments: MLflow shows them in alphabetical order, the verdict has to come first.
-PASSED, FIRST_RELEVANT, JUDGED = "case_passed", "first_relevant_rank", "judge_precision"
+PASSED, FIRST_RELEVANT, HUMAN, JUDGED = "case_passed", "first_relevant_rank", "human_precision", "judge_precision"
 NDCG, RECALL, SCOPE = "ndcg", "recall", "scope_right"
+MOST_FEEDBACK = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +33,7 @@ class Feedback:
 
     Attributes:
         value: None where its computation failed, as `failure` then says.
-        source: Author of the assessment: the project's code, or the judge by its model.
+        source: Author of the assessment: the project's code, the judge by its model, or people.
     """
 
     name: str
@@ -99,7 +104,7 @@ def _trace(row: QueryRow, observation: Observation, timed: StageTimings | None, 
         stages=_durations(timed or observation.candidates.query.timings),
         timing="a single call" if timed else "the batch",
         expected={**answer, "relevant_chunks": relevant},
-        feedback=tuple(_feedback(row, judge)),
+        feedback=tuple(islice(_feedback(row, observation, judge), MOST_FEEDBACK)),
     )
 
 
@@ -126,17 +131,30 @@ def _document(hit: RetrievedChunk, observation: Observation) -> dict[str, Any]:
     return {"page_content": chunk.text, "metadata": values, "id": chunk.chunk_id}
 
 
-def _feedback(row: QueryRow, judge: str) -> Iterator[Feedback]:
+def _feedback(row: QueryRow, observation: Observation, judge: str) -> Iterator[Feedback]:
     """Yield the verdict, then what it rests on."""
     yield Feedback(name=PASSED, value=_yes(row.outcome == "SUCCESS"), reason="; ".join((row.outcome, *row.reasons)))
     if row.first_relevant is not None:
         yield Feedback(name=FIRST_RELEVANT, value=row.first_relevant, reason="among all candidates")
+    yield from _by_people(observation)
     yield from _score(JUDGED, PRECISION, row, "\n".join(verdict_lines(row)), ("LLM_JUDGE", judge))
     for name, pattern in ((NDCG, "ranking/ndcg_at_K"), (RECALL, "ranking/recall_at_K")):
         metric = deepest(pattern, row.scores)
         yield from _score(name, metric, row, metric)
     did = f"{'in' if row.in_scope else 'out of'} scope, and {'answered' if row.retrieved else 'not answered'}"
     yield Feedback(name=SCOPE, value=_yes(row.in_scope == bool(row.retrieved)), reason=did)
+
+
+def _by_people(observation: Observation) -> Iterator[Feedback]:
+    """Yield the judge's metric by the verdicts of people, where they have seen all that was returned."""
+    verdicts = observation.case.human_verdicts
+    for score in human_scores([observation], average_precision).values():
+        if isinstance(score, float):
+            lines = (
+                f"{hit.rank}. {'useful' if verdicts[hit.chunk.chunk_id] else 'useless'}"
+                for hit in observation.selection
+            )
+            yield Feedback(name=HUMAN, value=score, reason="\n".join(lines), source=PEOPLE)
 
 
 def _score(name: str, metric: str, row: QueryRow, reason: str, source: Source = CODE) -> Iterator[Feedback]:

@@ -1,5 +1,6 @@
 """Runs from MLflow: found by id, name or tag, with their reports. Nothing is written, no database is made."""
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from evals.report.loading import MOST_BYTES
 from evals.report.rows_file import ROWS_SUFFIX, RowsFile
 from evals.tracking.addresses import server_of
 from evals.tracking.client import connection
+from evals.tracking.former_tags import FORMER, former_tag, is_former
 from evals.tracking.store import FOLDER, check_database, database_file
 from retrievers.config.text_files import read_text
 from retrievers.errors import nearest
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run as MlflowRun
 
-REPORT = "report.json"
+REPORT, FACTS = "report.json", "facts.json"
 RUN_ID = re.compile(r"[0-9a-f]{32}")
 TAG = re.compile(r"tag:([\w ./:-]+?)(?:=(.*))?")
 PARENT = "mlflow.parentRunId"
@@ -124,16 +126,31 @@ def _experiment_id(client: "MlflowClient", name: str, address: str) -> str:
 
 
 def _tagged(client: "MlflowClient", within: Sequence[str], key: str, value: str | None, address: str) -> "MlflowRun":
-    runs = _search(client, within, f"tags.`{key}` LIKE '%'")
+    runs = _search(client, within, "" if is_former(key) else f"tags.`{key}` LIKE '%'")
     for run in runs:
-        if value is None or run.data.tags[key] == value:
+        found = run.data.tags[key] if key in run.data.tags else _fact(client, run, key)
+        if found is not None and value in (None, found):
             return run
     tags = [name for run in _search(client, within) for name in run.data.tags if not name.startswith("mlflow.")]
+    near = "" if runs else nearest(key, [*tags, *FORMER])
     tag = key if value is None else f"{key}={value}"
     raise TrackingError(
-        f"no run {address} is tagged {quoted(tag)}{'' if runs else nearest(key, tags)}; set it on a run's page in "
+        f"no run {address} is tagged {quoted(tag)}{near}; set it on a run's page in "
         f"the MLflow UI, or by MlflowClient(...).set_tag(run_id, {key!r}, {value or 'true'!r})"
     )
+
+
+def _fact(client: "MlflowClient", run: "MlflowRun", key: str) -> str | None:
+    """Return what a run has in its artifact of facts in place of a tag; None for a tag that it never was."""
+    if (
+        not is_former(key)
+        or PARENT in run.data.tags
+        or FACTS not in {item.path for item in client.list_artifacts(run.info.run_id)}
+    ):
+        return None
+    with TemporaryDirectory() as folder:
+        file = Path(client.download_artifacts(run.info.run_id, FACTS, folder))
+        return former_tag(key, json.loads(read_text(file, "facts of evals.run", MOST_BYTES, TrackingError)))
 
 
 def _named(client: "MlflowClient", within: Sequence[str], name: str) -> list["MlflowRun"]:

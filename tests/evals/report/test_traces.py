@@ -3,10 +3,12 @@
 from dataclasses import replace
 from hashlib import sha256
 
+import pytest
+
 from evals.collect.observations import Failure, LatencyPass, Observed
 from evals.judge.verdicts import ChunkVerdict
 from evals.metrics.run_result import RunResult
-from evals.report.traces import FIRST_RELEVANT, JUDGED, NDCG, PASSED, RECALL, SCOPE, QueryTrace, traces
+from evals.report.traces import FIRST_RELEVANT, HUMAN, JUDGED, NDCG, PASSED, RECALL, SCOPE, QueryTrace, traces
 from retrievers.records import StageTimings
 from tests.support.judged import judging
 from tests.support.results import report, result
@@ -72,7 +74,7 @@ def test_assessments_are_the_verdict_and_what_it_rests_on() -> None:
 
 
 def test_names_sort_as_a_reader_asks_which_is_how_mlflow_shows_them() -> None:
-    names = [PASSED, FIRST_RELEVANT, JUDGED, NDCG, RECALL, SCOPE]
+    names = [PASSED, FIRST_RELEVANT, HUMAN, JUDGED, NDCG, RECALL, SCOPE]
     assert names == sorted(names)
 
 
@@ -110,3 +112,30 @@ def test_the_judges_precision_is_of_the_judge_with_its_reasons() -> None:
     [judged] = [one for one in right.feedback if one.name == JUDGED]
     assert (judged.value, judged.reason) == (1.0, "1. useful: It helps.\n2. useless: It does not.")
     assert judged.source == ("LLM_JUDGE", said.model)
+
+
+def test_verdicts_of_people_are_theirs_beside_the_judges_and_six_in_all() -> None:
+    """Of `b`, useless, and `a`, useful, in the order a, b: average precision 1; the other way round 1/2."""
+    made = result(
+        judging=judging(verdicts={("right", "a"): ChunkVerdict(verdict=1, reason="It helps.")}),
+        scores={
+            name: {"right": 0.25}
+            for name in ("ragas/llm_context_precision", "ranking/ndcg_at_3", "ranking/recall_at_3")
+        },
+    )
+
+    def of_people(verdicts: dict[str, int]) -> QueryTrace:
+        observations = [
+            replace(one, case=one.case.model_copy(update={"human_verdicts": verdicts, "reference_answer": "It turns."}))
+            if one.case.id == "right"
+            else one
+            for one in made.observed.observations
+        ]
+        return traces_of(replace(made, observed=replace(made.observed, observations=tuple(observations))), 3)[-1]
+
+    seen = of_people({"a": 0, "b": 1})
+    assert list(values(seen)) == [PASSED, FIRST_RELEVANT, HUMAN, JUDGED, NDCG, RECALL]
+    said = seen.feedback[2]
+    assert said.value == pytest.approx(0.5, abs=1e-9)
+    assert (said.reason, said.source[0]) == ("1. useless\n2. useful", "HUMAN")
+    assert HUMAN not in values(of_people({"a": 1}))

@@ -89,6 +89,18 @@ def test_by_an_empty_tag_and_by_an_odd_key(runs: list[str], client: MlflowClient
     assert read("tag:release/1.0 candidate").run_id == runs[0]
 
 
+def test_what_was_a_tag_and_is_an_artifact_now_finds_runs_as_before(runs: list[str], client: MlflowClient) -> None:
+    facts = {"dataset_fingerprint": "beef", "collection": {"points": 7}, "judge": None, "versions": {"ragas": "0.4.3"}}
+    client.log_dict(runs[1], facts, "facts.json")
+    client.set_tag(runs[0], "version.ragas", "0.4.3")
+    client.set_tag(runs[0], "dataset.fingerprint", "old")
+    assert read("tag:version.ragas").run_id == read("tag:version.ragas=0.4.3").run_id == runs[1]
+    assert read("tag:dataset.fingerprint=beef").run_id == read("tag:collection.points=7").run_id == runs[1]
+    assert read("tag:dataset.fingerprint=old").run_id == runs[0]
+    for missing in ("judge.fingerprint", "version.numpy", "version.ragas=0.5", "relevance"):
+        assert f"is tagged '{missing}'" in refused(f"tag:{missing}")
+
+
 def test_a_tag_that_no_run_has_names_the_nearest(runs: list[str], client: MlflowClient) -> None:
     client.set_tag(runs[0], "staging", "true")
     assert "is tagged 'stagin'; did you mean 'staging'?; set it" in refused("tag:stagin")
