@@ -3,8 +3,11 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
+from dataclasses import replace
 from math import isnan
 from typing import Literal
+
+import numpy as np
 
 from evals.collect.observations import LatencyPass, Repetition
 from evals.golden.case import Case
@@ -21,7 +24,7 @@ ROUNDING = 1e-6
 
 
 def collect(
-    retriever: Retriever, cases: Sequence[Case], progress: Progress, chunks: Chunks | None = None
+    retriever: Retriever, cases: Sequence[Case], progress: Progress, like: CandidateTable | None = None
 ) -> CandidateTable:
     """Find the candidates of every case, at full candidate depth, in the order of the cases.
 
@@ -29,22 +32,33 @@ def collect(
         retriever: The retriever.
         cases: Golden queries.
         progress: Called with the stage, the number of queries done, and that of all.
-        chunks: The table of the chunks that other variants of a sweep found; a new one when left out.
+        like: What another variant of a sweep found for the same cases; its chunks, and equal vectors, are shared.
 
     Raises:
         RetrievalError: A query is unusable, or embedding or search failed; the case is named.
     """
-    chunks = retriever.chunk_table() if chunks is None else chunks
+    chunks = like.chunks if like else retriever.chunk_table()
     builder = TableBuilder(chunks)
     for start in range(0, len(cases), retriever.batch_size):
         batch = cases[start : start + retriever.batch_size]
         try:
-            builder.extend(retriever.candidates([case.query for case in batch], chunks=chunks))
+            found = retriever.candidates([case.query for case in batch], chunks=chunks)
+            builder.extend(_with_vectors_of(like, found, start) if like else found)
         except RetrievalError as error:
             named = f"case {batch[0].id!r}" if len(batch) == 1 else f"cases {batch[0].id!r} to {batch[-1].id!r}"
             raise type(error)(f"{named}: {error}") from error
         progress("retrieving", len(builder), len(cases))
     return builder.table()
+
+
+def _with_vectors_of(like: CandidateTable, found: CandidateTable, start: int) -> CandidateTable:
+    """Return candidates whose queries hold the vectors of another table, from a row on, where they are the same."""
+    rows = list(found.rows)
+    for place, row in enumerate(rows):
+        known = like.rows[start + place].vector
+        if row.vector is not None and known is not None and np.array_equal(row.vector, known):
+            rows[place] = replace(row, vector=known)
+    return replace(found, rows=rows)
 
 
 def measure_latency(

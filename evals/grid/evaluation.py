@@ -11,7 +11,7 @@ from evals.golden.loading import GoldenSet
 from evals.grid.abstaining import Abstaining, abstaining, wanted_rates
 from evals.grid.axes import Plan
 from evals.grid.building import Retrieved, build, configure, pass_rate, with_summaries
-from evals.grid.cells import Grid
+from evals.grid.cells import Configuration, Grid
 from evals.grid.choice import Choice, HeldOut
 from evals.grid.objective import Ranking, describe, needed, rank
 from evals.grid.recommending import decide
@@ -97,11 +97,12 @@ def retrieve(
         RetrievalError: A search failed.
     """
     named, progress = config.objective.constraints, collaborators.progress
-    chunks = collaborators.retriever.chunk_table()  # one for all variants, so that no chunk is read twice
-    retrieved = []
+    retrieved: list[Retrieved] = []
     for variant, retriever in zip(plan.variants, collaborators.retrievers, strict=True):
         told = _told(progress, variant.name) if len(plan.variants) > 1 else progress
-        observed = observe(golden, retriever, grounds, told, chunks)
+        # One table of chunks for all variants, so that no chunk is read twice.
+        observed = observe(golden, retriever, grounds, told, retrieved[0].observed.table if retrieved else None)
+        observed.table.release()
         retrieved.append(Retrieved(variant=variant, observed=with_passes(config, named, observed, retriever, told)))
     return retrieved
 
@@ -133,6 +134,7 @@ def evaluate_grid(
         judging = judge.judge(metrics, [o for one in configurations for o in distinct(one).observations], config.seed)
     context = context_of(config, grounds, collaborators.sources, judging)
     grid = build(plan, config.sweep, configurations, metrics, context)
+    _release(configurations)
     ranking = rank(grid, config.objective, judging.incomplete if judging else "")
     choice = decide(grid, ranking, config.objective, config.seed)
     chosen = None if choice is None else choice.recommended.cell
@@ -143,6 +145,8 @@ def evaluate_grid(
             judging = judge.again(judging, metrics, grid.observed(shown).observations, config.seed)
         context = with_trust(replace(context, judging=judging), grid.observed(shown))
     run = run_of(grid, shown, config, metrics, context)
+    abstains = abstaining(grid, shown, wanted_rates(config.objective.constraints))
+    _release(configurations)
     return GridResult(
         config=run.config,
         observed=run.observed,
@@ -156,7 +160,7 @@ def evaluate_grid(
         grid=grid,
         ranking=ranking,
         choice=choice,
-        abstaining=abstaining(grid, shown, wanted_rates(config.objective.constraints)),
+        abstaining=abstains,
     )
 
 
@@ -207,6 +211,12 @@ def _with_passes(
     measured = with_summaries(replace(configuration, observed=observed), metrics, context)
     every = list(grid.configurations)
     return replace(grid, configurations=(*every[:place], measured, *every[place + 1 :]))
+
+
+def _release(configurations: Sequence[Configuration]) -> None:
+    """Drop what was read of tables in files from memory."""
+    for configuration in configurations:
+        configuration.observed.table.release()
 
 
 def _asked_for(config: ExperimentConfig) -> list[str]:

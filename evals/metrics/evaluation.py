@@ -32,7 +32,7 @@ from evals.metrics.verdicts import validate
 from evals.stats import intervals as stats
 from retrievers.records import Chunk
 from retrievers.retriever.protocol import Retriever
-from retrievers.search.candidate_table import CandidateTable, Chunks
+from retrievers.search.candidate_table import CandidateTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,10 +185,10 @@ def observe(
     retriever: Retriever,
     grounds: Grounds,
     progress: candidates.Progress,
-    chunks: Chunks | None = None,
+    like: CandidateTable | None = None,
 ) -> Observed:
-    """Retrieve every case once, in batches at full depth."""
-    table = candidates.collect(retriever, golden.cases, progress, chunks)
+    """Retrieve every case once, in batches at full depth; chunks and vectors are shared with another variant's."""
+    table = candidates.collect(retriever, golden.cases, progress, like)
     relevance = grounds.among(golden.cases, table)
     return Observed(
         observations=observations_of(golden.cases, relevance, table, retriever.settings),

@@ -1,5 +1,6 @@
 """Columns that grow: in memory up to a limit, and past it in a private file."""
 
+import mmap
 from tempfile import TemporaryFile
 from typing import Any, Generic, TypeVar
 from weakref import finalize
@@ -50,3 +51,10 @@ class SpooledColumn(Generic[Item]):
             part.tofile(self._file)
         self._file.flush()
         self._parts, self._held = [], 0
+
+
+def release(column: NDArray[Any]) -> None:
+    """Drop the pages of a column in a file from memory; one that is not in a file stays as it is."""
+    # Pages that were read count as memory of the process until then. Not every system has the call.
+    if isinstance(column.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        column.base.madvise(mmap.MADV_DONTNEED)

@@ -8,6 +8,9 @@ from evals.stats import intervals as stats
 from evals.stats import score_intervals
 from evals.stats.intervals import Interval
 
+BLOCK = 64
+"""Columns that are looked at at once."""
+
 
 def column_intervals(values: Floats, kind: Kind) -> tuple[Floats, Floats]:
     """Return the intervals of every column's mean over its scored queries, as a run of that cell alone has them.
@@ -36,8 +39,11 @@ def objective_intervals(scores: ObjectiveScores, values: Floats) -> list[Interva
         low, high = _intervals(values, "amount")
     else:
         width = scores.ceiling - scores.floor
-        within = np.clip((values - scores.floor) / width, 0.0, 1.0)
-        low, high = (scores.floor + width * end for end in _intervals(within, scores.kind))
+        # Columns some at a time: of many queries, shares of all and their squares would be gigabytes.
+        blocks = np.array_split(values, -(-values.shape[1] // BLOCK) or 1, axis=1)
+        shares = (np.clip((block - scores.floor) / width, 0.0, 1.0) for block in blocks)
+        ends = np.concatenate([_intervals(block, scores.kind) for block in shares], axis=1)
+        low, high = scores.floor + width * ends
     note = "not computable: all values are equal"
     if len(values) < stats.FEWEST:
         few = f"{len(values)} {'value is' if len(values) == 1 else 'values are'} too few"

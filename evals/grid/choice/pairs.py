@@ -17,6 +17,7 @@ from evals.stats.intervals import SAME
 
 # A variance of a difference below this is rounding.
 NOTHING = 1e-14
+BLOCK = 64
 Places = NDArray[np.intp]
 
 
@@ -53,7 +54,7 @@ class Pairs:
         """Return the mean differences row − column and the variances of a query's difference, dividing by n."""
         mean = self.values.mean(axis=0)
         centred = self.values - mean
-        own = (centred**2).mean(axis=0)
+        own = np.concatenate([(block**2).mean(axis=0) for block in _blocks(centred)])
         # Var(a − b) = Var a + Var b − 2 Cov(a, b), in place: for 4,000 cells each further matrix takes 128 MB.
         variance = centred[:, rows].T @ centred[:, columns]
         variance *= -2 / self.n
@@ -97,21 +98,28 @@ def pair_up(scores: ObjectiveScores, values: Floats) -> Pairs:
         strata=len(strata),
         span=span,
         losses=1 + _all_or_nothing(values, best, span),
-        typical_loss=span
-        if scores.span is None
-        else min(span, _typical_loss(values - scores.floor, best - scores.floor)),
+        typical_loss=span if scores.span is None else min(span, _typical_loss(values, best, scores.floor)),
     )
 
 
-def _typical_loss(gained: Floats, best: Floats) -> float:
-    """Return the best cell's mean score where it scores or, if higher, where some cell does not."""
-    scored = best > SAME
-    lost = scored & (gained <= SAME).any(axis=1)
-    return max((float(best[rows].mean()) for rows in (scored, lost) if rows.any()), default=np.inf)
+def _typical_loss(values: Floats, best: Floats, floor: float) -> float:
+    """Return the best cell's mean score above the floor where it scores or, if higher, where some cell does not."""
+    gained = best - floor
+    scored = gained > SAME
+    lost = scored & (values.min(axis=1) - floor <= SAME)
+    return max((float(gained[rows].mean()) for rows in (scored, lost) if rows.any()), default=np.inf)
 
 
 def _all_or_nothing(values: Floats, best: Floats, span: float) -> float:
     """Return the share of the non-zero differences to the best cell that are as large as possible."""
-    differences = np.abs(values - best[:, None])
-    differing = int((differences > SAME).sum())
-    return int((differences >= span - SAME).sum()) / differing if differing else 0.0
+    differing = largest = 0
+    for block in _blocks(values):
+        differences = np.abs(block - best[:, None])
+        differing += int((differences > SAME).sum())
+        largest += int((differences >= span - SAME).sum())
+    return largest / differing if differing else 0.0
+
+
+def _blocks(values: Floats) -> list[Floats]:
+    """Split columns into blocks: of many queries a further copy of all cells would be gigabytes."""
+    return np.array_split(values, -(-values.shape[1] // BLOCK) or 1, axis=1)

@@ -95,6 +95,21 @@ class TestCollect:
         assert told.calls == [("retrieving", 32, 70), ("retrieving", 64, 70), ("retrieving", 70, 70)]
         assert len(found) == 70
 
+    def test_another_variant_shares_chunks_and_equal_vectors(self, retriever: QdrantRetriever, store: Path) -> None:
+        many = [make_case(f"case-{n}", query=f"towards {n} degrees") for n in range(40)]
+        other = [*many[:-1], make_case("other", query="towards 80 degrees")]
+        like = collect(retriever, many, silent)
+        with open_retriever(store, Compass(), top_k=1, candidates=2) as narrow:
+            alone, found = collect(narrow, other, silent), collect(narrow, other, silent, like)
+        assert found.chunks is like.chunks
+        shared = [row.vector is known.vector for row, known in zip(found.rows, like.rows, strict=True)]
+        assert shared == [True] * 39 + [False], "a query of another text has another vector"
+        for row, known in zip(found.rows, alone.rows, strict=True):
+            assert row.text == known.text
+            assert row.vector is not None and known.vector is not None
+            assert row.vector.tolist() == known.vector.tolist()
+        assert [one.chunk_ids for one in found] == [one.chunk_ids for one in alone]
+
     def test_no_cases_give_nothing(self, retriever: QdrantRetriever) -> None:
         assert not len(collect(retriever, [], silent))
 
