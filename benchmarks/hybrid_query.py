@@ -136,7 +136,6 @@ def local_mode(points: Sequence[Any], queries: Sequence[str]) -> float:
     from qdrant_client import QdrantClient, models
 
     from retrievers.embedding.bm25 import Bm25Encoder
-    from retrievers.embedding.sparse import sparse
     from retrievers.embedding.static import StaticEmbeddings
 
     embeddings, encoder, client = StaticEmbeddings(), Bm25Encoder(), QdrantClient(":memory:")
@@ -144,7 +143,7 @@ def local_mode(points: Sequence[Any], queries: Sequence[str]) -> float:
     def ask(query: str) -> None:
         sides = [
             models.Prefetch(query=embeddings.embed_query(query), limit=DEPTH),
-            models.Prefetch(query=sparse(encoder.query(query)), using="bm25", limit=DEPTH),
+            models.Prefetch(query=encoder.query(query), using="bm25", limit=DEPTH),
         ]
         client.query_points(NAME, prefetch=sides, query=models.FusionQuery(fusion=models.Fusion.RRF), limit=TOP_K)
 

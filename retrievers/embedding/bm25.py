@@ -14,20 +14,13 @@ from typing import TYPE_CHECKING
 from retrievers.config.languages import words
 
 if TYPE_CHECKING:
+    from qdrant_client.models import SparseVector
     from qdrant_edge import Bm25
 
 K, B = 1.2, 0.75
 # A k so large that, with b = 0, the weight of a term is its frequency: tf · (k + 1) / (tf + k) is tf.
 UNSATURATED = 1e12
 DEFAULT_AVERAGE_LENGTH = 256.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TermWeights:
-    """A sparse vector: term ids, ascending, with their weights."""
-
-    indices: tuple[int, ...]
-    values: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -43,14 +36,14 @@ class Bm25Encoder:
 
         return Bm25(Bm25Config(k=K, b=B, avg_len=self.average_length, language=self.language))
 
-    def document(self, text: str) -> TermWeights:
+    def document(self, text: str) -> "SparseVector":
         """Return the weights of a document's terms."""
         vector = self._model.embed_document(text)
         return _sorted(dict(zip(vector.indices, vector.values, strict=True)))
 
     def query(
         self, text: str, expansions: Sequence[str] = (), expansion_weight: float = 0.5, *, term_counts: bool = True
-    ) -> TermWeights:
+    ) -> "SparseVector":
         """Return the weights of a query's terms; a query of stop words alone has none.
 
         Args:
@@ -98,6 +91,8 @@ def spell_out(query: str, abbreviations: Mapping[str, str]) -> str:
     return re.sub(rf"(?<!\w)(?:{longest_first})(?!\w)", lambda match: f"{match[0]} ({abbreviations[match[0]]})", query)
 
 
-def _sorted(weights: Mapping[int, float]) -> TermWeights:
-    ordered = sorted(weights.items())
-    return TermWeights(indices=tuple(i for i, _ in ordered), values=tuple(float(v) for _, v in ordered))
+def _sorted(weights: Mapping[int, float]) -> "SparseVector":
+    from qdrant_client.models import SparseVector
+
+    terms = sorted(weights)
+    return SparseVector(indices=terms, values=[weights[term] for term in terms])

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
-from retrievers.embedding.sparse import sparse
 from retrievers.indexing.payloads import to_payload
 from retrievers.records import Chunk
 
@@ -33,7 +32,7 @@ def to_points(
             id=chunk.point_id,
             vector={
                 config.vector_name: vectors[chunk.indexed_text],
-                config.keyword.vector_name: sparse(encoder.document(chunk.indexed_text)),
+                config.keyword.vector_name: encoder.document(chunk.indexed_text),
             },
             payload=to_payload(chunk, config.metadata),
         )

@@ -19,8 +19,8 @@ from retrievers.records import RetrievalSession, RetrievedChunk, StageTimings
 from retrievers.rerank.reranking import Pool, Rerank
 from retrievers.retriever.session import answered
 from retrievers.search.candidate_table import CandidateTable, SearchedQuery
-from retrievers.search.query import EncodedQuery, check_query, embedded, encode
-from retrievers.search.ranking import FusedScores
+from retrievers.search.query import Encoded, check_query, embedded, encode
+from retrievers.search.ranking import PointScores
 from retrievers.search.retrieved import check_scale, chosen, hits, ordered, reordered, selections
 from retrievers.search.selection import Cut, Selection, cut, select
 from retrievers.search.sides import Search
@@ -89,12 +89,12 @@ class Pipeline:
         # Payloads that come along spare a search on a server further round trips.
         payloads = shallow or (self.rerank is not None and not reads_all and config.store.url is not None)
 
-        def search(encoded: Sequence[EncodedQuery]) -> list[FusedScores]:
+        def search(encoded: Sequence[Encoded]) -> list[PointScores]:
             depth = config.top_k if shallow else config.candidates
             found = self._search(depth, chunks, payloads=payloads).find(encoded)
             return ordered(found, chunks, whole=bool(reads_all)) if reads_all or self.rerank else found
 
-        def selected(found: list[FusedScores]) -> list[tuple[Selection, int]]:
+        def selected(found: list[PointScores]) -> list[tuple[Selection, int]]:
             if reads_all:
                 candidates = [hits(scores, chunks) for scores in self._reranked(queries, found, chunks)]
                 return [(self.select(each), len(each)) for each in candidates]
@@ -116,7 +116,7 @@ class Pipeline:
         encoded = encode(query, vector, self.settings, self.encoder)
         chunks = ChunkTable(self.client, self.settings)
 
-        def search() -> list[FusedScores]:
+        def search() -> list[PointScores]:
             with stage("search"):
                 found = ordered(self._search(depth, chunks).find([encoded]), chunks, whole=True)
             return self._reranked([query], found, chunks)
@@ -133,8 +133,8 @@ class Pipeline:
         self,
         queries: Sequence[str],
         use_cache: bool,
-        search: Callable[[Sequence[EncodedQuery]], list[FusedScores]],
-        finish: Callable[[list[FusedScores]], list[Result]],
+        search: Callable[[Sequence[Encoded]], list[PointScores]],
+        finish: Callable[[list[PointScores]], list[Result]],
     ) -> list[tuple[Result, SearchedQuery]]:
         """Embed queries, search for them, finish with a result for each, and time the stages.
 
@@ -186,7 +186,7 @@ class Pipeline:
             for result, query, vector, state in zip(results, queries, vectors, cached, strict=True)
         ]
 
-    def _reranked(self, queries: Sequence[str], found: Sequence[FusedScores], chunks: ChunkTable) -> list[FusedScores]:
+    def _reranked(self, queries: Sequence[str], found: Sequence[PointScores], chunks: ChunkTable) -> list[PointScores]:
         return [self._in_new_order(query, scores, chunks) for query, scores in zip(queries, found, strict=True)]
 
     def _cut(self, scores: Sequence[float]) -> Cut:
@@ -203,7 +203,7 @@ class Pipeline:
             limits=self.info.limits,
         )
 
-    def _in_new_order(self, query: str, found: FusedScores, chunks: ChunkTable) -> FusedScores:
+    def _in_new_order(self, query: str, found: PointScores, chunks: ChunkTable) -> PointScores:
         """Rerank candidates; the reranker is given what it declares that it reads."""
         if not (self.rerank and len(found.codes)):
             return found

@@ -1,43 +1,38 @@
 """Queries: checked, embedded, and encoded for the sides that are searched."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, RetrieverConfig
-from retrievers.embedding.bm25 import Bm25Encoder, TermWeights, expand, spell_out
+from retrievers.embedding.bm25 import Bm25Encoder, expand, spell_out
 from retrievers.embedding.cache import EmbeddingCache
 from retrievers.errors import EmbeddingMismatchError, QueryError
 from retrievers.store import CollectionInfo
 
+if TYPE_CHECKING:
+    from qdrant_client.models import SparseVector
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EncodedQuery:
-    """A query as it is searched for.
-
-    Attributes:
-        vector: Its vector.
-        terms: In keyword and hybrid mode the weights of its terms.
-        expanded: The weights of its terms and their synonyms, where those are searched for by themselves.
-    """
-
-    vector: Sequence[float]
-    terms: TermWeights | None = None
-    expanded: TermWeights | None = None
+Vector: TypeAlias = Union[list[float], "SparseVector"]
+Encoded: TypeAlias = Mapping[str, Vector]
+"""The vectors of one query by side: `semantic` its own; `keyword` the weights of its terms; `expanded` those of its
+terms and their synonyms, where these are searched for by themselves. A side without a term is not there."""
 
 
-def encode(query: str, vector: Sequence[float], settings: RetrieverConfig, encoder: Bm25Encoder) -> EncodedQuery:
-    """A query for the sides that its mode searches; a query that no synonym is known for is not expanded."""
+def encode(query: str, vector: Sequence[float], settings: RetrieverConfig, encoder: Bm25Encoder) -> Encoded:
+    """Return the vectors that the mode reads; a query that no synonym is known for is not expanded."""
+    semantic: dict[str, Vector] = {"semantic": list(vector)}
     if settings.mode == "semantic":
-        return EncodedQuery(vector=vector)
+        return semantic
     keyword = settings.keyword
     synonyms = expand(query, keyword.synonyms)
     counts = keyword.term_counts
     together = encoder.query(query, synonyms, keyword.synonym_weight, term_counts=counts)
     if keyword.expansion == "terms":
-        return EncodedQuery(vector=vector, terms=together)
-    terms = encoder.query(query, term_counts=counts)
-    return EncodedQuery(vector=vector, terms=terms, expanded=None if together == terms else together)
+        sides = {"keyword": together}
+    else:
+        terms = encoder.query(query, term_counts=counts)
+        sides = {"keyword": terms} | ({} if together == terms else {"expanded": together})
+    return semantic | {name: terms for name, terms in sides.items() if terms.indices}
 
 
 def embedded(

@@ -5,7 +5,7 @@ the order is made in two steps: find the candidates whose place depends on it (`
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,22 +21,15 @@ Name = Callable[[int], tuple[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Side:
-    """Points that one side of a search found, or that a fusion of sides gives, each with its score; in any order."""
-
-    codes: Codes
-    scores: Floats
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FusedScores:
-    """The candidates of one query, before they are put into order.
+class PointScores:
+    """The candidates of one query that a side of a search found, or a fusion of sides gives; in any order.
 
     Attributes:
         scale: The scale of `scores`.
         codes: The candidates, those included that tie with the last.
-        scores: The final score of each.
-        components: Component scores by name, NaN where a candidate has none; all have `semantic`, the cosine.
+        scores: The score of each: of a fusion, and of the only side, the final one.
+        components: Component scores by name, NaN where a candidate has none; final candidates all have `semantic`, the
+            cosine, and those of a side that is still to be fused have none.
         depth: Largest number of candidates.
     """
 
@@ -45,6 +38,11 @@ class FusedScores:
     scores: Floats
     components: dict[str, Floats] = field(default_factory=dict)
     depth: int
+
+    def at(self, places: Places) -> "PointScores":
+        """Return the candidates at some places of these, in that order."""
+        components = {name: column[places] for name, column in self.components.items()}
+        return replace(self, codes=self.codes[places], scores=self.scores[places], components=components)
 
 
 def tied(scores: Floats, depth: int, *, every_place: bool) -> Places:

@@ -3,8 +3,7 @@
 Points come as ids and scores; whatever else is stored with them is read later, for those that an answer needs.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,59 +11,15 @@ from numpy.typing import NDArray
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import BatchTooLargeError, StoreError
+from retrievers.search.ranking import PointScores
 from retrievers.store import NO_LIMITS, Limits, least, parts
+from retrievers.store.chunk_table import ChunkTable, Codes
 from retrievers.store.embedded import EmbeddedStore
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
 
 Floats = NDArray[np.float32]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Probe:
-    """One search of one vector.
-
-    Attributes:
-        query: A dense vector or a `models.SparseVector`.
-        using: Name of the vector searched, None for the unnamed one.
-        depth: Number of points to find.
-        among: Condition that every point must meet.
-        read: Reads raw scores: `cosine` or `bm25` of this module.
-        with_payload: True to let the points' payloads come along.
-    """
-
-    query: Any
-    using: str | None
-    depth: int
-    among: "models.Filter | None"
-    read: Callable[[Floats], Floats]
-    with_payload: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PointProbe:
-    """Points whose scores for one vector are asked for, by the ids that the store gave; the rest as of a `Probe`."""
-
-    query: Any
-    using: str | None
-    points: Sequence[Any]
-    read: Callable[[Floats], Floats]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FoundPoints:
-    """Points found, the best first and equal ones in any order.
-
-    Attributes:
-        points: Their ids as the store gave them.
-        scores: One for each of them, float32 values.
-        payloads: One for each of them where they came along, else none.
-    """
-
-    points: Sequence[Any]
-    scores: NDArray[np.float64]
-    payloads: Sequence[Mapping[str, Any]]
 
 
 def cosine(raw: Floats) -> Floats:
@@ -76,73 +31,73 @@ def cosine(raw: Floats) -> Floats:
     return np.clip(raw, 0, 1) + np.float32(0)  # makes -0 a plain 0
 
 
-def bm25(raw: Floats) -> Floats:
-    """Raw BM25 scores as they are, in float32."""
-    return raw
-
-
 def ask(
-    client: "QdrantClient", config: RetrieverConfig, probes: Sequence[Probe], limits: Limits = NO_LIMITS
-) -> list[FoundPoints]:
-    """Return the points of each probe, with all that tie with the last; a tied edge is asked for again, deeper.
+    client: "QdrantClient",
+    config: RetrieverConfig,
+    requests: "Sequence[models.QueryRequest]",
+    depth: int,
+    chunks: ChunkTable,
+    limits: Limits = NO_LIMITS,
+) -> list[PointScores]:
+    """Return the best points of each request, with all that tie with the last; a tied edge is asked for again, deeper.
 
     Args:
         client: An open client.
         config: Names the collection.
-        probes: Vectors to search for.
-        limits: Limits of the collection; a probe deeper than that is several requests.
+        requests: A vector to search for, dense or sparse; payloads that come along are kept in `chunks`.
+        depth: Number of points to find.
+        chunks: The chunks found so far.
+        limits: Limits of the collection; what is deeper than that is several requests.
 
     Raises:
         StoreError: A score is not a number.
     """
-    found: dict[int, FoundPoints] = {}
-    depths = {place: probe.depth + 1 for place, probe in enumerate(probes)}
-    while depths:
-        pages = [(place, page) for place, depth in depths.items() for page in _pages(probes[place], depth, limits)]
+    found: dict[int, PointScores] = {}
+    reach = {place: depth + 1 for place in range(len(requests))}
+    while reach:
+        pages = [(place, page) for place, count in reach.items() for page in _pages(requests[place], count, limits)]
         answers = _batch(client, config, [page for _, page in pages], limits)
-        of_place: dict[int, list[tuple[Sequence[Any], Floats]]] = {place: [] for place in depths}
+        of_place: dict[int, list[tuple[Sequence[Any], Floats]]] = {place: [] for place in reach}
         for (place, _), answer in zip(pages, answers, strict=True):
             of_place[place].append(answer)
-        read = {place: _read(several, probes[place]) for place, several in of_place.items()}
-        found |= read
-        depths = {
-            place: 2 * depth
-            for place, depth in depths.items()
-            if len(read[place].points) == depth and _tied(read[place].scores, probes[place].depth)
+        found |= {place: _read(several, requests[place], depth, chunks) for place, several in of_place.items()}
+        reach = {
+            place: 2 * count
+            for place, count in reach.items()
+            if len(found[place].codes) == count and found[place].scores[depth - 1] == found[place].scores[-1]
         }
-    return [found[place] for place in range(len(probes))]
+    return [found[place] for place in range(len(requests))]
 
 
-def _pages(probe: Probe, depth: int, limits: Limits) -> "Iterator[models.QueryRequest]":
-    """Yield the requests of a probe to a depth: one, or as many as the limits of the collection make it."""
-    from qdrant_client import models
-
+def _pages(request: "models.QueryRequest", depth: int, limits: Limits) -> "Iterator[models.QueryRequest]":
+    """Yield a request to a depth: one, or as many as the limits of the collection make it."""
     size = least(depth, limits.results)
     for start in range(0, depth, size):
-        yield models.QueryRequest(
-            query=probe.query,
-            using=probe.using,
-            filter=probe.among,
-            limit=min(size, depth - start),
-            offset=start or None,
-            with_payload=probe.with_payload,
-        )
+        yield request.model_copy(update={"limit": min(size, depth - start), "offset": start or None})
 
 
-def _read(pages: Sequence[tuple[Sequence[Any], Floats]], probe: Probe) -> FoundPoints:
-    """Join the pages of a probe; a point that two of them name counts once."""
-    found = pages[0][0]
-    ids, raw = [point.id for point in found], pages[0][1]
+def _read(
+    pages: Sequence[tuple[Sequence[Any], Floats]], request: "models.QueryRequest", depth: int, chunks: ChunkTable
+) -> PointScores:
+    """Join the pages of a request; a point that two of them name counts once."""
+    points, raw = pages[0]
     if len(pages) > 1:
-        distinct = {point.id: point for points, _ in pages for point in points}
-        ids, found = list(distinct), list(distinct.values())
-        raw = np.asarray([point.score for point in found], dtype=np.float32)
-    payloads = [point.payload or {} for point in found] if probe.with_payload else ()
-    return FoundPoints(points=ids, scores=probe.read(raw).astype(np.float64), payloads=payloads)
+        points = list({point.id: point for page, _ in pages for point in page}.values())
+        raw = np.asarray([point.score for point in points], dtype=np.float32)
+    codes = chunks.codes(point.id for point in points)
+    if request.with_payload:
+        chunks.keep(codes, [point.payload or {} for point in points])
+    return PointScores(
+        scale="cosine" if isinstance(request.query, list) else "bm25",
+        codes=codes,
+        scores=_scores(raw, request).astype(np.float64),
+        depth=depth,
+    )
 
 
-def _tied(scores: NDArray[np.float64], depth: int) -> bool:
-    return bool(scores[depth - 1] == scores[-1])
+def _scores(raw: Floats, request: "models.QueryRequest") -> Floats:
+    """Return the scores of a dense vector as cosines, those of a sparse one as they are."""
+    return cosine(raw) if isinstance(request.query, list) else raw
 
 
 def _batch(
@@ -186,31 +141,44 @@ def _sent(
 
 
 def scores_of(
-    client: "QdrantClient", config: RetrieverConfig, probes: Sequence[PointProbe], limits: Limits = NO_LIMITS
-) -> list[dict[Any, float]]:
-    """Return the scores of given points for each probe, by the id of the point as it was given.
+    client: "QdrantClient",
+    config: RetrieverConfig,
+    requests: "Sequence[models.QueryRequest]",
+    candidates: Sequence[Codes],
+    chunks: ChunkTable,
+    limits: Limits = NO_LIMITS,
+) -> list[dict[int, float]]:
+    """Return for each request the scores of given chunks, by their codes.
 
     A point that shares no term with a sparse vector is left out, and so is one without the vector it is compared by.
 
     Args:
         client: An open client.
         config: Names the collection.
-        probes: Vectors, each with the points that it is compared with.
+        requests: Vectors to compare with.
+        candidates: For each of them the chunks that are compared.
+        chunks: The chunks found so far.
         limits: Limits of the collection.
 
     Raises:
         StoreError: A score is not a number.
     """
-    requests = [(place, page) for place, probe in enumerate(probes) for page in _of_points(probe, limits)]
-    scores: list[dict[Any, float]] = [{} for _ in probes]
-    answers = _batch(client, config, [request for _, request in requests], limits)
-    for (place, _), (points, raw) in zip(requests, answers, strict=True):
-        values = probes[place].read(raw).tolist()
-        scores[place] |= {point.id: score for point, score in zip(points, values, strict=True)}
+    pages = [
+        (place, page)
+        for place, (request, codes) in enumerate(zip(requests, candidates, strict=True))
+        for page in _of_points(request, chunks.given(codes), limits)
+    ]
+    scores: list[dict[int, float]] = [{} for _ in requests]
+    answers = _batch(client, config, [page for _, page in pages], limits)
+    for (place, _), (points, raw) in zip(pages, answers, strict=True):
+        codes = chunks.codes(point.id for point in points).tolist()
+        scores[place] |= zip(codes, _scores(raw, requests[place]).tolist(), strict=True)
     return scores
 
 
-def _of_points(probe: PointProbe, limits: Limits) -> "Iterator[models.QueryRequest]":
+def _of_points(
+    request: "models.QueryRequest", points: Sequence[Any], limits: Limits
+) -> "Iterator[models.QueryRequest]":
     """Yield the requests for the scores of given points; exact, since an index may not find all that are asked for.
 
     Where the collection allows no exact search, the condition on the ids leaves so few points that the server looks at
@@ -219,13 +187,12 @@ def _of_points(probe: PointProbe, limits: Limits) -> "Iterator[models.QueryReque
     from qdrant_client import models
 
     plain = models.SearchParams(quantization=models.QuantizationSearchParams(ignore=True))
-    ids = probe.points
-    for part in parts(ids, least(max(1, len(ids)), limits.results, limits.values)):
-        yield models.QueryRequest(
-            query=probe.query,
-            using=probe.using,
-            filter=models.Filter(must=[models.HasIdCondition(has_id=list(part))]),
-            params=models.SearchParams(exact=True) if limits.exact else plain,
-            limit=len(part),
-            with_payload=False,
+    for part in parts(points, least(max(1, len(points)), limits.results, limits.values)):
+        yield request.model_copy(
+            update={
+                "filter": models.Filter(must=[models.HasIdCondition(has_id=list(part))]),
+                "params": models.SearchParams(exact=True) if limits.exact else plain,
+                "limit": len(part),
+                "with_payload": False,
+            }
         )

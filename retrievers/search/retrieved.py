@@ -10,7 +10,7 @@ from retrievers.errors import RerankError
 from retrievers.records import RetrievedChunk, ScoreScale
 from retrievers.rerank.reranking import Reranking
 from retrievers.search.candidate_table import hit_of
-from retrievers.search.ranking import Floats, FusedScores, Places, in_order, tied
+from retrievers.search.ranking import Floats, Places, PointScores, in_order, tied
 from retrievers.search.selection import Cut, Decisive, Selection, read_by_threshold
 from retrievers.store.chunk_table import ChunkTable
 
@@ -18,7 +18,7 @@ Choose = Callable[[Sequence[float]], Cut]
 """The scores that the threshold reads, in the order of the candidates, to the places of those that are kept."""
 
 
-def ordered(found: Sequence[FusedScores], chunks: ChunkTable, *, whole: bool = False) -> list[FusedScores]:
+def ordered(found: Sequence[PointScores], chunks: ChunkTable, *, whole: bool = False) -> list[PointScores]:
     """Put the candidates of each query into the total order (score descending, then chunk id ascending).
 
     Args:
@@ -35,7 +35,7 @@ def ordered(found: Sequence[FusedScores], chunks: ChunkTable, *, whole: bool = F
 
 
 def selections(
-    found: Sequence[FusedScores], chunks: ChunkTable, choose: Choose, on: Decisive
+    found: Sequence[PointScores], chunks: ChunkTable, choose: Choose, on: Decisive
 ) -> list[tuple[Selection, int]]:
     """Choose from each query's candidates, as `select` would of all of them; with the number of candidates.
 
@@ -52,13 +52,13 @@ def selections(
         CollectionChangedError: A candidate is gone.
         StoreError: The store failed.
     """
-    by_score = [_at(scores, _score_order(scores, chunks)) for scores in found]
+    by_score = [scores.at(_score_order(scores, chunks)) for scores in found]
     further = [code for scores in by_score for code in _chosen_codes(scores, _cut(scores, choose, on))]
     return chosen(_in_total_order(found, chunks, further), chunks, choose, on)
 
 
 def chosen(
-    found: Sequence[FusedScores], chunks: ChunkTable, choose: Choose, on: Decisive
+    found: Sequence[PointScores], chunks: ChunkTable, choose: Choose, on: Decisive
 ) -> list[tuple[Selection, int]]:
     """Choose from candidates in the order that they have; only the chunks that are shown are read.
 
@@ -79,7 +79,7 @@ def chosen(
     return [(_selection(scores, cut, chunks, now), len(scores.codes)) for scores, cut in pairs]
 
 
-def reordered(found: FusedScores, reranking: Reranking, scale: ScoreScale | None, chunks: ChunkTable) -> FusedScores:
+def reordered(found: PointScores, reranking: Reranking, scale: ScoreScale | None, chunks: ChunkTable) -> PointScores:
     """Put candidates into a reranker's order; each keeps its rank and score from before.
 
     Args:
@@ -89,7 +89,7 @@ def reordered(found: FusedScores, reranking: Reranking, scale: ScoreScale | None
         chunks: Their chunks, which have been read where the reranker gives scores.
     """
     order = np.asarray(reranking.order, dtype=np.intp)
-    moved = _at(found, order)
+    moved = found.at(order)
     components: dict[str, Floats] = {
         **moved.components,
         "original_rank": order.astype(np.float64) + 1,
@@ -101,10 +101,10 @@ def reordered(found: FusedScores, reranking: Reranking, scale: ScoreScale | None
     scores = np.asarray(reranking.scores, dtype=np.float64)
     whole = replace(moved, scale=scale, scores=scores, components={**components, "rerank": scores})
     every = np.arange(len(order))
-    return _at(whole, in_order(whole.codes, scores, len(order), every, chunks.name))
+    return whole.at(in_order(whole.codes, scores, len(order), every, chunks.name))
 
 
-def check_scale(found: FusedScores, name: str) -> None:
+def check_scale(found: PointScores, name: str) -> None:
     """Make sure that a threshold between 0 and 1 can be held against the scores of the reranker `name`.
 
     Raises:
@@ -120,35 +120,30 @@ def check_scale(found: FusedScores, name: str) -> None:
         )
 
 
-def _in_total_order(found: Sequence[FusedScores], chunks: ChunkTable, further: Iterable[int] = ()) -> list[FusedScores]:
+def _in_total_order(found: Sequence[PointScores], chunks: ChunkTable, further: Iterable[int] = ()) -> list[PointScores]:
     """Order candidates; the chunks of those that tie are read, and `further` ones in the same request."""
     places = [tied(scores.scores, scores.depth, every_place=True) for scores in found]
     pairs = list(zip(found, places, strict=True))
     chunks.read([*(code for scores, at in pairs for code in scores.codes[at].tolist()), *further])
-    return [_at(scores, in_order(scores.codes, scores.scores, scores.depth, at, chunks.name)) for scores, at in pairs]
+    return [scores.at(in_order(scores.codes, scores.scores, scores.depth, at, chunks.name)) for scores, at in pairs]
 
 
-def _score_order(found: FusedScores, chunks: ChunkTable) -> Places:
+def _score_order(found: PointScores, chunks: ChunkTable) -> Places:
     """Return the best candidates, equal ones in any order; the total order only moves those, and all tied are read."""
     return in_order(found.codes, found.scores, found.depth, None, chunks.name)
 
 
-def _at(found: FusedScores, places: Places) -> FusedScores:
-    components = {name: column[places] for name, column in found.components.items()}
-    return replace(found, codes=found.codes[places], scores=found.scores[places], components=components)
-
-
-def _cut(found: FusedScores, choose: Choose, on: Decisive) -> Cut:
+def _cut(found: PointScores, choose: Choose, on: Decisive) -> Cut:
     scores = found.scores if on == "final" else found.components["semantic"]
     return choose(read_by_threshold(scores, on).tolist())
 
 
-def _chosen_codes(found: FusedScores, cut: Cut) -> list[int]:
+def _chosen_codes(found: PointScores, cut: Cut) -> list[int]:
     codes: list[int] = found.codes[[*cut.kept, *cut.below]].tolist()
     return codes
 
 
-def _selection(found: FusedScores, cut: Cut, chunks: ChunkTable, now: datetime) -> Selection:
+def _selection(found: PointScores, cut: Cut, chunks: ChunkTable, now: datetime) -> Selection:
     def hit(place: int, rank: int) -> RetrievedChunk:
         chunk = chunks[int(found.codes[place])]
         return hit_of(found.scores, found.components, place, found.scale, chunk, rank, now)
@@ -161,7 +156,7 @@ def _selection(found: FusedScores, cut: Cut, chunks: ChunkTable, now: datetime) 
     )
 
 
-def hits(found: FusedScores, chunks: ChunkTable) -> tuple[RetrievedChunk, ...]:
+def hits(found: PointScores, chunks: ChunkTable) -> tuple[RetrievedChunk, ...]:
     """Return candidates in their order as objects, ranked from 1. Their chunks have been read."""
     now = datetime.now(UTC)
     return tuple(

@@ -3,28 +3,27 @@
 Whatever the mode, every candidate has its cosine similarity, which the threshold reads.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from retrievers.config import RetrieverConfig
-from retrievers.embedding.sparse import sparse
-from retrievers.search import fusion, requests
-from retrievers.search.query import EncodedQuery
-from retrievers.search.ranking import Floats, FusedScores, Side, in_order, tied
-from retrievers.search.requests import PointProbe, Probe, ask, bm25, cosine, scores_of
+from retrievers.search import fusion
+from retrievers.search.query import Encoded, Vector
+from retrievers.search.ranking import Floats, PointScores, in_order, tied
+from retrievers.search.requests import ask, scores_of
 from retrievers.store import NO_LIMITS, Limits, store_errors
 from retrievers.store.chunk_table import ChunkTable, Codes
 from retrievers.store.stored_chunks import without_vector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from qdrant_client import QdrantClient, models
 
-Sides = Mapping[str, Side]
+Requests: TypeAlias = "Mapping[str, models.QueryRequest]"
+"""What is asked for one query, by side."""
+Sides = Mapping[str, PointScores]
 """The sides of one query: `semantic`, `keyword`, `expanded`; one without a term to search for is not there."""
 NO_CODES: Codes = np.empty(0, dtype=np.int32)
 
@@ -52,7 +51,7 @@ class Search:
     payloads: bool = False
     limits: Limits = NO_LIMITS
 
-    def find(self, queries: Sequence[EncodedQuery]) -> list[FusedScores]:
+    def find(self, queries: Sequence[Encoded]) -> list[PointScores]:
         """Find candidates for each query: one request for all sides, and one for the scores that only some have.
 
         Raises:
@@ -60,44 +59,34 @@ class Search:
             CollectionStateError: A candidate has no vector, and so no cosine.
             StoreError: The store failed.
         """
+        requests = [{name: self._request(name, vector) for name, vector in query.items()} for query in queries]
         with store_errors(self.config.store, self.config.collection):
-            found = self._sides(queries)
+            found = self._sides(requests)
             if self.config.mode == "semantic":
-                return [self._by_meaning(sides["semantic"]) for sides in found]
+                only = [sides["semantic"] for sides in found]
+                return [replace(side, components={"semantic": side.scores}) for side in only]
             sides = self._at_depth(found)
-            cosines, terms = self._missing(queries, sides)
+            cosines, terms = self._missing(requests, sides)
         join = _fused if self.config.mode == "hybrid" else _by_terms
         return [join(self.config, *each, self.depth) for each in zip(sides, cosines, terms, strict=True)]
 
-    def _by_meaning(self, side: Side) -> FusedScores:
-        components = {"semantic": side.scores}
-        return FusedScores(
-            scale="cosine", codes=side.codes, scores=side.scores, components=components, depth=self.depth
+    def _request(self, side: str, vector: Vector) -> "models.QueryRequest":
+        from qdrant_client import models
+
+        return models.QueryRequest(
+            query=vector,
+            using=(self.config.vector_name or None) if side == "semantic" else self.config.keyword.vector_name,
+            filter=self.among,
+            with_payload=self.payloads and self.config.mode != "hybrid",
         )
 
-    def _sides(self, queries: Sequence[EncodedQuery]) -> list[Sides]:
+    def _sides(self, queries: Sequence[Requests]) -> list[Sides]:
         """Search every side of every query, with all that ties at its edge."""
-        probes = [(place, name, probe) for place, query in enumerate(queries) for name, probe in self._probes(query)]
-        sides: list[dict[str, Side]] = [{} for _ in queries]
-        answers = ask(self.client, self.config, [probe for _, _, probe in probes], self.limits)
-        for (place, name, probe), hits in zip(probes, answers, strict=True):
-            codes = self.chunks.codes(hits.points)
-            if probe.with_payload:
-                self.chunks.keep(codes, hits.payloads)
-            sides[place][name] = Side(codes=codes, scores=hits.scores)
-        return list(sides)
-
-    def _probes(self, query: EncodedQuery) -> Iterator[tuple[str, Probe]]:
-        config = self.config
-        if config.mode != "keyword":
-            yield "semantic", self._probe(list(query.vector), config.vector_name or None, cosine)
-        for name, terms in (("keyword", query.terms), ("expanded", query.expanded)):
-            if terms and terms.indices:
-                yield name, self._probe(sparse(terms), config.keyword.vector_name, bm25)
-
-    def _probe(self, query: Any, using: str | None, read: "Callable[[requests.Floats], requests.Floats]") -> Probe:
-        along = self.payloads and self.config.mode != "hybrid"
-        return Probe(query=query, using=using, depth=self.depth, among=self.among, read=read, with_payload=along)
+        unread = "semantic" if self.config.mode == "keyword" else ""
+        asked = [[name for name in requests if name != unread] for requests in queries]
+        requests = [of_sides[name] for of_sides, names in zip(queries, asked, strict=True) for name in names]
+        answers = iter(ask(self.client, self.config, requests, self.depth, self.chunks, self.limits))
+        return [{name: next(answers) for name in names} for names in asked]
 
     def _at_depth(self, found: Sequence[Sides]) -> list[Sides]:
         """Cut every side at the candidate depth; in the total order where places count, which is under rrf."""
@@ -112,42 +101,29 @@ class Search:
             for code in sides[name].codes[at].tolist()
         )
         return [
-            {name: self._first(side, of_sides[name]) for name, side in sides.items()}
+            {
+                name: side.at(in_order(side.codes, side.scores, self.depth, of_sides[name], self.chunks.name))
+                for name, side in sides.items()
+            }
             for sides, of_sides in zip(found, undecided, strict=True)
         ]
 
-    def _first(self, side: Side, undecided: "Any") -> Side:
-        order = in_order(side.codes, side.scores, self.depth, undecided, self.chunks.name)
-        return Side(codes=side.codes[order], scores=side.scores[order])
-
     def _missing(
-        self, queries: Sequence[EncodedQuery], found: Sequence[Sides]
+        self, queries: Sequence[Requests], found: Sequence[Sides]
     ) -> tuple[list[dict[int, float]], list[dict[int, float]]]:
         """Ask for the cosines, and for weighted fusion the BM25, of candidates that only another side found."""
         cosines = [_beyond(sides, "semantic") for sides in found]
         weighted = self.config.mode == "hybrid" and self.config.used_fusion == "weighted"
-        terms = [_beyond(sides, "keyword") if weighted and "keyword" in sides else NO_CODES for sides in found]
-        by_vector = [self._by_vector(query, codes) for query, codes in zip(queries, cosines, strict=True)]
-        by_terms = [self._by_terms(query, codes) for query, codes in zip(queries, terms, strict=True)]
-        scores = scores_of(self.client, self.config, [*by_vector, *by_terms], self.limits)
-        known = [
-            {code: values[point] for code, point in zip(codes.tolist(), probe.points, strict=True) if point in values}
-            for codes, probe, values in zip([*cosines, *terms], [*by_vector, *by_terms], scores, strict=True)
-        ]
+        lacking = [place for place, sides in enumerate(found) if weighted and "keyword" in sides]
+        requests = [query["semantic"] for query in queries] + [queries[place]["keyword"] for place in lacking]
+        candidates = cosines + [_beyond(found[place], "keyword") for place in lacking]
+        known = scores_of(self.client, self.config, requests, candidates, self.chunks, self.limits)
         for codes, values in zip(cosines, known, strict=False):
             if len(values) < len(codes):
                 bare = [self.chunks.point(code) for code in codes.tolist() if code not in values]
                 without_vector(self.client, self.config, bare)
-        return known[: len(queries)], known[len(queries) :]
-
-    def _by_vector(self, query: EncodedQuery, codes: Codes) -> PointProbe:
-        using = self.config.vector_name or None
-        return PointProbe(query=list(query.vector), using=using, points=self.chunks.given(codes), read=cosine)
-
-    def _by_terms(self, query: EncodedQuery, codes: Codes) -> PointProbe:
-        terms = sparse(query.terms) if query.terms else None
-        using = self.config.keyword.vector_name
-        return PointProbe(query=terms, using=using, points=self.chunks.given(codes), read=bm25)
+        terms = dict(zip(lacking, known[len(queries) :], strict=True))
+        return known[: len(queries)], [terms.get(place, {}) for place in range(len(queries))]
 
 
 def _beyond(sides: Sides, name: str) -> Codes:
@@ -159,7 +135,7 @@ def _beyond(sides: Sides, name: str) -> Codes:
     return np.setdiff1d(found, sides[name].codes, assume_unique=True) if name in sides else found
 
 
-def _column(codes: Codes, side: Side | None, further: Mapping[int, float]) -> Floats:
+def _column(codes: Codes, side: PointScores | None, further: Mapping[int, float]) -> Floats:
     """Align a side's scores, with those that were asked for besides, to codes in ascending order; NaN where none is."""
     column = np.full(len(codes), np.nan)
     if side is not None:
@@ -171,12 +147,10 @@ def _column(codes: Codes, side: Side | None, further: Mapping[int, float]) -> Fl
 
 def _by_terms(
     config: RetrieverConfig, sides: Sides, cosines: Mapping[int, float], _: Mapping[int, float], depth: int
-) -> FusedScores:
-    side = sides.get("keyword") or Side(codes=NO_CODES, scores=np.empty(0))
-    order = np.argsort(side.codes)
-    codes, scores = side.codes[order], side.scores[order]
-    components = {"keyword": scores, "semantic": _column(codes, None, cosines)}
-    return FusedScores(scale="bm25", codes=codes, scores=scores, components=components, depth=depth)
+) -> PointScores:
+    side = sides.get("keyword") or PointScores(scale="bm25", codes=NO_CODES, scores=np.empty(0), depth=depth)
+    side = side.at(np.argsort(side.codes))
+    return replace(side, components={"keyword": side.scores, "semantic": _column(side.codes, None, cosines)})
 
 
 def _fused(
@@ -185,7 +159,7 @@ def _fused(
     cosines: Mapping[int, float],
     terms: Mapping[int, float],
     depth: int,
-) -> FusedScores:
+) -> PointScores:
     """Fuse one query's sides. `cosines` and `terms` hold the scores of candidates that only another side found."""
     codes = np.unique(np.concatenate([side.codes for side in sides.values()]))
     semantic, keyword = _column(codes, sides["semantic"], cosines), _column(codes, sides.get("keyword"), terms)
@@ -195,8 +169,7 @@ def _fused(
     elif config.used_fusion == "rrf":
         weights = {"semantic": share, "keyword": 1 - share, "expanded": (1 - share) * config.keyword.synonym_weight}
         ranks = [
-            _column(codes, Side(codes=side.codes, scores=np.arange(1.0, len(side.codes) + 1)), {})
-            for side in sides.values()
+            _column(codes, replace(side, scores=np.arange(1.0, len(side.codes) + 1)), {}) for side in sides.values()
         ]
         scores = fusion.reciprocal_rank(ranks, [weights[name] for name in sides], config.rrf_constant)
     else:
@@ -205,4 +178,4 @@ def _fused(
     if "expanded" in sides:
         components["expanded"] = _column(codes, sides["expanded"], {})
     components["fused"] = scores
-    return FusedScores(scale=config.used_fusion, codes=codes, scores=scores, components=components, depth=depth)
+    return PointScores(scale=config.used_fusion, codes=codes, scores=scores, components=components, depth=depth)

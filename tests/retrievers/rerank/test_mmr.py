@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from retrievers.config import RetrieverConfig
 from retrievers.rerank.mmr import Pick, diversify, mmr_order
 from retrievers.rerank.reranking import Pool
-from retrievers.search.ranking import FusedScores
+from retrievers.search.ranking import PointScores
 from retrievers.search.retrieved import hits, reordered
 from retrievers.store.chunk_table import ChunkTable
 
@@ -130,7 +130,7 @@ def test_candidates_keep_their_scores_and_gain_place_and_diversity() -> None:
     chunks.keep(chunks.codes([1, 2, 3]), [{}, {}, {}])
     scores, cosines = np.array([0.03, 0.02, 0.01]), np.array([0.4, 0.9, 0.8])
     components = {"semantic": cosines, "fused": scores}
-    found = FusedScores(scale="rrf", codes=np.arange(3, dtype=np.int32), scores=scores, components=components, depth=3)
+    found = PointScores(scale="rrf", codes=np.arange(3, dtype=np.int32), scores=scores, components=components, depth=3)
     pool = Pool(query="q", cosines=cosines.tolist(), vectors=np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]))
     moved = hits(reordered(found, diversify(pool, 0.7), None, chunks), chunks)
     shown: list[tuple[Any, ...]] = [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from retrievers.config import RERANKERS, RetrieverConfig
 from retrievers.records import RetrievedChunk
 from retrievers.rerank.reranking import Pool, make_reranker
-from retrievers.search.ranking import FusedScores
+from retrievers.search.ranking import PointScores
 from retrievers.search.retrieved import hits, reordered
 from retrievers.store.chunk_table import ChunkTable
 
@@ -34,7 +34,7 @@ def moved_by(name: str, *texts: str) -> tuple[RetrievedChunk, ...]:
     assert rerank
     count, chunks = len(texts), chunks_of(texts)
     scores = 1 / np.arange(1.0, count + 1)
-    before = FusedScores(
+    before = PointScores(
         scale="weighted",
         codes=np.arange(count, dtype=np.int32),
         scores=scores,

@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
+from qdrant_client.models import SparseVector
 
 from retrievers.embedding.bm25 import Bm25Encoder
-from retrievers.search.query import EncodedQuery, encode
+from retrievers.search.query import Encoded, encode
 from tests.support.collections import settings
 
 ENCODER = Bm25Encoder()
@@ -13,26 +14,25 @@ SYNONYMS = {"bus": ["topic", "message broker"]}
 VECTOR = [0.6, 0.8]
 
 
-def encoded(query: str, **values: Any) -> EncodedQuery:
+def encoded(query: str, **values: Any) -> Encoded:
     return encode(query, VECTOR, settings(**values), ENCODER)
 
 
 def test_by_meaning_alone_a_query_has_no_terms() -> None:
-    assert encoded("a bus", keyword={"synonyms": SYNONYMS}) == EncodedQuery(vector=VECTOR)
+    assert encoded("a bus", keyword={"synonyms": SYNONYMS}) == {"semantic": VECTOR}
 
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
 def test_synonyms_join_the_terms_of_the_query(mode: str) -> None:
     found = encoded("a bus", mode=mode, keyword={"synonyms": SYNONYMS, "synonym_weight": 0.25})
-    assert found.terms == ENCODER.query("a bus", ["topic", "message broker"], 0.25)
-    assert found.expanded is None
+    assert found == {"semantic": VECTOR, "keyword": ENCODER.query("a bus", ["topic", "message broker"], 0.25)}
 
 
 def test_as_a_list_of_their_own_they_leave_the_terms_alone() -> None:
     keyword = {"synonyms": SYNONYMS, "synonym_weight": 0.25, "expansion": "list"}
     found = encoded("a bus", mode="hybrid", rerank="rrf", keyword=keyword)
-    assert found.terms == ENCODER.query("bus")
-    assert found.expanded == ENCODER.query("bus", ["topic", "message broker"], 0.25)
+    assert found["keyword"] == ENCODER.query("bus")
+    assert found["expanded"] == ENCODER.query("bus", ["topic", "message broker"], 0.25)
 
 
 @pytest.mark.parametrize(("term_counts", "weight"), [(True, 3.0), (False, 1.0)])
@@ -40,8 +40,8 @@ def test_as_a_list_of_their_own_they_leave_the_terms_alone() -> None:
 def test_terms_are_counted_unless_settings_say_otherwise(term_counts: bool, weight: float, expansion: str) -> None:
     keyword = {"synonyms": SYNONYMS, "expansion": expansion, "term_counts": term_counts}
     found = encoded("the bus, a bus or no bus", mode="hybrid", rerank="rrf", keyword=keyword)
-    assert found.terms is not None and max(found.terms.values) == weight
-    assert expansion == "terms" or (found.expanded is not None and max(found.expanded.values) == weight)
+    sides = [terms for terms in found.values() if isinstance(terms, SparseVector)]
+    assert [max(terms.values) for terms in sides] == [weight] * (1 if expansion == "terms" else 2)
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_terms_are_counted_unless_settings_say_otherwise(term_counts: bool, weig
 def test_a_query_that_is_not_expanded_has_no_such_list(query: str, synonyms: dict[str, list[str]]) -> None:
     keyword = {"synonyms": synonyms, "expansion": "list"}
     found = encoded(query, mode="hybrid", rerank="rrf", keyword=keyword)
-    assert (found.terms, found.expanded) == (ENCODER.query(query), None)
+    assert found == {"semantic": VECTOR} | ({"keyword": ENCODER.query(query)} if query else {})

@@ -1,7 +1,7 @@
 """Requests to Qdrant: ties at the edge, scores of given points, one round trip for many."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ from qdrant_client import QdrantClient, models
 
 from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
-from retrievers.embedding.sparse import sparse
 from retrievers.errors import StoreError
-from retrievers.search.requests import FoundPoints, PointProbe, Probe, ask, bm25, cosine, scores_of
+from retrievers.search.ranking import PointScores
+from retrievers.search.requests import ask, cosine, scores_of
+from retrievers.store.chunk_table import ChunkTable
 from retrievers.store.edge import EdgeClient
 from tests.support.collections import settings
 from tests.support.hybrid import fill_sparse
@@ -50,20 +51,39 @@ def config(server: QdrantServer) -> RetrieverConfig:
     return settings(store={"url": server.url}, collection="c")
 
 
-def dense(depth: int, *vector: float) -> Probe:
-    return Probe(query=list(vector), using=None, depth=depth, among=None, read=cosine)
+def dense(*vector: float, **values: Any) -> models.QueryRequest:
+    return models.QueryRequest(query=list(vector), **values)
 
 
-def terms(text: str, depth: int) -> Probe:
-    return Probe(query=sparse(Bm25Encoder().query(text)), using="bm25", depth=depth, among=None, read=bm25)
+def terms(text: str) -> models.QueryRequest:
+    return models.QueryRequest(query=Bm25Encoder().query(text), using="bm25")
 
 
-def wanted(points: Sequence[int], *vector: float) -> PointProbe:
-    return PointProbe(query=list(vector), using=None, points=points, read=bm25)
+class Asked:
+    """Requests to one collection, whose chunks are numbered as they come."""
+
+    def __init__(self, client: Any, config: RetrieverConfig) -> None:
+        self.client, self.config, self.chunks = client, config, ChunkTable(client, config)
+
+    def ask(self, depth: int, *requests: models.QueryRequest) -> list[PointScores]:
+        return ask(self.client, self.config, requests, depth, self.chunks)
+
+    def scores_of(self, *pairs: tuple[models.QueryRequest, Sequence[Any]]) -> list[dict[Any, float]]:
+        """The scores by point instead of by code."""
+        codes = [self.chunks.codes(points) for _, points in pairs]
+        found = scores_of(self.client, self.config, [request for request, _ in pairs], codes, self.chunks)
+        return [dict(zip(self.points(scores), scores.values(), strict=True)) for scores in found]
+
+    def points(self, codes: Iterable[int]) -> list[Any]:
+        return self.chunks.given(np.asarray(list(codes), dtype=np.int32))
+
+    def by_point(self, found: PointScores) -> dict[Any, float]:
+        return dict(zip(self.points(found.codes), found.scores.tolist(), strict=True))
 
 
-def numbers(hits: FoundPoints) -> list[int]:
-    return [int(point) for point in hits.points]
+@pytest.fixture
+def asked_of(client: QdrantClient, config: RetrieverConfig) -> Asked:
+    return Asked(client, config)
 
 
 def limits(server: QdrantServer) -> list[list[int]]:
@@ -78,7 +98,6 @@ def limits(server: QdrantServer) -> list[list[int]]:
 def test_a_cosine_is_read_as_float32_and_clipped(score: float, read: float) -> None:
     (found,) = cosine(np.asarray([score], dtype=np.float32)).tolist()
     assert (found, math.copysign(1, found)) == (read, 1)
-    assert bm25(np.asarray([31.1], dtype=np.float32)).tolist() == [31.100000381469727]
 
 
 @pytest.mark.parametrize(
@@ -86,94 +105,81 @@ def test_a_cosine_is_read_as_float32_and_clipped(score: float, read: float) -> N
     [(1, [[2], [4]], 4), (2, [[3], [6]], 6), (3, [[4]], 4), (5, [[6], [12]], 6), (6, [[7]], 6)],
 )
 def test_ties_at_the_edge_are_asked_for(
-    server: QdrantServer, client: QdrantClient, config: RetrieverConfig, depth: int, asked: list[list[int]], count: int
+    server: QdrantServer, asked_of: Asked, depth: int, asked: list[list[int]], count: int
 ) -> None:
     """Three points tie at the top; the fifth and sixth, at 0 and below, are both read as 0."""
-    (found,) = ask(client, config, [dense(depth, 1.0, 0.0)])
-    assert len(found.points) == len(found.scores) == count
+    (found,) = asked_of.ask(depth, dense(1.0, 0.0))
+    assert len(found.codes) == len(found.scores) == count
     assert limits(server) == asked
-    assert found.payloads == ()
+    assert (found.scale, found.depth, found.components) == ("cosine", depth, {})
 
 
 def test_many_searches_are_one_round_trip_and_only_those_with_ties_another(
-    server: QdrantServer, client: QdrantClient, config: RetrieverConfig
+    server: QdrantServer, asked_of: Asked
 ) -> None:
-    found = ask(client, config, [dense(2, 1.0, 0.0), dense(2, 0.0, 1.0), terms("red", 1), terms("sea", 5)])
-    assert limits(server) == [[3, 3, 2, 6], [6, 4]]
-    assert numbers(found[1])[:2] == [4, 3]
-    assert sorted(numbers(found[0])) == [0, 1, 2, 3, 4, 5]
-    assert sorted(numbers(found[2])) == [0, 1]
-    assert numbers(found[3]) == [4, 3]
-    assert all(hits.scores.tolist() == sorted(hits.scores, reverse=True) for hits in found)
+    found = asked_of.ask(1, dense(1.0, 0.0), dense(0.0, 1.0), terms("red"), terms("sea"))
+    assert limits(server) == [[2, 2, 2, 2], [4, 4]]
+    points = [asked_of.points(each.codes) for each in found]
+    assert [sorted(points[0]), points[1], sorted(points[2]), points[3]] == [[0, 1, 2, 3], [4, 3], [0, 1], [4, 3]]
+    assert [each.scale for each in found] == ["cosine", "cosine", "bm25", "bm25"]
+    assert all(each.scores.tolist() == sorted(each.scores, reverse=True) for each in found)
 
 
-def test_payloads_come_along_where_they_are_wanted(client: QdrantClient, config: RetrieverConfig) -> None:
-    with_payload = Probe(query=[1.0, 0.0], using=None, depth=6, among=None, read=cosine, with_payload=True)
-    one, other = ask(client, config, [with_payload, dense(6, 1.0, 0.0)])
-    texts = [payload["page_content"] for payload in one.payloads]
-    assert dict(zip(numbers(one), texts, strict=True)) == {number: text for number, (_, text) in enumerate(ROWS)}
-    assert other.payloads == ()
-    (alone,) = ask(client, config, [with_payload])
-    assert alone.payloads == one.payloads
+def test_payloads_come_along_where_they_are_wanted(server: QdrantServer, asked_of: Asked) -> None:
+    one, _ = asked_of.ask(6, dense(1.0, 0.0, with_payload=True), dense(1.0, 0.0))
+    texts = {point: asked_of.chunks[code].text for code, point in enumerate(asked_of.points(range(6)))}
+    assert len(one.codes) == 6
+    assert texts == {number: text for number, (_, text) in enumerate(ROWS)}
+    assert [search.get("with_payload") for search in server.requests[0].body["searches"]] == [True, None]
 
 
-def test_an_embedded_store_answers_as_a_server_does(
-    client: QdrantClient, config: RetrieverConfig, tmp_path: Path
-) -> None:
-    probes = [dense(2, 1.0, 0.0), dense(4, 0.6, 0.8), dense(9, 0.0, 1.0)]
-    points = [wanted([0, 3, 5], 0.6, 0.8), wanted([], 1.0, 0.0)]
+def test_an_embedded_store_answers_as_a_server_does(asked_of: Asked, config: RetrieverConfig, tmp_path: Path) -> None:
+    searches = [(2, dense(1.0, 0.0)), (4, dense(0.6, 0.8)), (9, dense(0.0, 1.0))]
+    points = [(dense(0.6, 0.8), [0, 3, 5]), (dense(1.0, 0.0), [])]
     with EdgeClient(tmp_path / "store", create=True) as embedded:
         fill_sparse(embedded, "c", [(vector, text, {}) for vector, text in ROWS])  # type: ignore[arg-type]
-        found = ask(embedded, config, probes)  # type: ignore[arg-type]
-        scores = scores_of(embedded, config, points)  # type: ignore[arg-type]
-    for ours, theirs in zip(found, ask(client, config, probes), strict=True):
-        expected = dict(zip(theirs.points, theirs.scores, strict=True))
-        assert dict(zip(ours.points, ours.scores, strict=True)) == pytest.approx(expected, abs=1e-6)
-    assert scores == [pytest.approx(one, abs=1e-6) for one in scores_of(client, config, points)]
+        ours = Asked(embedded, config)
+        for search in searches:
+            [found], [theirs] = ours.ask(*search), asked_of.ask(*search)
+            assert ours.by_point(found) == pytest.approx(asked_of.by_point(theirs), abs=1e-6)
+        assert ours.scores_of(*points) == [pytest.approx(each, abs=1e-6) for each in asked_of.scores_of(*points)]
 
 
-def test_nothing_is_asked_for_nothing(server: QdrantServer, client: QdrantClient, config: RetrieverConfig) -> None:
-    assert ask(client, config, []) == []
-    assert scores_of(client, config, [wanted([], 1.0, 0.0)]) == [{}]
+def test_nothing_is_asked_for_nothing(server: QdrantServer, asked_of: Asked) -> None:
+    assert asked_of.ask(3) == []
+    assert asked_of.scores_of((dense(1.0, 0.0), [])) == [{}]
     assert server.requests == []
 
 
-def test_scores_of_given_points_are_those_of_the_search(
-    server: QdrantServer, client: QdrantClient, config: RetrieverConfig
-) -> None:
-    query = sparse(Bm25Encoder().query("red sea"))
-    by_terms = PointProbe(query=query, using="bm25", points=[1, 2, 4, 5], read=bm25)
-    clipped = PointProbe(query=[1.0, 0.0], using=None, points=[0, 5], read=cosine)
-    asked = [wanted([0, 5], 1.0, 0.0), wanted([], 0.0, 2.0), by_terms, clipped]
-    first, second, third, fourth = scores_of(client, config, asked)
-    assert limits(server) == [[2, 4, 2]]
+def test_scores_of_given_points_are_those_of_the_search(server: QdrantServer, asked_of: Asked) -> None:
+    by_terms = (terms("red sea"), [1, 2, 4, 5])
+    first, second, third = asked_of.scores_of((dense(1.0, 0.0), [0, 5]), (dense(0.0, 2.0), []), by_terms)
+    assert limits(server) == [[2, 4]]
     assert all(search["params"] == {"exact": True} for search in server.requests[0].body["searches"])
-    assert (first, fourth) == ({0: 1.0, 5: -1.0}, {0: 1.0, 5: 0.0})
+    assert first == {0: 1.0, 5: 0.0}, "a cosine below 0 is read as 0"
     assert second == {}
-    (hits,) = ask(client, config, [terms("red sea", 6)])
-    searched = dict(zip(hits.points, hits.scores, strict=True))
+    (found,) = asked_of.ask(6, terms("red sea"))
+    searched = asked_of.by_point(found)
     assert third == {name: searched[name] for name in (1, 4)}, "those without a term are left out"
 
 
-def test_a_point_that_is_not_there_has_no_score(client: QdrantClient, config: RetrieverConfig) -> None:
-    assert scores_of(client, config, [wanted([0, 99], 1.0, 0.0)]) == [{0: 1.0}]
+def test_a_point_that_is_not_there_has_no_score(asked_of: Asked) -> None:
+    assert asked_of.scores_of((dense(1.0, 0.0), [0, 99])) == [{0: 1.0}]
 
 
-def test_what_is_searched_meets_the_filter(client: QdrantClient, config: RetrieverConfig) -> None:
+def test_what_is_searched_meets_the_filter(asked_of: Asked) -> None:
     among = models.Filter(must=[models.HasIdCondition(has_id=[3, 4])])
-    probe = Probe(query=[1.0, 0.0], using=None, depth=5, among=among, read=cosine)
-    assert numbers(ask(client, config, [probe])[0]) == [3, 4]
+    (found,) = asked_of.ask(5, dense(1.0, 0.0, filter=among))
+    assert asked_of.points(found.codes) == [3, 4]
 
 
 @pytest.mark.parametrize("searches", [1, 2])
-def test_a_score_that_is_not_a_number_is_refused(server: QdrantServer, config: RetrieverConfig, searches: int) -> None:
+def test_a_score_that_is_not_a_number_is_refused(server: QdrantServer, asked_of: Asked, searches: int) -> None:
     point = {"id": 1, "version": 0, "score": math.nan}
     result = {"points": [point]} if searches == 1 else [{"points": []}, {"points": [point]}]
-    client = QdrantClient(url=server.url, check_compatibility=False)
     with server.failing(Fault(reply=Reply.json({"result": result, "status": "ok", "time": 0}))):
         with pytest.raises(StoreError, match="'c' returned a score that is not a number; its vectors are broken"):
-            ask(client, config, [dense(1, 1.0, 0.0)] * searches)
-    client.close()
+            asked_of.ask(1, *[dense(1.0, 0.0)] * searches)
 
 
 def test_a_point_comes_with_the_id_that_its_store_takes_back(tmp_path: Path) -> None:
@@ -181,17 +187,15 @@ def test_a_point_comes_with_the_id_that_its_store_takes_back(tmp_path: Path) -> 
     ids = [7, "6f9619ff-8b86-d011-b42d-00cf4fc964ff"]
     points = [models.PointStruct(id=i, vector=[1.0, float(n)], payload={}) for n, i in enumerate(ids)]
     params = models.VectorParams(size=2, distance=models.Distance.COSINE)
-    config = settings(collection="c")
     with QdrantServer() as server, EdgeClient(tmp_path / "store", create=True) as embedded:
         over_http = QdrantClient(url=server.url, check_compatibility=False)
         pairs: list[tuple[Any, Any]] = [(embedded, embedded), (over_http, server.client)]
         for client, writer in pairs:
             writer.create_collection("c", params)
             writer.upsert("c", points)
-            (hits,) = ask(client, config, [dense(5, 1.0, 0.0)])
-            assert list(map(str, hits.points)) == list(map(str, ids))
-            (scores,) = scores_of(
-                client, config, [PointProbe(query=[1.0, 0.0], using=None, points=hits.points, read=bm25)]
-            )
-            assert scores == dict(zip(hits.points, hits.scores, strict=True))
+            asked_of = Asked(client, settings(collection="c"))
+            (found,) = asked_of.ask(5, dense(1.0, 0.0))
+            searched = asked_of.by_point(found)
+            assert list(map(str, searched)) == list(map(str, ids))
+            assert asked_of.scores_of((dense(1.0, 0.0), list(searched))) == [searched]
         over_http.close()

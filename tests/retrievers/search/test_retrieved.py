@@ -14,7 +14,7 @@ from retrievers.errors import RerankError
 from retrievers.records import RetrievedChunk
 from retrievers.rerank.mmr import diversify
 from retrievers.rerank.reranking import Pool, Reranking
-from retrievers.search.ranking import FusedScores
+from retrievers.search.ranking import PointScores
 from retrievers.search.retrieved import check_scale, chosen, hits, ordered, reordered, selections
 from retrievers.search.selection import cut, select
 from retrievers.store.chunk_table import ChunkTable
@@ -44,10 +44,10 @@ class Shelf(ChunkTable):
 Scores = Mapping[str, float]
 
 
-def fused(scores: Scores, components: Mapping[str, Scores], depth: int) -> FusedScores:
+def fused(scores: Scores, components: Mapping[str, Scores], depth: int) -> PointScores:
     """Candidates as columns, from dicts by point."""
     columns = {name: np.asarray([side.get(p, np.nan) for p in scores]) for name, side in components.items()}
-    return FusedScores(
+    return PointScores(
         scale="weighted",
         codes=np.asarray([POINTS.index(p) for p in scores], dtype=np.int32),
         scores=np.asarray(list(scores.values()), dtype=float),
@@ -56,14 +56,14 @@ def fused(scores: Scores, components: Mapping[str, Scores], depth: int) -> Fused
     )
 
 
-def by_point(found: FusedScores, column: NDArray[np.float64]) -> dict[str, float]:
+def by_point(found: PointScores, column: NDArray[np.float64]) -> dict[str, float]:
     """A column as a dict by point, without its gaps."""
     pairs = zip(found.codes.tolist(), column.tolist(), strict=True)
     return {POINTS[code]: value for code, value in pairs if not np.isnan(value)}
 
 
 @st.composite
-def rankings(draw: st.DrawFn) -> list[FusedScores]:
+def rankings(draw: st.DrawFn) -> list[PointScores]:
     """Candidates of some queries with scores that tie, each with a cosine for every candidate and a BM25 for some."""
     made = []
     for _ in range(draw(st.integers(0, 3))):
@@ -74,7 +74,7 @@ def rankings(draw: st.DrawFn) -> list[FusedScores]:
     return made
 
 
-def read_of(found: Sequence[FusedScores], shelf: Shelf) -> list[tuple[RetrievedChunk, ...]]:
+def read_of(found: Sequence[PointScores], shelf: Shelf) -> list[tuple[RetrievedChunk, ...]]:
     """All candidates of each query, with their chunks."""
     return [hits(scores, shelf) for scores in ordered(found, shelf, whole=True)]
 
@@ -87,7 +87,7 @@ def untimed(found: RetrievedChunk) -> RetrievedChunk:
 
 
 @given(rankings(), NAMES)
-def test_candidates_are_all_points_in_the_total_order(found: list[FusedScores], names: dict[str, str]) -> None:
+def test_candidates_are_all_points_in_the_total_order(found: list[PointScores], names: dict[str, str]) -> None:
     shelf = Shelf(names)
     results = read_of(found, shelf)
     for ranking, result in zip(found, results, strict=True):
@@ -111,7 +111,7 @@ def test_candidates_are_all_points_in_the_total_order(found: list[FusedScores], 
     on=st.sampled_from(("semantic", "final")),
 )
 def test_a_selection_is_that_of_all_candidates(
-    found: list[FusedScores], names: dict[str, str], top_k: int, threshold: float, on: Literal["semantic", "final"]
+    found: list[PointScores], names: dict[str, str], top_k: int, threshold: float, on: Literal["semantic", "final"]
 ) -> None:
     everything = read_of(found, Shelf(names))
     shelf = Shelf(names)
@@ -129,11 +129,11 @@ def test_a_selection_is_that_of_all_candidates(
     found=rankings(), names=NAMES, top_k=st.integers(1, 9), threshold=GRID, on=st.sampled_from(("semantic", "final"))
 )
 def test_a_diversified_selection_is_that_of_all_candidates(
-    found: list[FusedScores], names: dict[str, str], top_k: int, threshold: float, on: Literal["semantic", "final"]
+    found: list[PointScores], names: dict[str, str], top_k: int, threshold: float, on: Literal["semantic", "final"]
 ) -> None:
     """Vectors of three directions, so that points tie in score, in cosine and in likeness."""
 
-    def diversified(found: FusedScores, shelf: Shelf) -> FusedScores:
+    def diversified(found: PointScores, shelf: Shelf) -> PointScores:
         vectors = np.asarray([np.eye(3)[code % 3] for code in found.codes]).reshape(len(found.codes), 3)
         pool = Pool(query="q", cosines=found.components["semantic"].tolist(), vectors=vectors)
         return reordered(found, diversify(pool, 0.7), None, shelf)

@@ -18,7 +18,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import CollectionChangedError, CollectionStateError, StoreError
 from retrievers.records import RetrievedChunk
-from retrievers.search.query import EncodedQuery
+from retrievers.search.query import Encoded
 from retrievers.search.retrieved import hits, ordered
 from retrievers.search.sides import Search
 from retrievers.store.chunk_table import ChunkTable
@@ -36,21 +36,21 @@ OFFSETS = [math.sqrt(prime) / 100 for prime in (2, 3, 5, 7, 11, 13, 17, 19)]
 
 
 def searched(
-    client: QdrantClient, config: RetrieverConfig, queries: Sequence[EncodedQuery], depth: int
+    client: QdrantClient, config: RetrieverConfig, queries: Sequence[Encoded], depth: int
 ) -> list[tuple[RetrievedChunk, ...]]:
     """All candidates of each query."""
     chunks = ChunkTable(client, config)
     return read_of(Search(client=client, config=config, depth=depth, chunks=chunks), queries)
 
 
-def read_of(search: Search, queries: Sequence[EncodedQuery]) -> list[tuple[RetrievedChunk, ...]]:
+def read_of(search: Search, queries: Sequence[Encoded]) -> list[tuple[RetrievedChunk, ...]]:
     """All candidates of each query, with their chunks."""
     found = ordered(search.find(queries), search.chunks, whole=True)
     return [hits(scores, search.chunks) for scores in found]
 
 
-def search_for(vector: Sequence[float]) -> EncodedQuery:
-    return EncodedQuery(vector=vector)
+def search_for(vector: Sequence[float]) -> Encoded:
+    return {"semantic": list(vector)}
 
 
 class World:
@@ -219,11 +219,12 @@ def twins() -> Iterator[QdrantClient]:
     client.close()
 
 
-def encoded(text: str, *vector: float) -> EncodedQuery:
-    return EncodedQuery(vector=vector, terms=Bm25Encoder().query(text))
+def encoded(text: str, *vector: float) -> Encoded:
+    terms = Bm25Encoder().query(text)
+    return {"semantic": list(vector)} | ({"keyword": terms} if terms.indices else {})
 
 
-def found_in(client: QdrantClient, query: EncodedQuery, depth: int, **values: Any) -> list[RetrievedChunk]:
+def found_in(client: QdrantClient, query: Encoded, depth: int, **values: Any) -> list[RetrievedChunk]:
     (candidates,) = searched(client, settings(collection="c", **values), [query], depth)
     assert [c.rank for c in candidates] == list(range(1, len(candidates) + 1))
     return list(candidates)
