@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 SECONDS_FOR_SERVER = "10"
+# MLflow's names for the statuses 401 and 403, and how it writes them where the answer is not its own.
+REFUSALS = ("UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED")
+REFUSED = re.compile(r"error code 40[13]\b|\b40[13] Client Error|unauthori[sz]ed|unauthenticated|forbidden", re.I)
+CREDENTIALS = (
+    "; credentials are taken from MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or from MLFLOW_TRACKING_TOKEN"
+)
 
 
 @contextlib.contextmanager
@@ -79,4 +86,5 @@ def _our_errors(uri: str) -> Iterator[None]:
         raise
     except Exception as error:  # MLflow raises its own, SQLAlchemy's and requests' errors
         cause = redacted(next(iter(str(error).strip().splitlines()), ""))[:300]
-        raise TrackingError(f"MLflow at {redacted(uri)} failed: {type(error).__name__}: {cause}") from error
+        remedy = CREDENTIALS if REFUSED.search(cause) or getattr(error, "error_code", "") in REFUSALS else ""
+        raise TrackingError(f"MLflow at {redacted(uri)} failed: {type(error).__name__}: {cause}{remedy}") from error

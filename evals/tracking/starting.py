@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from evals.config.experiment import TrackingConfig
+from evals.errors import TrackingError
 from evals.tracking.client import mlflow_at
 from evals.tracking.store import FOLDER, creation_lock, local_uri
 from evals.tracking.tracker import Tracker
 from evals.tracking.values import parameters
+from retrievers.text.quoting import quoted
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -61,8 +63,35 @@ def _experiment(config: TrackingConfig, uri: str) -> tuple["MlflowClient", str]:
 
     with creation_lock(config):
         client = MlflowClient(tracking_uri=uri)
-        experiment = client.get_experiment_by_name(config.experiment)
-        if experiment:
-            return client, str(experiment.experiment_id)
         location = None if config.uri else (FOLDER / "artifacts").resolve().as_uri()
-        return client, str(client.create_experiment(config.experiment, artifact_location=location))
+        return client, _existing(client, config.experiment) or _created(client, config.experiment, location)
+
+
+def _existing(client: "MlflowClient", name: str) -> str:
+    """Return the id of an experiment; empty where there is none.
+
+    Raises:
+        TrackingError: It was deleted; its name stays taken.
+    """
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        return ""
+    number = str(experiment.experiment_id)
+    if experiment.lifecycle_stage == "deleted":
+        raise TrackingError(
+            f"the MLflow experiment {quoted(name)} was deleted, and MLflow keeps its name; restore it "
+            f"(mlflow experiments restore --experiment-id {number}), or name another with --tracking.experiment"
+        )
+    return number
+
+
+def _created(client: "MlflowClient", name: str, location: str | None) -> str:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return str(client.create_experiment(name, artifact_location=location))
+    except MlflowException as error:
+        # Another run has made it on the server just now.
+        if error.error_code == "RESOURCE_ALREADY_EXISTS" and (number := _existing(client, name)):
+            return number
+        raise

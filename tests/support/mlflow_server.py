@@ -9,11 +9,16 @@ from typing import Any
 
 
 class MlflowServer:
-    """Answers every request; `refuse` names the end of the paths that are answered with 400."""
+    """Answers every request; `refuse` names the end of the paths that are answered with 400.
+
+    `errors` maps other ends of paths to their answers, `once` to answers that are given once.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.refuse: tuple[str, ...] = ()
+        self.errors: dict[str, tuple[int, object]] = {}
+        self.once: dict[str, tuple[int, object]] = {}
         self.requests: list[tuple[str, dict[str, Any]]] = []
 
     @property
@@ -21,10 +26,15 @@ class MlflowServer:
         """The statuses the run was given, in order."""
         return [body["status"] for path, body in self.requests if path.endswith("runs/update") and "status" in body]
 
-    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, object]:
         self.requests.append((path, body))
         if path.endswith(self.refuse or ("nothing",)):
             return 400, {"error_code": "INVALID_PARAMETER_VALUE", "message": "refused as the test wants it"}
+        for end in [end for end in self.once if path.endswith(end)]:
+            return self.once.pop(end)
+        for end, error in self.errors.items():
+            if path.endswith(end):
+                return error
         experiment = {"experiment_id": "1", "name": "x", "artifact_location": "mlflow-artifacts:/1"}
         run = {"info": {"run_id": "r1", "run_uuid": "r1", "experiment_id": "1", "status": "RUNNING", "start_time": 1}}
         if path.endswith("runs/update"):

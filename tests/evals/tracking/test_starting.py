@@ -65,3 +65,39 @@ def test_mlflow_prints_nothing(server: MlflowServer, capsys: pytest.CaptureFixtu
     start("r", uri=server.url.replace("://", "://me:s3cret@")).end("FINISHED")
     assert server.statuses == ["FINISHED"]
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (401, "log in first"),
+        (401, {"detail": "Unauthorized"}),
+        (403, "no"),
+        (403, {"error_code": "PERMISSION_DENIED", "message": "no"}),
+    ],
+)
+def test_a_server_that_wants_credentials_is_told_with_their_variables(
+    server: MlflowServer, status: int, body: object
+) -> None:
+    server.errors = {"experiments/get-by-name": (status, body)}
+    with pytest.raises(TrackingError, match=r"MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.*_TOKEN"):
+        start("r", uri=server.url)
+
+
+def test_a_deleted_experiment_is_named_with_the_way_back(folder: Path) -> None:
+    tracker = start("r", experiment="gone")
+    client().delete_experiment(tracker.experiment_id)
+    with pytest.raises(TrackingError, match=rf"'gone' was deleted.* restore --experiment-id {tracker.experiment_id}"):
+        start("again", experiment="gone")
+
+
+def test_an_experiment_that_another_run_makes_meanwhile_is_shared(server: MlflowServer) -> None:
+    taken = 400, {"error_code": "RESOURCE_ALREADY_EXISTS", "message": "it exists"}
+    server.errors = {"experiments/create": taken}
+    server.once = {"experiments/get-by-name": (404, {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "no"})}
+    assert start("r", uri=server.url).experiment_id == "1"
+
+
+@pytest.mark.parametrize("name", ["a/b", "x" * 300, 'it\'s "both"', "…/☃"])
+def test_any_name_of_a_run_is_taken(folder: Path, name: str) -> None:
+    assert client().get_run(start(name).run_id).info.run_name == name[:250]
