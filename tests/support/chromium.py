@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any, BinaryIO, Literal
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 SECONDS = 90
+PAUSE_S = 0.2
+TEXT = "document.body.innerText"
 Theme = Literal["light", "dark"]
 
 
@@ -34,13 +37,13 @@ class Chromium:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
-    def open(self, file: Path, *, width: int, theme: Theme, height: int = 900) -> None:
-        """Load a file at that width and theme; what went wrong on the way is in `problems`."""
+    def open(self, page: Path | str, *, width: int, theme: Theme, height: int = 900) -> None:
+        """Load a file or an address at that width and theme; what went wrong on the way is in `problems`."""
         self.problems, self.loaded = [], False
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setScrollbarsHidden", hidden=True)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
-        self.call("Page.navigate", url=file.absolute().as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.absolute().as_uri())
         while not self.loaded:
             self._receive()
 
@@ -49,6 +52,14 @@ class Chromium:
         found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
+
+    def wait_for(self, expression: str) -> Any:
+        """Return the value of a JavaScript expression once it is true."""
+        end = time.monotonic() + SECONDS
+        while not (value := self.evaluate(expression)):
+            assert time.monotonic() < end, f"never true: {expression}; the page says {self.evaluate(TEXT)[:2000]}"
+            time.sleep(PAUSE_S)
+        return value
 
     def screenshot(self, *, whole: bool = False) -> bytes:
         """Return the page as PNG, below the fold too when `whole`."""

@@ -6,10 +6,14 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
+from evals.tracking import ui
 from evals.tracking.ui import _has_display, main
 from tests.support.child import environment
 from tests.support.loopback import free_port
@@ -41,6 +45,126 @@ def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> No
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert main(["--port", str(taken.getsockname()[1])]) == 2
     assert "cannot be used" in (said := capsys.readouterr().err) and "--port" in said
+
+
+class Health(BaseHTTPRequestHandler):
+    """Answers that all is well."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class Process:
+    """MLflow's server as a thread: it answers, or it says something and ends with `code` at once."""
+
+    def __init__(self, port: int, output: int, code: int | None = None, said: bytes = b"") -> None:
+        self.code, self.http = code, HTTPServer(("127.0.0.1", port), Health) if code is None else None
+        self.interrupts, self.ended = 0, False
+        os.write(output, said)
+        if self.http:
+            self.thread = Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+            self.thread.start()
+
+    def poll(self) -> int | None:
+        return self.code
+
+    def wait(self) -> int:
+        if self.interrupts and not self.ended:
+            raise KeyboardInterrupt
+        return self.code or 0
+
+    def terminate(self) -> None:
+        self.ended = True
+        if self.http:
+            self.http.shutdown()
+            self.http.server_close()
+            self.thread.join()
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Process]]:
+    """Have processes of such a kind in place of MLflow's server, which takes seconds to start; return those begun."""
+    begun: list[Process] = []
+
+    def of_a_kind(interrupts: int = 0, **kind: object) -> list[Process]:
+        def start_one(port: int, output: int) -> Process:
+            begun.append(Process(port, output, **kind))  # type: ignore[arg-type]
+            begun[-1].interrupts = interrupts
+            return begun[-1]
+
+        monkeypatch.setattr(ui, "_start", start_one)
+        return begun
+
+    return of_a_kind
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Pages that were opened, on a machine with a display."""
+    pages: list[str] = []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("webbrowser.open", pages.append)
+    return pages
+
+
+@pytest.mark.usefixtures("runs")
+@pytest.mark.parametrize(
+    ("flags", "page", "seen"),
+    [
+        ([], "/#/experiments", True),
+        (["--no-browser"], "/#/experiments", False),
+        (["--tracking.experiment", "Default", "--no-browser"], "/#/experiments/0/evaluation-runs", False),
+    ],
+)
+def test_the_page_of_the_experiment_is_printed_and_opened(
+    serve: Callable[..., list[Process]],
+    opened: list[str],
+    capsys: pytest.CaptureFixture[str],
+    flags: list[str],
+    page: str,
+    seen: bool,
+) -> None:
+    begun, address = serve(), f"http://127.0.0.1:{(port := free_port())}{page}"
+    assert main(["--port", str(port), *flags]) == 0
+    assert capsys.readouterr().out == f"Runs: {address} (Ctrl-C ends it)\n"
+    assert opened == ([address] if seen else [])
+    assert [one.ended for one in begun] == [True]
+
+
+@pytest.mark.usefixtures("runs", "opened")
+def test_ctrl_c_ends_the_server_and_is_no_fault(serve: Callable[..., list[Process]]) -> None:
+    begun = serve(interrupts=1)
+    assert main(["--port", str(free_port())]) == 0
+    assert begun[0].ended
+
+
+@pytest.mark.usefixtures("runs")
+@pytest.mark.parametrize(
+    ("said", "reason"), [(b"starting\nno such table: runs\n", "no such table: runs"), (b"", "it says nothing")]
+)
+def test_a_server_that_ends_at_once_is_told_with_its_last_line(
+    serve: Callable[..., list[Process]], opened: list[str], capsys: pytest.CaptureFixture[str], said: bytes, reason: str
+) -> None:
+    begun = serve(code=1, said=said)
+    assert main(["--port", str(free_port())]) == 2
+    assert f"MLflow's server did not start: {reason}\n" in capsys.readouterr().err
+    assert opened == [] and begun[0].ended
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_server_that_never_answers_is_waited_for_and_ended(
+    serve: Callable[..., list[Process]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun = serve()
+    monkeypatch.setattr(Health, "do_GET", lambda handler: handler.send_error(503))
+    monkeypatch.setattr(ui, "SECONDS", 0.3)
+    assert main(["--port", str(free_port())]) == 2
+    assert "MLflow's server did not start" in capsys.readouterr().err and begun[0].ended
 
 
 @pytest.mark.slow
