@@ -16,7 +16,6 @@ from evals.golden.in_memory import golden_set
 from evals.golden.loading import GoldenSet as Golden
 from retrievers.config import RetrieverConfig
 from retrievers.config.layers import environment
-from retrievers.errors import ConfigError
 from retrievers.retriever.protocol import Retriever
 
 if TYPE_CHECKING:
@@ -208,30 +207,12 @@ def _adopted(
     retriever: "AnyRetriever | None", settings: RetrieverConfig, top_k: int | None, env: Mapping[str, str]
 ) -> tuple[Retriever | None, RetrieverConfig]:
     """Return a given retriever behind the calls of an evaluation, with the settings that are in force."""
-    changed: dict[str, Any] = {} if top_k is None else {"top_k": top_k}
     if retriever is None:
+        changed = {} if top_k is None else {"top_k": top_k}
         return None, RetrieverConfig.model_validate(settings.model_dump(exclude_unset=True) | changed)
-    from langchain_core.retrievers import BaseRetriever
-    from langchain_core.vectorstores import VectorStore
+    from retrievers.retriever.given import adopt_given
 
-    from retrievers.foreign.functions import FunctionRetriever
-    from retrievers.foreign.open_foreign import adopt
-    from retrievers.retriever.qdrant import QdrantRetriever
-
-    if isinstance(retriever, QdrantRetriever):
-        if changed or settings.model_fields_set:
-            raise ConfigError("a QdrantRetriever has its own settings; leave top_k and the experiment's retriever out")
-        return retriever, retriever.settings
-    target: Any = retriever
-    if callable(retriever) and not isinstance(retriever, BaseRetriever | VectorStore | type):
-        target = FunctionRetriever(function=retriever)
-    kind = retriever if hasattr(retriever, "__qualname__") else type(retriever)
-    label = f"{kind.__module__}:{kind.__qualname__}"
-    named = settings.model_dump(exclude_unset=True) | changed | {"python": label}
-    # The caller requires none.
-    named["metadata"] = {"required": ()} | named.get("metadata", {})
-    own = RetrieverConfig.model_validate(named)
-    return adopt(target, own, env), own
+    return adopt_given(retriever, settings, top_k, env)
 
 
 def _outside_of_loops(run: Callable[[], Result]) -> Result:

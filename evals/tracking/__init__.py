@@ -1,7 +1,21 @@
 """Runs to and from MLflow, which only this package imports."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from evals.tracking.starting import start
 from evals.tracking.store import FOLDER, check_database, check_folder, local_uri
 from evals.tracking.tracker import Tracker
 
-__all__ = ["FOLDER", "Tracker", "check_database", "check_folder", "local_uri", "start"]
+if TYPE_CHECKING:
+    from evals.tracking.query_scorers import scorers
+
+__all__ = ["FOLDER", "Tracker", "check_database", "check_folder", "local_uri", "scorers", "start"]
+# Functions of MLflow's own evaluation, which a run does not use.
+_HOMES = {"scorers": "query_scorers"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

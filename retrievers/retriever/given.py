@@ -1,0 +1,46 @@
+"""A caller's own object, a retriever or a function, to a retriever that can be evaluated."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import VectorStore
+
+from retrievers.config import RetrieverConfig
+from retrievers.errors import ConfigError
+from retrievers.foreign.functions import FunctionRetriever
+from retrievers.foreign.open_foreign import adopt
+from retrievers.retriever.protocol import Retriever
+from retrievers.retriever.qdrant import QdrantRetriever
+
+
+def adopt_given(
+    retriever: Any, settings: RetrieverConfig, top_k: int | None, env: Mapping[str, str]
+) -> tuple[Retriever, RetrieverConfig]:
+    """Return a given retriever behind the calls of an evaluation, with the settings that are in force.
+
+    Args:
+        retriever: A LangChain retriever, a `QdrantVectorStore`, a `QdrantRetriever`, or a function. It is left open.
+        settings: Settings of the caller; none for a `QdrantRetriever`, which has its own.
+        top_k: Number of results that count; that of the settings when left out.
+        env: The environment that holds the API key of a store that the settings name.
+
+    Raises:
+        ConfigError: It is something else, or a setting does not fit it.
+        StoreError: The collection does not exist, or cannot be read.
+    """
+    changed: dict[str, Any] = {} if top_k is None else {"top_k": top_k}
+    if isinstance(retriever, QdrantRetriever):
+        if changed or settings.model_fields_set:
+            raise ConfigError("a QdrantRetriever has its own settings; leave top_k and the experiment's retriever out")
+        return retriever, retriever.settings
+    target: Any = retriever
+    if callable(retriever) and not isinstance(retriever, BaseRetriever | VectorStore | type):
+        target = FunctionRetriever(function=retriever)
+    kind = retriever if hasattr(retriever, "__qualname__") else type(retriever)
+    label = f"{kind.__module__}:{kind.__qualname__}"
+    named = settings.model_dump(exclude_unset=True) | changed | {"python": label}
+    # The caller requires none.
+    named["metadata"] = {"required": ()} | named.get("metadata", {})
+    own = RetrieverConfig.model_validate(named)
+    return adopt(target, own, env), own
