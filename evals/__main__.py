@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, Command] = {
     "search": Command("search a collection", _RETRIEVERS, ("search",)),
     "index": Command("index a folder of pages", _RETRIEVERS, ("index",)),
     "inspect": Command("look at a collection, propose a map of its payload", _RETRIEVERS, ("inspect",)),
+    "doctor": Command("audit a collection before it is tuned", _RETRIEVERS, ("doctor",)),
     "verify": Command("check an embedded collection for damage", _RETRIEVERS, ("verify",)),
 }
 

@@ -1,4 +1,4 @@
-"""`python -m retrievers search | index | inspect | verify`."""
+"""`python -m retrievers search | index | inspect | doctor | verify`."""
 
 import argparse
 import os
@@ -22,6 +22,7 @@ from retrievers.terminal.command import (
     progress_bar,
     run,
     set_up_logging,
+    terminal_width,
 )
 from retrievers.text.printable import json_text
 
@@ -45,7 +46,7 @@ def default_collection(folder: Path) -> str:
 
 
 def _parser(prog: str) -> argparse.ArgumentParser:
-    parser = Parser(prog=prog, description="Index pages into Qdrant, search them, look at a collection.")
+    parser = Parser(prog=prog, description="Index pages into Qdrant, search them, look at a collection, audit it.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     search = commands.add_parser("search", help="search a collection", description="Search a collection.")
     search.add_argument("query", help="what to look for")
@@ -62,6 +63,13 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     inspect = commands.add_parser(
         "inspect", help="look at a collection", description="Show a collection and propose a map."
     )
+    doctor = commands.add_parser(
+        "doctor",
+        help="audit a collection before it is tuned",
+        description="Find what loses recall or breaks a run in a collection, with the remedy. It writes nothing. "
+        "Exit code 1: there are errors.",
+    )
+    doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
     verify = commands.add_parser(
         "verify",
         help="check an embedded collection for damage",
@@ -69,7 +77,9 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     )
     nothing = "print nothing but errors"
     result_alone = "print the result and errors alone: no progress, no warnings of the log"
-    quiets = ((search, result_alone), (index, nothing), (inspect, result_alone), (verify, nothing))
+    quiets = (
+        (search, result_alone), (index, nothing), (inspect, result_alone), (doctor, result_alone), (verify, nothing),
+    )  # fmt: skip
     for command, quiet in quiets:
         command.add_argument("--config", type=path_argument, metavar="FILE", help="retriever settings as YAML")
         add_logging_flags(command, quiet=quiet)
@@ -98,8 +108,8 @@ def _run(namespace: argparse.Namespace) -> int:
         raise ConfigError(
             f"python: {namespace.command} works on a collection, not on {config.python!r}; leave python out"
         )
-    command = {"search": _search, "index": _index, "inspect": _inspect, "verify": _verify}[namespace.command]
-    return command(namespace, config, env)
+    commands = {"search": _search, "index": _index, "inspect": _inspect, "doctor": _doctor, "verify": _verify}
+    return commands[namespace.command](namespace, config, env)
 
 
 def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
@@ -166,6 +176,25 @@ def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[s
         client.close()
     print_out(collection_text(info, payload_keys(payloads), propose(payloads)))
     return 0
+
+
+def _doctor(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
+    from retrievers.doctor.diagnose import diagnose
+    from retrievers.doctor.examine import examine
+    from retrievers.doctor.present import audit_json, audit_text
+    from retrievers.store import open_client
+
+    client = open_client(config.store, env)
+    try:
+        read = examine(client, config, env)
+    finally:
+        client.close()
+    findings = diagnose(read)
+    if namespace.json:
+        print_rendered(json_text(audit_json(read, findings), indent=2))
+    else:
+        print_out(audit_text(read, findings, terminal_width()))
+    return int(any(finding.severity == "error" for finding in findings))
 
 
 def _verify(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:

@@ -1,0 +1,123 @@
+"""Reading a collection for an audit: its properties, a sample of its points, its cluster."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from retrievers.config import RetrieverConfig
+from retrievers.doctor.examination import Examination, Point
+from retrievers.embedding.models import make_embeddings
+from retrievers.errors import RetrievalError, StoreError
+from retrievers.store import CollectionInfo, least, read_info, store_errors
+from retrievers.store.payload import to_chunk
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient, models
+
+SAMPLE = 512
+EMBEDDED_AGAIN = 8
+Answer = TypeVar("Answer")
+
+
+def examine(client: "QdrantClient", config: RetrieverConfig, env: Mapping[str, str]) -> Examination:
+    """Read a collection, without writing.
+
+    Args:
+        client: An open client.
+        config: Names the collection and all that is to search it.
+        env: The environment that holds the key of the embedding model.
+
+    Raises:
+        CollectionNotFoundError: There is none of that name.
+        StoreError: The store cannot be asked.
+    """
+    info = read_info(client, config)
+    with store_errors(config.store, info.name):
+        stored = client.get_collection(info.name)
+    points = _sample(client, config, info)
+    cosines, embedding_fault = _embedded_again(config, env, points)
+    read = Examination(
+        config=config, info=info, stored=stored, points=points, cosines=cosines, embedding_fault=embedding_fault
+    )
+    return _with_server(client, read) if config.store.url else read
+
+
+def _sample(client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo) -> list[Point]:
+    """Return the first points with vectors, read in pages that strict mode and the answer's size allow."""
+    points: list[Point] = []
+    offset: Any = None
+    while len(points) < SAMPLE:
+        size = least(min(128, SAMPLE - len(points)), info.limits.results)
+        with store_errors(config.store, info.name):
+            records, offset = client.scroll(info.name, limit=size, offset=offset, with_payload=True, with_vectors=True)
+        points += [_point(record, config) for record in records]
+        if offset is None:
+            break
+    return points
+
+
+def _point(record: "models.Record", config: RetrieverConfig) -> Point:
+    vectors: Any = record.vector
+    named = vectors if isinstance(vectors, dict) else {"": vectors}
+    dense = named.get(config.vector_name)
+    return Point(
+        chunk=to_chunk(record.id, record.payload, config.metadata),
+        payload=record.payload or {},
+        dense=dense if isinstance(dense, list) and not isinstance(dense[0], list) else None,
+        sparse={name: vector.values for name, vector in named.items() if hasattr(vector, "values") and name},
+    )
+
+
+def _embedded_again(
+    config: RetrieverConfig, env: Mapping[str, str], points: Sequence[Point]
+) -> tuple[list[float], str]:
+    """Return the cosines of some stored vectors with their texts embedded again, and a reason where there are none."""
+    chosen = [point for point in points if point.dense and any(point.dense) and point.chunk.text]
+    chosen = chosen[:: max(1, len(chosen) // EMBEDDED_AGAIN)][:EMBEDDED_AGAIN]
+    if not chosen:
+        return [], "no point has both a vector and a text"
+    try:
+        made = np.asarray(
+            make_embeddings(config.embedding, env).embed_documents([point.chunk.indexed_text for point in chosen])
+        )
+    except RetrievalError as error:
+        return [], str(error)
+    stored = np.asarray([point.dense for point in chosen], dtype=float)
+    if made.shape[1] != stored.shape[1]:
+        return [], f"{config.embedding.label} makes {made.shape[1]} dimensions, the vectors have {stored.shape[1]}"
+    lengths = np.linalg.norm(made, axis=1) * np.linalg.norm(stored, axis=1)
+    return [float(cosine) for cosine in (made * stored).sum(axis=1) / np.where(lengths > 0, lengths, 1)], ""
+
+
+def _with_server(client: "QdrantClient", read: Examination) -> Examination:
+    from dataclasses import replace
+
+    from qdrant_client import models
+
+    name, refused = read.info.name, list[str]()
+
+    def ask(question: str, call: Callable[[], Answer]) -> Answer | None:
+        # A key for one collection may not ask about the server; that is no fault of the collection.
+        try:
+            with store_errors(read.config.store, name):
+                return call()
+        except StoreError as error:
+            if error.transient or error.away:
+                raise
+            refused.append(f"{question}: {error}")
+            return None
+
+    server = ask("version of the server", client.info)
+    aliases = ask("aliases", client.get_aliases)
+    shards = ask("shards of the collection", lambda: client.collection_cluster_info(name))
+    cluster = ask("peers of the cluster", client.cluster_status)
+    listed = aliases.aliases if aliases else ()
+    return replace(
+        read,
+        version=server.version if server else "",
+        alias_of=next((alias.collection_name for alias in listed if alias.alias_name == name), ""),
+        shards=shards,
+        peers=cluster if isinstance(cluster, models.ClusterStatusOneOf1) else None,
+        refused=refused,
+    )

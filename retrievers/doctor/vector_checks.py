@@ -1,0 +1,122 @@
+"""Checks of the dense vectors: their name, model, length, and the threshold that reads their scores."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from retrievers.doctor.examination import Examination
+from retrievers.doctor.finding import Finding
+
+SAME_MODEL = 0.99
+UNIT = 0.01
+
+
+def name(read: Examination) -> Iterator[Finding]:
+    """Find that the collection lacks the dense vector that is to be searched."""
+    if read.config.vector_name not in read.info.vectors:
+        have = ", ".join(map(repr, read.info.vectors)) or "none"
+        yield Finding(
+            check="vectors/name",
+            severity="error",
+            seen=f"there is no dense vector {read.config.vector_name!r}; the collection has {have}",
+            why="a semantic or hybrid search has nothing to search, and the threshold nothing to read",
+            fix=f"set vector_name to one of {have}",
+        )
+
+
+def single(read: Examination) -> Iterator[Finding]:
+    """Find a vector of which each point has several, as late interaction models make."""
+    vectors = read.stored.config.params.vectors
+    chosen = vectors.get(read.config.vector_name) if isinstance(vectors, dict) else vectors
+    if chosen and chosen.multivector_config:
+        yield Finding(
+            check="vectors/single",
+            severity="error",
+            seen=f"vector {read.config.vector_name!r} is a multi-vector: each point has several",
+            why="its score is a sum over the query's vectors, and no cosine that a threshold could read; it is not "
+            "searched yet",
+            fix="set vector_name to one with a single vector a point",
+        )
+
+
+def recorded_model(read: Examination) -> Iterator[Finding]:
+    """Find that the collection records another embedding model than the configured one."""
+    recorded = read.info.manifest.get("embedding")
+    embedding = read.config.embedding
+    if recorded and (recorded.get("provider"), recorded.get("model")) != (embedding.provider, embedding.resolved_model):
+        yield Finding(
+            check="vectors/model",
+            severity="error",
+            seen=f"the collection was embedded by {recorded.get('provider')}:{recorded.get('model')}, but queries "
+            f"would be embedded by {embedding.label}",
+            why="vectors of two models have nothing to do with each other: what is found is chance",
+            fix="set embedding.provider and embedding.model to the recorded ones, or index into another collection",
+        )
+
+
+def embedded_again(read: Examination) -> Iterator[Finding]:
+    """Find stored vectors that the configured model does not make of their texts."""
+    if read.cosines and min(read.cosines) < SAME_MODEL:
+        low = sum(cosine < SAME_MODEL for cosine in read.cosines)
+        yield Finding(
+            check="vectors/embedded_again",
+            severity="error",
+            seen=f"of {len(read.cosines)} texts embedded again by {read.config.embedding.label}, {low} differ from "
+            f"their stored vector: least cosine {min(read.cosines):.3f}, expected at least {SAME_MODEL}",
+            why="another model, another prefix or input type, or a text that changed after it was embedded: "
+            "similarities are not those that the model was trained for",
+            fix="configure the model and prefixes that the collection was made with, or embed the texts again",
+        )
+    elif not read.cosines:
+        yield Finding(
+            check="vectors/embedded_again",
+            severity="note",
+            seen=f"no stored text was embedded again: {read.embedding_fault}",
+            why="whether queries are embedded as the chunks were is not known",
+        )
+
+
+def usable(read: Examination) -> Iterator[Finding]:
+    """Find points without a vector, and vectors of zeros."""
+    missing = sum(point.dense is None for point in read.points)
+    zero = sum(point.dense is not None and not any(point.dense) for point in read.points)
+    if read.config.vector_name in read.info.vectors and (missing or zero):
+        yield Finding(
+            check="vectors/usable",
+            severity="error",
+            seen=f"of {len(read.points)} points, {missing} have no dense vector and {zero} have one of zeros",
+            why="a semantic search never finds them",
+            fix="embed their texts again and write them: client.update_vectors(...)",
+        )
+
+
+def normalised(read: Examination) -> Iterator[Finding]:
+    """Find vectors that are not of length 1 under the dot product."""
+    lengths = np.asarray([np.linalg.norm(point.dense) for point in read.points if point.dense])
+    if read.info.distance != "dot" or not lengths.size or np.abs(lengths - 1).max() <= UNIT:
+        return
+    yield Finding(
+        check="vectors/normalised",
+        severity="warning",
+        seen=f"distance Dot, and vectors have lengths from {lengths.min():.3g} to {lengths.max():.3g}",
+        why="the dot product ranks long vectors first whatever the query is, and has no upper bound for a threshold",
+        fix="divide each vector by its length before it is written, or make the collection with distance Cosine",
+    )
+
+
+def threshold(read: Examination) -> Iterator[Finding]:
+    """Find a distance that the threshold cannot read."""
+    if not read.info.distance or read.info.distance == "cosine":
+        return
+    nearer = "smaller" if read.info.distance in ("euclid", "manhattan") else "larger"
+    given = "threshold" in read.config.model_fields_set
+    yield Finding(
+        check="vectors/threshold",
+        severity="error",
+        seen=f"the distance is {read.info.distance}"
+        + (f", and threshold {read.config.threshold:g} is one on cosine similarity" if given else ""),
+        why=f"scores are not between 0 and 1 (a {nearer} one is nearer), so that a threshold on cosine keeps or "
+        "removes everything; a run refuses this collection",
+        fix="copy the points into a collection with distance Cosine: client.create_collection(..., vectors_config="
+        "models.VectorParams(size=..., distance=models.Distance.COSINE))",
+    )
