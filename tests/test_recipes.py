@@ -7,26 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.cohere_server import vector
-from tests.support.loopback import LoopbackServer, Reply, Request
+from tests.support.openai_embedding_server import KEY, OpenAIEmbeddingServer
 from tests.support.recipes import follow, run
 
 pytestmark = pytest.mark.slow
-KEY = "sk-SECRET-0123456789"
-
-
-class OpenAIEmbeddingServer(LoopbackServer):
-    """Answers `POST /v1/embeddings` as api.openai.com does, to anyone who sends `KEY`."""
-
-    def answer(self, request: Request) -> Reply:
-        if request.headers.get("authorization") != f"Bearer {KEY}":
-            return Reply.json({"error": {"message": "Incorrect API key", "code": "invalid_api_key"}}, 401)
-        rows = [
-            {"object": "embedding", "index": n, "embedding": vector(text)}
-            for n, text in enumerate(request.body["input"])
-        ]
-        usage = {"prompt_tokens": 1, "total_tokens": 1}
-        return Reply.json({"object": "list", "data": rows, "model": request.body["model"], "usage": usage})
 
 
 def experiment(copy: Path, *flags: str, **env: str) -> dict[str, Any]:
@@ -65,17 +49,17 @@ def test_a_reranker_touches_two_files_and_orders_what_is_returned(tmp_path: Path
 
 def test_a_provider_touches_one_file_and_embeds_with_its_key(tmp_path: Path) -> None:
     touched = follow("Add an embedding provider", tmp_path, ("evals", "retrievers", "datasets"))
-    embedding = ("--retriever.embedding.provider", "openai", "--retriever.embedding.model", "text-embedding-3-small")
+    embedding = ("--retriever.embedding.model", "jina:jina-embeddings-v3")
     flags = ("--metrics", "ranking/*", *embedding)
     with OpenAIEmbeddingServer() as server:
         address = ("--retriever.embedding.base-url", f"{server.url}/v1")
-        report = experiment(tmp_path, *flags, *address, OPENAI_API_KEY=KEY)
+        report = experiment(tmp_path, *flags, *address, JINA_API_KEY=KEY)
         sizes = [len(request.body["input"]) for request in server.requests]
     assert touched == {"retrievers/config/providers.py"}
-    assert report["facts"]["embedding"] == "openai:text-embedding-3-small"
+    assert report["facts"]["embedding"] == "jina:jina-embeddings-v3"
     assert max(sizes) == 96, "pages are embedded in batches"
     refused = run(tmp_path, "-m", "evals.run", *flags)
-    assert "OpenAI needs an API key: expected it in OPENAI_API_KEY" in refused.stderr
+    assert "Jina needs an API key: expected it in JINA_API_KEY" in refused.stderr
 
 
 def test_an_axis_touches_one_file_and_tells_variants_apart(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from retrievers.config.indexing import IndexSettings
 from retrievers.config.keyword import KeywordConfig
 from retrievers.config.metadata import REQUIRED_METADATA, MetadataConfig
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig, ModelConfig
-from retrievers.config.providers import CROSS_ENCODER_PROVIDERS, EMBEDDING_PROVIDERS, Provider
+from retrievers.config.provider import Provider
+from retrievers.config.providers import CROSS_ENCODER_PROVIDERS, EMBEDDING_PROVIDERS
 from retrievers.config.rerankers import RERANKERS, Fusion, Reranker, RerankerName
 from retrievers.config.retriever import (
     FOREIGN_SETTINGS,

@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from retrievers.config import TABLE, UnshownError
+from retrievers.config import EMBEDDING_PROVIDERS, TABLE, UnshownError
 from retrievers.config.dotenv_file import read_dotenv
 from retrievers.config.yaml_files import load, load_flag
 from retrievers.errors import ConfigError, nearest
@@ -110,6 +110,7 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
         for pair in EXCLUSIVE:
             _drop_replaced(merged, values, pair)
         _drop_retriever(merged, values)
+        _drop_provider(merged, values)
         _drop_outdated(merged, values)
         uppers = {upper for new in values for upper in above(new)}
         # A mapping set higher up replaces single entries below, and the other way round.
@@ -219,6 +220,14 @@ def _drop_retriever(merged: dict[str, Any], values: Mapping[str, Any]) -> None:
         for below in [n for n in merged if n.startswith(prefix)]:
             if below.removeprefix(prefix).partition(".")[0] not in KEPT:
                 del merged[below]
+
+
+def _drop_provider(merged: dict[str, Any], values: Mapping[str, Any]) -> None:
+    """Drop the embedding provider of lower layers where a layer names another one as `provider:model`."""
+    for name, model in values.items():
+        group, _, last = name.rpartition(".")
+        if last == "model" and group.endswith("embedding") and str(model).partition(":")[0] in EMBEDDING_PROVIDERS:
+            merged.pop(f"{group}.provider", None)
 
 
 def _drop_outdated(merged: dict[str, Any], values: Mapping[str, Any]) -> None:

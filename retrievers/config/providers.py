@@ -1,58 +1,12 @@
 """The providers of embedding models and of cross-encoders, each declared once."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
+from retrievers.config.provider import Provider
 from retrievers.config.registry import late, one_of
 
-# Make a model from its `ModelConfig` and the API key, None where the provider declares none.
-Make = Callable[[Any, str | None], Any]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Provider:
-    """A declaration of a provider.
-
-    Attributes:
-        make: Makes a LangChain `Embeddings`, or of cross-encoders a LangChain document compressor or an object with
-            `score(pairs)` or `predict(pairs)`. It imports its library when it is called.
-        default_model: The model where the settings name none; None where they must.
-        model_is_factory: The model is named as `module:factory`.
-        title: Name in messages.
-        key_env: Environment variable that holds the API key by default; None where there is no key.
-        address: Address of its API, as an example in messages.
-        hosted: Its models run on a server, so that failed requests are tried again and query vectors are worth keeping;
-            None where that is not known.
-        request_texts: Most texts of one embedding request: what fails is then all that is asked for again.
-        dimensions: Length of the vectors of its best-known models, to the words that name the model in messages.
-        packages: Distributions whose versions a report names.
-    """
-
-    make: Make
-    default_model: str | None = None
-    model_is_factory: bool = False
-    title: str = ""
-    key_env: str | None = None
-    address: str = "https://api.example.com"
-    hosted: bool | None = None
-    request_texts: int = 96
-    dimensions: Mapping[int, str] = field(default_factory=dict)
-    packages: tuple[str, ...] = ()
-
-    def model(self, named: str | None) -> str:
-        """Return the model that the settings name, or the default.
-
-        Raises:
-            ValueError: They name none where there is no default, or one of another form.
-        """
-        model = named or self.default_model
-        if self.model_is_factory and ":" not in (model or ""):
-            raise ValueError(f"needs model: 'module:factory', got {named!r}")
-        if model is None:
-            raise ValueError(f"has no default model; name one as model, got {named!r}")
-        return model
-
+# The arguments of each class are in `retrievers.embedding.langchain_models`.
+_langchain = late("retrievers.embedding.langchain_models:make")
 
 EMBEDDING_PROVIDERS: dict[str, Provider] = {
     "wordllama": Provider(
@@ -61,6 +15,7 @@ EMBEDDING_PROVIDERS: dict[str, Provider] = {
         hosted=False,
         dimensions={256: "wordllama"},
         packages=("wordllama",),
+        takes_options=False,
     ),
     "cohere": Provider(
         make=late("retrievers.embedding.cohere:make"),
@@ -72,8 +27,116 @@ EMBEDDING_PROVIDERS: dict[str, Provider] = {
         request_texts=96,  # what Cohere takes in one request
         dimensions={1024: "cohere (embed-english-v3.0)"},
         packages=("langchain-cohere", "cohere"),
+        takes_options=False,
     ),
-    "python": Provider(make=late("retrievers.embedding.models:from_python"), model_is_factory=True),
+    "openai": Provider(
+        make=_langchain,
+        default_model="text-embedding-3-small",
+        title="OpenAI",
+        key_env="OPENAI_API_KEY",
+        key_for_own_server=False,
+        address="https://api.openai.com/v1",
+        hosted=True,
+        dimensions={1536: "openai (text-embedding-3-small)", 3072: "openai (text-embedding-3-large)"},
+        packages=("langchain-openai", "openai"),
+        alike=True,
+        takes_dimensions=True,
+        max_tokens=8191,
+    ),
+    "azure_openai": Provider(
+        make=_langchain,
+        title="Azure OpenAI",
+        key_env="AZURE_OPENAI_API_KEY",
+        address="https://NAME.openai.azure.com",
+        hosted=True,
+        alike=True,
+        takes_dimensions=True,
+        max_tokens=8191,
+    ),
+    "azure_ai": Provider(
+        make=_langchain,
+        title="Azure AI Foundry",
+        key_env="AZURE_AI_API_KEY",
+        address="https://NAME.services.ai.azure.com/openai/v1",
+        hosted=True,
+        alike=True,
+        takes_dimensions=True,
+        max_tokens=8191,
+        extra="azure-ai",
+        module="langchain_azure_ai",
+    ),
+    "bedrock": Provider(
+        make=_langchain,
+        title="Amazon Bedrock",
+        address="https://bedrock-runtime.eu-central-1.amazonaws.com",
+        hosted=True,
+        takes_dimensions=True,
+        extra="bedrock",
+        module="langchain_aws",
+    ),
+    "google_genai": Provider(
+        make=_langchain,
+        title="Google Gemini",
+        key_env="GOOGLE_API_KEY",
+        address="https://generativelanguage.googleapis.com",
+        hosted=True,
+        takes_dimensions=True,
+        extra="google-genai",
+        module="langchain_google_genai",
+    ),
+    "google_vertexai": Provider(
+        make=_langchain,
+        title="Google Vertex AI",
+        address="https://europe-west1-aiplatform.googleapis.com",
+        hosted=True,
+        takes_dimensions=True,
+        extra="google-vertexai",
+        module="langchain_google_vertexai",
+    ),
+    "mistralai": Provider(
+        make=_langchain,
+        default_model="mistral-embed",
+        title="Mistral",
+        key_env="MISTRAL_API_KEY",
+        address="https://api.mistral.ai/v1/",
+        hosted=True,
+        request_texts=32,
+        alike=True,
+        max_tokens=8000,
+        extra="mistralai",
+        module="langchain_mistralai",
+    ),
+    "ollama": Provider(
+        make=_langchain,
+        title="Ollama",
+        address="http://localhost:11434",
+        hosted=True,
+        alike=True,
+        takes_dimensions=True,
+        extra="ollama",
+        module="langchain_ollama",
+    ),
+    "huggingface": Provider(
+        make=late("retrievers.embedding.huggingface:make"),
+        default_model="sentence-transformers/all-MiniLM-L6-v2",
+        hosted=False,
+        dimensions={384: "huggingface (all-MiniLM-L6-v2)"},
+        packages=("sentence-transformers",),
+        takes_dimensions=True,
+        extra="huggingface",
+        module="langchain_huggingface",
+    ),
+    "fastembed": Provider(
+        make=late("retrievers.embedding.fastembed:make"),
+        default_model="BAAI/bge-small-en-v1.5",
+        hosted=False,
+        packages=("fastembed",),
+        extra="fastembed",
+        module="fastembed",
+    ),
+    "python": Provider(
+        make=late("retrievers.embedding.models:from_python"), model_is_factory=True, takes_options=False
+    ),
 }
 
 CROSS_ENCODER_PROVIDERS: dict[str, Provider] = {
@@ -93,5 +156,12 @@ CROSS_ENCODER_PROVIDERS: dict[str, Provider] = {
     "python": Provider(make=late("retrievers.rerank.cross_encoder:from_python"), model_is_factory=True),
 }
 
-EmbeddingProviderName = Annotated[str, one_of(EMBEDDING_PROVIDERS)]
+
+def _to_install(name: str) -> str:
+    """Return what a provider near to a mistyped one needs."""
+    installation = EMBEDDING_PROVIDERS[name].installation
+    return f" ({installation})" if installation else ""
+
+
+EmbeddingProviderName = Annotated[str, one_of(EMBEDDING_PROVIDERS, _to_install)]
 CrossEncoderProviderName = Annotated[str, one_of(CROSS_ENCODER_PROVIDERS)]

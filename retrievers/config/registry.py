@@ -9,13 +9,20 @@ from pydantic import AfterValidator
 from retrievers.errors import nearest
 
 
-def one_of(registry: Mapping[str, object]) -> AfterValidator:
-    """Return a check that a setting is a name of the registry, which may grow later."""
+def one_of(registry: Mapping[str, object], note: Callable[[str], str] = lambda name: "") -> AfterValidator:
+    """Return a check that a setting is a name of the registry, which may grow later.
+
+    Args:
+        registry: Its keys are the names.
+        note: What to add to the name that is nearest to an unknown one.
+    """
 
     def check(name: str) -> str:
         if name not in registry:
             *names, last = map(repr, registry)
-            raise ValueError(f"Input should be {', '.join(names)} or {last}{nearest(name, registry)}")
+            near = nearest(name, registry, limit=1)
+            added = note(near.split("'")[1]) if near else ""
+            raise ValueError(f"Input should be {', '.join(names)} or {last}{near}{added}")
         return name
 
     return AfterValidator(check)

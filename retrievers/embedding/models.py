@@ -11,8 +11,9 @@ from langchain_core.embeddings import Embeddings
 from retrievers.config import EmbeddingConfig, ModelConfig
 from retrievers.config.factory import build
 from retrievers.config.layers import api_key
+from retrievers.embedding.texts import sent
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, RetrievalError
-from retrievers.net import faults, retry
+from retrievers.net import deadline, faults, retry, within
 from retrievers.net.faults import cause
 
 log = logging.getLogger(__name__)
@@ -45,8 +46,10 @@ def checked(embeddings: Embeddings, config: EmbeddingConfig) -> "CheckedEmbeddin
         embeddings,
         config.label,
         config.timeout_s,
-        retried=declared.hosted is True,
+        retried=declared.hosted is not False,
         request_texts=declared.request_texts,
+        alike=declared.alike,
+        settings=config,
     )
 
 
@@ -54,6 +57,15 @@ class CheckedEmbeddings(Embeddings):
     """Embeddings whose failures are typed and whose vectors are finite, one for each text, of one dimension.
 
     Transient errors are retried (see `retrievers.net.retry`), unless `retried` is off.
+
+    Args:
+        inner: The model.
+        name: Its name in messages.
+        timeout_s: Seconds one request may take.
+        retried: False to call it only once.
+        request_texts: Most texts of one request.
+        alike: The model embeds a query as it embeds a text.
+        settings: Prefixes, most tokens of a text, and the expected length of vectors.
     """
 
     def __init__(
@@ -64,8 +76,12 @@ class CheckedEmbeddings(Embeddings):
         *,
         retried: bool = True,
         request_texts: int = REQUEST_TEXTS,
+        alike: bool = False,
+        settings: EmbeddingConfig | None = None,
     ) -> None:
         self.inner = inner
+        self._alike = alike
+        self._settings = settings or EmbeddingConfig()
         self.name = name
         self._timeout_s = timeout_s
         self._retried = retried
@@ -79,7 +95,7 @@ class CheckedEmbeddings(Embeddings):
         """
         if not texts:
             return []
-        return self._checked(self.inner.embed_documents, texts)
+        return self._checked(self.inner.embed_documents, texts, self._settings.document_prefix)
 
     def embed_query(self, text: str) -> list[float]:
         """Embed a query (Cohere: `search_query`).
@@ -87,7 +103,7 @@ class CheckedEmbeddings(Embeddings):
         Raises:
             EmbeddingError: As for `embed_documents`.
         """
-        return self._checked(lambda one: [self.inner.embed_query(one[0])], [text])[0]
+        return self._checked(lambda one: [self.inner.embed_query(one[0])], [text], self._settings.query_prefix)[0]
 
     def embed_queries(self, texts: list[str]) -> list[list[float]]:
         """Embed queries in as few requests as the provider allows; the same vectors as `embed_query` one by one.
@@ -95,14 +111,17 @@ class CheckedEmbeddings(Embeddings):
         Raises:
             EmbeddingError: As for `embed_documents`.
         """
-        batch = getattr(self.inner, "embed_queries", None)
+        batch = self.inner.embed_documents if self._alike else getattr(self.inner, "embed_queries", None)
         if not texts:
             return []
-        return self._checked(batch or (lambda some: [self.inner.embed_query(text) for text in some]), texts)
+        if batch is None:
+            return [self.embed_query(text) for text in texts]
+        return self._checked(batch, texts, self._settings.query_prefix)
 
-    def _checked(self, embed: Embed, texts: list[str]) -> list[list[float]]:
+    def _checked(self, embed: Embed, texts: list[str], prefix: str | None) -> list[list[float]]:
         size = self._request_texts
-        batches = [texts[start : start + size] for start in range(0, len(texts), size)]
+        whole = sent(texts, prefix, self._settings.max_tokens or self._settings.declared.max_tokens)
+        batches = [whole[start : start + size] for start in range(0, len(texts), size)]
         vectors = [vector for batch in batches for vector in self._tried(embed, batch)]
         if len(vectors) != len(texts):
             raise EmbeddingError(f"{self.name} returned {len(vectors)} vectors for {len(texts)} texts")
@@ -110,6 +129,12 @@ class CheckedEmbeddings(Embeddings):
             array = np.asarray(vectors, dtype=np.float64)
         except ValueError as error:
             raise EmbeddingError(f"{self.name} returned vectors of different lengths") from error
+        asked = self._settings.dimensions
+        if asked and array.shape[-1] != asked:
+            raise EmbeddingError(
+                f"{self.name} returned vectors of {array.shape[-1]} dimensions, "
+                f"but embedding.dimensions asks for {asked}"
+            )
         finite = np.isfinite(array).all(axis=-1)
         if not finite.all():
             text = texts[int(np.argmin(finite))]
@@ -124,7 +149,8 @@ class CheckedEmbeddings(Embeddings):
 
     def _typed(self, embed: Embed, batch: list[str]) -> list[list[float]]:
         try:
-            return embed(batch)
+            with within(deadline.time_left(self._timeout_s)):
+                return embed(batch)
         except EmbeddingError:
             raise
         except Exception as error:  # every provider has its own tree; the type and status are kept in the message
@@ -149,7 +175,7 @@ def provider_key(config: ModelConfig, env: Mapping[str, str], otherwise: str) ->
     if config.declared.key_env is None:
         return None
     key = api_key(env, config.api_key_env)
-    if not key:
+    if not key and (config.declared.key_for_own_server or config.base_url is None):
         raise MissingKeyError(
             f"{config.declared.title or config.provider} needs an API key: expected it in {config.api_key_env}, which "
             f"is not set; export it or write it into .env, or {otherwise}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
 from retrievers.errors import CollectionNotFoundError, CollectionStateError, EmbeddingMismatchError
 from retrievers.store import CollectionInfo, Limits, describe, location
+from retrievers.store.recorded_model import other_model
 from retrievers.store.stored_chunks import records
 
 if TYPE_CHECKING:
@@ -29,11 +30,11 @@ def existing(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo 
             f"collection {info.name!r} at {location(config.store)} was not made by `retrievers index` and is "
             "left alone; choose another name with --collection"
         )
-    expected = {"provider": config.embedding.provider, "model": config.embedding.resolved_model}
-    if any(recorded.get(key) != value for key, value in expected.items()):
+    other = other_model(config.embedding, recorded)
+    if other:
         raise EmbeddingMismatchError(
-            f"collection {info.name!r} was embedded by {recorded.get('provider')}:{recorded.get('model')}, not by "
-            f"{expected['provider']}:{expected['model']}; one collection holds one model: choose another name"
+            f"collection {info.name!r} was embedded by {other[0]}, not by "
+            f"{other[1]}; one collection holds one model: choose another name"
         )
     return info
 

@@ -25,8 +25,7 @@ def embedded_by(
             f"vectors of {' and '.join(map(str, sorted(lengths)))} dimensions; one collection holds one length: "
             "choose another name with --collection"
         )
-    model = {"provider": config.embedding.provider, "model": config.embedding.resolved_model}
-    return {**model, "dimension": max(lengths)}
+    return {**config.embedding.identity, "dimension": max(lengths)}
 
 
 def keyword_side(config: RetrieverConfig, chunks: Sequence[Chunk], info: CollectionInfo | None) -> Mapping[str, Any]:

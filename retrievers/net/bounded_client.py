@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib import import_module
 from ssl import SSLContext
 from typing import Any
 
@@ -34,20 +35,23 @@ def bounded(client: httpx.Client) -> httpx.Client:
         # httpx has no public parameter for a network backend.
         pool = getattr(transport, "_pool", None)
         if pool is not None:
-            pool._network_backend = _Network(pool._network_backend)
+            # The SDK of OpenAI brings successors of httpx and httpcore, which have the same classes.
+            core = import_module(type(pool).__module__.partition(".")[0])
+            pool._network_backend = _Network(pool._network_backend, core.ReadTimeout)
     return client
 
 
-def _left(timeout: float | None) -> float | None:
+def _left(timeout: float | None, late: type[Exception]) -> float | None:
     left = _ends.get() - time.monotonic()
     if left <= 0:
-        raise httpcore.ReadTimeout("the deadline has passed")
+        raise late("the deadline has passed")
     return timeout if left == math.inf else min(left, math.inf if timeout is None else timeout)
 
 
 class _Network(httpcore.NetworkBackend):
-    def __init__(self, inner: httpcore.NetworkBackend) -> None:
+    def __init__(self, inner: httpcore.NetworkBackend, late: type[Exception]) -> None:
         self._inner = inner
+        self._late = late
 
     def connect_tcp(
         self,
@@ -57,27 +61,30 @@ class _Network(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        return _Stream(self._inner.connect_tcp(host, port, _left(timeout), local_address, socket_options))
+        return _Stream(
+            self._inner.connect_tcp(host, port, _left(timeout, self._late), local_address, socket_options), self._late
+        )
 
     def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore.NetworkStream:
-        return _Stream(self._inner.connect_unix_socket(path, _left(timeout), socket_options))
+        return _Stream(self._inner.connect_unix_socket(path, _left(timeout, self._late), socket_options), self._late)
 
 
 class _Stream(httpcore.NetworkStream):
-    def __init__(self, inner: httpcore.NetworkStream) -> None:
+    def __init__(self, inner: httpcore.NetworkStream, late: type[Exception]) -> None:
         self._inner = inner
+        self._late = late
         self.close = inner.close  # type: ignore[method-assign]
         self.get_extra_info = inner.get_extra_info  # type: ignore[method-assign]
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._inner.read(max_bytes, _left(timeout))
+        return self._inner.read(max_bytes, _left(timeout, self._late))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._inner.write(buffer, _left(timeout))
+        self._inner.write(buffer, _left(timeout, self._late))
 
     def start_tls(
         self, ssl_context: SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        return _Stream(self._inner.start_tls(ssl_context, server_hostname, _left(timeout)))
+        return _Stream(self._inner.start_tls(ssl_context, server_hostname, _left(timeout, self._late)), self._late)

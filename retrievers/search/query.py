@@ -1,9 +1,10 @@
 """Queries: checked, embedded, and encoded for the sides that are searched."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
-from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, RetrieverConfig
+from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, EmbeddingConfig, RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder, expand, spell_out
 from retrievers.embedding.cache import EmbeddingCache
 from retrievers.errors import EmbeddingMismatchError, QueryError
@@ -49,7 +50,7 @@ def embedded(
         EmbeddingMismatchError: A vector has another length than the collection's.
     """
     texts = [spell_out(query, settings.abbreviations) for query in queries]
-    model = (settings.embedding.provider, settings.embedding.resolved_model, "search_query")
+    model = cache_key(settings.embedding)
     kept = {text: cache.get(*model, text) for text in dict.fromkeys(texts)} if cache else {}
     known = {text: vector for text, vector in kept.items() if vector is not None}
     missing = [text for text in dict.fromkeys(texts) if text not in known]
@@ -60,6 +61,15 @@ def embedded(
     states = ["off" if cache is None else "miss" if text in fresh else "hit" for text in texts]
     vectors = known | fresh
     return [vectors[text] for text in texts], states
+
+
+def cache_key(config: EmbeddingConfig) -> tuple[str, ...]:
+    """Return what tells one model from any other in the cache of query vectors."""
+    settings = {name: value for name, value in config.identity.items() if name not in ("provider", "model")}
+    if config.base_url and not config.declared.key_for_own_server:
+        settings["base_url"] = config.base_url  # such servers have models of their own under any name
+    more = (json.dumps(settings, sort_keys=True, default=str),) if settings else ()
+    return (config.provider, config.resolved_model, "search_query", *more)
 
 
 def _check_dimension(vectors: Sequence[Sequence[float]], settings: RetrieverConfig, info: CollectionInfo) -> None:

@@ -12,6 +12,7 @@ from retrievers.errors import CollectionStateError, EmbeddingMismatchError
 from retrievers.store.collection import CollectionInfo
 from retrievers.store.errors import store_errors
 from retrievers.store.payload import to_chunk
+from retrievers.store.recorded_model import other_model, settings_of
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -122,12 +123,11 @@ def _check_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> None:
 
 
 def _check_model(config: EmbeddingConfig, recorded: Mapping[str, Any], info: CollectionInfo) -> None:
-    expected = {"provider": config.provider, "model": config.resolved_model}
-    actual = {key: recorded.get(key) for key in expected}
-    if actual != expected:
+    other = other_model(config, recorded)
+    if other:
         raise EmbeddingMismatchError(
-            f"collection {info.name!r} was embedded by {actual['provider']}:{actual['model']}, but the query would "
-            f"be embedded by {config.label}; set embedding.provider and embedding.model to "
+            f"collection {info.name!r} was embedded by {other[0]}, but the query would "
+            f"be embedded by {other[1]}; set {settings_of(config, recorded)} to "
             "the former, or index again into another collection"
         )
 

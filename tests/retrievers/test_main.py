@@ -114,7 +114,7 @@ def test_a_bad_query_is_refused_before_anything_is_opened(query: str, message: s
         (["--threshold", "1.5"], "threshold: Input should be less than or equal to 1, got '1.5'"),
         (["--threshold", "-0.1"], "threshold: Input should be greater than or equal to 0, got '-0.1'"),
         (["--mode", "fuzzy"], "mode: Input should be 'semantic', 'keyword' or 'hybrid', got 'fuzzy'"),
-        (["--embedding.provider", "opneai"], "embedding.provider: Input should be 'wordllama', 'cohere' or 'python'"),
+        (["--embedding.provider", "opneai"], "embedding.provider: Input should be 'wordllama', 'cohere', 'openai'"),
         (
             ["--metadata.required", "titel"],
             "metadata.required: 'titel' is not a field of a chunk; did you mean 'title'",

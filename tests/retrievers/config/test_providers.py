@@ -1,9 +1,15 @@
 """Declarations of providers: what a new one brings along, and what settings say without."""
 
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
 from retrievers.config import CROSS_ENCODER_PROVIDERS, EMBEDDING_PROVIDERS, EmbeddingConfig, Provider
+from retrievers.embedding.models import make_embeddings
+from retrievers.errors import ConfigError
 
 
 @pytest.fixture
@@ -32,7 +38,8 @@ def test_a_provider_without_a_default_model_asks_for_one() -> None:
 @pytest.mark.parametrize(
     ("provider", "said"),
     [
-        ("coherre", "Input should be 'wordllama', 'cohere' or 'python'; did you mean 'cohere'?"),
+        ("coherre", "'fastembed' or 'python'; did you mean 'cohere'?"),
+        ("mistral", "did you mean 'mistralai'? (pip install 'retrieval-evals[mistralai]')"),
         ("python", "provider 'python' needs model: 'module:factory', got None"),
     ],
 )
@@ -43,5 +50,31 @@ def test_what_is_no_provider_or_lacks_a_model_is_named(provider: str, said: str)
 
 
 @pytest.mark.parametrize("declared", [*EMBEDDING_PROVIDERS.values(), *CROSS_ENCODER_PROVIDERS.values()])
-def test_a_hosted_provider_declares_its_key_and_its_name_in_messages(declared: Provider) -> None:
-    assert (declared.hosted is True) == (declared.key_env is not None) == bool(declared.title)
+def test_a_hosted_provider_has_a_name_in_messages_and_alone_has_a_key(declared: Provider) -> None:
+    assert (declared.hosted is True) == bool(declared.title)
+    assert declared.hosted is True or declared.key_env is None
+
+
+@pytest.mark.parametrize("name", [name for name, declared in EMBEDDING_PROVIDERS.items() if declared.extra])
+def test_a_provider_without_its_package_says_what_to_install(name: str) -> None:
+    declared = EMBEDDING_PROVIDERS[name]
+    assert declared.extra in tomllib.loads(Path("pyproject.toml").read_text())["project"]["optional-dependencies"]
+    if find_spec(declared.module):
+        pytest.skip(f"{declared.module} is installed")
+    config = EmbeddingConfig.model_validate({"model": f"{name}:some", "base_url": "http://localhost:1"})
+    with pytest.raises(ConfigError) as caught:
+        make_embeddings(config, {config.api_key_env: "key"})
+    package = declared.module.replace("_", "-")
+    assert str(caught.value) == (
+        f"embedding.model '{name}:some' needs a package that is not installed ({package}): "
+        f"pip install 'retrieval-evals[{declared.extra}]'"
+    )
+
+
+def test_every_provider_of_langchain_is_declared() -> None:
+    from langchain.embeddings.base import _BUILTIN_PROVIDERS
+
+    assert {*_BUILTIN_PROVIDERS} <= {*EMBEDDING_PROVIDERS}
+    packages = {name: package.partition(".")[0] for name, (package, *_) in _BUILTIN_PROVIDERS.items()}
+    declared = {name: one.module for name, one in EMBEDDING_PROVIDERS.items() if one.extra and name in packages}
+    assert declared == {name: packages[name] for name in declared}

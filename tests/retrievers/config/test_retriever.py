@@ -48,7 +48,7 @@ def test_limits_are_inclusive(values: dict[str, Any]) -> None:
         ({"store": {"timeout_s": 0}}, "store.timeout_s"),
         ({"store": {"timeout_s": float("inf")}}, "store.timeout_s"),
         ({"embedding": {"timeout_s": float("nan")}}, "embedding.timeout_s"),
-        ({"embedding": {"provider": "openai"}}, "embedding.provider"),
+        ({"embedding": {"provider": "voyage"}}, "embedding.provider"),
         ({"embedding": {"provider": "python"}}, "embedding"),
         ({"embedding": {"provider": "python", "model": "my_module"}}, "embedding"),
         ({"store": {"path": "a", "url": "http://h"}}, "store"),
