@@ -43,6 +43,7 @@ MAX_FAILED_SHARE = 0.05
 VERDICT_METRIC = "queries/pass_rate"
 """The share of the queries whose outcome is SUCCESS."""
 Outcome = Literal["SUCCESS", "PARTIAL_SUCCESS", "FAILURE"]
+ChangeCause = Literal["", "ties", "index", "embedding", "unknown"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,19 +128,19 @@ class LatencyPass:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Repetition:
-    """A query asked again: whether it came out the same, by how much scores moved, and what explains it.
+class DeterminismPass:
+    """Queries asked again, in the order they were asked, each result compared with the first.
 
     Attributes:
-        identical: True for the same ids in the same order, with scores within 1e-6.
-        max_score_delta: None for a retriever without scores.
-        cause: `unknown` for one that cannot search again with the first vector.
+        query_ids: The query of each call.
+        causes: Cause of each difference; empty for the same ids in the same order, with scores within 1e-6; `unknown`
+            for a retriever that cannot search again with the first vector.
+        score_deltas: Largest change of a chunk's score in each; None for a retriever without scores.
     """
 
-    query_id: str
-    identical: bool
-    max_score_delta: float | None
-    cause: Literal["", "ties", "index", "embedding", "unknown"] = ""
+    query_ids: tuple[str, ...]
+    causes: tuple[ChangeCause, ...]
+    score_deltas: tuple[float | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +156,7 @@ class Observed:
 
     observations: tuple[Observation, ...]
     latency: tuple[LatencyPass, ...] = ()
-    repetitions: tuple[Repetition, ...] = ()
+    repetitions: DeterminismPass | None = None
     listed: bool = True
     retriever_notes: tuple[str, ...] = ()
     unmeasured: str = ""

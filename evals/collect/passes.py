@@ -5,11 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
 from dataclasses import replace
 from math import isnan
-from typing import Literal
 
 import numpy as np
 
-from evals.collect.observations import LatencyPass, Repetition
+from evals.collect.observations import ChangeCause, DeterminismPass, LatencyPass
 from evals.golden.case import Case
 from retrievers.errors import RetrievalError
 from retrievers.records import RetrievalSession, RetrievedChunk
@@ -110,7 +109,7 @@ def repeat(
     *,
     repeats: int,
     progress: Progress,
-) -> tuple[Repetition, ...]:
+) -> DeterminismPass:
     """Ask every query again, caches bypassed, and compare ordered ids and scores exactly with the first time.
 
     Args:
@@ -123,13 +122,14 @@ def repeat(
     Raises:
         RetrievalError: A call failed.
     """
-    repetitions, chunks = [], retriever.chunk_table()
+    calls: list[tuple[str, ChangeCause, float | None]] = []
+    chunks = retriever.chunk_table()
     for done, (case, before) in enumerate(zip(cases, first, strict=True), 1):
         for _ in range(repeats):
-            again = _again(retriever, case, chunks)
-            repetitions.append(_compare(retriever, case.id, before, again))
+            calls.append((case.id, *_compare(retriever, before, _again(retriever, case, chunks))))
         progress("repeating", done, len(cases))
-    return tuple(repetitions)
+    query_ids, causes, deltas = zip(*calls, strict=True)
+    return DeterminismPass(query_ids=query_ids, causes=causes, score_deltas=deltas)
 
 
 def ranked(chunks: Sequence[RetrievedChunk]) -> Ranked:
@@ -140,9 +140,7 @@ def ranked(chunks: Sequence[RetrievedChunk]) -> Ranked:
     return tuple((hit.chunk.chunk_id, hit.score) for hit in chunks)
 
 
-def cause_of_change(
-    first: Ranked, again: Ranked, replayed: Callable[[], Ranked] | None
-) -> Literal["ties", "index", "embedding", "unknown"]:
+def cause_of_change(first: Ranked, again: Ranked, replayed: Callable[[], Ranked] | None) -> ChangeCause:
     """Return the cause of the difference between two results of one query.
 
     Ties: the scores are the same, but for rounding, and only chunks of equal score changed places. Embedding: searching
@@ -178,13 +176,13 @@ def _again(retriever: Retriever, case: Case, chunks: Chunks) -> Candidates:
         raise type(error)(f"case {case.id!r}: {error}") from error
 
 
-def _compare(retriever: Retriever, case_id: str, first: Candidates, again: Candidates) -> Repetition:
+def _compare(retriever: Retriever, first: Candidates, again: Candidates) -> tuple[ChangeCause, float | None]:
+    """Return the cause of a difference, empty where there is none, and the largest change of a score."""
     before, after = ranked(first), ranked(again)
     delta = _largest_change(before, after)
     if _same(before, after):
-        return Repetition(query_id=case_id, identical=True, max_score_delta=delta)
-    cause = cause_of_change(before, after, _replay(retriever, first))
-    return Repetition(query_id=case_id, identical=False, max_score_delta=delta, cause=cause)
+        return "", delta
+    return cause_of_change(before, after, _replay(retriever, first)), delta
 
 
 def _largest_change(before: Ranked, after: Ranked) -> float | None:

@@ -14,6 +14,10 @@ from retrievers.records import Chunk
 
 # Two chunks of a page overlap when the end of one is the beginning of the other for at least this many characters.
 OVERLAP_CHARACTERS = 40
+TOO_FEW_CHUNKS = Unscored(reason="fewer than two chunks were returned")
+NO_TOPICS = Unscored(reason="the case names no topics")
+NO_SECTIONS = Unscored(reason="the case names no sections")
+NO_PATTERN = Unscored(reason="the case names no source pattern")
 
 
 def _share_in_source(observation: Observation, context: Context, holds: Callable[[SourcePage, Chunk], bool]) -> Score:
@@ -41,7 +45,7 @@ def overlap(observation: Observation, _: Context) -> Score:
     chunks = observation.selection.chunks
     pairs = list(combinations([(chunk.source_url, normalise(chunk.text)) for chunk in chunks], 2))
     if not pairs:
-        return Unscored(reason="fewer than two chunks were returned")
+        return TOO_FEW_CHUNKS
     return sum(first == other and texts_overlap(a, b) for (first, a), (other, b) in pairs) / len(pairs)
 
 
@@ -81,7 +85,7 @@ def topic_match(observation: Observation, _: Context) -> Score:
     """
     topics = observation.case.expected_topics
     if not topics:
-        return Unscored(reason="the case names no topics")
+        return NO_TOPICS
     text = " ".join(" ".join([c.text, c.section_path or "", *(c.tags or ())]) for c in observation.selection.chunks)
     lowered = normalise(text).lower()
     return sum(bool(re.search(rf"(?<!\w){re.escape(topic.lower())}", lowered)) for topic in topics) / len(topics)
@@ -91,7 +95,7 @@ def section_match(observation: Observation, _: Context) -> Score:
     """Return the share of the evidence's sections (page and heading) with a returned chunk, 0 to 1."""
     sections = {(e.source_url, e.heading) for e in observation.case.evidence if e.heading and e.source_url}
     if not sections:
-        return Unscored(reason="the case names no sections")
+        return NO_SECTIONS
     returned = {
         (c.source_url, heading)
         for c in observation.selection.chunks
@@ -104,7 +108,7 @@ def source_match(observation: Observation, _: Context) -> Score:
     """Return 1 if a returned chunk's address matches the case's pattern, else 0."""
     pattern = observation.case.source_url_pattern
     if not pattern:
-        return Unscored(reason="the case names no source pattern")
+        return NO_PATTERN
     return float(any(patterns.found(pattern, chunk.source_url or "") for chunk in observation.selection.chunks))
 
 

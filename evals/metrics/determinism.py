@@ -11,15 +11,16 @@ from evals.stats import intervals as stats
 def rate(observed: Observed, _: Context) -> Summary:
     """Return the share of queries whose repetitions all gave the same ids in order, scores within 1e-6, 0 to 1."""
     name = "determinism/rate"
-    queries = {r.query_id: True for r in observed.repetitions}
-    if not queries:
+    repeated = observed.repetitions
+    if repeated is None:
         return Summary(metric=name, value=None, note=observed.unmeasured or "no query was repeated")
-    changed = {r.query_id: r.cause for r in observed.repetitions if not r.identical}
-    same = len(queries) - len(changed)
-    interval = stats.wilson(same, len(queries))
+    changed = {query: cause for query, cause in zip(repeated.query_ids, repeated.causes, strict=True) if cause}
+    count = len(set(repeated.query_ids))
+    same = count - len(changed)
+    interval = stats.wilson(same, count)
     causes = ", ".join(f"{cause}: {count}" for cause, count in sorted(Counter(changed.values()).items()))
     return Summary(
-        metric=name, value=same / len(queries), ci_low=interval.low, ci_high=interval.high, n=len(queries),
+        metric=name, value=same / count, ci_low=interval.low, ci_high=interval.high, n=count,
         note=f"changed by {causes}" if causes else "",
     )  # fmt: skip
 
@@ -30,11 +31,11 @@ def max_score_delta(observed: Observed, _: Context) -> Summary:
     A maximum has no interval.
     """
     name = "determinism/max_score_delta"
-    if not observed.repetitions:
+    if observed.repetitions is None:
         return Summary(metric=name, value=None, note=observed.unmeasured or "no query was repeated")
-    deltas = [r.max_score_delta for r in observed.repetitions if r.max_score_delta is not None]
-    if len(deltas) < len(observed.repetitions):
-        lacking = len(observed.repetitions) - len(deltas)
+    every = observed.repetitions.score_deltas
+    deltas = [delta for delta in every if delta is not None]
+    if lacking := len(every) - len(deltas):
         return Summary(metric=name, value=None, n_unscored=lacking, note="the retriever gives no scores")
     return Summary(metric=name, value=max(deltas), n=len(deltas), note="a maximum has no interval")
 

@@ -2,22 +2,23 @@
 
 import pytest
 
-from evals.collect.observations import Observed, Repetition
+from evals.collect.observations import ChangeCause, DeterminismPass, Observed
 from evals.metrics.determinism import max_score_delta, rate
 from evals.stats import intervals as stats
 from tests.support.observed import make_context
 
-
-def same(query_id: str) -> Repetition:
-    return Repetition(query_id=query_id, identical=True, max_score_delta=0.0)
-
-
-SHIFTED = Repetition(query_id="b", identical=False, max_score_delta=0.25, cause="embedding")
-SWAPPED = Repetition(query_id="c", identical=False, max_score_delta=0.0, cause="ties")
+Call = tuple[str, ChangeCause, float | None]
+SHIFTED: Call = ("b", "embedding", 0.25)
+SWAPPED: Call = ("c", "ties", 0.0)
 
 
-def observed(*repetitions: Repetition) -> Observed:
-    return Observed(observations=(), repetitions=repetitions)
+def same(query_id: str) -> Call:
+    return query_id, "", 0.0
+
+
+def observed(*calls: Call) -> Observed:
+    ids, causes, deltas = zip(*calls, strict=True)
+    return Observed(observations=(), repetitions=DeterminismPass(query_ids=ids, causes=causes, score_deltas=deltas))
 
 
 def test_all_the_same() -> None:
@@ -45,10 +46,7 @@ def test_the_largest_change_of_a_score() -> None:
 
 
 def test_a_retriever_without_scores_has_a_rate_and_no_change_of_scores() -> None:
-    unscored = [
-        Repetition(query_id="a", identical=True, max_score_delta=None),
-        Repetition(query_id="b", identical=False, max_score_delta=None, cause="unknown"),
-    ]
+    unscored: list[Call] = [("a", "", None), ("b", "unknown", None)]
     found = rate(observed(*unscored), make_context())
     assert (found.value, found.note) == (0.5, "changed by unknown: 1")
     change = max_score_delta(observed(*unscored), make_context())
@@ -58,5 +56,5 @@ def test_a_retriever_without_scores_has_a_rate_and_no_change_of_scores() -> None
 @pytest.mark.parametrize("metric", [rate, max_score_delta])
 def test_without_repetitions_there_is_no_value_but_a_reason(metric: object) -> None:
     assert callable(metric)
-    found = metric(observed(), make_context())
+    found = metric(Observed(observations=()), make_context())
     assert (found.value, found.n, found.note) == (None, 0, "no query was repeated")
