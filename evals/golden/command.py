@@ -1,4 +1,4 @@
-"""`python -m evals.golden validate | import | init`: check, import and create golden queries."""
+"""`python -m evals.golden validate | import | export | init`: check, exchange and create golden queries."""
 
 import argparse
 import os
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.go
 
 def _run(namespace: argparse.Namespace) -> int:
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
-    command = {"validate": _validate, "import": _import, "init": _init}[namespace.command]
+    command = {"validate": _validate, "import": _import, "export": _export, "init": _init}[namespace.command]
     lines = command(namespace)
     if not namespace.quiet:
         print_out("\n".join(lines))
@@ -53,7 +53,9 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "--docs", type=path_argument, metavar="DIR", help="also find every piece of evidence in these pages"
     )
     validate.add_argument("--base-url", default="/docs", help="what page addresses begin with (default: /docs)")
-    imports = commands.add_parser("import", help="import a test collection", description="BEIR or TREC to golden data.")
+    imports = commands.add_parser(
+        "import", help="import a test collection", description="BEIR, TREC or an MLflow dataset to golden data."
+    )
     formats = imports.add_subparsers(dest="format", required=True, metavar="FORMAT")
     beir = formats.add_parser("beir", help="a BEIR folder: queries.jsonl and qrels/*.tsv")
     beir.add_argument("folder", type=path_argument, help="the folder")
@@ -69,8 +71,26 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         default="auto",
         help="what the query ids of the qrels are: the topics' <num> or their place in the file (default: what fits)",
     )
-    for command in (beir, trec):
-        command.add_argument("--out", type=path_argument, required=True, metavar="FILE", help="golden file to write")
+    mlflow = formats.add_parser("mlflow", help="an evaluation dataset of MLflow")
+    mlflow.add_argument("name", help="name of the dataset")
+    for command in (beir, trec, mlflow):
+        command.add_argument(
+            "-o", "--out", type=path_argument, required=True, metavar="FILE", help="golden file to write"
+        )
+    exports = commands.add_parser("export", help="write golden data elsewhere", description="Golden data to MLflow.")
+    to_mlflow = exports.add_subparsers(dest="format", required=True, metavar="FORMAT").add_parser(
+        "mlflow", help="an evaluation dataset of MLflow"
+    )
+    to_mlflow.add_argument("file", type=path_argument, help="golden .jsonl file, or a folder of them")
+    to_mlflow.add_argument("--name", required=True, help="name of the dataset")
+    to_mlflow.add_argument("--force", action="store_true", help="replace the dataset if it exists")
+    for command in (mlflow, to_mlflow):
+        command.add_argument(
+            "--tracking.uri",
+            dest="uri",
+            metavar="URI",
+            help="MLflow on a SQL database; the one under ./mlruns when left out",
+        )
     init = commands.add_parser("init", help="begin golden data", description="Sample chunks into cases to fill in.")
     init.add_argument(
         "--out", type=path_argument, default=Path("golden.jsonl"), metavar="FILE", help="default: golden.jsonl"
@@ -83,7 +103,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     init.add_argument("--force", action="store_true", help="replace the file if it exists")
     init.add_argument("--config", type=path_argument, metavar="FILE", help="retriever settings as YAML")
     add_flags(init, RetrieverConfig)
-    for command in (validate, beir, trec, init):
+    for command in (validate, beir, trec, mlflow, to_mlflow, init):
         add_logging_flags(command)
     return parser
 
@@ -168,6 +188,8 @@ def _import(namespace: argparse.Namespace) -> list[str]:
     from evals.golden.importers import import_beir, import_trec
 
     check_writable(namespace.out)
+    if namespace.format == "mlflow":
+        return _import_mlflow(namespace)
     if namespace.format == "beir":
         imported = import_beir(namespace.folder, namespace.qrels)
     else:
@@ -182,6 +204,33 @@ def _import(namespace: argparse.Namespace) -> list[str]:
         *(f"  {note}" for note in imported.notes),
         "  relevant_ids must equal the chunk_id of your collection (see metadata.map in the experiment file)",
     ]
+
+
+def _import_mlflow(namespace: argparse.Namespace) -> list[str]:
+    from evals.golden.mlflow_records import rows_of
+    from evals.tracking import read_dataset
+
+    rows, skeletons = rows_of(read_dataset(namespace.name, namespace.uri))
+    write(namespace.out, _lines(rows))
+    lines = [f"{namespace.out}: {len(rows)} cases of MLflow's dataset {namespace.name!r}"]
+    if skeletons:
+        lines.append(
+            f"  {skeletons} of them are skeletons, without evidence: add to each the passages that answer it (evidence "
+            f"or relevant_ids), or in_scope: false; then: python -m evals.golden validate {namespace.out}"
+        )
+    return lines
+
+
+def _export(namespace: argparse.Namespace) -> list[str]:
+    from evals.config.experiment import DatasetConfig
+    from evals.golden.loading import load_golden
+    from evals.golden.mlflow_records import records_of
+    from evals.tracking import write_dataset
+
+    golden = load_golden(DatasetConfig(path=namespace.file))
+    tags = {"retrieval_evals.fingerprint": golden.fingerprint}
+    write_dataset(namespace.name, records_of(golden.cases), tags, namespace.uri, replaced=namespace.force)
+    return [f"MLflow's dataset {namespace.name!r}: {len(golden.cases)} cases of {namespace.file}"]
 
 
 def _init(namespace: argparse.Namespace) -> list[str]:

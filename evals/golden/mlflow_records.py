@@ -119,6 +119,3 @@ def _place(record: Record) -> float:
         return int((record.get("tags") or {}).get(PLACE, ""))
     except ValueError:
         return float("inf")
-
-
-__all__ = ["case_of", "records_of", "rows_of"]

@@ -8,11 +8,22 @@ from evals.tracking.store import FOLDER, check_database, check_folder, local_uri
 from evals.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
+    from evals.tracking.golden_datasets import read_dataset, write_dataset
     from evals.tracking.query_scorers import scorers
 
-__all__ = ["FOLDER", "Tracker", "check_database", "check_folder", "local_uri", "scorers", "start"]
+__all__ = [
+    "FOLDER",
+    "Tracker",
+    "check_database",
+    "check_folder",
+    "local_uri",
+    "read_dataset",
+    "scorers",
+    "start",
+    "write_dataset",
+]
 # Functions of MLflow's own evaluation, which a run does not use.
-_HOMES = {"scorers": "query_scorers"}
+_HOMES = {"read_dataset": "golden_datasets", "scorers": "query_scorers", "write_dataset": "golden_datasets"}
 
 
 def __getattr__(name: str) -> Any:
