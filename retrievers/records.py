@@ -17,6 +17,8 @@ PREVIEW_LENGTH = 200
 ALIASES: Mapping[str, str] = MappingProxyType(
     {
         "url": "source_url",
+        # What LangChain's document loaders write.
+        "source": "source_url",
         "document_section": "section_path",
         "source_document": "source_document_id",
         "document_id": "source_document_id",
@@ -37,6 +39,7 @@ class Chunk:
         chunk_headings: Headings of all sections that the chunk holds, where they are several (`index.merge_small`);
             `heading` and `section_path` are those of the first.
         problems: One line per payload value that has the wrong type and was therefore not taken over.
+        extra: Whatever else the payload holds, by its own keys; no part of what makes chunks equal.
     """
 
     chunk_id: str
@@ -61,6 +64,7 @@ class Chunk:
     chunk_context: str | None = None
     chunk_headings: tuple[str, ...] | None = None
     problems: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def indexed_text(self) -> str:
@@ -101,7 +105,7 @@ def with_context(context: str | None, text: str) -> str:
 
 
 # The fields of a chunk that are written under the payload's metadata key.
-METADATA_FIELDS = tuple(f.name for f in fields(Chunk) if f.name not in ("point_id", "text", "problems"))
+METADATA_FIELDS = tuple(f.name for f in fields(Chunk) if f.name not in ("point_id", "text", "problems", "extra"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

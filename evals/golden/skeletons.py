@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from evals.golden.prose import prose
 from retrievers.records import Chunk
 
 QUOTE_WORDS = 60
@@ -12,13 +13,17 @@ QUOTE_WORDS = 60
 def skeletons(chunks: Sequence[Chunk], count: int, out_of_scope: int, seed: int) -> list[dict[str, Any]]:
     """Return cases with evidence but an empty query, spread over as many pages as possible.
 
+    The evidence quotes prose of a chunk. Chunks without any, such as code and lists of references, are passed over, but
+    in a collection that has no others.
+
     Args:
         chunks: Chunks of the collection.
         count: Number of in-scope cases; fewer if there are fewer chunks.
         out_of_scope: Number of out-of-scope cases to add, empty but for their id.
         seed: Seed of the choice.
     """
-    chosen = _spread([chunk for chunk in chunks if chunk.text.strip()], count, random.Random(seed))
+    readable = [chunk for chunk in chunks if prose(chunk.text)] or [chunk for chunk in chunks if chunk.text.strip()]
+    chosen = _spread(readable, count, random.Random(seed))
     inside = [_in_scope(f"case-{number:03}", chunk) for number, chunk in enumerate(chosen, 1)]
     outside = [
         {"id": f"out-{number:03}", "query": "", "in_scope": False, "query_type": "near_domain"}
@@ -40,8 +45,6 @@ def _spread(chunks: Sequence[Chunk], count: int, rng: random.Random) -> list[Chu
 
 def _in_scope(case_id: str, chunk: Chunk) -> dict[str, Any]:
     case: dict[str, Any] = {"id": case_id, "query": "", "reference_answer": None, "query_type": "factual"}
-    if chunk.source_url is None:
-        return case | {"relevant_ids": {chunk.chunk_id: 1}}
-    quote = " ".join(chunk.text.split()[:QUOTE_WORDS])
+    quote = " ".join((prose(chunk.text) or chunk.text).split()[:QUOTE_WORDS])
     evidence = {"source_url": chunk.source_url, "heading": chunk.heading, "quote": quote, "grade": 3}
     return case | {"evidence": [{key: value for key, value in evidence.items() if value is not None}]}

@@ -132,7 +132,7 @@ def evaluate_grid(
     judge, judging = collaborators.judge, None
     if judge and not NEED_A_JUDGE.isdisjoint(metrics):
         judging = judge.judge(metrics, [o for one in configurations for o in distinct(one).observations], config.seed)
-    context = context_of(config, grounds, collaborators.sources, judging)
+    context = context_of(config, grounds, collaborators.sources, judging, retrieved[0].observed)
     grid = build(plan, config.sweep, configurations, metrics, context)
     _release(configurations)
     ranking = rank(grid, config.objective, judging.incomplete if judging else "")

@@ -13,8 +13,10 @@ from evals.collect.observations import (
 )
 from evals.collect.saved.retriever import NOT_MEASURED, SavedRetriever
 from evals.config.experiment import ExperimentConfig
+from evals.errors import DatasetError
 from evals.golden.case import Case
 from evals.golden.evidence import Relevance, evidence_urls, labelled_ids, names_no_page, resolve
+from evals.golden.known_pages import known_pages
 from evals.golden.loading import GoldenSet
 from evals.golden.returned_evidence import check_evidence, resolve_returned
 from evals.golden.source_pages import SourcePages, Sources
@@ -27,6 +29,7 @@ from evals.metrics.base import Context, Metric, QueryMetric, summarise, within
 from evals.metrics.caveats import depth_notes, notes
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.depth import reach
+from evals.metrics.metadata import usual_fields
 from evals.metrics.run_result import RunResult
 from evals.metrics.verdicts import validate
 from evals.stats import intervals as stats
@@ -76,7 +79,13 @@ def ground(golden: GoldenSet, retriever: Retriever, sources: Sources | None = No
             check_evidence(golden.cases, sources, golden.places)
         return Grounds(relevance={}, texts=None, sources=sources)
     chunks = evidence_chunks(golden.cases, retriever)
-    relevance = resolve(golden.cases, chunks, golden.places)
+    try:
+        relevance = resolve(golden.cases, chunks, golden.places)
+    except DatasetError as error:
+        urls = evidence_urls(golden.cases)
+        if not urls or any(chunk.source_url in urls for chunk in chunks):
+            raise
+        raise DatasetError(f"{error}\n{known_pages(urls, retriever.chunks())}") from None
     # Texts of other chunks are dropped: the evidence pages may hold most of a large collection.
     wanted = {chunk_id for item in relevance.values() for chunk_id in item.grades}
     return Grounds(relevance=relevance, texts={c.chunk_id: c.text for c in chunks if c.chunk_id in wanted})
@@ -128,15 +137,18 @@ def evaluate(
         judging = judge.judge(metrics, observed.observations, config.seed)
         # After the first pass, so that a budget buys first verdicts before second ones.
         judging = judge.again(judging, metrics, observed.observations, config.seed)
-    context = with_trust(context_of(config, grounds, collaborators.sources, judging), observed)
+    context = with_trust(context_of(config, grounds, collaborators.sources, judging, observed), observed)
     scores, summaries = score(metrics, observed, context)
     return finish(config, observed, scores, summaries, context)
 
 
-def context_of(config: ExperimentConfig, grounds: Grounds, sources: Sources | None, judging: Judging | None) -> Context:
+def context_of(
+    config: ExperimentConfig, grounds: Grounds, sources: Sources | None, judging: Judging | None, observed: Observed
+) -> Context:
     """Return the inputs of metrics besides the observations."""
+    required = config.retriever.metadata.required
     return Context(
-        required=config.retriever.metadata.required,
+        required=usual_fields(observed) if required is None else required,
         sources=sources,
         relevant_texts=grounds.texts,
         seed=config.seed,
@@ -165,7 +177,7 @@ def finish(
     bisected = context.judging.bisected if context.judging else None
     whole = [*marked(summaries, bisected, observed.observations), _pass_rate(validation)]
     return RunResult(
-        config=config,
+        config=_requiring(context.required, config),
         observed=observed,
         scores=scores,
         summaries=whole,
@@ -178,6 +190,12 @@ def finish(
         judging=context.judging,
         trust=context.trust,
     )
+
+
+def _requiring(required: tuple[str, ...], config: ExperimentConfig) -> ExperimentConfig:
+    """Return the experiment with the metadata fields that were required, so that the report names them."""
+    metadata = config.retriever.metadata.model_copy(update={"required": required})
+    return config.model_copy(update={"retriever": config.retriever.model_copy(update={"metadata": metadata})})
 
 
 def observe(

@@ -20,13 +20,16 @@ class MetadataConfig(Settings):
         text_key: Payload key of the text (LangChain writes `page_content`).
         nested_under: Payload key that holds the other fields (LangChain writes `metadata`); empty for a flat payload.
         map: Canonical field name to payload key, for the fields whose key differs.
-        required: Fields that every chunk must have.
+        required: Fields that every chunk must have; when left out, those of `REQUIRED_METADATA` that at least half of
+            the chunks have.
     """
 
     text_key: str = Field("page_content", description="payload key of the chunk's text")
     nested_under: str = Field("metadata", description="payload key that holds the other fields; '' if they are flat")
     map: Mapping[str, str] = Field(default_factory=dict, description="field name: payload key, where they differ")
-    required: tuple[str, ...] = Field(REQUIRED_METADATA, description="fields that every chunk must have")
+    required: tuple[str, ...] | None = Field(
+        None, description="fields that every chunk must have (default: the usual ones that the collection has)"
+    )
 
     @property
     def layout(self) -> dict[str, Any]:
@@ -48,8 +51,8 @@ class MetadataConfig(Settings):
 
     @field_validator("required")
     @classmethod
-    def _canonical_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(known_field(name, (*METADATA_FIELDS, *ALWAYS_THERE)) for name in names))
+    def _canonical_names(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return names and tuple(dict.fromkeys(known_field(name, (*METADATA_FIELDS, *ALWAYS_THERE)) for name in names))
 
 
 def known_field(name: str, fields: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from retrievers.search import confidence
 from retrievers.search.candidate_table import SearchedQuery
 from retrievers.search.selection import Selection
 from retrievers.store import CollectionInfo
-from retrievers.store.payload import to_metadata
+from retrievers.store.payload import all_metadata
 from retrievers.text import language
 
 
@@ -78,7 +78,7 @@ def document(found: RetrievedChunk, *, include_metadata: bool) -> Document:
     """A chunk as a LangChain document, its scores and places in the metadata."""
     metadata: dict[str, Any] = {"score": found.score, "score_scale": found.score_scale, "rank": found.rank}
     if include_metadata:
-        metadata = {**to_metadata(found.chunk), **metadata, "scores": dict(found.scores)}
+        metadata = {**all_metadata(found.chunk), **metadata, "scores": dict(found.scores)}
         if found.original_rank is not None:
             metadata |= {"original_rank": found.original_rank, "original_score": found.original_score}
     return Document(id=found.chunk.point_id, page_content=found.chunk.text, metadata=metadata)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 SAMPLE = 256
 # Fields that our own indexing writes under some settings: no other key stands for them, and none is missed.
 OUR_OWN = ("chunk_context", "chunk_headings")
+# A place in characters, which is no line and no number of a chunk.
+OFFSETS = ("start_index", "end_index", "start_char", "end_char", "start_offset", "end_offset", "offset")
 TEXT_KEYS = ("page_content", "text", "content", "chunk_text", "chunk", "body", "document", "passage")
 HINTS: Mapping[str, tuple[str, ...]] = {
     "source_url": ("link", "page_url", "permalink", "href", "source", "uri"),
@@ -104,7 +106,7 @@ def _by_name(name: str, free: Sequence[str]) -> str | None:
 
 
 def _by_spelling(name: str, free: Sequence[str]) -> str | None:
-    lower = _lower(free)
+    lower = {key: own for key, own in _lower(free).items() if key not in OFFSETS}
     matches = get_close_matches(name, lower, n=1, cutoff=0.8)
     return lower[matches[0]] if matches else None
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from retrievers.config import MetadataConfig
@@ -12,6 +13,8 @@ DERIVED_FIELDS = ("chunk_text_preview",)
 _NAMES = {
     name: (name, *(alias for alias, canonical in ALIASES.items() if canonical == name)) for name in METADATA_FIELDS
 }
+_OWN_KEYS = frozenset((*METADATA_FIELDS, *DERIVED_FIELDS))
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _ALIASES = {name: names[1:] for name, names in _NAMES.items() if len(names) > 1}
 
 
@@ -45,8 +48,17 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
     # Golden data and reports need an id for every chunk.
     values.setdefault("chunk_id", str(point_id))
     return Chunk(
-        point_id=str(point_id), text=_whole(text) if isinstance(text, str) else "", problems=tuple(problems), **values
+        point_id=str(point_id),
+        text=_whole(text) if isinstance(text, str) else "",
+        problems=tuple(problems),
+        extra=_extra(payload, metadata, config),
+        **values,
     )
+
+
+def all_metadata(chunk: Chunk) -> dict[str, Any]:
+    """Return every field of a chunk, and the rest of its payload."""
+    return {**chunk.extra, **to_metadata(chunk)}
 
 
 def chunk_id(point_id: str, payload: Mapping[str, Any] | None, config: MetadataConfig) -> str:
@@ -109,6 +121,14 @@ def _texts(raw: Any) -> tuple[str, ...] | None:
 def _metadata(payload: Mapping[str, Any], config: MetadataConfig) -> Mapping[str, Any]:
     nested = payload.get(config.nested_under) if config.nested_under else payload
     return nested if isinstance(nested, Mapping) else {}
+
+
+def _extra(payload: Mapping[str, Any], metadata: Mapping[str, Any], config: MetadataConfig) -> Mapping[str, Any]:
+    beside = payload.keys() - {config.text_key, config.nested_under} if config.nested_under else ()
+    rest = metadata.keys() - _OWN_KEYS - {config.text_key}
+    if not beside and not rest:
+        return _NOTHING
+    return {key: payload[key] for key in payload if key in beside} | {k: metadata[k] for k in metadata if k in rest}
 
 
 def _find(metadata: Mapping[str, Any], name: str, renamed: Mapping[str, str]) -> Any:

@@ -11,7 +11,7 @@ from retrievers.config import RERANKERS
 from retrievers.records import Confidence, RetrievalSession, RetrievedChunk
 from retrievers.store import CollectionInfo
 from retrievers.store.inspection import PayloadKey, Proposal
-from retrievers.store.payload import to_metadata
+from retrievers.store.payload import all_metadata
 
 WIDTH = 100
 
@@ -57,7 +57,7 @@ def chunk_json(result: RetrievedChunk) -> dict[str, Any]:
         "breadcrumb": result.breadcrumb,
         "point_id": result.chunk.point_id,
         "text": result.chunk.text,
-        "metadata": to_metadata(result.chunk),
+        "metadata": all_metadata(result.chunk),
         "problems": list(result.chunk.problems),
         "retrieved_at": result.retrieved_at.isoformat() if isinstance(result.retrieved_at, datetime) else None,
     }

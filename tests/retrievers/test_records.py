@@ -75,8 +75,8 @@ def test_an_unknown_field_is_an_attribute_error() -> None:
         chunk().value("titel")
 
 
-def test_metadata_is_every_field_but_id_of_the_point_text_and_problems() -> None:
-    assert {f.name for f in fields(Chunk)} - set(METADATA_FIELDS) == {"point_id", "text", "problems"}
+def test_metadata_is_every_field_but_id_of_the_point_text_problems_and_the_rest() -> None:
+    assert {f.name for f in fields(Chunk)} - set(METADATA_FIELDS) == {"point_id", "text", "problems", "extra"}
 
 
 def test_records_do_not_change() -> None:

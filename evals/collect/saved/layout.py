@@ -13,7 +13,8 @@ from retrievers.records import Chunk, StageTimings
 SCHEMA_VERSION = 1
 TABLES = ("queries", "candidates", "chunks")
 STAGES = tuple(field.name for field in fields(StageTimings))
-HINTS = get_type_hints(Chunk)
+# Payload keys that are no fields of a chunk are not saved.
+HINTS = {name: hint for name, hint in get_type_hints(Chunk).items() if name != "extra"}
 TEXTS = pa.list_(pa.string())
 TYPES: Mapping[Any, pa.DataType] = {
     str: pa.string(),

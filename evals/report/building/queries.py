@@ -31,7 +31,7 @@ def score_value(score: Score) -> ScoreValue:
 
 
 def _row(observation: Observation, verdict: QueryVerdict, scores: dict[str, Score], result: RunResult) -> QueryRow:
-    judging, required = result.judging, result.config.retriever.metadata.required
+    judging, required = result.judging, result.config.retriever.metadata.required or ()
     first_relevant = _first_relevant(observation)
     case, relevance, candidates = observation.case, observation.relevance, observation.candidates
     below = () if observation.selection else candidates[:BEST_BELOW]

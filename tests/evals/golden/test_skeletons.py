@@ -31,8 +31,14 @@ def test_a_skeleton_with_a_query_is_a_valid_case() -> None:
         assert Case.model_validate(row | {"query": "what is it?"}).split in ("dev", "test")
 
 
-def test_chunks_without_an_address_are_named_by_id() -> None:
-    assert skeletons([chunk(1)], 1, 0, seed=0)[0]["relevant_ids"] == {"c1": 1}
+def test_chunks_without_an_address_are_quoted_all_the_same() -> None:
+    assert skeletons([chunk(1)], 1, 0, seed=0)[0]["evidence"] == [{"heading": "H", "quote": "text 1", "grade": 3}]
+
+
+def test_code_is_chosen_only_where_there_is_nothing_else() -> None:
+    code = Chunk(chunk_id="code", point_id="p", text="```python\nx = f(y[0])\n```", source_url="/docs/9")
+    assert [case["evidence"][0]["quote"] for case in skeletons([chunk(1), code], 9, 0, seed=0)] == ["text 1"]
+    assert [case["evidence"][0]["quote"] for case in skeletons([code], 9, 0, seed=0)] == ["```python x = f(y[0]) ```"]
 
 
 def test_chunks_without_text_are_passed_over() -> None:

@@ -12,7 +12,7 @@ from evals.golden.loading import GoldenSet, load_golden
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.evaluation import evaluate, ground
 from evals.metrics.run_result import RunResult
-from retrievers.config import StoreConfig
+from retrievers.config import REQUIRED_METADATA, StoreConfig
 from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import open_client
 from tests.support.embeddings import Counting
@@ -79,7 +79,12 @@ def test_only_chosen_metrics_are_computed_and_the_verdicts_always(result: RunRes
 
 
 def test_the_result_says_what_ran_and_whether_its_criteria_hold(result: RunResult, made: Experiment) -> None:
-    assert result.config == settings(made, criteria={"ranking/hit_rate_at_3": ">= 0.7"})
+    asked = settings(made, criteria={"ranking/hit_rate_at_3": ">= 0.7"})
+    required = result.config.retriever.metadata.required
+    metadata = asked.retriever.metadata.model_copy(update={"required": required})
+    retriever = asked.retriever.model_copy(update={"metadata": metadata})
+    assert result.config == asked.model_copy(update={"retriever": retriever})
+    assert required == REQUIRED_METADATA
     assert [(gate.metric, gate.figure, gate.passed) for gate in result.gates] == [("ranking/hit_rate_at_3", 0.75, True)]
     assert result.notes == [NO_JUDGE]
 

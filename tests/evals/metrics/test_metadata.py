@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from evals.collect.observations import Score, Unscored
+from evals.collect.observations import Observed, Score, Unscored
 from evals.golden.source_pages import SourcePages
-from evals.metrics.metadata import METRICS, accuracy, completeness, missing_fields, wrong_fields
+from evals.metrics.metadata import METRICS, accuracy, completeness, missing_fields, usual_fields, wrong_fields
 from retrievers.config import MetadataConfig
 from retrievers.records import Chunk
 from retrievers.store.payload import to_chunk
@@ -62,6 +62,25 @@ class TestMissing:
     def test_a_value_of_the_wrong_type_says_what_was_found(self, name: str, raw: object, fault: str) -> None:
         stored = to_chunk("1", {"page_content": "text", "metadata": {name: raw}}, MetadataConfig.model_validate({}))
         assert missing_fields(stored, [name]) == [fault]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "usual"),
+    [
+        ([{"source_url": None}], ()),
+        ([{"source_url": "/a"}, {"source_url": "/b", "title": "T"}], ("source_url", "title")),
+        (
+            [{"source_url": "/a", "title": ""}, {"source_url": "/b"}, {"source_url": None, "chunk_index": 0}],
+            ("source_url",),
+        ),
+        ([], ()),
+    ],
+)
+def test_usual_fields_are_those_that_half_of_the_chunks_have(
+    chunks: list[dict[str, Any]], usual: tuple[str, ...]
+) -> None:
+    found = results(*(make_chunk(f"c{number}", **fields) for number, fields in enumerate(chunks)))
+    assert usual_fields(Observed(observations=(observe(found),))) == usual
 
 
 class TestCompleteness:

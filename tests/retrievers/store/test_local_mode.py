@@ -48,11 +48,13 @@ def test_it_is_searched_as_the_store_itself_does_and_stays_as_it_is(tutorial: Pa
         found = retriever.search("what counts turns?").chunks
         # The folder is free while the retriever is open.
         own = QdrantVectorStore.from_existing_collection("my_documents", StaticEmbeddings(), path=str(tutorial))
+        [document] = retriever.invoke("what counts turns?")[:1]
         expected = own.similarity_search_with_score("what counts turns?", k=3)
         own.client.close()
     assert [hit.chunk.text for hit in found] == [document.page_content for document, _ in expected]
     assert [hit.score for hit in found] == pytest.approx([max(0.0, score) for _, score in expected], abs=1e-6)
     assert hashes(tutorial) == before
+    assert document.metadata.items() >= {"source": "docs/0.md", "start_index": 0}.items()
 
 
 def test_two_read_it_at_once(tutorial: Path) -> None:

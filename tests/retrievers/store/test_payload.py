@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from retrievers.config import MetadataConfig
 from retrievers.records import METADATA_FIELDS, Chunk
-from retrievers.store.payload import payload_keys, to_chunk, to_metadata
+from retrievers.store.payload import all_metadata, payload_keys, to_chunk, to_metadata
 
 
 def config(**values: Any) -> MetadataConfig:
@@ -44,12 +44,30 @@ def test_a_flat_payload_is_read_through_the_map(chunk: Chunk, mapping: dict[str,
     assert read == chunk
 
 
+@pytest.mark.parametrize(
+    ("payload", "settings", "rest"),
+    [
+        ({"page_content": "t", "metadata": {"source": "a.md", "start_index": 7, "title": "T"}}, {},
+         {"source": "a.md", "start_index": 7}),
+        ({"page_content": "t", "tenant": 1, "metadata": {"page": {"of": 3}}}, {}, {"tenant": 1, "page": {"of": 3}}),
+        ({"text": "t", "source": "a.md", "k": None}, {"nested_under": "", "text_key": "text"},
+         {"source": "a.md", "k": None}),
+        ({"page_content": "t", "metadata": {"title": "T", "chunk_text_preview": "t"}}, {}, {}),
+    ],
+)  # fmt: skip
+def test_the_rest_of_a_payload_is_kept(payload: dict[str, Any], settings: dict[str, Any], rest: dict[str, Any]) -> None:
+    chunk = to_chunk("p", payload, config(**settings))
+    assert chunk.extra == rest
+    assert all_metadata(chunk).items() >= {**rest, "chunk_id": "p"}.items()
+    assert {chunk} == {to_chunk("p", payload, config(**settings))}
+
+
 def test_metadata_holds_what_is_known_as_json_and_the_preview() -> None:
     chunk = Chunk(chunk_id="c", point_id="p", text=" A \n bus.", tags=("a", "b"), start_line=0, title=None)
     assert to_metadata(chunk) == {"chunk_id": "c", "tags": ["a", "b"], "start_line": 0, "chunk_text_preview": "A bus."}
 
 
-@pytest.mark.parametrize("alias", ["source_url", "url"])
+@pytest.mark.parametrize("alias", ["source_url", "url", "source"])
 @pytest.mark.parametrize("nested_under", ["", "metadata", "meta"])
 def test_an_address_is_found_under_either_name(alias: str, nested_under: str) -> None:
     fields = {alias: "/docs/a", "document_section": "A > B", "document_id": 7, "chunk_id": 12}
@@ -124,8 +142,8 @@ def test_empty_text_is_text() -> None:
 @pytest.mark.parametrize(
     ("name", "setting", "keys"),
     [
-        ("source_url", {}, ("metadata.source_url", "metadata.url")),
-        ("url", {}, ("metadata.source_url", "metadata.url")),
+        ("source_url", {}, ("metadata.source_url", "metadata.url", "metadata.source")),
+        ("url", {}, ("metadata.source_url", "metadata.url", "metadata.source")),
         ("title", {"nested_under": ""}, ("title",)),
         ("url", {"nested_under": "meta", "map": {"source_url": "href"}}, ("meta.href",)),
         ("source_document_id", {"nested_under": "", "map": {"document_id": "doc"}}, ("doc",)),
