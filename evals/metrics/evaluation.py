@@ -29,7 +29,7 @@ from evals.metrics.base import Context, Metric, QueryMetric, summarise, within
 from evals.metrics.caveats import depth_notes, notes
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.depth import reach
-from evals.metrics.metadata import usual_fields
+from evals.metrics.metadata import usual_in
 from evals.metrics.run_result import RunResult
 from evals.metrics.verdicts import validate
 from evals.stats import intervals as stats
@@ -148,7 +148,7 @@ def context_of(
     """Return the inputs of metrics besides the observations."""
     required = config.retriever.metadata.required
     return Context(
-        required=usual_fields(observed) if required is None else required,
+        required=usual_in(observed) if required is None else required,
         sources=sources,
         relevant_texts=grounds.texts,
         seed=config.seed,

@@ -9,8 +9,8 @@ from typing import Any
 from evals.collect.observations import Observation, Observed, Score, Unscored
 from evals.golden.source_pages import Sources
 from evals.metrics.base import Context, QueryMetric, each
-from retrievers.config import REQUIRED_METADATA
 from retrievers.records import Chunk
+from retrievers.store.payload import usual_fields
 
 HASHES = {32: "md5", 40: "sha1", 64: "sha256"}
 # Chunks of each query, and in all, by which the usual fields are told.
@@ -20,15 +20,10 @@ NO_SOURCES = Unscored(reason="no sources")
 NO_CHUNKS = Unscored(reason="nothing was returned")
 
 
-def usual_fields(observed: Observed) -> tuple[str, ...]:
-    """Return the fields of `REQUIRED_METADATA` that a collection has: at least half of the best chunks found have them.
-
-    So a field that some chunks lack by mistake is missed, and one that the collection was made without is not.
-    """
+def usual_in(observed: Observed) -> tuple[str, ...]:
+    """Return the usual fields that a collection has, by the best chunks found in it (see `usual_fields`)."""
     hits = (hit for observation in observed.observations for hit in islice(observation.candidates, BEST))
-    chunks = [hit.chunk for hit in islice(hits, SAMPLE)]
-    counts = {name: sum(getattr(chunk, name) not in (None, "") for chunk in chunks) for name in REQUIRED_METADATA}
-    return tuple(name for name, count in counts.items() if chunks and 2 * count >= len(chunks))
+    return usual_fields([hit.chunk for hit in islice(hits, SAMPLE)])
 
 
 def missing_fields(chunk: Chunk, required: Sequence[str]) -> list[str]:

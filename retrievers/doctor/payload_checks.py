@@ -7,7 +7,7 @@ from retrievers.config.filter_expressions import comparisons
 from retrievers.config.filters import parse
 from retrievers.doctor.examination import Examination
 from retrievers.doctor.finding import Finding
-from retrievers.store.payload import payload_keys
+from retrievers.store.payload import payload_keys, usual_fields
 
 # A field with this few values, each on several chunks, is one that people filter by.
 FEW_VALUES, LEAST_CHUNKS = 30, 5
@@ -18,14 +18,17 @@ FILTERED_BY = ("module", "chapter", "tags", "source_document_id")
 
 def keys(read: Examination) -> Iterator[Finding]:
     """Find required fields that chunks lack, and values of the wrong type."""
-    required = read.config.metadata.required
+    named = read.config.metadata.required
+    # Without an address no chunk can be cited, whatever else the collection has.
+    usual = dict.fromkeys(("source_url", *usual_fields([point.chunk for point in read.points])))
+    required = usual if named is None else named
     missing = Counter(name for point in read.points for name in required if getattr(point.chunk, name, None) is None)
     if missing:
         counts = ", ".join(f"{name} ({count} of {len(read.points)})" for name, count in missing.most_common())
         yield Finding(
             check="payload/keys",
             severity="warning",
-            seen=f"chunks lack fields that metadata.required names: {counts}",
+            seen=f"chunks lack {'usual fields' if named is None else 'fields that metadata.required names'}: {counts}",
             why="every query that returns one of them passes in part only",
             fix="map the payload's own keys (python -m retrievers inspect), or require only what there is",
         )

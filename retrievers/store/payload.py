@@ -1,11 +1,11 @@
 """Between a chunk and its Qdrant payload, by the names the settings give. Pure."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from retrievers.config import MetadataConfig
+from retrievers.config import REQUIRED_METADATA, MetadataConfig
 from retrievers.records import ALIASES, METADATA_FIELDS, Chunk
 
 # Written for readers of the payload, never read back.
@@ -59,6 +59,15 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
 def all_metadata(chunk: Chunk) -> dict[str, Any]:
     """Return every field of a chunk, and the rest of its payload."""
     return {**chunk.extra, **to_metadata(chunk)}
+
+
+def usual_fields(chunks: Sequence[Chunk]) -> tuple[str, ...]:
+    """Return the fields of `REQUIRED_METADATA` that at least half of some chunks have.
+
+    So a field that some chunks lack by mistake is missed, and one that the collection was made without is not.
+    """
+    counts = {name: sum(getattr(chunk, name) not in (None, "") for chunk in chunks) for name in REQUIRED_METADATA}
+    return tuple(name for name, count in counts.items() if chunks and 2 * count >= len(chunks))
 
 
 def chunk_id(point_id: str, payload: Mapping[str, Any] | None, config: MetadataConfig) -> str:

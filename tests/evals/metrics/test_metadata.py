@@ -9,7 +9,7 @@ import pytest
 
 from evals.collect.observations import Observed, Score, Unscored
 from evals.golden.source_pages import SourcePages
-from evals.metrics.metadata import METRICS, accuracy, completeness, missing_fields, usual_fields, wrong_fields
+from evals.metrics.metadata import METRICS, accuracy, completeness, missing_fields, usual_in, wrong_fields
 from retrievers.config import MetadataConfig
 from retrievers.records import Chunk
 from retrievers.store.payload import to_chunk
@@ -80,7 +80,7 @@ def test_usual_fields_are_those_that_half_of_the_chunks_have(
     chunks: list[dict[str, Any]], usual: tuple[str, ...]
 ) -> None:
     found = results(*(make_chunk(f"c{number}", **fields) for number, fields in enumerate(chunks)))
-    assert usual_fields(Observed(observations=(observe(found),))) == usual
+    assert usual_in(Observed(observations=(observe(found),))) == usual
 
 
 class TestCompleteness:

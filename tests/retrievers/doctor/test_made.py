@@ -80,7 +80,7 @@ def audit(server: QdrantServer, capsys: pytest.CaptureFixture[str], *flags: str)
          "vectors/normalised", "warning", "distance Dot, and vectors have lengths from 1 to 7"),
         ({"distance": models.Distance.EUCLID}, "vectors/threshold", "error", "the distance is euclid"),
         ({"metadata": {"title": 7}}, "payload/types", "warning", "values of the wrong type: title × 60"),
-        ({}, "payload/keys", "warning", "chunks lack fields that metadata.required names: source_url (60 of 60)"),
+        ({}, "payload/keys", "warning", "chunks lack usual fields: source_url (60 of 60)"),
     ],
 )  # fmt: skip
 def test_a_fault_is_found(
