@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, Command] = {
     "run": Command("run golden queries through a retriever, score what comes back", late("evals.run.command:main")),
     "compare": Command("compare runs with a baseline", late("evals.compare.command:main")),
     "ui": Command("show the runs in MLflow's user interface", late("evals.tracking.ui:main")),
+    "tracking": Command("complete the MLflow run of a kept report", late("evals.tracking.__main__:main")),
     "golden": Command("check, import and begin golden queries", late("evals.golden.command:main")),
     "search": Command("search a collection", _RETRIEVERS, ("search",)),
     "index": Command("index a folder of pages", _RETRIEVERS, ("index",)),

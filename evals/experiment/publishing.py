@@ -1,5 +1,6 @@
 """A measured experiment to what shows it: its run in MLflow, its page, its figures."""
 
+import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,8 @@ from evals.config.experiment import ExperimentConfig
 from evals.errors import TrackingError
 from evals.experiment.evaluation import Evaluation
 from evals.golden.loading import GoldenSet
+from evals.tracking.completing import complete_earlier
+from evals.tracking.marks import marked
 from retrievers.config import dump
 
 log = logging.getLogger(__name__)
@@ -28,6 +31,7 @@ class TrackingRun:
         self.config, self.name, self.retriever = config, name, retriever
         self.fault = ""
         self._tracker: tracking.Tracker | None = None
+        self._finished = False
         self._started_ms = int(time.time() * 1000)
 
     def begin(self) -> None:
@@ -43,6 +47,18 @@ class TrackingRun:
             )
         except TrackingError as error:
             self._failed(error)
+
+    @property
+    def run_id(self) -> str:
+        """The run's id; empty where it is not begun."""
+        return self._tracker.run_id if self._tracker else ""
+
+    def finish(self) -> None:
+        """End a run that has all of its report as finished; where that fails, it has a fault."""
+        if self._tracker and not self.fault and not self._tracker.end("FINISHED"):
+            self.fault = f"MLflow run {self._tracker.run_id} could not be ended"
+        elif self._tracker and not self.fault:
+            self._finished = True
 
     @property
     def address(self) -> str:
@@ -70,7 +86,7 @@ class TrackingRun:
             raise
         finally:
             self.begin()
-            if self._tracker:
+            if self._tracker and not self._finished:
                 self._tracker.end(status)
 
     def _failed(self, error: TrackingError) -> None:
@@ -79,6 +95,27 @@ class TrackingRun:
 
 
 def publish(evaluation: Evaluation, text: str, golden: GoldenSet, run: TrackingRun, progress: Progress) -> Evaluation:
+    """Publish a run. Its report is marked until MLflow has all of it; then marked ones of earlier runs are completed.
+
+    Args and errors are those of `_published`.
+    """
+    file = evaluation.outputs.report
+    if not (run.config.tracking.enabled and file):
+        return _published(evaluation, text, golden, run, progress)
+    with marked(file, run.run_id) as mark:
+        published = _published(evaluation, text, golden, run, progress)
+        run.finish()
+        if mark and not run.fault:
+            mark.remove()
+    if not run.fault:
+        for line in complete_earlier(file.parent, run.config.tracking):
+            log.warning("%s", line)
+    return replace(published, untracked=run.fault)
+
+
+def _published(
+    evaluation: Evaluation, text: str, golden: GoldenSet, run: TrackingRun, progress: Progress
+) -> Evaluation:
     """Write what shows a run whose report is saved: its values to MLflow, its page, then page and figures to MLflow.
 
     Args:
@@ -101,8 +138,9 @@ def publish(evaluation: Evaluation, text: str, golden: GoldenSet, run: TrackingR
 
     progress(WRITING, 0, 3)
     run.begin()
+    digest = hashlib.sha256(text.encode()).hexdigest()
     # The values first: of all that is written here they would be missed most.
-    run.write(lambda tracker: tracker.log(evaluation.report, golden))
+    run.write(lambda tracker: tracker.log(evaluation.report, golden, digest))
     progress(WRITING, 1, 3)
     pictures, page = save_page(evaluation, outputs.html)
     progress(WRITING, 2, 3)

@@ -17,6 +17,7 @@ from evals.report.junit import junit
 from evals.report.rows_file import ROWS_SUFFIX
 from evals.report.traces import traces
 from evals.tracking import Tracker
+from evals.tracking.values import run_files
 from retrievers.config import RetrieverConfig, dump
 from retrievers.store import embedded_folder
 from retrievers.text.printable import json_text
@@ -83,10 +84,8 @@ def log_views(
         TrackingError: MLflow failed.
     """
     report, tracking = evaluation.report, evaluation.result.config.tracking
-    settings = yaml.safe_dump(report.config, sort_keys=False)
     figures = {f"figures/{picture.name}.svg": picture.file for picture in pictures.values()}
-    files = {"report.json": text, "report.html": page, "experiment.yaml": settings, **figures}
-    tracker.log_files(files, report.rows_file, report.queries_file)
+    tracker.log_files(run_files(report, text, page) | figures, report.rows_file, report.queries_file)
     if isinstance(evaluation, Sweep):
         grid = evaluation.result
         tracker.log_grid(children(grid, tracking.log_cells), table(grid.grid), along_top_k(grid), progress)

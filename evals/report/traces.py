@@ -1,8 +1,8 @@
 """Queries of a run as traces: what was returned, what each stage took, what was expected, how good it is. Pure."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from evals.judge.tasks import PRECISION
 from evals.judge.trust.correction import human_scores
 from evals.report.headline import deepest
 from evals.report.judge_lines import verdict_lines
-from evals.report.model import FailedValue, QueryRow, Report, UnscoredValue
+from evals.report.model import FailedValue, Hit, QueryRow, Report, UnscoredValue
 from evals.report.worst import worst_first
 from retrievers.records import RetrievedChunk, StageTimings
 from retrievers.terminal.present import score_text
@@ -85,11 +85,41 @@ def traces(report: Report, observed: Observed, most: int) -> list[QueryTrace]:
     return [_trace(row, observations[row.id], first.get(row.id), judge) for row in rows]
 
 
+def kept_traces(report: Report, most: int) -> list[QueryTrace]:
+    """Return the queries of a report read back, likewise: with the beginnings of the texts, and whole times."""
+    judge = report.judge.model if report.judge else ""
+    sample = set(sorted((row.id for row in report.rows()), key=_hash)[:most])
+    rows = worst_first((row for row in report.rows() if row.id in sample), most) if most else []
+    return [
+        _trace_of(row, tuple(map(_kept_document, row.retrieved)), {"total": row.time_ms}, _feedback(row, (), judge))
+        for row in rows
+    ]
+
+
+def _kept_document(hit: Hit) -> dict[str, Any]:
+    fields = {"chunk_id", "rank", "score", "grade", "heading"}
+    metadata = hit.model_dump(include=fields) | {"score_scale": hit.scale, "doc_uri": hit.source}
+    values = {name: value for name, value in metadata.items() if value is not None}
+    return {"page_content": hit.preview, "metadata": values, "id": hit.chunk_id}
+
+
 def _hash(query_id: str) -> str:
     return hashlib.sha256(query_id.encode()).hexdigest()
 
 
 def _trace(row: QueryRow, observation: Observation, timed: StageTimings | None, judge: str) -> QueryTrace:
+    documents = tuple(_document(hit, observation) for hit in observation.selection)
+    durations = _durations(timed or observation.candidates.query.timings)
+    trace = _trace_of(row, documents, durations, _feedback(row, _by_people(observation), judge))
+    return trace if timed else replace(trace, timing="the batch")
+
+
+def _trace_of(
+    row: QueryRow,
+    documents: tuple[Mapping[str, Any], ...],
+    durations: Mapping[str, float],
+    feedback: Iterator[Feedback],
+) -> QueryTrace:
     answer = {"answer": row.reference_answer} if row.reference_answer else {}
     relevant = dict(sorted(row.relevant.items(), key=lambda item: -item[1]))
     return QueryTrace(
@@ -100,11 +130,11 @@ def _trace(row: QueryRow, observation: Observation, timed: StageTimings | None, 
             for hit in row.retrieved
         )
         or "nothing",
-        documents=tuple(_document(hit, observation) for hit in observation.selection),
-        stages=_durations(timed or observation.candidates.query.timings),
-        timing="a single call" if timed else "the batch",
+        documents=documents,
+        stages=durations,
+        timing="a single call",
         expected={**answer, "relevant_chunks": relevant},
-        feedback=tuple(islice(_feedback(row, observation, judge), MOST_FEEDBACK)),
+        feedback=tuple(islice(feedback, MOST_FEEDBACK)),
     )
 
 
@@ -131,12 +161,12 @@ def _document(hit: RetrievedChunk, observation: Observation) -> dict[str, Any]:
     return {"page_content": chunk.text, "metadata": values, "id": chunk.chunk_id}
 
 
-def _feedback(row: QueryRow, observation: Observation, judge: str) -> Iterator[Feedback]:
+def _feedback(row: QueryRow, by_people: Iterable[Feedback], judge: str) -> Iterator[Feedback]:
     """Yield the verdict, then what it rests on."""
     yield Feedback(name=PASSED, value=_yes(row.outcome == "SUCCESS"), reason="; ".join((row.outcome, *row.reasons)))
     if row.first_relevant is not None:
         yield Feedback(name=FIRST_RELEVANT, value=row.first_relevant, reason="among all candidates")
-    yield from _by_people(observation)
+    yield from by_people
     yield from _score(JUDGED, PRECISION, row, "\n".join(verdict_lines(row)), ("LLM_JUDGE", judge))
     for name, pattern in ((NDCG, "ranking/ndcg_at_K"), (RECALL, "ranking/recall_at_K")):
         metric = deepest(pattern, row.scores)

@@ -1,5 +1,7 @@
 """Runs from MLflow: found by id, name or tag, with their reports. Nothing is written, no database is made."""
 
+import contextlib
+import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -17,6 +19,7 @@ from evals.tracking.addresses import server_of
 from evals.tracking.client import connection
 from evals.tracking.former_tags import FORMER, former_tag, is_former
 from evals.tracking.store import FOLDER, check_database, database_file
+from evals.tracking.tracker import REPORT_TAG
 from retrievers.config.text_files import read_text
 from retrievers.errors import nearest
 from retrievers.text.quoting import quoted
@@ -72,6 +75,37 @@ def read_run(reference: str, uri: str | None, experiment: str) -> TrackedRun:
         report, rows = _report(client, run)
         place = Tracked(server_of(uri), run.info.experiment_id, run.info.run_id)
         return TrackedRun(place=place, name=run.info.run_name or "", report=report, rows=rows)
+
+
+def find_reported(client: "MlflowClient", experiment: str, digest: str, run_id: str, name: str) -> "MlflowRun | None":
+    """Find the run of a report, a finished one first: by its tag, by an id that was kept, or by its name.
+
+    Args:
+        client: Client of MLflow.
+        experiment: Name of its experiment.
+        digest: SHA-256 of the report's text.
+        run_id: Id of the run; empty where it is not known.
+        name: Name of the run; one that has a report is that run only where the report is the same.
+    """
+    known = client.get_experiment_by_name(experiment)
+    if known is None:
+        return None
+    within = [str(known.experiment_id)]
+    runs = _search(client, within, f"tags.`{REPORT_TAG}` = '{digest}'")
+    runs += _search(client, within, f"attributes.run_id = '{run_id}'") if run_id and not runs else []
+    if not runs and name:
+        untagged = [run for run in _named(client, within, name) if REPORT_TAG not in run.data.tags]
+        runs = [run for run in untagged if PARENT not in run.data.tags and _may_be(client, run, digest)]
+    return min(runs, key=lambda run: run.info.status != "FINISHED", default=None)
+
+
+def _may_be(client: "MlflowClient", run: "MlflowRun", digest: str) -> bool:
+    """Return True for an unfinished run, and for a finished one with that report."""
+    if run.info.status != "FINISHED":
+        return True
+    with contextlib.suppress(TrackingError):
+        return hashlib.sha256(_report(client, run)[0].encode()).hexdigest() == digest
+    return False
 
 
 def _check_there(uri: str, reference: str) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 log = logging.getLogger(__name__)
+REPORT_TAG = "report.sha256"
 # Most metrics of one request.
 BATCH = 1_000
 
@@ -42,12 +44,15 @@ class Tracker:
         """The run's page on its server; empty where runs are in a local database."""
         return run_page(server_of(self.uri), self.experiment_id, self.run_id) if self.uri.startswith("http") else ""
 
-    def log(self, report: Report, golden: GoldenSet) -> None:
+    def log(self, report: Report, golden: GoldenSet | None, digest: str) -> None:
         """Write the run: its first metrics, tags, golden data, facts, the tables of all metrics and of its queries.
+
+        Writing it a second time changes nothing, so that a run that was left half written can be completed.
 
         Args:
             report: The run.
-            golden: Its golden queries, logged as the run's input.
+            golden: Its golden queries, logged as the run's input; None where they cannot be had.
+            digest: SHA-256 of the report's text, by which the run is found again.
 
         Raises:
             TrackingError: MLflow failed; what was written so far stays.
@@ -55,14 +60,17 @@ class Tracker:
         with mlflow_at(self.uri):
             from mlflow.entities import Metric
 
-            now = _milliseconds()
-            metrics = [Metric(key, value, now, 0) for key, value in metric_values(report).items()]
+            self.client.set_tag(self.run_id, REPORT_TAG, digest)
+            # The same at a second time: MLflow keeps equal values once.
+            begun = int(datetime.fromisoformat(report.facts.started_at).timestamp() * 1000)
+            metrics = [Metric(key, value, begun, 0) for key, value in metric_values(report).items()]
             self.client.log_batch(self.run_id, metrics=metrics)
             for name, value in tags(report).items():
                 self.client.set_tag(self.run_id, name, value)
-            self._log_input(golden)
-            self.client.log_table(self.run_id, metrics_table(report), "metrics.json")
-            self.client.log_table(self.run_id, table(report), "queries.json")
+            if golden:
+                self._log_input(golden)
+            self._log_table(metrics_table(report), "metrics.json")
+            self._log_table(table(report), "queries.json")
             self.client.log_dict(self.run_id, report.facts.model_dump(mode="json"), "facts.json")
 
     def log_files(self, files: Mapping[str, str], rows: RowsFile | None = None, rows_name: str | None = None) -> None:
@@ -122,13 +130,27 @@ class Tracker:
         with mlflow_at(self.uri):
             write_traces(self.client, self.experiment_id, self.run_id, traces)
 
-    def end(self, status: str) -> None:
-        """End the run as FINISHED, FAILED or KILLED; a tracker that cannot be reached is only logged."""
+    def end(self, status: str) -> bool:
+        """End the run as FINISHED, FAILED or KILLED; return False, and log it, where that fails."""
         try:
             with quiet():
                 self.client.set_terminated(self.run_id, status=status)
         except Exception as error:  # the run is over; there is nothing left to save
             log.error("MLflow run %s could not be ended as %s: %s", self.run_id, status, redacted(str(error)))
+            return False
+        return True
+
+    def _log_table(self, columns: Mapping[str, Sequence[Any]], name: str) -> None:
+        """Write a table in place of the one that is there, to which MLflow would add rows."""
+        with TemporaryDirectory() as folder:
+            if name in {item.path for item in self.client.list_artifacts(self.run_id)}:
+                from pandas import DataFrame
+
+                file = Path(folder, name)
+                file.write_text(DataFrame(columns).to_json(orient="split", index=False), encoding="utf-8")
+                self.client.log_artifact(self.run_id, str(file))
+            else:
+                self.client.log_table(self.run_id, dict(columns), name)
 
     def _log_input(self, golden: GoldenSet) -> None:
         from mlflow.data.huggingface_dataset import from_huggingface

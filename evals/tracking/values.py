@@ -5,6 +5,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from evals.config.experiment import ExperimentConfig
 from evals.report.description import description, leading_first, most_telling
 from evals.report.judge_lines import chunk_claim_lines, claim_lines, verdict_lines
@@ -51,6 +53,12 @@ def cell_values(metrics: Mapping[str, float]) -> dict[str, float]:
     """Return the values of a cell's metrics: the objective, then those that say most; the grid's table has them all."""
     names = dict.fromkeys((*islice(metrics, 2), *leading_first(metrics)))
     return rounded({name: metrics[name] for name in islice(names, MOST_METRICS)})
+
+
+def run_files(report: Report, text: str, page: str) -> dict[str, str]:
+    """Return the artifacts of a run by name: its report, its page, its whole configuration."""
+    settings = yaml.safe_dump(report.config, sort_keys=False)
+    return {"report.json": text, "report.html": page, "experiment.yaml": settings}
 
 
 def rounded(values: Mapping[str, float]) -> dict[str, float]:

@@ -53,7 +53,7 @@ def wait_for(url: str) -> None:
 def test_a_run_on_a_server(server: str) -> None:
     config = TrackingConfig.model_validate({"experiment": "tests", "uri": server})
     tracker = tracking.start(config, "it's a run", {})
-    tracker.log(report(), golden())
+    tracker.log(report(), golden(), "ab")
     tracker.log_files({"report.json": '{"a": 1}'})
     tracker.end("FINISHED")
     MlflowClient(tracking_uri=server).set_tag(tracker.run_id, "prod", "")

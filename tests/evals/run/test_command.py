@@ -171,7 +171,8 @@ def test_a_run_of_any_name_is_kept(run: Run, folder: Path, mlflow_database: Path
     shutil.copy(mlflow_database, folder / "mlruns")
     done = run("--tracking.enabled", "true", "--tracking.run-name", name, "--quiet")
     assert (done.code, done.err) == (0, "")
-    [file] = (folder / "mlruns" / "reports").iterdir()
+    mark, file = sorted((folder / "mlruns" / "reports").iterdir())
+    assert mark.name == f".{file.name}.untracked"
     assert (file.name, load_report(file)["name"]) == ("ö" * 60 + ".json", "small")
     [(kept, status)] = runs(folder)
     assert (kept, status) == (name[:250], "FINISHED")

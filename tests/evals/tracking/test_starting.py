@@ -18,7 +18,7 @@ def test_the_environment_does_not_redirect_a_run(folder: Path, monkeypatch: pyte
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "another")
     monkeypatch.setenv("MLFLOW_RUN_ID", "deadbeef")
     tracker = start("third")
-    tracker.log(report(), golden())
+    tracker.log(report(), golden(), "ab")
     tracker.end("FINISHED")
     assert client().get_run(tracker.run_id).info.experiment_id == before.experiment_id
 

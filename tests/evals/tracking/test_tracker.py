@@ -26,7 +26,7 @@ SETTINGS = {
 def run(folder: Path) -> Run:
     """A run that was logged whole, as MLflow gives it back."""
     tracker = tracking.start(config(), "first", SETTINGS)
-    tracker.log(report(), golden())
+    tracker.log(report(), golden(), "ab")
     tracker.log_files({"report.json": '{"a": 1}', "experiment.yaml": "a: 1", "figures/one.svg": "<svg/>"})
     tracker.end("FINISHED")
     return client().get_run(tracker.run_id)
@@ -65,6 +65,7 @@ def test_tags_are_what_runs_are_filtered_by_and_versions_are_an_artifact(run: Ru
         "role": "run",
         "criteria.failed": "content/topic_match",
         "code.commit": "abc-dirty",
+        "report.sha256": "ab",
     }
     facts = json.loads(artifact(run, "facts.json").read_text())
     assert (facts["dataset_fingerprint"], facts["versions"]["ragas"]) == ("beef", "0.4.3")
@@ -86,7 +87,7 @@ def test_the_golden_data_is_the_runs_input(run: Run) -> None:
 
 def test_a_hub_data_set_is_named_as_the_source(run: Run) -> None:
     tracker = start("hub")
-    tracker.log(report(), replace(golden(), name="someone/queries"))
+    tracker.log(report(), replace(golden(), name="someone/queries"), "ab")
     [found] = client().get_run(tracker.run_id).inputs.dataset_inputs
     assert (found.dataset.name, json.loads(found.dataset.source)["path"]) == ("queries", "someone/queries")
 
@@ -122,7 +123,7 @@ def test_what_the_server_refuses_later_is_said_and_the_run_still_ended(server: M
     tracker = start("r", uri=server.url)
     server.refuse = ("runs/log-batch",)
     with pytest.raises(TrackingError, match="refused as the test wants it"):
-        tracker.log(report(), golden())
+        tracker.log(report(), golden(), "ab")
     tracker.end("FAILED")
     assert server.statuses == ["FAILED"]
 
@@ -133,7 +134,7 @@ def test_a_server_that_goes_away_is_said_and_a_run_it_can_no_longer_end_is_only_
     with mlflow_server() as server:
         tracker = start("r", uri=server.url.replace("://", "://me:s3cret@"))
     with pytest.raises(TrackingError, match="MLflow at http") as caught:
-        tracker.log(report(), golden())
+        tracker.log(report(), golden(), "ab")
     with caplog.at_level(logging.ERROR, "evals.tracking"):
         tracker.end("FAILED")
     assert "MLflow run r1 could not be ended as FAILED" in caplog.text

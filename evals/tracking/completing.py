@@ -1,0 +1,156 @@
+"""Completing the run of a kept report in MLflow: one that was never begun, or was left half written."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evals.config.experiment import DatasetConfig, TrackingConfig
+from evals.errors import DatasetError, ReportError, TrackingError
+from evals.golden.loading import GoldenSet, load_golden
+from evals.report.comparison.records import Run
+from evals.report.html import render_page
+from evals.report.model import Report
+from evals.report.traces import kept_traces
+from evals.tracking.client import connection
+from evals.tracking.finding import find_reported
+from evals.tracking.marks import Mark, marked, reports_marked
+from evals.tracking.references import open_run
+from evals.tracking.starting import start
+from evals.tracking.store import FOLDER, check_database, local_uri
+from evals.tracking.tracker import Tracker
+from evals.tracking.values import run_files
+from retrievers.text.secrets import redacted
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run as MlflowRun
+
+log = logging.getLogger(__name__)
+# Most earlier runs that a run completes: each takes seconds.
+MOST_EARLIER = 10
+TRACES_AT_ONCE = 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Completed:
+    """The complete run of a report.
+
+    Attributes:
+        run_id: Its id in MLflow.
+        address: Its page on a server; empty for a local database.
+        written: False where it was complete before.
+    """
+
+    run_id: str
+    address: str
+    written: bool
+
+
+def complete(file: Path, uri: str | None = None, experiment: str | None = None) -> Completed:
+    """Write what the run of a report lacks in MLflow; nothing where it is complete.
+
+    The report holds no whole texts of chunks, no figures and no cells' runs: those stay out.
+
+    Args:
+        file: The report.
+        uri: Address of MLflow in place of the one that the report names.
+        experiment: Experiment in place of the one that the report names.
+
+    Raises:
+        ConfigError: The local store cannot be used.
+        ReportError: The report cannot be read.
+        TrackingError: MLflow failed, its address is not known, or another process writes the run at this moment.
+    """
+    run = open_run(str(file.absolute()), None, "")
+    config = _config(run.report, uri, experiment)
+    if config.uri and "***" in config.uri:
+        raise TrackingError(f"{file}: holds no credentials of {config.uri}; name it with --tracking.uri")
+    check_database(config.uri)
+    try:
+        with marked(file) as mark:
+            if mark is None:
+                raise TrackingError(f"{file}: another process writes its run to MLflow at this moment")
+            done = _completed(run, config, mark)
+            mark.remove()
+            return done
+    except OSError as error:
+        raise TrackingError(f"{file}: cannot be marked as being logged ({error.strerror})") from error
+
+
+def complete_earlier(folder: Path, config: TrackingConfig) -> Iterator[str]:
+    """Complete the runs of marked reports that belong to the same store; yield a line for each.
+
+    The first failure of MLflow ends it.
+
+    Args:
+        folder: The folder of the reports.
+        config: Settings of tracking of the run that ended; its address has the credentials.
+    """
+    for file in reports_marked(folder)[:MOST_EARLIER]:
+        try:
+            recorded = _config(open_run(str(file), None, "").report, None, None).uri
+            if (recorded or "") != redacted(config.uri or ""):
+                continue
+        except ReportError as error:
+            yield f"{file} is marked as not logged to MLflow, and cannot be read: {error}"
+            continue
+        try:
+            done = complete(file, config.uri)
+        except TrackingError as error:
+            yield f"the run of {file} is still not complete in MLflow: {error}"
+            return
+        yield f"MLflow now has the whole run of {file}, which had been left incomplete (run {done.run_id})"
+
+
+def _config(report: Report, uri: str | None, experiment: str | None) -> TrackingConfig:
+    recorded = TrackingConfig.model_validate(report.config.get("tracking", {}))
+    given = {"uri": uri, "experiment": experiment}
+    return recorded.model_copy(update={name: value for name, value in given.items() if value})
+
+
+def _completed(run: Run, config: TrackingConfig, mark: Mark) -> Completed:
+    report, uri = run.report, config.uri or local_uri(FOLDER)
+    with connection(uri) as client:
+        found = find_reported(client, config.experiment, run.digest, mark.run_id, report.run)
+        if found is None:
+            begun = datetime.fromisoformat(report.facts.started_at).timestamp()
+            retriever = report.facts.retriever or ""
+            tracker = start(config, report.run or report.name, report.config, retriever, started_ms=int(begun * 1000))
+        else:
+            tracker = Tracker(client, found.info.run_id, found.info.experiment_id, uri)
+            if found.info.status == "FINISHED":
+                return Completed(run_id=tracker.run_id, address=tracker.address, written=False)
+            _remove_traces(tracker, found)
+    status = "FAILED"
+    try:
+        tracker.log(report, _golden(report), run.digest)
+        text = Path(run.origin).read_text(encoding="utf-8")
+        tracker.log_files(run_files(report, text, render_page(report, {})), report.rows_file, report.queries_file)
+        tracker.log_traces(kept_traces(report, config.traces))
+        status = "FINISHED"
+    finally:
+        tracker.end(status)
+    return Completed(run_id=tracker.run_id, address=tracker.address, written=True)
+
+
+def _remove_traces(tracker: Tracker, run: "MlflowRun") -> None:
+    """Remove the traces that were written before: some may lack their spans."""
+    from mlflow.tracing.client import TracingClient
+
+    store, experiment = TracingClient(tracker.uri), run.info.experiment_id
+    while found := store.search_traces(
+        locations=[experiment], run_id=run.info.run_id, include_spans=False, max_results=TRACES_AT_ONCE
+    ):
+        if not store.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in found]):
+            return
+
+
+def _golden(report: Report) -> GoldenSet | None:
+    """Return the golden queries of a report; None where they can no longer be had as they were."""
+    try:
+        golden = load_golden(DatasetConfig.model_validate(report.config["dataset"]))
+    except (DatasetError, ValueError, KeyError):
+        return None
+    return golden if golden.fingerprint == report.facts.dataset_fingerprint else None

@@ -1,0 +1,89 @@
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evals.errors import TrackingError
+from evals.tracking.__main__ import main
+from evals.tracking.completing import complete, complete_earlier
+from evals.tracking.marks import marked, reports_marked
+from tests.support.results import report
+from tests.support.tracking import artifact, client, config, start
+
+
+@pytest.fixture
+def kept(folder: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """The file of a report in the working directory's experiment, which no run in MLflow has."""
+    run = f"kept {request.node.name}"
+    settings = report().config | {"tracking": {"experiment": "tests"}}
+    file = tmp_path / "report.json"
+    file.write_text(json.dumps(report().model_copy(update={"config": settings, "run": run}).plain()))
+    yield file
+    shutil.rmtree(tmp_path)
+
+
+def traces_of(run_id: str) -> int:
+    run = client().get_run(run_id)
+    return len(client().search_traces(locations=[run.info.experiment_id], run_id=run_id))
+
+
+def test_a_run_that_was_never_begun_is_written_whole_and_once(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(kept)]) == 0
+    first = capsys.readouterr().out
+    assert "was completed (make ui" in first
+    run_id = first.split()[2]
+    run = client().get_run(run_id)
+    assert (run.info.status, run.data.params["retriever.mode"]) == ("FINISHED", "semantic")
+    assert artifact(run, "report.json").read_text() == kept.read_text()
+    assert "ranking/hit_rate_at_5" in run.data.metrics
+    assert traces_of(run_id) == 3
+    assert main([str(kept)]) == 0
+    assert capsys.readouterr().out == first.replace("was completed", "is complete already; nothing was written")
+    assert not reports_marked(kept.parent)
+
+
+def test_a_half_written_run_is_completed_without_a_second_row_or_trace(kept: Path) -> None:
+    first = complete(kept)
+    client().set_terminated(first.run_id, "FAILED")
+    before = client().get_metric_history(first.run_id, "ranking/hit_rate_at_5")
+    again = complete(kept)
+    assert (again.run_id, again.written) == (first.run_id, True)
+    assert traces_of(first.run_id) == 3
+    assert len(json.loads(artifact(client().get_run(first.run_id), "queries.json").read_text())["data"]) == 3
+    assert client().get_metric_history(first.run_id, "ranking/hit_rate_at_5") == before
+
+
+def test_a_run_that_only_began_is_found_by_its_id_or_by_its_name(kept: Path) -> None:
+    begun = start("another name")
+    with marked(kept, begun.run_id):
+        pass
+    assert complete(kept).run_id == begun.run_id
+    kept.write_text(kept.read_text() + "\n")
+    named = start(json.loads(kept.read_text())["run"])
+    assert complete(kept).run_id == named.run_id
+
+
+def test_two_at_once_do_not_both_complete_it(kept: Path) -> None:
+    with marked(kept), pytest.raises(TrackingError, match="another process writes its run"):
+        complete(kept)
+
+
+def test_the_next_run_completes_what_is_marked_in_the_same_store(kept: Path) -> None:
+    with marked(kept):
+        assert list(complete_earlier(kept.parent, config(uri="http://127.0.0.1:9"))) == []
+    [line] = complete_earlier(kept.parent, config())
+    assert line.startswith(f"MLflow now has the whole run of {kept}, which had been left incomplete (run ")
+    assert list(complete_earlier(kept.parent, config())) == []
+
+
+def test_a_server_that_does_not_answer_keeps_report_and_mark(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(kept), "--tracking.uri", "http://127.0.0.1:9"]) == 3
+    assert f"(the report is kept at {kept})" in capsys.readouterr().err
+    assert reports_marked(kept.parent) == [kept]
+
+
+def test_a_report_whose_address_lacks_its_password(kept: Path) -> None:
+    with pytest.raises(TrackingError, match=r"holds no credentials of http://\*\*\*@host"):
+        complete(kept, "http://***@host")
