@@ -8,10 +8,12 @@ one package, so `python benchmarks/structure.py . SITE_PACKAGES/httpx` sets anot
 Counting rules:
 - entries at the root: files and folders of a package, without names that begin with `__` or `.` and without `py.typed`.
 - record classes: dataclasses, pydantic models, named tuples and typed dictionaries.
-- record types a query: record classes of which a run makes at least one instance for each further golden query (a run
-  of 4 queries against one of 12, the collection indexed before). The single calls that measure latency and determinism
-  are included. Left out are SERVICES, which hold settings or a deadline and nothing of a query. Tuples and dictionaries
-  with fixed keys do not show.
+- record types a query: record classes of which a run makes at least one instance for each further golden query, the
+  collection indexed before. A run of FEW in-scope queries a split is set against one of MANY. Both have the same
+  out-of-scope queries besides, and no query has a type or a tag, so that both runs score the same metrics over the same
+  slices: those that only a larger run has would count as queries. The single calls that measure latency and determinism
+  are included. Classes of one name in two modules are two. Left out are SERVICES, which hold settings or a deadline and
+  nothing of a query. Tuples and dictionaries with fixed keys do not show.
 - private functions used once: `_name` occurs twice in its module, at its definition and at its call.
 - question docstrings: docstrings of functions and classes whose first word is one of QUESTIONS.
 - own-line comments: lines that begin with `#`, per 100 lines that are not blank.
@@ -46,6 +48,8 @@ MODELS = {
     "own-line comments per 100 lines": "3.4 to 14",
 }
 FEW, MANY = 4, 12
+OUT_OF_SCOPE = 3
+GOLDEN = Path("datasets/physical_ai_handbook/golden.jsonl")
 SERVICES = {"Folder", "Pipeline", "Scope", "Search", "Tries"}
 GRID = ("--sweep.top-k", "1:5", "--sweep.threshold", "0:0.8:0.2")
 
@@ -146,24 +150,41 @@ def records_per_query(checkout: Path) -> dict[str, list[str]]:
     sys.path.insert(0, str(checkout))
     from evals.run.command import main as evaluate
 
-    def instances(limit: int, flags: Sequence[str]) -> Counter[str]:
+    def instances(in_scope: int, flags: Sequence[str]) -> Counter[type]:
+        write_golden(checkout / GOLDEN, Path("golden.jsonl"), in_scope)
         store = ("--retriever.store.path", "store", "--tracking.enabled", "false")
-        arguments = ["--limit", str(limit), *store, "--quiet", "--no-gate", *flags]
-        counts: Counter[str] = Counter()
+        arguments = ["--dataset.path", "golden.jsonl", *store, "--quiet", "--no-gate", *flags]
+        counts: Counter[type] = Counter()
         with contextlib.redirect_stdout(io.StringIO()), counted(counts):
-            evaluate(arguments)
+            code = evaluate(arguments)
+        if code:
+            raise SystemExit(code)
         return counts
 
     instances(FEW, ())  # indexes the collection, whose records are not those of a query
     result = {}
     for run, flags in (("single run", ("--output", "report.json")), ("grid", ("--output", "report.json", *GRID))):
         few, many = instances(FEW, flags), instances(MANY, flags)
-        result[run] = sorted(name for name in many.keys() - SERVICES if many[name] - few[name] >= MANY - FEW)
+        names = [kind.__name__ for kind in many if many[kind] - few[kind] >= MANY - FEW]
+        result[run] = sorted(name for name in names if name not in SERVICES)
     return result
 
 
+def write_golden(source: Path, target: Path, in_scope: int) -> None:
+    """Write golden data, of each split some in-scope queries and OUT_OF_SCOPE others, without types and tags."""
+    cases = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
+    plain = [{key: value for key, value in case.items() if key not in ("query_type", "tags")} for case in cases]
+    kinds: dict[tuple[str, bool], list[str]] = {
+        (case["split"], case["in_scope"]): [] for case in plain
+    }  # a single run reads one split, a grid both
+    for case in plain:
+        kinds[case["split"], case["in_scope"]].append(json.dumps(case) + "\n")
+    lines = [line for (_, inside), kind in kinds.items() for line in kind[: in_scope if inside else OUT_OF_SCOPE]]
+    target.write_text("".join(lines), encoding="utf-8")
+
+
 @contextlib.contextmanager
-def counted(counts: Counter[str]) -> Iterator[None]:
+def counted(counts: Counter[type]) -> Iterator[None]:
     """Count the records of ours that are made in the block, in every thread, by class."""
 
     def profile(frame: FrameType, event: str, _: object) -> None:
@@ -174,7 +195,7 @@ def counted(counts: Counter[str]) -> Iterator[None]:
         kind = first if isinstance(first, type) else type(first)
         fields = {"__dataclass_fields__", "__pydantic_fields__", "_fields"}
         if kind.__module__.partition(".")[0] in PACKAGES and fields & set(dir(kind)):
-            counts[kind.__name__] += 1
+            counts[kind] += 1
 
     threading.setprofile(profile)
     sys.setprofile(profile)
