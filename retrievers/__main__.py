@@ -70,6 +70,9 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "Exit code 1: there are errors.",
     )
     doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
+    inspect.add_argument(
+        "--write", type=path_argument, metavar="FILE", help="write an experiment on it, with the proposed setting"
+    )
     verify = commands.add_parser(
         "verify",
         help="check an embedded collection for damage",
@@ -104,7 +107,7 @@ def _run(namespace: argparse.Namespace) -> int:
     if namespace.command == "index" and not any("collection" in dict(flatten(layer.values)) for layer in layers):
         layers.insert(0, Layer(label="the folder's name", values={"collection": default_collection(namespace.folder)}))
     config = build(RetrieverConfig, layers)
-    if config.python is not None and namespace.command != "search":
+    if config.python is not None and namespace.command not in ("search", "inspect"):
         raise ConfigError(
             f"python: {namespace.command} works on a collection, not on {config.python!r}; leave python out"
         )
@@ -164,17 +167,25 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
 
 
 def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
-    from retrievers.store import describe, open_client
-    from retrievers.store.inspection import payload_keys, propose, sample
-    from retrievers.terminal.present import collection_text
+    from retrievers.store.inspection import payload_keys, propose
+    from retrievers.terminal.inspecting import look, retriever_text, write_experiment
+    from retrievers.terminal.present import collection_text, payload_text
 
-    client = open_client(config.store, env)
-    try:
-        info = describe(client, config)
-        payloads = sample(client, config, info.limits)
-    finally:
-        client.close()
-    print_out(collection_text(info, payload_keys(payloads), propose(payloads)))
+    if namespace.write and namespace.write.exists():
+        raise ConfigError(f"{namespace.write}: exists already; name another file with --write")
+    info, payloads = look(config, env)
+    keys, proposal = payload_keys(payloads), propose(payloads)
+    if info is None:
+        print_out(f"{retriever_text(config, payloads)}\n\n{payload_text(keys, proposal)}")
+    else:
+        print_out(collection_text(info, keys, proposal))
+    if namespace.write:
+        write_experiment(namespace.write, config, proposal, env)
+        print_out(
+            f"\nWritten: {namespace.write}. Next: python -m evals.golden init --config {namespace.write} --out "
+            f"{namespace.write.parent / 'golden.jsonl'}, then fill in its queries and: python -m evals.run --config "
+            f"{namespace.write}"
+        )
     return 0
 
 

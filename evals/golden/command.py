@@ -236,8 +236,6 @@ def _export(namespace: argparse.Namespace) -> list[str]:
 def _init(namespace: argparse.Namespace) -> list[str]:
     from evals.errors import DatasetError
     from evals.golden.skeletons import skeletons
-    from retrievers.store import describe, open_client
-    from retrievers.store.stored_chunks import scroll
 
     check_writable(namespace.out)
     if namespace.out.exists() and not namespace.force:
@@ -245,24 +243,42 @@ def _init(namespace: argparse.Namespace) -> list[str]:
     env = environment(os.environ)
     layers = [environment_layer(env), *([file_layer(namespace.config, RetrieverConfig)] if namespace.config else [])]
     config = build(RetrieverConfig, [*layers, flag_layer(namespace, RetrieverConfig)])
-    if config.python is not None:
-        raise DatasetError(
-            f"python: init reads chunks from a collection, not from {config.python!r}; leave python out, and name the "
-            "store and collection"
-        )
-    client = open_client(config.store, env)
-    try:
-        chunks = scroll(client, config, info=describe(client, config))
-    finally:
-        client.close()
+    chunks = _listed(config, env)
     rows = skeletons(chunks, namespace.count, namespace.out_of_scope, namespace.seed)
     if not rows or not chunks:
-        raise DatasetError(f"collection {config.collection!r} holds no chunk with text")
+        raise DatasetError(f"{_collection(config)} holds no chunk with text")
     write(namespace.out, _lines(rows))
     return [
         f"{namespace.out}: {len(rows)} skeleton cases out of {len(chunks)} chunks; write a query and an answer "
         f"into each, shorten the quote to what answers it, then: python -m evals.golden validate {namespace.out}"
     ]
+
+
+def _listed(config: RetrieverConfig, env: Mapping[str, str]) -> "list[Chunk]":
+    """Return all chunks of a collection, or of the one behind the user's own retriever."""
+    from evals.errors import DatasetError
+    from retrievers.retriever.opened import open_retriever
+    from retrievers.store import describe, open_client
+    from retrievers.store.stored_chunks import scroll
+
+    if config.python is None:
+        client = open_client(config.store, env)
+        try:
+            return scroll(client, config, info=describe(client, config))
+        finally:
+            client.close()
+    with open_retriever(config, env=env) as retriever:
+        if retriever.info is None:
+            raise DatasetError(
+                f"python: the chunks of {config.python!r} ({retriever.label}) cannot be listed; name the store and "
+                "collection that it reads from (--store.path or --store.url, --collection), or let the factory return "
+                "its QdrantVectorStore"
+            )
+        return retriever.chunks()
+
+
+def _collection(config: RetrieverConfig) -> str:
+    return f"collection {config.collection!r}" if config.python is None else f"python {config.python!r}"
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> str:

@@ -37,6 +37,10 @@ def file_layer(path: Path, model: type[BaseModel], folders: Mapping[str, Path] =
         raise ConfigError(f"{path}:{fault.line}: not valid YAML: {fault.problem}") from None
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected a mapping of settings, got {quoted(values)}")
+    # An experiment is read for its retriever, where that is what is wanted.
+    if isinstance(values.get("retriever"), dict) and "retriever" not in model.model_fields:
+        values = values["retriever"]
+        lines = {name.removeprefix("retriever."): line for name, line in lines.items()}
     layer = Layer(label=str(path), values=values, lines=lines)
     flat = _flat(layer, model)
     for name, info in leaves(model).items():

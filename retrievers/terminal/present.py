@@ -101,8 +101,13 @@ def collection_text(info: CollectionInfo, keys: Sequence[PayloadKey], proposal: 
         f"Index        {', '.join(f'{k} {str(v).lower()}' for k, v in info.index.items()) or 'none recorded'}",
         f"State        {info.manifest.get('state', 'not made by retrievers index')}",
         "",
-        "Payload keys (of the first points):",
     ]
+    return "\n".join([*lines, payload_text(keys, proposal)])
+
+
+def payload_text(keys: Sequence[PayloadKey], proposal: Proposal) -> str:
+    """Render payload keys, and the `metadata` setting that is proposed for them."""
+    lines = ["Payload keys (of the first points):"]
     width = max((len(key.key) for key in keys), default=0)
     for key in keys:
         types = ", ".join(f"{kind} × {count}" for kind, count in key.types.items())

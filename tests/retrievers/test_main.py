@@ -558,11 +558,40 @@ class TestForeign:
         assert {chunk["score_scale"] for chunk in session["chunks"]} == {"cosine"}
         assert all(chunk["score"] >= 0.3 for chunk in session["chunks"])
 
-    @pytest.mark.parametrize("command", [["index", "."], ["inspect"]])
-    def test_is_nothing_to_index_or_inspect(self, command: list[str], capsys: Captured) -> None:
-        said = refused([*command, *self.FLAGS], capsys)
-        assert f"python: {command[0]} works on a collection, not on 'tests.support.foreign:plain'" in said
+    def test_is_nothing_to_index(self, capsys: Captured) -> None:
+        said = refused(["index", ".", *self.FLAGS], capsys)
+        assert "python: index works on a collection, not on 'tests.support.foreign:plain'" in said
+
+    @pytest.mark.parametrize(
+        ("name", "looked"),
+        [("dense", "Points       5\n"), ("plain", "documents, which it returned for 'What is this about?'\n")],
+    )
+    def test_is_inspected_by_its_collection_or_by_what_it_returns(
+        self, name: str, looked: str, capsys: Captured
+    ) -> None:
+        assert main(["inspect", "--python", f"tests.support.foreign:{name}"]) == 0
+        said = capsys.readouterr().out
+        assert looked in said
+        assert "metadata.source_url" in said
+        assert "Found under their own names: " in said
 
     def test_that_fails_is_named(self, capsys: Captured) -> None:
         said = refused(["search", "robot", "--python", "tests.support.foreign:strings"], capsys)
         assert "returned str 'a string' at place 1; expected a LangChain Document" in said
+
+
+class TestWrittenExperiment:
+    def test_opens_what_was_looked_at(self, store: list[str], tmp_path: Path, capsys: Captured) -> None:
+        file = tmp_path / "mine.yaml"
+        assert main(["inspect", *store, "--top-k", "7", "--write", str(file)]) == 0
+        assert f"golden init --config {file} --out {tmp_path / 'golden.jsonl'}" in capsys.readouterr().out
+        written = yaml.safe_load(file.read_text())
+        assert written["dataset"] == {"path": "golden.jsonl"}
+        assert written["retriever"].keys() == {"store", "collection", "top_k"}
+        assert main(["search", "how do nodes stream messages", "--config", str(file)]) == 0
+        assert "top_k 7" in capsys.readouterr().out
+
+    def test_replaces_no_file(self, store: list[str], tmp_path: Path, capsys: Captured) -> None:
+        (tmp_path / "mine.yaml").write_text("mine")
+        assert "exists already" in refused(["inspect", *store, "--write", str(tmp_path / "mine.yaml")], capsys)
+        assert (tmp_path / "mine.yaml").read_text() == "mine"

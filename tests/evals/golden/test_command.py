@@ -141,12 +141,18 @@ def test_init_replaces_no_file_unasked(tmp_path: Path, capsys: pytest.CaptureFix
     assert "exists already" in capsys.readouterr().err
 
 
-def test_skeletons_are_begun_from_a_collection_and_not_from_a_retriever(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_skeletons_are_begun_from_a_retriever_whose_chunks_can_be_listed(tmp_path: Path) -> None:
     out = tmp_path / "golden.jsonl"
-    assert main(["init", "--python", "mine:make", "--out", str(out)]) == 2
-    assert "python: init reads chunks from a collection, not from 'mine:make'" in capsys.readouterr().err
+    assert main(["init", "--python", "tests.support.foreign:dense", "--count", "3", "--out", str(out)]) == 0
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [len(row.get("evidence", [])) for row in rows] == [1, 1, 1, *[0] * 10]
+
+
+def test_skeletons_are_not_begun_from_any_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "golden.jsonl"
+    assert main(["init", "--python", "tests.support.foreign:plain", "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert "cannot be listed; name the store and collection that it reads from" in said
     assert not out.exists()
 
 
