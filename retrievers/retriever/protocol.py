@@ -6,7 +6,6 @@ from typing import Any, Protocol, Self, runtime_checkable
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, RetrievalSession, RetrievedChunk
 from retrievers.search.candidate_table import CandidateTable, Chunks
-from retrievers.search.selection import Selection
 from retrievers.store import CollectionInfo, Deployment
 
 
@@ -57,9 +56,6 @@ class Retriever(Protocol):
         Raises:
             RetrievalError: A query is unusable, or the retriever failed.
         """
-
-    def select(self, candidates: Sequence[RetrievedChunk]) -> Selection:
-        """Select candidates by threshold and cut."""
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
         """Chunks of the collection without a search, by field values; all when `where` is left out.

@@ -8,10 +8,9 @@ from uuid import uuid4
 
 from evals.errors import ExperimentError
 from retrievers.config import RetrieverConfig
-from retrievers.records import Chunk, RetrievalSession, RetrievedChunk
+from retrievers.records import Chunk, RetrievalSession
 from retrievers.search.candidate_table import CandidateTable
 from retrievers.search.chunk_list import ChunkList
-from retrievers.search.selection import Selection, select
 from retrievers.search.table_builder import TableBuilder
 from retrievers.store import CollectionInfo
 
@@ -166,17 +165,6 @@ class SavedRetriever:
             columns = {name: column[span] for name, column in table.columns.items()}
             builder.add(table.rows[row], table.scales[row], table.codes[span], table.scores[span], columns)
         return builder.table()
-
-    def select(self, candidates: Sequence[RetrievedChunk]) -> Selection:
-        """Apply threshold, grouping and cut."""
-        settings = self.settings
-        return select(
-            candidates,
-            settings.top_k,
-            settings.used_threshold,
-            on=settings.threshold_on,
-            group_by=settings.group_by,
-        )
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
         """Return saved chunks by field values.
