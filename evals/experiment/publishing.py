@@ -31,7 +31,7 @@ class TrackingRun:
         self.config, self.name, self.retriever = config, name, retriever
         self.fault = ""
         self._tracker: tracking.Tracker | None = None
-        self._finished = False
+        self._ended = False
         self._started_ms = int(time.time() * 1000)
 
     def begin(self) -> None:
@@ -55,10 +55,11 @@ class TrackingRun:
 
     def finish(self) -> None:
         """End a run that has all of its report as finished; where that fails, it has a fault."""
-        if self._tracker and not self.fault and not self._tracker.end("FINISHED"):
+        if self._tracker is None or self.fault:
+            return
+        self._ended = True
+        if not self._tracker.end("FINISHED"):
             self.fault = f"MLflow run {self._tracker.run_id} could not be ended"
-        elif self._tracker and not self.fault:
-            self._finished = True
 
     @property
     def address(self) -> str:
@@ -86,7 +87,7 @@ class TrackingRun:
             raise
         finally:
             self.begin()
-            if self._tracker and not self._finished:
+            if self._tracker and not self._ended:
                 self._tracker.end(status)
 
     def _failed(self, error: TrackingError) -> None:

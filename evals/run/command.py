@@ -88,7 +88,9 @@ def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[s
     if config.tracking.enabled and not namespace.quiet and not evaluation.untracked:
         print_out(f"MLflow: {evaluation.address or UI}")
     if evaluation.incomplete:
-        note = f" (the report is at {evaluation.outputs.report})" if evaluation.outputs.report else ""
+        file = evaluation.outputs.report
+        remedy = f"; python -m evals.tracking {quote(str(file))} logs it" if evaluation.untracked else ""
+        note = f" (the report is at {file}{remedy})" if file else ""
         print_error(f"incomplete: {evaluation.incomplete}{note}")
         return EXIT_INCOMPLETE
     failed = any(not criterion.passed for criterion in evaluation.report.criteria)

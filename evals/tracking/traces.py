@@ -61,7 +61,10 @@ def write_traces(client: "MlflowClient", experiment_id: str, run_id: str, traces
             if lost or not kept:
                 break
     if fault:
-        log.warning("MLflow has %d of %d traces of the queries (%s)", written, len(traces), redacted(fault)[:300])
+        old = "; an older server knows no traces: MLflow has all else" if "error code 404" in fault else ""
+        log.warning(
+            "MLflow has %d of %d traces of the queries (%s)%s", written, len(traces), redacted(fault)[:300], old
+        )
 
 
 def _trace(trace: QueryTrace, experiment_id: str, run_id: str, start: int) -> Trace:

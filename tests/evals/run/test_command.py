@@ -171,8 +171,7 @@ def test_a_run_of_any_name_is_kept(run: Run, folder: Path, mlflow_database: Path
     shutil.copy(mlflow_database, folder / "mlruns")
     done = run("--tracking.enabled", "true", "--tracking.run-name", name, "--quiet")
     assert (done.code, done.err) == (0, "")
-    mark, file = sorted((folder / "mlruns" / "reports").iterdir())
-    assert mark.name == f".{file.name}.untracked"
+    [file] = (folder / "mlruns" / "reports").iterdir()
     assert (file.name, load_report(file)["name"]) == ("ö" * 60 + ".json", "small")
     [(kept, status)] = runs(folder)
     assert (kept, status) == (name[:250], "FINISHED")
@@ -199,9 +198,11 @@ def test_where_mlflow_cannot_be_reached_the_report_is_there_all_the_same(run: Ru
     uri = f"http://me:s3cret@127.0.0.1:{free_port()}"
     done = run("--tracking.enabled", "true", "--tracking.uri", uri, "--quiet", "--log-file", "log.jsonl")
     assert done.code == 3
-    [file] = (folder / "mlruns" / "reports").iterdir()
+    mark, file = sorted((folder / "mlruns" / "reports").iterdir())
+    assert mark.name == f".{file.name}.untracked"
     assert done.err.startswith(f"incomplete: MLflow at {uri.replace('me:s3cret', '***')} failed: ")
-    assert done.err.endswith(f"(the report is at {file.relative_to(folder)})\n")
+    place = file.relative_to(folder)
+    assert done.err.endswith(f"(the report is at {place}; python -m evals.tracking {place} logs it)\n")
     assert load_report(file)["config"]["tracking"]["uri"] == uri.replace("me:s3cret", "***")
     assert "MLflow failed" in (folder / "log.jsonl").read_text()
     kept = "".join(path.read_text() for path in everything(folder) if path.is_file())

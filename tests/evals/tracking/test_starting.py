@@ -6,6 +6,7 @@ import pytest
 
 from evals import tracking
 from evals.errors import TrackingError
+from evals.report.traces import kept_traces
 from tests.support.loopback import free_port
 from tests.support.mlflow_server import MlflowServer
 from tests.support.results import golden, report
@@ -101,3 +102,13 @@ def test_an_experiment_that_another_run_makes_meanwhile_is_shared(server: Mlflow
 @pytest.mark.parametrize("name", ["a/b", "x" * 300, 'it\'s "both"', "…/☃"])
 def test_any_name_of_a_run_is_taken(folder: Path, name: str) -> None:
     assert client().get_run(start(name).run_id).info.run_name == name[:250]
+
+
+def test_an_older_server_that_knows_no_traces_is_said_in_a_line(
+    server: MlflowServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.errors = {"mlflow/traces": (404, "no such page")}
+    start("r", uri=server.url).log_traces(kept_traces(report(), 10))
+    [line] = [record.getMessage() for record in caplog.records if record.name.startswith("evals")]
+    assert line.startswith("MLflow has 0 of 3 traces of the queries (")
+    assert line.endswith("; an older server knows no traces: MLflow has all else")
