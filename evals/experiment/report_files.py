@@ -62,7 +62,7 @@ def export(evaluation: Evaluation, retriever: RetrieverConfig) -> None:
     Raises:
         ConfigError: The file cannot be written.
     """
-    settings = evaluation.recommended if isinstance(evaluation, Sweep) else retriever
+    settings = _chosen(evaluation, retriever)
     if evaluation.outputs.export and settings:
         write(evaluation.outputs.export, yaml.safe_dump(_portable(settings), sort_keys=False))
 
@@ -90,6 +90,14 @@ def log_views(
         grid = evaluation.result
         tracker.log_grid(children(grid, tracking.log_cells), table(grid.grid), along_top_k(grid), progress)
     tracker.log_traces(traces(report, evaluation.result.observed, tracking.traces))
+    chosen = _chosen(evaluation, evaluation.result.config.retriever)
+    if tracking.register_as and chosen:
+        tracker.register(_portable(chosen), tracking.register_as)
+
+
+def _chosen(evaluation: Evaluation, retriever: RetrieverConfig) -> RetrieverConfig | None:
+    """Return the settings of the retriever that was evaluated, or of the one that a grid recommends."""
+    return evaluation.recommended if isinstance(evaluation, Sweep) else retriever
 
 
 def _portable(retriever: RetrieverConfig) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from evals.tracking.tracker import Tracker
 if TYPE_CHECKING:
     from evals.tracking.golden_datasets import read_dataset, write_dataset
     from evals.tracking.query_scorers import scorers
+    from evals.tracking.retriever_model import log_retriever
 
 __all__ = [
     "FOLDER",
@@ -17,13 +18,19 @@ __all__ = [
     "check_database",
     "check_folder",
     "local_uri",
+    "log_retriever",
     "read_dataset",
     "scorers",
     "start",
     "write_dataset",
 ]
 # Functions of MLflow's own evaluation, which a run does not use.
-_HOMES = {"read_dataset": "golden_datasets", "scorers": "query_scorers", "write_dataset": "golden_datasets"}
+_HOMES = {
+    "log_retriever": "retriever_model",
+    "read_dataset": "golden_datasets",
+    "scorers": "query_scorers",
+    "write_dataset": "golden_datasets",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -51,6 +51,19 @@ def mlflow_at(uri: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def current(uri: str) -> Iterator[None]:
+    """Make an address MLflow's current one within the block, for what takes no client."""
+    import mlflow
+
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(uri)
+    try:
+        yield
+    finally:
+        mlflow.set_tracking_uri(before)
+
+
+@contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Keep MLflow's and alembic's loggers and warnings off the terminal."""
     # The import of MLflow sets the levels that are changed here.

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from evals.config.experiment import TrackingConfig
 from evals.errors import TrackingError
-from evals.tracking.client import connection
+from evals.tracking.client import connection, current
 from evals.tracking.store import FOLDER, check_database, creation_lock, local_uri
 from retrievers.errors import nearest
 from retrievers.text.quoting import quoted
@@ -94,17 +94,10 @@ def _opened(uri: str | None) -> Iterator["MlflowClient"]:
             f"{quoted(redacted(address))}; expected such as sqlite:////home/me/mlflow.db, or a server's address"
         )
     check_database(uri)
-    with connection(address) as client:
-        import mlflow
-
+    with connection(address) as client, current(address):
         with creation_lock(TrackingConfig.model_validate({"uri": uri})):
             client.search_experiments(max_results=1)
-        before = mlflow.get_tracking_uri()
-        mlflow.set_tracking_uri(address)
-        try:
-            yield client
-        finally:
-            mlflow.set_tracking_uri(before)
+        yield client
 
 
 def _named(client: "MlflowClient", name: str) -> list[Any]:
