@@ -6,6 +6,7 @@ import numpy as np
 
 from retrievers.doctor.examination import Examination
 from retrievers.doctor.finding import Finding
+from retrievers.store.recorded_model import other_model, settings_of
 
 SAME_MODEL = 0.99
 UNIT = 0.01
@@ -41,16 +42,15 @@ def single(read: Examination) -> Iterator[Finding]:
 
 def recorded_model(read: Examination) -> Iterator[Finding]:
     """Find that the collection records another embedding model than the configured one."""
-    recorded = read.info.manifest.get("embedding")
-    embedding = read.config.embedding
-    if recorded and (recorded.get("provider"), recorded.get("model")) != (embedding.provider, embedding.resolved_model):
+    recorded, embedding = read.info.manifest.get("embedding"), read.config.embedding
+    models = other_model(embedding, recorded) if recorded else None
+    if recorded and models:
         yield Finding(
             check="vectors/model",
             severity="error",
-            seen=f"the collection was embedded by {recorded.get('provider')}:{recorded.get('model')}, but queries "
-            f"would be embedded by {embedding.label}",
+            seen=f"the collection was embedded by {models[0]}, but queries would be embedded by {models[1]}",
             why="vectors of two models have nothing to do with each other: what is found is chance",
-            fix="set embedding.provider and embedding.model to the recorded ones, or index into another collection",
+            fix=f"set {settings_of(embedding, recorded)} to what is recorded, or index into another collection",
         )
 
 
