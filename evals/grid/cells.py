@@ -204,13 +204,13 @@ class Grid:
         Raises:
             KeyError: The grid has no such metric.
         """
-        known = self.metrics[metric]
-        made = np.empty((len(known.query_ids), len(self)))
-        for configuration, part, first in zip(self.configurations, known.parts, self._starts, strict=True):
+        scores = self.metrics[metric]
+        matrix = np.empty((len(scores.query_ids), len(self)))
+        for configuration, part, first in zip(self.configurations, scores.parts, self._starts, strict=True):
             values = part().values
             for cells, numbers in configuration.selections.blocks():
-                made[:, first + cells.start : first + cells.stop] = values[numbers[:, known.rows]].T
-        return made
+                matrix[:, first + cells.start : first + cells.stop] = values[numbers[:, scores.rows]].T
+        return matrix
 
     def scores(self, metric: str, index: int) -> "CellScores":
         """Return the scores of a cell by query id, with the reason where there is none.
@@ -219,16 +219,16 @@ class Grid:
             KeyError: The grid has no such metric.
             IndexError: The grid has no such cell.
         """
-        known, cell = self.metrics[metric], self.cell(index)
-        part = known.parts[cell.configuration]()
+        metric_scores, cell = self.metrics[metric], self.cell(index)
+        part = metric_scores.parts[cell.configuration]()
         inner = index - int(self._starts[cell.configuration])
-        numbers = self.configurations[cell.configuration].selections.of_cell(inner)[known.rows]
+        numbers = self.configurations[cell.configuration].selections.of_cell(inner)[metric_scores.rows]
         chosen = SelectionScores(
             values=part.values[numbers],
             issue=None if part.issue is None else part.issue[numbers],
             issues=part.issues,
         )
-        return CellScores(self._place_of(known.scope, known.query_ids), chosen)
+        return CellScores(self._place_of(metric_scores.scope, metric_scores.query_ids), chosen)
 
     def _place_of(self, scope: str, query_ids: Sequence[str]) -> Mapping[str, int]:
         """Return the place of each query of a scope, one mapping for all of its metrics."""

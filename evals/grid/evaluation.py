@@ -99,11 +99,15 @@ def retrieve(
     named, progress = config.objective.constraints, collaborators.progress
     retrieved: list[Retrieved] = []
     for variant, retriever in zip(plan.variants, collaborators.retrievers, strict=True):
-        told = _told(progress, variant.name) if len(plan.variants) > 1 else progress
+        named_progress = _with_name(progress, variant.name) if len(plan.variants) > 1 else progress
         # One table of chunks for all variants, so that no chunk is read twice.
-        observed = observe(golden, retriever, grounds, told, retrieved[0].observed.table if retrieved else None)
+        observed = observe(
+            golden, retriever, grounds, named_progress, retrieved[0].observed.table if retrieved else None
+        )
         observed.table.release()
-        retrieved.append(Retrieved(variant=variant, observed=with_passes(config, named, observed, retriever, told)))
+        retrieved.append(
+            Retrieved(variant=variant, observed=with_passes(config, named, observed, retriever, named_progress))
+        )
     return retrieved
 
 
@@ -131,7 +135,7 @@ def evaluate_grid(
     configurations = configure(plan, retrieved)
     judge, judging = collaborators.judge, None
     if judge and not NEED_A_JUDGE.isdisjoint(metrics):
-        judging = judge.judge(metrics, [o for one in configurations for o in distinct(one).observations], config.seed)
+        judging = judge.judge(metrics, [o for part in configurations for o in distinct(part).observations], config.seed)
     context = context_of(config, grounds, collaborators.sources, judging, retrieved[0].observed)
     grid = build(plan, config.sweep, configurations, metrics, context)
     _release(configurations)
@@ -205,12 +209,12 @@ def _with_passes(
     """Measure latency and determinism of a cell's variant, as far as the metrics need it and it was not done."""
     if not (needs(metrics, "latency") or needs(metrics, "determinism")):
         return grid
-    place = grid.cell(index).configuration
-    configuration, retriever = grid.configurations[place], collaborators.retrievers[place]
+    number = grid.cell(index).configuration
+    configuration, retriever = grid.configurations[number], collaborators.retrievers[number]
     observed = with_passes(config, metrics, configuration.observed, retriever, collaborators.progress)
     measured = with_summaries(replace(configuration, observed=observed), metrics, context)
     every = list(grid.configurations)
-    return replace(grid, configurations=(*every[:place], measured, *every[place + 1 :]))
+    return replace(grid, configurations=(*every[:number], measured, *every[number + 1 :]))
 
 
 def _release(configurations: Sequence[Configuration]) -> None:
@@ -258,5 +262,5 @@ def _on_depth(grid: Grid, ranking: Ranking) -> list[str]:
     ]
 
 
-def _told(progress: candidates.Progress, name: str) -> candidates.Progress:
+def _with_name(progress: candidates.Progress, name: str) -> candidates.Progress:
     return lambda stage, done, total: progress(f"{name}: {stage}", done, total)

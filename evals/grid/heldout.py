@@ -67,12 +67,12 @@ def with_held_out(
     own, cell = _objective_alone(config), result.grid.cell(result.choice.recommended.cell)
     alone = _cell_alone(plan, cell)
     its = replace(collaborators, retrievers=[collaborators.retrievers[cell.configuration]])
-    found = evaluate_grid(own, alone, retrieve(own, alone, golden, grounds, its), grounds, its)
+    on_held_out = evaluate_grid(own, alone, retrieve(own, alone, golden, grounds, its), grounds, its)
     whole = _with_all_its_cost(result, config, collaborators.judge)
-    missing = (found.judging and found.judging.incomplete) or found.ranking.reason
+    missing = (on_held_out.judging and on_held_out.judging.incomplete) or on_held_out.ranking.reason
     if missing:
         return replace(whole, notes=[*whole.notes, f"there is no figure on the held-out queries: {missing}"])
-    return replace(whole, held_out=_of(result.choice, own, found))
+    return replace(whole, held_out=_of(result.choice, own, on_held_out))
 
 
 def _with_all_its_cost(result: GridResult, config: ExperimentConfig, judge: Judge | None) -> GridResult:

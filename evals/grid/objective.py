@@ -103,14 +103,14 @@ def figures(grid: Grid, metric: str, *, symbol: str) -> NDArray[np.float64]:
         symbol: The comparison, which says which bound is the worse.
     """
     if metric in grid.metrics:
-        known = grid.metrics[metric].summaries
-        whole = np.maximum(1, known.n + known.n_failed)
-        summed = known.mean * known.n
-        worse = summed / whole if symbol.startswith(">") else (summed + known.n_failed) / whole
-        return np.where(known.n_failed > 0, worse, known.mean)
-    found = [next((s.value for s in c.summaries if s.metric == metric), None) for c in grid.configurations]
+        summaries = grid.metrics[metric].summaries
+        whole = np.maximum(1, summaries.n + summaries.n_failed)
+        summed = summaries.mean * summaries.n
+        worse = summed / whole if symbol.startswith(">") else (summed + summaries.n_failed) / whole
+        return np.where(summaries.n_failed > 0, worse, summaries.mean)
+    values = [next((s.value for s in c.summaries if s.metric == metric), None) for c in grid.configurations]
     counts = [c.selections.cells for c in grid.configurations]
-    return np.repeat([np.nan if value is None else value for value in found], counts)
+    return np.repeat([np.nan if value is None else value for value in values], counts)
 
 
 def _allowed(grid: Grid, constraints: Mapping[str, str]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
@@ -119,11 +119,11 @@ def _allowed(grid: Grid, constraints: Mapping[str, str]) -> tuple[NDArray[np.boo
     misses = np.zeros(len(grid))
     for metric, condition in constraints.items():
         symbol, limit = _read(condition)
-        found = figures(grid, metric, symbol=symbol)
-        met = np.asarray([bool(COMPARISONS[symbol](value, limit)) for value in found.tolist()])
+        values = figures(grid, metric, symbol=symbol)
+        met = np.asarray([bool(COMPARISONS[symbol](value, limit)) for value in values.tolist()])
         allowed &= met
-        scale = max(abs(limit), float(np.nanmax(np.abs(found))) if np.isfinite(found).any() else 0.0) or 1.0
-        misses += np.where(met, 0.0, np.where(np.isfinite(found), np.abs(found - limit) / scale, np.inf))
+        scale = max(abs(limit), float(np.nanmax(np.abs(values))) if np.isfinite(values).any() else 0.0) or 1.0
+        misses += np.where(met, 0.0, np.where(np.isfinite(values), np.abs(values - limit) / scale, np.inf))
     return allowed, misses
 
 

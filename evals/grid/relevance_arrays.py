@@ -140,12 +140,12 @@ def _codes_of(table: CandidateTable, chunk_ids: set[str]) -> dict[str, list[int]
 def _items_found(table: CandidateTable, relevance: Sequence[Relevance], selections: Selections) -> Small:
     """Count the evidence items that the first n places of each list hold: bits of an integer, joined place by place."""
     most = max((len(known.items) for known in relevance), default=0)
-    found = np.zeros((len(selections.members), selections.width), dtype=np.int32)
+    counts = np.zeros((len(selections.members), selections.width), dtype=np.int32)
     for first in range(0, most, BITS):
         bits = [_bits(known.items[first : first + BITS]) for known in relevance]
         held = _at(table.matrix(_lookup(table, bits), 0), selections)
-        found[:, 1:] += np.bitwise_count(np.bitwise_or.accumulate(held, axis=1))
-    return found
+        counts[:, 1:] += np.bitwise_count(np.bitwise_or.accumulate(held, axis=1))
+    return counts
 
 
 def _bits(items: Sequence[frozenset[str]]) -> dict[str, int]:
