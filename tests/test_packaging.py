@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 
 from evals.__main__ import main
 from evals.judge.ask.chat import EXTRAS
+from retrievers.config import EMBEDDING_PROVIDERS
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("evals", "retrievers")
@@ -57,7 +58,8 @@ def test_the_license_is_the_text_that_the_metadata_name() -> None:
 def test_the_console_script_and_its_extras() -> None:
     assert resolve_name(PYPROJECT["project"]["scripts"]["retrieval-evals"]) is main
     extras = set(PYPROJECT["project"]["optional-dependencies"]) - {"dev", "smallmodel"}
-    assert extras == {*EXTRAS, "rerank"}
+    embedding = {provider.extra for provider in EMBEDDING_PROVIDERS.values() if provider.extra}
+    assert extras == {*EXTRAS, *embedding, "rerank"}
 
 
 def test_the_lock_file_meets_every_requirement() -> None:
