@@ -4,7 +4,11 @@ from retrievers.config import RetrieverConfig
 
 
 def run_label(retriever: RetrieverConfig) -> str:
-    """Return mode, cut and threshold, such as `hybrid k5 t0.3`; a function's name in place of the mode."""
-    which = retriever.python.rpartition(":")[2] if retriever.python else retriever.mode
+    """Return mode, reranker, cut and threshold, such as `hybrid k5 t0.3` or `hybrid+mmr k5 t0.3`.
+
+    A retriever of the user's own has the name of its factory in place of the mode.
+    """
+    reranked = "" if retriever.rerank == "none" else f"+{retriever.rerank}"
+    which = retriever.python.rpartition(":")[2] if retriever.python else f"{retriever.mode}{reranked}"
     threshold = "" if retriever.used_threshold is None else f" t{retriever.used_threshold:.3g}"
     return f"{which} k{retriever.top_k}{threshold}"

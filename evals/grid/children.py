@@ -125,7 +125,8 @@ def _parameters(grid: Grid, index: int) -> dict[str, Any]:
 def _name(result: GridResult, index: int) -> str:
     """Return a name whose first letters tell cells apart; a star marks the recommended one."""
     settings = result.grid.settings(index)
-    rest = result.grid.configurations[result.grid.cell(index).configuration].name.removeprefix(settings.mode)
+    variant = result.grid.configurations[result.grid.cell(index).configuration].name
+    rest = "".join(f" {word}" for word in variant.split() if word not in (settings.mode, settings.rerank))
     star = "★ " if result.choice and result.choice.recommended.cell == index else ""
     return f"{star}{run_label(settings)}{rest}"
 
