@@ -251,7 +251,8 @@ def test_no_request_may_take_longer_than_is_left(
         world.forget()
         with world.at(stage).failing(world.fault(stage, "slow")):
             session = retriever.search(QUERY)
-    assert (session.status, world.asked(stage)) == ("timeout", 4)
+    # The last attempt has 0.04 s: on a busy machine its request may end before the server has taken it.
+    assert (session.status, "(4 attempts in 0.3 s" in (session.error or "")) == ("timeout", True)
     if stage == "search":
         assert "no answer within 0.3 s" in caplog.messages[0] and "within 0.15 s" in caplog.messages[1]
 
