@@ -1,0 +1,104 @@
+"""`golden validate`: every fault of a golden file."""
+
+import argparse
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evals.golden.commands import Subcommands
+from retrievers.terminal.command import add_logging_flags, path_argument
+
+if TYPE_CHECKING:
+    from evals.golden.case import Case, Evidence
+    from evals.golden.loading import GoldenSet
+    from evals.golden.source_pages import SourcePage
+    from retrievers.records import Chunk
+
+
+def add_validate(commands: Subcommands) -> None:
+    """Add the subcommand to a parser."""
+    validate = commands.add_parser("validate", help="check a golden file", description="List every fault of a file.")
+    validate.add_argument("file", type=path_argument, help="golden .jsonl file, or a folder of them")
+    validate.add_argument(
+        "--docs", type=path_argument, metavar="DIR", help="also find every piece of evidence in these pages"
+    )
+    validate.add_argument("--base-url", default="/docs", help="what page addresses begin with (default: /docs)")
+    add_logging_flags(validate)
+    validate.set_defaults(lines=_validate)
+
+
+def _validate(namespace: argparse.Namespace) -> list[str]:
+    from evals.config.experiment import DatasetConfig
+    from evals.golden.loading import load_golden
+
+    golden = load_golden(DatasetConfig(path=namespace.file))
+    checked, chunks, missing = "form checked; give --docs DIR to find the evidence too", None, ""
+    if namespace.docs:
+        chunks, missing = _resolve_in_pages(golden, namespace.docs, namespace.base_url)
+        checked = f"every piece of evidence found in {len(chunks)} chunks"
+    splits = Counter((case.split or "no split", case.in_scope) for case in golden.cases)
+    types = Counter(case.query_type or "no type" for case in golden.cases)
+    return [
+        f"{namespace.file}: {len(golden.cases)} cases are valid ({checked})",
+        *(
+            f"  {split}: {splits[split, True]} in scope, {splits[split, False]} out of scope"
+            for split in sorted({name for name, _ in splits})
+        ),
+        "  " + ", ".join(f"{name}: {count}" for name, count in types.most_common()),
+        *(f"  {line}" for line in _human_verdicts(golden.cases, chunks)),
+        *([f"  {missing}"] if missing else []),
+    ]
+
+
+def _human_verdicts(cases: "Sequence[Case]", chunks: "Sequence[Chunk] | None") -> list[str]:
+    from evals.golden.case import FEWEST_LABELLED
+    from evals.golden.evidence import unplaced_verdicts
+
+    judged = [case.human_verdicts for case in cases if case.human_verdicts]
+    if not judged:
+        return []
+    useful = sum(sum(verdicts.values()) for verdicts in judged)
+    count = f"human verdicts: {sum(map(len, judged))} in {len(judged)} cases, {useful} of them useful"
+    lines = [count + (f"; to correct a judge takes {FEWEST_LABELLED} cases" if len(judged) < FEWEST_LABELLED else "")]
+    unplaced = [] if chunks is None else unplaced_verdicts(cases, chunks)
+    if unplaced:
+        case_id, chunk_id = unplaced[0]
+        where = f"as {chunk_id!r} of case {case_id!r}: is the chunking another one?"
+        lines.append(f"{len(unplaced)} of the verdicts are on chunks that these pages do not give, {where}")
+    return lines
+
+
+def _resolve_in_pages(golden: "GoldenSet", docs: Path, base_url: str) -> "tuple[list[Chunk], str]":
+    """Return the chunks of the pages, and the relevant ones that the pages do not give."""
+    from evals.errors import DatasetError
+    from evals.golden.evidence import missing_chunks, resolve
+    from evals.golden.source_pages import SourcePage
+    from retrievers.embedding.tokens import count_tokens
+    from retrievers.errors import IndexingError
+    from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page
+    from retrievers.indexing.corpus import read_corpus
+
+    corpus = read_corpus(docs, base_url)
+    if corpus.faults:
+        raise IndexingError("pages cannot be read:", corpus.faults)
+    chunks = [chunk for page in corpus.pages for chunk in chunk_page(page, DEFAULT_MAX_TOKENS, count_tokens)]
+    relevance = resolve(golden.cases, chunks, golden.places)
+    faults = _misquoted(golden, {page.source_url: SourcePage(page) for page in corpus.pages})
+    if faults:
+        raise DatasetError(f"{len(faults)} quotes are not in their page word for word:", faults)
+    return chunks, missing_chunks(relevance)
+
+
+def _misquoted(golden: "GoldenSet", pages: Mapping[str, "SourcePage"]) -> list[str]:
+    return [
+        f"{golden.places[case.id]}: evidence.{number}: {evidence.source_url or 'no page'!r} does not hold "
+        f"{evidence.quote[:60]!r}"
+        for case in golden.cases
+        for number, evidence in enumerate(case.evidence)
+        if evidence.quote and not any(any(page.places(evidence.quote)) for page in _named_pages(evidence, pages))
+    ]
+
+
+def _named_pages(evidence: "Evidence", pages: Mapping[str, "SourcePage"]) -> "Collection[SourcePage]":
+    return [pages[evidence.source_url]] if evidence.source_url else pages.values()
