@@ -69,7 +69,7 @@ def real_grid(data: Path, folder: Path) -> Any:
     from evals.golden.evidence import Relevance
     from evals.golden.importers import import_trec
     from evals.grid.axes import plan
-    from evals.grid.building import Retrieved, build, configure
+    from evals.grid.building import ObservedVariant, build, configure
     from evals.metrics import choose as metrics_named
     from evals.metrics.base import Context
     from retrievers.retriever.qdrant import QdrantRetriever
@@ -87,7 +87,7 @@ def real_grid(data: Path, folder: Path) -> Any:
             Observation(case=case, relevance=known, candidates=candidates, selection=candidates)
             for case, known, candidates in zip(cases, relevance, found, strict=True)
         )
-        retrieved.append(Retrieved(variant=variant, observed=Observed(observations=observations)))
+        retrieved.append(ObservedVariant(variant=variant, observed=Observed(observations=observations)))
     metrics = metrics_named([*OBJECTIVES.values(), "cost/context_tokens"], (1,))
     context = Context(required=(), sources=None, relevant_texts={}, seed=0)
     return build(planned, sweep, configure(planned, retrieved), metrics, context)

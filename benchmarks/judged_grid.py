@@ -112,7 +112,7 @@ def evaluated(observations: Sequence[Any], chat: Any, store: Path) -> tuple[Any,
     from evals.collect.observations import Observed
     from evals.config.experiment import ExperimentConfig
     from evals.grid.axes import plan
-    from evals.grid.building import Retrieved
+    from evals.grid.building import ObservedVariant
     from evals.grid.evaluation import evaluate_grid
     from evals.judge.ask.cache import VerdictStore
     from evals.judge.judge import Judge
@@ -131,7 +131,7 @@ def evaluated(observations: Sequence[Any], chat: Any, store: Path) -> tuple[Any,
         }
     )
     planned = plan(config.retriever, config.sweep)
-    found = [Retrieved(variant=planned.variants[0], observed=Observed(observations=tuple(observations)))]
+    found = [ObservedVariant(variant=planned.variants[0], observed=Observed(observations=tuple(observations)))]
     grounds = Grounds(relevance={o.case.id: o.relevance for o in observations}, texts={})
     judge = Judge(config.judge, chat, VerdictStore(store))
     collaborators = Collaborators(retrievers=(), progress=lambda stage, done, total: None, judge=judge)

@@ -9,11 +9,11 @@ from evals.config.experiment import ExperimentConfig
 from evals.experiment.loading import Inputs
 from evals.golden.evidence import Relevance
 from evals.golden.loading import GoldenSet
-from evals.grid.building import Retrieved, configure
+from evals.grid.building import ObservedVariant, configure
 from evals.grid.evaluation import grid_metrics
 from evals.grid.scoring import distinct
+from evals.judge.call_estimate import plan
 from evals.judge.judge import Judge
-from evals.judge.plan import plan
 from evals.metrics import NEED_A_JUDGE, choose, needs
 from evals.metrics.base import Metric
 from evals.metrics.collaborators import Collaborators
@@ -52,7 +52,9 @@ def _selected(inputs: Inputs, collaborators: Collaborators) -> list[Observation]
     if inputs.sweep is None:
         return [observation for one in observed_runs for observation in one.observations]
     variants = zip(inputs.sweep.variants, observed_runs, strict=True)
-    configurations = configure(inputs.sweep, [Retrieved(variant=variant, observed=one) for variant, one in variants])
+    configurations = configure(
+        inputs.sweep, [ObservedVariant(variant=variant, observed=one) for variant, one in variants]
+    )
     return [observation for one in configurations for observation in distinct(one).observations]
 
 

@@ -22,14 +22,14 @@ MOST_CELLS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Retrieved:
+class ObservedVariant:
     """Observations of the golden queries under one variant, with candidates at full depth."""
 
     variant: Variant
     observed: Observed
 
 
-def configure(plan: Plan, retrieved: Sequence[Retrieved]) -> tuple[Configuration, ...]:
+def configure(plan: Plan, retrieved: Sequence[ObservedVariant]) -> tuple[Configuration, ...]:
     """Return each variant with the selections that its cells keep.
 
     Args:
@@ -99,7 +99,7 @@ def pass_rate() -> QueryMetric:
     )
 
 
-def _configuration(plan: Plan, one: Retrieved) -> Configuration:
+def _configuration(plan: Plan, one: ObservedVariant) -> Configuration:
     arrays = threshold_scores(one.observed, one.variant.settings)
     thresholds = plan.thresholds
     if thresholds is None:

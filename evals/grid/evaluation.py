@@ -10,7 +10,7 @@ from evals.errors import ExperimentError
 from evals.golden.loading import GoldenSet
 from evals.grid.abstaining import Abstaining, abstaining, wanted_rates
 from evals.grid.axes import Plan
-from evals.grid.building import Retrieved, build, configure, pass_rate, with_summaries
+from evals.grid.building import ObservedVariant, build, configure, pass_rate, with_summaries
 from evals.grid.cells import Configuration, Grid
 from evals.grid.choice import Choice, HeldOut
 from evals.grid.objective import Ranking, describe, needed, rank
@@ -81,7 +81,7 @@ def retrieve(
     golden: GoldenSet,
     grounds: Grounds,
     collaborators: Collaborators,
-) -> list[Retrieved]:
+) -> list[ObservedVariant]:
     """Run golden queries through every variant, once each at full depth.
 
     Latency and determinism are measured here where a constraint names them; else on the chosen variant alone.
@@ -97,7 +97,7 @@ def retrieve(
         RetrievalError: A search failed.
     """
     named, progress = config.objective.constraints, collaborators.progress
-    retrieved: list[Retrieved] = []
+    retrieved: list[ObservedVariant] = []
     for variant, retriever in zip(plan.variants, collaborators.retrievers, strict=True):
         named_progress = _with_name(progress, variant.name) if len(plan.variants) > 1 else progress
         # One table of chunks for all variants, so that no chunk is read twice.
@@ -106,7 +106,7 @@ def retrieve(
         )
         observed.table.release()
         retrieved.append(
-            Retrieved(variant=variant, observed=with_passes(config, named, observed, retriever, named_progress))
+            ObservedVariant(variant=variant, observed=with_passes(config, named, observed, retriever, named_progress))
         )
     return retrieved
 
@@ -114,7 +114,7 @@ def retrieve(
 def evaluate_grid(
     config: ExperimentConfig,
     plan: Plan,
-    retrieved: Sequence[Retrieved],
+    retrieved: Sequence[ObservedVariant],
     grounds: Grounds,
     collaborators: Collaborators,
 ) -> GridResult:

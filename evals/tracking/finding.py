@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from evals.errors import TrackingError
 from evals.report.comparison.records import Tracked
-from evals.report.loading import MOST_BYTES
+from evals.report.parsing import MOST_BYTES
 from evals.report.rows_file import ROWS_SUFFIX, RowsFile
 from evals.tracking.addresses import server_of
 from evals.tracking.client import connection

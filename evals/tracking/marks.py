@@ -1,7 +1,7 @@
 """Marks of kept reports whose run in MLflow is not complete: a hidden file beside each, locked while one is written."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from retrievers.config.file_locks import FileLock, LockBusyError
@@ -39,18 +39,15 @@ def marked(report: Path, run_id: str = "") -> Iterator[Mark | None]:
         OSError: The mark cannot be written.
     """
     file = report.with_name(f".{report.name}{SUFFIX}")
-    if run_id:
-        file.write_text(run_id, encoding="utf-8")
-    else:
-        with suppress(FileNotFoundError):
-            run_id = file.read_text(encoding="utf-8").strip()
     try:
         lock = FileLock(file, create=True)
     except LockBusyError:
         yield None
         return
     with lock:
-        yield Mark(file, run_id)
+        if run_id:
+            file.write_text(run_id, encoding="utf-8")
+        yield Mark(file, run_id or file.read_text(encoding="utf-8").strip())
 
 
 def reports_marked(folder: Path) -> list[Path]:

@@ -18,7 +18,7 @@ from evals.metrics.depth import Reach
 from evals.metrics.evaluation import Grounds, ground
 from evals.report.headline import headline
 from evals.tracking.asked_case import Asked
-from evals.tracking.retrieved_documents import Retrieved, retrieved
+from evals.tracking.retrieved_documents import TracedRetrieval, retrieved
 from retrievers.config import MetadataConfig, RetrieverConfig
 from retrievers.config.layers import environment
 from retrievers.foreign.documents import chunk_of
@@ -159,7 +159,7 @@ def _feedback(metric: QueryMetric, value: Score) -> "Feedback | None":
     )
 
 
-def _candidates(query: str, found: Retrieved, reads: MetadataConfig, unknown: str) -> Candidates:
+def _candidates(query: str, found: TracedRetrieval, reads: MetadataConfig, unknown: str) -> Candidates:
     """Return the documents of a trace as the candidates of a query; `unknown` tells why none has no cosine either."""
     cosines = [_cosine(document.metadata) for document in found.documents]
     hits = [

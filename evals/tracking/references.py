@@ -8,8 +8,8 @@ from pathlib import Path
 
 from evals.errors import ReportError
 from evals.report.comparison.records import Run
-from evals.report.loading import MOST_BYTES, parse
 from evals.report.model import Report
+from evals.report.parsing import MOST_BYTES, parse
 from evals.report.rows_file import RowsFile
 from retrievers.config.text_files import read_text
 from retrievers.errors import nearest

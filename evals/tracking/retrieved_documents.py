@@ -21,7 +21,7 @@ ADDRESS, MLFLOW_ADDRESS = "source_url", "doc_uri"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Retrieved:
+class TracedRetrieval:
     """Retrieval of a trace.
 
     Attributes:
@@ -33,7 +33,7 @@ class Retrieved:
     documents: tuple[Document, ...]
 
 
-def retrieved(trace: "Trace") -> Retrieved:
+def retrieved(trace: "Trace") -> TracedRetrieval:
     """Read the outermost RETRIEVER spans of a trace, of several one after the other.
 
     Raises:
@@ -47,7 +47,7 @@ def retrieved(trace: "Trace") -> Retrieved:
         )
     roots = [span for span in trace.data.spans if span.parent_id is None]
     questions = dict.fromkeys(text for span in (*roots, *spans) for text in _texts(span.inputs))
-    return Retrieved(
+    return TracedRetrieval(
         questions=tuple(questions),
         documents=tuple(document for span in spans for document in _documents(span)),
     )

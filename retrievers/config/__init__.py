@@ -1,6 +1,5 @@
 """The settings of retrieval: frozen, checked in full before anything runs."""
 
-from retrievers.config.base import TABLE, Settings, UnshownError, VariableName, address, dump, host, page_base
 from retrievers.config.caching import CacheConfig
 from retrievers.config.indexing import IndexSettings
 from retrievers.config.keyword import KeywordConfig
@@ -18,6 +17,7 @@ from retrievers.config.retriever import (
     RetrieverConfig,
     Threshold,
 )
+from retrievers.config.settings import TABLE, Settings, UnshownError, VariableName, address, dump, host, page_base
 from retrievers.config.store import StoreConfig
 
 __all__ = [

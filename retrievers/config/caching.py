@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from retrievers.config.base import Settings
+from retrievers.config.settings import Settings
 
 
 class CacheConfig(Settings):

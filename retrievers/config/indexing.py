@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from retrievers.config.base import Settings
+from retrievers.config.settings import Settings
 from retrievers.errors import ConfigError
 
 Context = Literal["none", "title", "path"]

@@ -5,8 +5,8 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from retrievers.config.base import TABLE, Settings
 from retrievers.config.languages import check_language, words
+from retrievers.config.settings import TABLE, Settings
 
 DEFAULT_LANGUAGE = "english"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from retrievers.config.base import Settings
+from retrievers.config.settings import Settings
 from retrievers.errors import nearest
 from retrievers.records import ALIASES, METADATA_FIELDS
 

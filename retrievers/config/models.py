@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from retrievers.config.base import TABLE, Settings, UnshownError, VariableName, address
 from retrievers.config.provider import Provider
 from retrievers.config.providers import (
     CROSS_ENCODER_PROVIDERS,
@@ -14,6 +13,7 @@ from retrievers.config.providers import (
     CrossEncoderProviderName,
     EmbeddingProviderName,
 )
+from retrievers.config.settings import TABLE, Settings, UnshownError, VariableName, address
 
 # Names of arguments that may not stand in a file.
 SECRET = re.compile(r"(key|secret|password|credentials?|token|headers?)$", re.IGNORECASE)

@@ -5,7 +5,7 @@ from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
-from retrievers.config.base import Settings, VariableName, address
+from retrievers.config.settings import Settings, VariableName, address
 
 
 class StoreConfig(Settings):

@@ -1,6 +1,7 @@
 """Reading a collection for an audit: its properties, a sample of its points, its cluster."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -91,8 +92,6 @@ def _embedded_again(
 
 
 def _with_server(client: "QdrantClient", read: Examination) -> Examination:
-    from dataclasses import replace
-
     from qdrant_client import models
 
     name, refused = read.info.name, list[str]()

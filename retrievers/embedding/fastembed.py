@@ -12,7 +12,7 @@ from retrievers.net.faults import cause
 
 
 class FastEmbedEmbeddings(Embeddings):
-    """A model of FastEmbed, which knows of some models what stands before a query."""
+    """A model of FastEmbed, which puts before queries the prefix that some models expect."""
 
     def __init__(self, model: Any) -> None:
         self._model = model

@@ -26,7 +26,7 @@ def sent(texts: list[str], prefix: str | None, max_tokens: int | None) -> list[s
 
 
 def cut(text: str, max_tokens: int) -> str:
-    """Return the beginning of a text, of so many tokens."""
+    """Return a text, truncated to at most `max_tokens` tokens."""
     # A token has at least one byte.
     if len(text) * 4 <= max_tokens or len(text.encode(errors="replace")) <= max_tokens:
         return text

@@ -18,7 +18,7 @@ def other_model(config: EmbeddingConfig, recorded: Mapping[str, Any]) -> tuple[s
 
 
 def settings_of(config: EmbeddingConfig, recorded: Mapping[str, Any]) -> str:
-    """Return the names of the settings that differ from what is recorded."""
+    """Return the names of the settings that differ from the recorded ones."""
     names = _different(config, recorded)
     if "provider" in names or "model" in names:
         names = ["provider", "model", *(name for name in names if name not in ("provider", "model"))]

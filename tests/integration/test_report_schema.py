@@ -6,7 +6,7 @@ from importlib.resources import files
 import pytest
 from jsonschema import Draft202012Validator
 
-from evals.report.loading import parse
+from evals.report.parsing import parse
 from tests.support.child import Finished
 from tests.support.json_schema import closed
 

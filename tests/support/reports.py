@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evals.report.comparison.records import Pairing, Run
-from evals.report.loading import parse
 from evals.report.model import Report
+from evals.report.parsing import parse
 
 NDCG = "ranking/ndcg_at_10"
 HIT = "ranking/hit_rate_at_5"

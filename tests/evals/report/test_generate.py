@@ -10,8 +10,8 @@ from jsonschema import Draft202012Validator
 
 from evals.errors import ReportError
 from evals.report.generate import DOCUMENTATION, SCHEMA, documented, json_schema
-from evals.report.loading import parse
 from evals.report.model import Hit, MetricEntry, QueryRow, Report
+from evals.report.parsing import parse
 from tests.support import reports
 from tests.support.json_schema import closed, objects
 from tests.support.results import UNLISTED, report, without_scores

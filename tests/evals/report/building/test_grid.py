@@ -12,7 +12,7 @@ from evals.errors import ReportError
 from evals.grid.choice import HeldOut
 from evals.grid.evaluation import GridResult
 from evals.report.generate import SCHEMA
-from evals.report.loading import parse
+from evals.report.parsing import parse
 from evals.stats.intervals import Interval
 from tests.support.json_schema import closed
 from tests.support.results import report

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evals.collect.observations import Observation
-from evals.judge.plan import AGAIN, SECONDS_PER_CALL, JudgePlan, plan
+from evals.judge.call_estimate import AGAIN, SECONDS_PER_CALL, JudgePlan, plan
 from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, PRECISION, RECALL, RELEVANCE
 from retrievers.embedding.tokens import count_tokens
 from tests.support.chat_server import ChatServer

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from evals.errors import ReportError
-from evals.report.loading import parse
+from evals.report.parsing import parse
 from tests.support import reports
 
 
