@@ -114,7 +114,7 @@ def grid_of(world: World, retriever: Any, metrics: Sequence[str], top_ks: Sequen
     from evals.config.sweep import SweepConfig
     from evals.golden.evidence import Relevance
     from evals.grid.axes import plan
-    from evals.grid.building import Retrieved, build, configure
+    from evals.grid.building import ObservedVariant, build, configure
     from evals.metrics import choose
     from evals.metrics.base import Context
 
@@ -127,7 +127,7 @@ def grid_of(world: World, retriever: Any, metrics: Sequence[str], top_ks: Sequen
         relevance = Relevance(grades=grades, items=tuple(frozenset([key]) for key in grades))
         kept = candidates.at(range(min(DEPTH, len(candidates))))
         observations.append(Observation(case=case, relevance=relevance, candidates=candidates, selection=kept))
-    retrieved = [Retrieved(variant=planned.variants[0], observed=Observed(observations=tuple(observations)))]
+    retrieved = [ObservedVariant(variant=planned.variants[0], observed=Observed(observations=tuple(observations)))]
     context = Context(required=(), sources=None, relevant_texts=world.texts, seed=0)
     return build(planned, sweep, configure(planned, retrieved), choose(metrics, (1,)), context)
 
@@ -164,7 +164,7 @@ def compare_loop(world: World, metrics: Sequence[str], rounds: int, cells: int, 
         def ours() -> Any:
             from evals.metrics import similarity
 
-            similarity.likeness.cache_clear()
+            similarity.text_distances.cache_clear()
             return grid_of(world, retriever, metrics, TOP_KS, THRESHOLDS)
 
         mine = best(ours, rounds)

@@ -19,15 +19,6 @@ from retrievers.records import Chunk
 WORD = re.compile(r"\S+")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """Location of a text in a page: lines, 1-based and inclusive, and the headings above its first line."""
-
-    start_line: int
-    end_line: int
-    section: tuple[str, ...]
-
-
 @dataclass(frozen=True)
 class SourcePage:
     """A page with its text normalised (every stretch of white space one space) and a way back to lines.
@@ -57,13 +48,12 @@ class SourcePage:
         """Return True if a fragment of the page's address names a heading or another place in it."""
         return leads_to(fragment, self._anchors)
 
-    def places(self, text: str, from_line: int = 1) -> Iterator[Place]:
-        """Find every occurrence of a text from a line on, ignoring white space."""
+    def occurrences(self, text: str, from_line: int = 1) -> Iterator[range]:
+        """Yield the lines (1-based) of every occurrence of a text from a line on, ignoring white space."""
         words = " ".join(text.split())
         start = self.text.find(words, self._offset_of(from_line)) if words else -1
         while start >= 0:
-            first, last = self._line_at(start), self._line_at(start + len(words) - 1)
-            yield Place(start_line=first, end_line=last, section=self._section_at(first))
+            yield range(self._line_at(start), self._line_at(start + len(words) - 1) + 1)
             start = self.text.find(words, start + 1)
 
     def facts(self, chunk: Chunk) -> dict[str, Any]:
@@ -84,14 +74,15 @@ class SourcePage:
             "module": module,
             "chapter": chapter,
         }
-        match = next(self.places(chunk.text, chunk.start_line or 1), None)
+        lines = next(self.occurrences(chunk.text, chunk.start_line or 1), None)
         # The text is not at the claimed line, so the first occurrence in the page counts.
-        if match is None or match.start_line != chunk.start_line:
-            match = next(self.places(chunk.text), None)
-        if match:
-            facts |= {"start_line": match.start_line, "end_line": match.end_line}
-            facts["heading"] = match.section[-1] if match.section else page.title
-            facts["section_path"] = SECTION_SEPARATOR.join(match.section) or page.title
+        if lines is None or lines[0] != chunk.start_line:
+            lines = next(self.occurrences(chunk.text), None)
+        if lines:
+            section = self.section_at(lines[0])
+            facts |= {"start_line": lines[0], "end_line": lines[-1]}
+            facts["heading"] = section[-1] if section else page.title
+            facts["section_path"] = SECTION_SEPARATOR.join(section) or page.title
         return facts if self.known is None else {name: facts[name] for name in self.known if name in facts}
 
     @cached_property
@@ -118,7 +109,8 @@ class SourcePage:
     def _starts(self) -> list[int]:
         return [section.runs[0][0].start_line for section in self.page.sections]
 
-    def _section_at(self, line: int) -> tuple[str, ...]:
+    def section_at(self, line: int) -> tuple[str, ...]:
+        """Return the headings above a line, the outermost first."""
         # Sections are in the order of the page, so the last that starts above holds the line.
         above = bisect_right(self._starts, line)
         return self.page.sections[above - 1].path if above else ()

@@ -32,7 +32,7 @@ def _share_in_source(observation: Observation, context: Context, holds: Callable
 
 def verbatim(observation: Observation, context: Context) -> Score:
     """Return the share of the returned chunks whose text is in their source page, ignoring white space, 0 to 1."""
-    return _share_in_source(observation, context, lambda page, chunk: any(page.places(chunk.text)))
+    return _share_in_source(observation, context, lambda page, chunk: any(page.occurrences(chunk.text)))
 
 
 def heading_in_source(observation: Observation, context: Context) -> Score:

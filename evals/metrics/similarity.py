@@ -7,10 +7,10 @@ classes; an empty result of an in-scope query scores 0. Source: ragas 0.4.3, `ra
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evals.collect.observations import Observation, Score, Unscored
 from evals.judge.precision import average_precision
@@ -19,81 +19,54 @@ from evals.metrics.base import Context, QueryMetric
 # Normalised Levenshtein distance beyond which texts are not alike; precision takes exactly this, recall does not.
 FARTHEST = 0.5
 KEPT_QUERIES = 4096
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Likeness:
-    """Likeness of returned texts to a query's relevant texts.
-
-    Attributes:
-        near: Text to 1 if its similarity to some relevant text is at least 0.5, else 0.
-        covers: Text to the relevant texts to which its similarity is above 0.5: one bit each.
-        count: Number of relevant texts, found in the collection or not.
-    """
-
-    near: Mapping[str, int]
-    covers: Mapping[str, int]
-    count: int
+Distances = NDArray[np.float64]
+Measure = Callable[[Distances, int], float]
+"""Computes a score from the distances of relevant to returned texts, and the number of relevant chunks."""
 
 
 @lru_cache(maxsize=KEPT_QUERIES)  # both metrics ask for the same
-def likeness(relevant: tuple[str, ...], returned: tuple[str, ...]) -> Likeness:
-    """Compare every relevant text with every returned one: 1 − Levenshtein distance / length of the longer.
+def text_distances(relevant: tuple[str, ...], returned: tuple[str, ...]) -> Distances:
+    """Return the distances of relevant texts to returned ones: Levenshtein distance / length of the longer.
 
     Args:
         relevant: Texts of the relevant chunks, at least one.
         returned: Distinct texts.
+
+    Returns:
+        Array of shape (relevant, returned), 0 to 1.
     """
     from rapidfuzz import process
     from rapidfuzz.distance import Levenshtein
 
-    distances = process.cdist(  # a distance beyond the cutoff is given as 1, which spares most of its computation
+    return process.cdist(  # a distance beyond the cutoff is given as 1, which spares most of its computation
         relevant, returned, scorer=Levenshtein.normalized_distance, score_cutoff=FARTHEST, dtype=np.float64
     )
-    bits = [1 << number for number in range(len(relevant))]
-    return Likeness(
-        near=dict(zip(returned, (distances <= FARTHEST).any(axis=0).astype(int).tolist(), strict=True)),
-        covers={
-            text: sum(bit for bit, is_like in zip(bits, column, strict=True) if is_like)
-            for text, column in zip(returned, (distances < FARTHEST).T.tolist(), strict=True)
-        },
-        count=len(relevant),
-    )
 
 
-def precision(texts: Sequence[str], likeness: Likeness) -> float:
+def precision(distances: Distances, _: int) -> float:
     """Return the average precision over the returned texts, relevant if like a relevant text, 0 to 1 - 1e-10."""
-    return average_precision([likeness.near[text] for text in texts])
+    return average_precision((distances <= FARTHEST).any(axis=0).astype(int).tolist())
 
 
-def recall(texts: Sequence[str], likeness: Likeness) -> float:
-    """Return the share of the relevant texts that some returned text is like, 0 to 1."""
-    covered = 0
-    for text in texts:
-        covered |= likeness.covers[text]
-    return covered.bit_count() / likeness.count
+def recall(distances: Distances, count: int) -> float:
+    """Return the share of the `count` relevant texts that some returned text is like, 0 to 1."""
+    return int((distances < FARTHEST).any(axis=1).sum()) / count
 
 
-def _scorer(
-    measure: Callable[[Sequence[str], Likeness], float],
-) -> Callable[[Sequence[Observation], Context], list[Score]]:
+def _scorer(measure: Measure) -> Callable[[Sequence[Observation], Context], list[Score]]:
     def score(observations: Sequence[Observation], context: Context) -> list[Score]:
-        # For each query all texts of its selections, in order.
-        returned: dict[str, dict[str, None]] = {}
+        # For each query the texts of all its selections, each with its column.
+        returned: dict[str, dict[str, int]] = {}
         for observation in observations:
-            texts = returned.setdefault(observation.case.id, {})
-            texts.update(dict.fromkeys(chunk.text for chunk in observation.selection.chunks))
-        return [_score(o, tuple(returned[o.case.id]), context, measure) for o in observations]
+            columns = returned.setdefault(observation.case.id, {})
+            for chunk in observation.selection.chunks:
+                columns.setdefault(chunk.text, len(columns))
+        return [_score(o, returned[o.case.id], context, measure) for o in observations]
 
     return score
 
 
-def _score(
-    observation: Observation,
-    returned: tuple[str, ...],
-    context: Context,
-    measure: Callable[[Sequence[str], Likeness], float],
-) -> Score:
+def _score(observation: Observation, columns: Mapping[str, int], context: Context, measure: Measure) -> Score:
     texts = context.relevant_texts
     if texts is None:
         return Unscored(reason="the texts of the relevant chunks are not known")
@@ -101,13 +74,12 @@ def _score(
         return Unscored(reason=observation.relevance.incomplete)
     if not observation.selection:
         return 0.0
-    relevant = [chunk_id for chunk_id in sorted(observation.relevance.grades) if chunk_id in texts]
+    relevant = tuple(texts[chunk_id] for chunk_id in sorted(observation.relevance.grades) if chunk_id in texts)
     if not relevant:
         return 0.0
-    result = likeness(tuple(texts[chunk_id] for chunk_id in relevant), returned)
-    # No text is similar to a missing chunk.
-    result = replace(result, count=len(observation.relevance.grades))
-    return measure([chunk.text for chunk in observation.selection.chunks], result)
+    of_selection = [columns[chunk.text] for chunk in observation.selection.chunks]
+    # No text is like a relevant chunk that the collection lacks; it counts all the same.
+    return measure(text_distances(relevant, tuple(columns))[:, of_selection], len(observation.relevance.grades))
 
 
 METRICS: tuple[QueryMetric, ...] = (

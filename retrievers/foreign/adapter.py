@@ -126,7 +126,7 @@ class ForeignRetriever:
             add_hits(builder, chunks, searched, hits[:depth])
         return builder.table()
 
-    def select(self, candidates: Sequence[RetrievedChunk]) -> Selection:
+    def select(self, candidates: Sequence[RetrievedChunk]) -> Selection[RetrievedChunk]:
         """Apply the threshold (where one is in force) and the cut."""
         return select(candidates, self.settings.top_k, self.settings.used_threshold)
 

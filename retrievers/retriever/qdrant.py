@@ -208,7 +208,7 @@ class QdrantRetriever(BaseRetriever):
         """Return an empty table of chunks, which calls of `candidates` fill."""
         return ChunkTable(self.client, self.settings)
 
-    def select(self, candidates: Sequence[RetrievedChunk]) -> Selection:
+    def select(self, candidates: Sequence[RetrievedChunk]) -> Selection[RetrievedChunk]:
         """Select candidates by threshold, grouping and cut."""
         return self._pipeline.select(candidates)
 

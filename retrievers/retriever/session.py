@@ -19,7 +19,11 @@ from retrievers.text import language
 
 
 def answered(
-    query: SearchedQuery, selection: Selection, count: int, settings: RetrieverConfig, info: CollectionInfo
+    query: SearchedQuery,
+    selection: Selection[RetrievedChunk],
+    count: int,
+    settings: RetrieverConfig,
+    info: CollectionInfo,
 ) -> RetrievalSession:
     """Return the session of a query that was searched for, with its vector.
 
@@ -84,7 +88,7 @@ def document(found: RetrievedChunk, *, include_metadata: bool) -> Document:
     return Document(id=found.chunk.point_id, page_content=found.chunk.text, metadata=metadata)
 
 
-def _on_language(query: str, selection: Selection) -> Iterator[str]:
+def _on_language(query: str, selection: Selection[RetrievedChunk]) -> Iterator[str]:
     found = selection.chunks or selection.below_threshold
     languages = language.differing(query, [each.chunk.text for each in found])
     if languages:

@@ -22,7 +22,7 @@ from retrievers.search.candidate_table import CandidateTable, SearchedQuery
 from retrievers.search.query import Encoded, check_query, embedded, encode
 from retrievers.search.ranking import PointScores
 from retrievers.search.retrieved import check_scale, chosen, hits, ordered, reordered, selections
-from retrievers.search.selection import Cut, Selection, cut, select
+from retrievers.search.selection import Selection, cut, select
 from retrievers.search.sides import Search
 from retrievers.search.table_builder import TableBuilder
 from retrievers.store import CollectionInfo
@@ -94,7 +94,7 @@ class Pipeline:
             found = self._search(depth, chunks, payloads=payloads).find(encoded)
             return ordered(found, chunks, whole=bool(reads_all)) if reads_all or self.rerank else found
 
-        def selected(found: list[PointScores]) -> list[tuple[Selection, int]]:
+        def selected(found: list[PointScores]) -> list[tuple[Selection[RetrievedChunk], int]]:
             if reads_all:
                 candidates = [hits(scores, chunks) for scores in self._reranked(queries, found, chunks)]
                 return [(self.select(each), len(each)) for each in candidates]
@@ -124,7 +124,7 @@ class Pipeline:
         [found] = _settled(search)
         return hits(found, chunks)
 
-    def select(self, candidates: Sequence[RetrievedChunk]) -> Selection:
+    def select(self, candidates: Sequence[RetrievedChunk]) -> Selection[RetrievedChunk]:
         """Return what threshold, grouping and cut leave of candidates."""
         config = self.settings
         return select(candidates, config.top_k, config.threshold, on=config.threshold_on, group_by=config.group_by)
@@ -189,7 +189,7 @@ class Pipeline:
     def _reranked(self, queries: Sequence[str], found: Sequence[PointScores], chunks: ChunkTable) -> list[PointScores]:
         return [self._in_new_order(query, scores, chunks) for query, scores in zip(queries, found, strict=True)]
 
-    def _cut(self, scores: Sequence[float]) -> Cut:
+    def _cut(self, scores: Sequence[float]) -> Selection[int]:
         return cut(scores, self.settings.top_k, self.settings.threshold)
 
     def _search(self, depth: int, chunks: ChunkTable, *, payloads: bool = False) -> Search:

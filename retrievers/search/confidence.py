@@ -74,7 +74,7 @@ def apart(one: float, other: float, digits: int) -> tuple[str, str]:
     return f"{one:.{digits}f}", f"{other:.{digits}f}"
 
 
-def warnings(selection: Selection, threshold: float, *, could_spread: bool = True) -> tuple[str, ...]:
+def warnings(selection: Selection[RetrievedChunk], threshold: float, *, could_spread: bool = True) -> tuple[str, ...]:
     """Warn of a result that is wholly below the threshold, or wholly from one page.
 
     Args:
@@ -98,7 +98,7 @@ def warnings(selection: Selection, threshold: float, *, could_spread: bool = Tru
     return tuple(found)
 
 
-def suggestions(selection: Selection, *, other_side: Side | None = None) -> tuple[str, ...]:
+def suggestions(selection: Selection[RetrievedChunk], *, other_side: Side | None = None) -> tuple[str, ...]:
     """Suggest remedies where nothing was returned; `other_side` is a way to search the collection that was not used."""
     if selection.chunks:
         return ()

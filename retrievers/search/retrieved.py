@@ -11,10 +11,10 @@ from retrievers.records import RetrievedChunk, ScoreScale
 from retrievers.rerank.reranking import Reranking
 from retrievers.search.candidate_table import hit_of
 from retrievers.search.ranking import Floats, Places, PointScores, in_order, tied
-from retrievers.search.selection import Cut, Decisive, Selection, read_by_threshold
+from retrievers.search.selection import Decisive, Selection, read_by_threshold
 from retrievers.store.chunk_table import ChunkTable
 
-Choose = Callable[[Sequence[float]], Cut]
+Choose = Callable[[Sequence[float]], Selection[int]]
 """The scores that the threshold reads, in the order of the candidates, to the places of those that are kept."""
 
 
@@ -36,7 +36,7 @@ def ordered(found: Sequence[PointScores], chunks: ChunkTable, *, whole: bool = F
 
 def selections(
     found: Sequence[PointScores], chunks: ChunkTable, choose: Choose, on: Decisive
-) -> list[tuple[Selection, int]]:
+) -> list[tuple[Selection[RetrievedChunk], int]]:
     """Choose from each query's candidates, as `select` would of all of them; with the number of candidates.
 
     Chunks are read in one request: those that are chosen by scores alone, and all that tie. The total order only moves
@@ -59,7 +59,7 @@ def selections(
 
 def chosen(
     found: Sequence[PointScores], chunks: ChunkTable, choose: Choose, on: Decisive
-) -> list[tuple[Selection, int]]:
+) -> list[tuple[Selection[RetrievedChunk], int]]:
     """Choose from candidates in the order that they have; only the chunks that are shown are read.
 
     Args:
@@ -133,24 +133,24 @@ def _score_order(found: PointScores, chunks: ChunkTable) -> Places:
     return in_order(found.codes, found.scores, found.depth, None, chunks.name)
 
 
-def _cut(found: PointScores, choose: Choose, on: Decisive) -> Cut:
+def _cut(found: PointScores, choose: Choose, on: Decisive) -> Selection[int]:
     scores = found.scores if on == "final" else found.components["semantic"]
     return choose(read_by_threshold(scores, on).tolist())
 
 
-def _chosen_codes(found: PointScores, cut: Cut) -> list[int]:
-    codes: list[int] = found.codes[[*cut.kept, *cut.below]].tolist()
+def _chosen_codes(found: PointScores, cut: Selection[int]) -> list[int]:
+    codes: list[int] = found.codes[[*cut.chunks, *cut.below_threshold]].tolist()
     return codes
 
 
-def _selection(found: PointScores, cut: Cut, chunks: ChunkTable, now: datetime) -> Selection:
+def _selection(found: PointScores, cut: Selection[int], chunks: ChunkTable, now: datetime) -> Selection[RetrievedChunk]:
     def hit(place: int, rank: int) -> RetrievedChunk:
         chunk = chunks[int(found.codes[place])]
         return hit_of(found.scores, found.components, place, found.scale, chunk, rank, now)
 
     return Selection(
-        chunks=tuple(hit(place, rank) for rank, place in enumerate(cut.kept, 1)),
-        below_threshold=tuple(hit(place, place + 1) for place in cut.below),
+        chunks=tuple(hit(place, rank) for rank, place in enumerate(cut.chunks, 1)),
+        below_threshold=tuple(hit(place, place + 1) for place in cut.below_threshold),
         filtered_out=cut.filtered_out,
         highest_below=cut.highest_below,
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,33 +16,30 @@ Decisive = Literal["semantic", "best", "final"]
 """Which score the threshold reads: a candidate's cosine, the highest cosine of all candidates, or the final score."""
 
 
+Kept = TypeVar("Kept", int, RetrievedChunk)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Cut:
-    """Places (from 0) of the candidates that are kept, and of the best that the threshold removed.
+class Selection(Generic[Kept]):
+    """Candidates that are returned, and the best that the threshold removed: their places (from 0), or the chunks.
 
     Attributes:
-        filtered_out: Number of candidates that it removed.
+        chunks: Those that are returned, in rank order.
+        below_threshold: The first three that the threshold removed, in the candidates' order.
+        filtered_out: Number of candidates that the threshold removed.
         highest_below: The highest of the scores that it found too low; candidates that are not in the order of that
             score may have it in any place. None when it removed none.
     """
 
-    kept: Sequence[int]
-    below: Sequence[int]
+    chunks: tuple[Kept, ...]
+    below_threshold: tuple[Kept, ...]
     filtered_out: int
     highest_below: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Selection:
-    """The chunks that are returned, and the best of those that the threshold removed; the rest as in `Cut`."""
-
-    chunks: tuple[RetrievedChunk, ...]
-    below_threshold: tuple[RetrievedChunk, ...]
-    filtered_out: int
-    highest_below: float | None = None
-
-
-def cut(scores: Sequence[float], top_k: int, threshold: float, groups: Sequence[Hashable] | None = None) -> Cut:
+def cut(
+    scores: Sequence[float], top_k: int, threshold: float, groups: Sequence[Hashable] | None = None
+) -> Selection[int]:
     """Keep the first `top_k` candidates that reach the threshold.
 
     Args:
@@ -55,9 +52,9 @@ def cut(scores: Sequence[float], top_k: int, threshold: float, groups: Sequence[
     below = [place for place, score in enumerate(scores) if score < threshold]
     if groups is not None:
         reached = sorted({groups[place]: place for place in reversed(reached)}.values())
-    return Cut(
-        kept=reached[:top_k],
-        below=below[:BELOW_SHOWN],
+    return Selection(
+        chunks=tuple(reached[:top_k]),
+        below_threshold=tuple(below[:BELOW_SHOWN]),
         filtered_out=len(below),
         highest_below=max((scores[place] for place in below), default=None),
     )
@@ -70,7 +67,7 @@ def select(
     *,
     on: Decisive = "semantic",
     group_by: str | None = None,
-) -> Selection:
+) -> Selection[RetrievedChunk]:
     """Keep the first `top_k` candidates that reach the threshold, ranked from 1.
 
     Args:
@@ -86,8 +83,8 @@ def select(
     groups = [group_of(found.chunk, group_by) for found in candidates] if group_by else None
     places = cut(scores.tolist(), top_k, threshold or 0.0, groups)
     return Selection(
-        chunks=tuple(replace(candidates[place], rank=rank) for rank, place in enumerate(places.kept, 1)),
-        below_threshold=tuple(candidates[place] for place in places.below),
+        chunks=tuple(replace(candidates[place], rank=rank) for rank, place in enumerate(places.chunks, 1)),
+        below_threshold=tuple(candidates[place] for place in places.below_threshold),
         filtered_out=places.filtered_out,
         highest_below=places.highest_below,
     )
@@ -107,7 +104,7 @@ def returned(candidates: Candidates, settings: RetrieverConfig) -> Candidates:
     groups = None
     if settings.group_by:
         groups = [group_of(chunk, settings.group_by) for chunk in candidates.chunks]
-    return candidates.at(cut(scores.tolist(), settings.top_k, settings.used_threshold or 0.0, groups).kept)
+    return candidates.at(cut(scores.tolist(), settings.top_k, settings.used_threshold or 0.0, groups).chunks)
 
 
 def decisive(found: RetrievedChunk, on: Decisive) -> float:

@@ -57,7 +57,7 @@ def index(text: str) -> None:
 def read(html: str) -> None:
     page = SourcePage(html_page(html, "/docs/page"))
     page.text.encode()
-    assert next(page.places(page.text[:20]), None) is not None or not page.text
+    assert next(page.occurrences(page.text[:20]), None) is not None or not page.text
 
 
 @pytest.mark.slow

@@ -96,7 +96,7 @@ def _misquoted(golden: "GoldenSet", pages: Mapping[str, "SourcePage"]) -> list[s
         f"{evidence.quote[:60]!r}"
         for case in golden.cases
         for number, evidence in enumerate(case.evidence)
-        if evidence.quote and not any(any(page.places(evidence.quote)) for page in _named_pages(evidence, pages))
+        if evidence.quote and not any(any(page.occurrences(evidence.quote)) for page in _named_pages(evidence, pages))
     ]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.golden.source_pages import Place, SourcePage, SourcePages
+from evals.golden.source_pages import SourcePage, SourcePages
 from retrievers.errors import IndexingError
 from retrievers.indexing.markdown import parse_page
 from tests.support.observed import make_chunk
@@ -35,9 +35,8 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> SourcePages:
         ("  \n ", []),
     ],
 )
-def test_places_are_found_white_space_aside(text: str, places: list[tuple[int, int, tuple[str, ...]]]) -> None:
-    expected = [Place(start_line=start, end_line=end, section=section) for start, end, section in places]
-    assert list(PAGE.places(text)) == expected
+def test_occurrences_are_found_white_space_aside(text: str, places: list[tuple[int, int, tuple[str, ...]]]) -> None:
+    assert [(lines[0], lines[-1], PAGE.section_at(lines[0])) for lines in PAGE.occurrences(text)] == places
 
 
 @given(st.integers(0, TOPICS.count("\n") - 1), st.integers(1, 6))
@@ -45,7 +44,7 @@ def test_every_stretch_of_lines_is_found_where_it_stands(first: int, count: int)
     """The oracle is the page itself: blank lines at the ends do not count."""
     lines = TOPICS.split("\n")[first : first + count]
     filled = [number for number, line in enumerate(lines, first + 1) if line.strip()]
-    found = [(place.start_line, place.end_line) for place in PAGE.places("\n".join(lines))]
+    found = [(lines[0], lines[-1]) for lines in PAGE.occurrences("\n".join(lines))]
     assert ((filled[0], filled[-1]) in found) if filled else not found
 
 

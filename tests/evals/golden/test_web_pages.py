@@ -95,7 +95,10 @@ def test_markdown_is_read_as_markdown(site: tuple[str, list[str]]) -> None:
     host, _ = site
     page = WebPages([host], "").page_of(chunk(f"http://{host}/docs/services"))
     assert page is not None
-    assert (page.page.title, [p.section for p in page.places("A call waits.")]) == ("Services", [("Calls",)])
+    assert (page.page.title, [page.section_at(lines[0]) for lines in page.occurrences("A call waits.")]) == (
+        "Services",
+        [("Calls",)],
+    )
 
 
 def test_a_redirect_is_followed_only_within_the_named_hosts(site: tuple[str, list[str]]) -> None:

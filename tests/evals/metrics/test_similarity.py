@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
 from evals.collect.observations import Score
-from evals.metrics.similarity import METRICS, likeness, precision, recall
+from evals.metrics.similarity import METRICS, precision, recall, text_distances
 from tests.support.observed import make_case, make_chunk, make_context, observe, results
 
 TEXT = st.text(alphabet="abc ", max_size=12)
@@ -26,20 +26,25 @@ def by_ragas_formula(relevant: list[str], returned: list[str]) -> tuple[float, f
 
 @given(relevant=st.lists(TEXT, min_size=1, max_size=5), returned=st.lists(TEXT, min_size=1, max_size=6))
 def test_any_texts_score_as_by_the_formula(relevant: list[str], returned: list[str]) -> None:
-    known = likeness(tuple(relevant), tuple(dict.fromkeys(returned)))
-    assert (precision(returned, known), recall(returned, known)) == by_ragas_formula(relevant, returned)
+    texts = list(dict.fromkeys(returned))
+    result = text_distances(tuple(relevant), tuple(texts))[:, [texts.index(text) for text in returned]]
+    assert (precision(result, len(relevant)), recall(result, len(relevant))) == by_ragas_formula(relevant, returned)
 
 
 def test_exactly_half_alike_counts_for_precision_and_not_for_recall() -> None:
-    known = likeness(("abcd",), ("abxx", "abcx", "axxx"))
-    assert known.near == {"abxx": 1, "abcx": 1, "axxx": 0}
-    assert known.covers == {"abxx": 0, "abcx": 1, "axxx": 0}
+    by_text = {text: text_distances(("abcd",), (text,)) for text in ("abxx", "abcx", "axxx")}
+    assert {text: precision(distance, 1) for text, distance in by_text.items()} == {
+        "abxx": pytest.approx(1.0),
+        "abcx": pytest.approx(1.0),
+        "axxx": 0.0,
+    }
+    assert {text: recall(distance, 1) for text, distance in by_text.items()} == {"abxx": 0, "abcx": 1, "axxx": 0}
 
 
 def test_more_relevant_texts_than_a_machine_word_has_bits() -> None:
     relevant = tuple(f"{number:03d}" * 4 for number in range(80))
-    assert recall(relevant[10:50], likeness(relevant, relevant)) >= 0.5
-    assert recall(relevant, likeness(relevant, relevant)) == 1.0
+    assert recall(text_distances(relevant, relevant), len(relevant)) == 1.0
+    assert recall(text_distances(relevant, relevant[10:50]), len(relevant)) >= 0.5
 
 
 def test_many_selections_of_a_query_score_as_each_alone() -> None:

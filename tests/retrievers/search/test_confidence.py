@@ -25,7 +25,9 @@ def found(*cosines: float, **known: Any) -> tuple[RetrievedChunk, ...]:
     )
 
 
-def selected(*cosines: float, below: tuple[float, ...] = (), filtered: int = 0, **known: Any) -> Selection:
+def selected(
+    *cosines: float, below: tuple[float, ...] = (), filtered: int = 0, **known: Any
+) -> Selection[RetrievedChunk]:
     return Selection(
         chunks=found(*cosines, **known),
         below_threshold=found(*below),
@@ -148,7 +150,9 @@ def one_page(page: str) -> tuple[str, ...]:
         ),
     ],
 )
-def test_three_or_more_results_of_one_page_are_warned_of(selection: Selection, warned: tuple[str, ...]) -> None:
+def test_three_or_more_results_of_one_page_are_warned_of(
+    selection: Selection[RetrievedChunk], warned: tuple[str, ...]
+) -> None:
     assert warnings(selection, 0.3) == warned
 
 
@@ -197,7 +201,9 @@ def test_the_other_side_is_suggested(side: Side | None, below: tuple[float, ...]
         (selected(below=(0.0,)), ("lower the threshold to 0 to see the best match", "ask in other or fewer words")),
     ],
 )
-def test_a_way_on_is_suggested_when_nothing_was_found(selection: Selection, tips: tuple[str, ...]) -> None:
+def test_a_way_on_is_suggested_when_nothing_was_found(
+    selection: Selection[RetrievedChunk], tips: tuple[str, ...]
+) -> None:
     assert suggestions(selection) == tips
 
 
