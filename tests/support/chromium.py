@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-SECONDS = 90
+SECONDS = 180
 PAUSE_S = 0.2
 TEXT = "document.body.innerText"
 Theme = Literal["light", "dark"]
