@@ -35,13 +35,13 @@ COMMAND = "python -m evals.run"
 EXIT_FAILED = 1
 
 
-def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.run") -> int:
+def main(arguments: Sequence[str] | None = None, prog: str = COMMAND) -> int:
     """Parse and run; return the exit code. Usage and errors call the command `prog`."""
     namespace = parser(prog).parse_args(arguments)
-    return run(lambda: _main(namespace), prefix="retriever.")
+    return run(lambda: _main(namespace, prog), prefix="retriever.")
 
 
-def _main(namespace: argparse.Namespace) -> int:
+def _main(namespace: argparse.Namespace, prog: str) -> int:
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
     if namespace.list_metrics:
         return _list_metrics()
@@ -51,7 +51,7 @@ def _main(namespace: argparse.Namespace) -> int:
         print_out(yaml.safe_dump(dump(config), sort_keys=False).rstrip())
         return 0
     silence(hub=bool(config.dataset.hub))
-    return _plan(config, namespace, env) if namespace.plan else _run(config, namespace, env)
+    return _plan(config, namespace, env) if namespace.plan else _run(config, namespace, env, prog)
 
 
 def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[str, str]) -> int:
@@ -64,7 +64,7 @@ def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[
     return 0
 
 
-def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[str, str]) -> int:
+def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[str, str], prog: str) -> int:
     from evals.api import evaluate, sweep
     from evals.experiment.output_files import Outputs
 
@@ -81,7 +81,9 @@ def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[s
         env=env,
         track=config.tracking.enabled,
         progress=not namespace.quiet,
-        measured=None if namespace.quiet else partial(_show, everything=namespace.verbose, command=_command(namespace)),
+        measured=None
+        if namespace.quiet
+        else partial(_show, everything=namespace.verbose, command=_next(namespace, prog)),
     )
     if evaluation.outputs.html and not namespace.quiet:
         print_out(f"Page: {evaluation.outputs.html}")
@@ -97,9 +99,9 @@ def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[s
     return EXIT_FAILED if failed and not namespace.no_gate else 0
 
 
-def _command(namespace: argparse.Namespace) -> str:
+def _next(namespace: argparse.Namespace, prog: str) -> str:
     """Return the beginning of the next command."""
-    return COMMAND if namespace.config == DEFAULT else f"{COMMAND} --config {quote(str(namespace.config))}"
+    return prog if namespace.config == DEFAULT else f"{prog} --config {quote(str(namespace.config))}"
 
 
 def _show(evaluation: "Evaluation", *, everything: bool, command: str) -> None:

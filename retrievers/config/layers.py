@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 
 from retrievers.config import EMBEDDING_PROVIDERS, TABLE, UnshownError
 from retrievers.config.dotenv_file import read_dotenv
+from retrievers.config.providers import CROSS_ENCODER_PROVIDERS
 from retrievers.config.yaml_files import load, load_flag
 from retrievers.errors import ConfigError, nearest
 from retrievers.text.quoting import quoted
@@ -42,6 +43,13 @@ OUTDATED_BY: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 # Settings of lower layers that still count when a higher layer names the user's own retriever (`python`).
 KEPT = ("top_k", "candidates", "metadata", "include_metadata")
+# Settings that name a model's provider, and those of a model that fit no other provider.
+PROVIDER_NAMED_BY = ("provider", "model")
+PROVIDERS = {*EMBEDDING_PROVIDERS, *CROSS_ENCODER_PROVIDERS}
+OF_PROVIDER = (
+    "model", "base_url", "api_key_env", "dimensions", "query_prefix", "document_prefix", "max_tokens", "options",
+    "identity",
+)  # fmt: skip
 MAX_FAULTS_SHOWN = 50
 
 
@@ -223,11 +231,31 @@ def _drop_retriever(merged: dict[str, Any], values: Mapping[str, Any]) -> None:
 
 
 def _drop_provider(merged: dict[str, Any], values: Mapping[str, Any]) -> None:
-    """Drop the embedding provider of lower layers where a layer names another one as `provider:model`."""
-    for name, model in values.items():
-        group, _, last = name.rpartition(".")
-        if last == "model" and group.endswith("embedding") and str(model).partition(":")[0] in EMBEDDING_PROVIDERS:
+    """Drop the settings of a lower layer's provider where a layer names another one; as `provider:model`, or by itself.
+
+    The address of one provider's server, or the prefixes of its model, would be wrong for another.
+    """
+    for group in {group for name in values for group, _, last in [name.rpartition(".")] if last in PROVIDER_NAMED_BY}:
+        new, old = _provider(values, group), _provider(merged, group)
+        if new is None:
+            if old in PROVIDERS:  # a model by its name alone is another of the same provider
+                merged[f"{group}.provider"] = old
+            continue
+        if f"{group}.provider" not in values:
             merged.pop(f"{group}.provider", None)
+        if old not in (None, new):
+            for name in [name for name in merged if name.startswith(f"{group}.")]:
+                if name.removeprefix(f"{group}.").partition(".")[0] in OF_PROVIDER:
+                    del merged[name]
+
+
+def _provider(values: Mapping[str, Any], group: str) -> str | None:
+    """Return the provider that a group of settings names, None where it names none."""
+    provider, model = values.get(f"{group}.provider"), str(values.get(f"{group}.model", ""))
+    name, colon, _ = model.partition(":")
+    if provider is None and colon and (name in PROVIDERS or group.endswith("judge")):
+        return name
+    return None if provider is None else str(provider)
 
 
 def _drop_outdated(merged: dict[str, Any], values: Mapping[str, Any]) -> None:

@@ -13,7 +13,9 @@ BY = ("ranking/ndcg_at_K", "scope/abstention")
 
 
 def movers(metrics: Sequence[str], differences: Sequence[Difference]) -> list[str]:
-    """Return the metrics that queries are ordered by: those given, or the default ones, or else the first that moved.
+    """Return the metrics that queries are ordered by: those given, or the default ones where a query moved by them.
+
+    By the first metric that a query moved by otherwise.
 
     Args:
         metrics: Names; empty for the default.
@@ -22,8 +24,8 @@ def movers(metrics: Sequence[str], differences: Sequence[Difference]) -> list[st
     paired = [difference for difference in differences if difference.paired]
     names = {difference.metric for difference in paired}
     chosen = [name for name in metrics or [deepest(pattern, names) for pattern in BY] if name in names]
-    fallback = [difference.metric for difference in paired if difference.wins + difference.losses]
-    return chosen if chosen or metrics else fallback[:1]
+    changed = [difference.metric for difference in paired if difference.wins + difference.losses]
+    return chosen if metrics or not changed or not set(chosen).isdisjoint(changed) else changed[:1]
 
 
 def moved(pairing: Pairing, metrics: Sequence[str]) -> list[Moved]:

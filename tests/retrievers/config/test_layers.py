@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.config.experiment import ExperimentConfig
-from retrievers.config import RetrieverConfig
+from retrievers.config import EmbeddingConfig, RetrieverConfig, dump
 from retrievers.config.layers import (
     ENVIRONMENT,
     Layer,
@@ -377,6 +377,43 @@ TREES: st.SearchStrategy[Any] = st.recursive(
 @given(st.dictionaries(st.sampled_from("abcd"), TREES, max_size=3))
 def test_nesting_undoes_flattening(tree: dict[str, Any]) -> None:
     assert nest(dict(flatten(tree))) == tree
+
+
+class TestProvider:
+    """Another provider's model does not get the address and the prefixes of the one below."""
+
+    BELOW = Layer(
+        label="file",
+        values={
+            "embedding": {
+                "model": "openai:e5", "base_url": "http://localhost:8000/v1", "api_key_env": "MINE",
+                "query_prefix": "query: ", "dimensions": 64, "options": {"chunk_size": 8}, "timeout_s": 5,
+            },
+        },
+    )  # fmt: skip
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("--embedding.model", "cohere:embed-english-v3.0"),
+            ("--embedding.provider", "cohere", "--embedding.model", "embed-english-v3.0"),
+        ],
+    )
+    def test_another_takes_nothing_but_the_time(self, arguments: tuple[str, ...]) -> None:
+        made = build(RetrieverConfig, [self.BELOW, flags(*arguments)]).embedding
+        expected = EmbeddingConfig(provider="cohere", model="embed-english-v3.0", timeout_s=5)
+        assert dump(made) == dump(expected)
+
+    @pytest.mark.parametrize("model", ["openai:other", "other"])
+    def test_another_model_of_the_same_keeps_all(self, model: str) -> None:
+        made = build(RetrieverConfig, [self.BELOW, flags("--embedding.model", model)]).embedding
+        assert (made.label, made.base_url, made.dimensions) == ("openai:other", "http://localhost:8000/v1", 64)
+
+    def test_another_judge_has_its_own_address(self) -> None:
+        below = Layer(label="file", values={"judge": {"model": "openai:x", "base_url": "http://h/v1", "identity": "i"}})
+        above = Layer(label="flags", values={"judge": {"model": "cohere:command"}})
+        made = build(ExperimentConfig, [below, above]).judge
+        assert (made.model, made.base_url, made.identity) == ("cohere:command", None, None)
 
 
 class TestForeign:

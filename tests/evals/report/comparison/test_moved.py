@@ -60,6 +60,12 @@ def test_what_is_wanted_comes_before_the_default_where_it_is_paired() -> None:
     assert movers([P95], differences(first, first)) == []
 
 
+def test_where_no_query_moved_by_the_default_metrics_the_first_that_moved() -> None:
+    first, second = report({NDCG: [0.5, 0.5], HIT: [1.0, 0.0]}), report({NDCG: [0.5, 0.5], HIT: [1.0, 1.0]})
+    assert movers([], differences(first, second)) == [HIT]
+    assert movers([NDCG], differences(first, second)) == [NDCG]
+
+
 def test_without_the_default_metrics_the_first_that_moved() -> None:
     first, second = report({HIT: [1.0, 1.0], TOKENS: [1.0, 2.0]}), report({HIT: [1.0, 1.0], TOKENS: [1.0, 3.0]})
     assert movers([], differences(first, second)) == [TOKENS]
