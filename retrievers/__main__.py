@@ -52,8 +52,10 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     search.add_argument("query", help="what to look for")
     add_flags(search, IndexSettings)
     search.add_argument("--json", action="store_true", help="print the whole session as JSON")
-    index = commands.add_parser("index", help="index a folder of pages", description="Index Docusaurus Markdown pages.")
-    index.add_argument("folder", type=path_argument, help="folder of .md and .mdx pages")
+    index = commands.add_parser(
+        "index", help="index a folder of pages", description="Index Markdown, HTML, text and PDF."
+    )
+    index.add_argument("folder", type=path_argument, help="folder of .md, .mdx, .html, .txt and .pdf files")
     index.add_argument(
         "--base-url", type=_base, default="/docs", help="what page addresses begin with (default: /docs)"
     )
@@ -157,6 +159,8 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
         client.close()
     for fault in report.skipped:
         print_error(f"skipped: {fault}")
+    for note in () if namespace.quiet else corpus.notes:
+        print_error(f"note: {note}")
     if not namespace.quiet:
         print_out(
             f"{report.pages} pages, {report.chunks} chunks in collection {config.collection!r} "

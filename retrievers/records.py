@@ -35,6 +35,7 @@ class Chunk:
     Lines are 1-based and inclusive; `section_path` is the headings from the page's top, joined by " > ".
 
     Attributes:
+        page_number: Page of a PDF on which the chunk begins, from 1; such a chunk has no lines.
         chunk_context: Title and headings that were embedded and indexed before the text (`index.context`).
         chunk_headings: Headings of all sections that the chunk holds, where they are several (`index.merge_small`);
             `heading` and `section_path` are those of the first.
@@ -61,6 +62,7 @@ class Chunk:
     file_path: str | None = None
     start_line: int | None = None
     end_line: int | None = None
+    page_number: int | None = None
     chunk_context: str | None = None
     chunk_headings: tuple[str, ...] | None = None
     problems: tuple[str, ...] = ()
@@ -78,10 +80,10 @@ class Chunk:
 
     @property
     def source(self) -> str:
-        """Location of the chunk, as `path:start-end`, or as much of it as is known."""
+        """Location of the chunk, as `path:start-end` or `path:page`, or as much of it as is known."""
         path = self.file_path or self.source_url or self.chunk_id
         if self.start_line is None:
-            return path
+            return path if self.page_number is None else f"{path}:{self.page_number}"
         return f"{path}:{self.start_line}" + ("" if self.end_line is None else f"-{self.end_line}")
 
     @property

@@ -59,7 +59,7 @@ def test_the_console_script_and_its_extras() -> None:
     assert resolve_name(PYPROJECT["project"]["scripts"]["retrieval-evals"]) is main
     extras = set(PYPROJECT["project"]["optional-dependencies"]) - {"dev", "smallmodel"}
     embedding = {provider.extra for provider in EMBEDDING_PROVIDERS.values() if provider.extra}
-    assert extras == {*EXTRAS, *embedding, "rerank"}
+    assert extras == {*EXTRAS, *embedding, "pdf", "rerank"}
 
 
 def test_the_lock_file_meets_every_requirement() -> None:

@@ -74,13 +74,14 @@ class SourcePage:
             "module": module,
             "chapter": chapter,
         }
-        lines = next(self.occurrences(chunk.text, chunk.start_line or 1), None)
-        # The text is not at the claimed line, so the first occurrence in the page counts.
-        if lines is None or lines[0] != chunk.start_line:
+        claimed = chunk.page_number if page.paged else chunk.start_line
+        lines = next(self.occurrences(chunk.text, page.line_at(claimed or 1)), None)
+        # The text is not at the claimed place, so the first occurrence in the page counts.
+        if lines is None or claimed not in page.location(lines[0], lines[-1]).values():
             lines = next(self.occurrences(chunk.text), None)
         if lines:
             section = self.section_at(lines[0])
-            facts |= {"start_line": lines[0], "end_line": lines[-1]}
+            facts |= page.location(lines[0], lines[-1])
             facts["heading"] = section[-1] if section else page.title
             facts["section_path"] = SECTION_SEPARATOR.join(section) or page.title
         return facts if self.known is None else {name: facts[name] for name in self.known if name in facts}

@@ -1,6 +1,5 @@
 """Source pages over HTTP, from the named hosts only: HTML as its text and headings, Markdown as it is."""
 
-import codecs
 import logging
 import time
 from collections import Counter
@@ -10,11 +9,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from evals.config.experiment import SourcesConfig
-from evals.golden.html_page import html_page, page_path
 from evals.golden.source_pages import SourcePage, SourcePageError, SourcePages, Sources, without_fragment
 from retrievers.indexing.front_matter import PageError
+from retrievers.indexing.html_page import html_page, page_path
 from retrievers.indexing.markdown import Page, parse_page
 from retrievers.records import Chunk
+from retrievers.text.charsets import charset
 from retrievers.text.quoting import quoted
 from retrievers.text.secrets import redacted
 
@@ -27,11 +27,6 @@ MOST_BYTES = 8 * 2**20
 MAX_REDIRECTS = 3
 # Pages in a row that a host does not send before it is not asked again.
 GIVEN_UP_AFTER = 3
-# Charsets of web pages. Others, such as UTF-7, can hide markup, and some of Python's codecs are no charsets.
-CHARSETS = frozenset(
-    {"utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-2", "iso8859-15", "cp1250", "cp1251", "cp1252", "koi8-r"}
-    | {"utf-16", "utf-16-le", "utf-16-be", "shift_jis", "euc_jp", "gbk", "gb18030", "big5", "euc_kr"}
-)
 # Metadata that a fetched page shows; tags, files and lines do not appear on a site.
 KNOWN = ("source_url", "title", "heading", "section_path")
 log = logging.getLogger(__name__)
@@ -164,8 +159,4 @@ def _read(answer: "httpx.Response", source_url: str) -> Page:
 
 def _text(answer: "httpx.Response") -> str:
     """Decode the page by the character set that the server names, if known; else as UTF-8."""
-    try:
-        charset = codecs.lookup(answer.charset_encoding or "utf-8").name
-    except (LookupError, ValueError):  # unknown, or no name at all
-        charset = "utf-8"
-    return answer.content.decode(charset if charset in CHARSETS else "utf-8", "replace")
+    return answer.content.decode(charset(answer.charset_encoding), "replace")

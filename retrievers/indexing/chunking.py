@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 from retrievers.config.indexing import Context
 from retrievers.indexing.contexts import SECTION_SEPARATOR, TokenCounter, context_of
+from retrievers.indexing.file_kinds import KINDS, MARKDOWN
 from retrievers.indexing.markdown import Block, Page
 from retrievers.indexing.packing import Fits, budget, join_blocks, pack
 from retrievers.indexing.passages import Passage, merged, passages
@@ -91,13 +92,17 @@ def point_id(chunk_id: str) -> str:
 
 
 def placement(file_path: str) -> tuple[str, str, str]:
-    """Return a page's document id (path without suffix), module (first folder) and chapter (second folder or name)."""
-    document = PurePosixPath(file_path).with_suffix("")
-    folders = document.parts[:-1]
+    """Return a page's document id, module (first folder) and chapter (second folder or name).
+
+    The document id is the path, of Markdown without suffix: guide.md and guide.pdf are two documents.
+    """
+    file = PurePosixPath(file_path)
+    bare = file.with_suffix("")
+    folders = file.parts[:-1]
     return (
-        document.as_posix(),
-        folders[0] if folders else document.name,
-        folders[1] if len(folders) > 1 else document.name,
+        bare.as_posix() if KINDS.get(file.suffix.lower(), MARKDOWN) is MARKDOWN else file_path,
+        folders[0] if folders else bare.name,
+        folders[1] if len(folders) > 1 else bare.name,
     )
 
 
@@ -119,8 +124,7 @@ def _chunk(page: Page, passage: Passage, group: Sequence[Block]) -> Chunk:
         tags=page.tags,
         sidebar_position=page.sidebar_position,
         file_path=page.file_path,
-        start_line=group[0].start_line,
-        end_line=group[-1].end_line,
+        **page.location(group[0].start_line, group[-1].end_line),
         chunk_headings=headings if len(headings) > 1 else None,
     )
 

@@ -3,18 +3,20 @@
 import hashlib
 import os
 import stat
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from retrievers.errors import IndexingError
+from retrievers.indexing.file_kinds import KINDS, OTHER_DOCUMENTS
 from retrievers.indexing.front_matter import PageError
-from retrievers.indexing.markdown import Page, parse_page
+from retrievers.indexing.markdown import Page
 from retrievers.text.printable import printable
 from retrievers.text.quoting import quoted
 
-PAGE_SUFFIXES = (".md", ".mdx")
-MOST_BYTES = 4 * 2**20
+# Pages without text that a note names.
+SHOWN = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,14 @@ class Corpus:
     pages: tuple[Page, ...]
     fingerprint: str
     broken: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One line on what was left out of each page, and one on the files that were not read."""
+        kinds = ", ".join(f"{suffix} {count}" for suffix, count in sorted(self.unread.items()))
+        unread = (f"documents that are not read: {kinds}; convert them to HTML, PDF or text",) if kinds else ()
+        return (*(_blank_pages(page) for page in self.pages if page.blank_pages), *unread)
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -40,18 +50,19 @@ class Corpus:
 
 
 def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
-    """Read and parse every page below a folder (files and folders that begin with `_` or `.` are not pages).
+    """Read and parse every page below a folder: Markdown, HTML, plain text and PDF.
+
+    Files and folders that begin with `_` or `.` are not pages.
 
     Raises:
         IndexingError: The folder does not exist, or holds no page.
     """
     if not folder.is_dir():
-        raise IndexingError(
-            f"{folder}: expected a folder of Markdown pages, found {'a file' if folder.exists() else 'nothing'}"
-        )
-    files = sorted(f for f in folder.rglob("*") if f.suffix.lower() in PAGE_SUFFIXES and not _is_partial(f, folder))
+        raise IndexingError(f"{folder}: expected a folder of pages, found {'a file' if folder.exists() else 'nothing'}")
+    named = [f for f in folder.rglob("*") if not _is_partial(f, folder)]
+    files = sorted(f for f in named if f.suffix.lower() in KINDS)
     if not files:
-        raise IndexingError(f"{folder}: holds no {' or '.join(PAGE_SUFFIXES)} page; nothing was changed")
+        raise IndexingError(f"{folder}: holds no page ({', '.join(KINDS)}); nothing was changed")
     broken, digest = dict[str, str](), hashlib.sha256(f"{base_url}\0".encode())
     by_address: dict[str, Page] = {}
     for file in files:
@@ -59,14 +70,20 @@ def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
         try:
             data = _read(file, folder)
             digest.update(f"{name}\0{len(data)}\0".encode() + data)
-            page = parse_page(data.decode("utf-8-sig"), name, base_url)
+            page = KINDS[file.suffix.lower()].read(data, name, base_url)
         except (PageError, UnicodeError, OSError) as error:
             broken[printable(name)] = _said(error)
             continue
         first = by_address.setdefault(page.source_url, page)
         if first is not page:
             broken[name] = f"has the address {quoted(page.source_url)} of {first.file_path}"
-    return Corpus(folder=folder, pages=tuple(by_address.values()), fingerprint=digest.hexdigest(), broken=broken)
+    return Corpus(
+        folder=folder,
+        pages=tuple(by_address.values()),
+        fingerprint=digest.hexdigest(),
+        broken=broken,
+        unread=Counter(f.suffix.lower() for f in named if f.suffix.lower() in OTHER_DOCUMENTS and f.is_file()),
+    )
 
 
 def _read(file: Path, folder: Path) -> bytes:
@@ -84,17 +101,28 @@ def _read(file: Path, folder: Path) -> bytes:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise PageError("not a file, but a pipe or a device")
-        if status.st_size > MOST_BYTES:
-            raise PageError(f"holds {status.st_size:,} bytes; expected at most {MOST_BYTES:,} in a page")
-        return opened.read(MOST_BYTES)
+        most_bytes = KINDS[file.suffix.lower()].most_bytes
+        if status.st_size > most_bytes:
+            raise PageError(f"holds {status.st_size:,} bytes; expected at most {most_bytes:,} in a page")
+        return opened.read(most_bytes)
 
 
 def _said(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
-        return f"not UTF-8 (byte {error.start}: {error.reason})"
+        return (
+            f"not {error.encoding.upper()} (byte {error.start}: {error.reason}); convert it, for example: "
+            "iconv -f LATIN1 -t UTF-8"
+        )
     if isinstance(error, UnicodeEncodeError):
         return "its name is not UTF-8; rename it"
     return f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
+
+
+def _blank_pages(page: Page) -> str:
+    blank = page.blank_pages
+    numbers = ", ".join(map(str, blank[:SHOWN])) + (", …" if len(blank) > SHOWN else "")
+    count = len(blank) + len(set(page.origins))
+    return f"{page.file_path}: {len(blank)} of its {count} pages without text (pictures? a scan?): {numbers}"
 
 
 def _is_partial(file: Path, folder: Path) -> bool:

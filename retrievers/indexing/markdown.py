@@ -1,6 +1,7 @@
 """A Docusaurus page (Markdown or MDX) as sections with line numbers. Pure; parsed by markdown-it, not by pattern."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -57,6 +58,10 @@ class Page:
         source_url: Its address on the site, e.g. `/docs/module-1-ros2/topics`.
         text: The whole source, with line feeds as its only line ends.
         ids: Ids of the elements of an HTML page; empty for Markdown.
+        origins: For each line of `text` the first and the last line of the file that it comes from (HTML), or the
+            page (PDF); empty where `text` has the lines of the file.
+        paged: True where `origins` are pages.
+        blank_pages: Pages of a PDF that have no text.
     """
 
     file_path: str
@@ -67,6 +72,18 @@ class Page:
     text: str
     sections: tuple[PageSection, ...]
     ids: frozenset[str] = frozenset()
+    origins: tuple[tuple[int, int], ...] = ()
+    paged: bool = False
+    blank_pages: tuple[int, ...] = ()
+
+    def location(self, start: int, end: int) -> dict[str, Any]:
+        """Return the place in the file, as fields of a chunk, of the lines `start` to `end` of the text."""
+        first, last = (self.origins[start - 1][0], self.origins[end - 1][1]) if self.origins else (start, end)
+        return {"page_number": first} if self.paged else {"start_line": first, "end_line": last}
+
+    def line_at(self, origin: int) -> int:
+        """Return the first line of the text that comes from a line or page of the file, or from behind it."""
+        return 1 + bisect_left(self.origins, (origin,)) if self.origins else origin
 
 
 def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:

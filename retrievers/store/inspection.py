@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SAMPLE = 256
 # Fields that our own indexing writes under some settings: no other key stands for them, and none is missed.
-OUR_OWN = ("chunk_context", "chunk_headings")
+OUR_OWN = ("chunk_context", "chunk_headings", "page_number")
 # A place in characters, which is no line and no number of a chunk.
 OFFSETS = ("start_index", "end_index", "start_char", "end_char", "start_offset", "end_offset", "offset")
 TEXT_KEYS = ("page_content", "text", "content", "chunk_text", "chunk", "body", "document", "passage")

@@ -160,6 +160,7 @@ _SPECIAL = {
     "chunk_token_count": _COUNT,
     "start_line": _COUNT,
     "end_line": _COUNT,
+    "page_number": _COUNT,
     "sidebar_position": _Kind("a number", _number),
     "tags": _Kind("a list of texts", _texts),
     "chunk_headings": _Kind("a list of texts", _texts),

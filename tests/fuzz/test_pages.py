@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from evals.golden.html_page import html_page
 from evals.golden.source_pages import SourcePage
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.front_matter import PageError
+from retrievers.indexing.html_page import html_page
 from retrievers.indexing.markdown import parse_page
 from tests.support.fuzz import fuzz, mutated
 

@@ -208,8 +208,8 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("argument", "message"),
         [
-            ("nowhere", "error: nowhere: expected a folder of Markdown pages, found nothing"),
-            ("handbook/docs/a.md", "error: handbook/docs/a.md: expected a folder of Markdown pages, found a file"),
+            ("nowhere", "error: nowhere: expected a folder of pages, found nothing"),
+            ("handbook/docs/a.md", "error: handbook/docs/a.md: expected a folder of pages, found a file"),
             ("empty", "error: empty: holds no .md or .mdx page; nothing was changed"),
         ],
     )

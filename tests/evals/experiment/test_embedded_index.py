@@ -159,7 +159,7 @@ def test_a_broken_page_is_named_and_the_collection_kept(made: Experiment) -> Non
 
 
 def test_pages_that_are_not_there(made: Experiment) -> None:
-    with pytest.raises(IndexingError, match="expected a folder of Markdown pages, found nothing"):
+    with pytest.raises(IndexingError, match="expected a folder of pages, found nothing"):
         index_if_stale(settings(made, sources__dir=str(made.folder / "gone")), {}, silent)
     assert not made.store.exists()
 

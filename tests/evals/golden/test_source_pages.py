@@ -130,7 +130,7 @@ def test_a_page_without_front_matter_tells_what_it_can(sources: SourcePages) -> 
 
 
 def test_reading_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(IndexingError, match="expected a folder of Markdown pages, found nothing"):
+    with pytest.raises(IndexingError, match="expected a folder of pages, found nothing"):
         SourcePages.read(tmp_path / "nowhere", "/docs")
 
 

@@ -8,6 +8,7 @@ import pytest
 from retrievers.errors import IndexingError
 from retrievers.indexing.corpus import read_corpus
 from tests.support.indexing import write_pages
+from tests.support.pdf_files import pdf
 
 PAGES = {
     "one/alpha.md": "---\ntitle: Alpha\n---\n\n# Alpha\n\nAlpha text.\n",
@@ -24,7 +25,7 @@ def docs(tmp_path: Path) -> Path:
 class TestReading:
     def test_finds_pages_of_both_suffixes_in_path_order(self, docs: Path) -> None:
         write_pages(
-            docs, {"UPPER.MD": "Upper.", "notes.txt": "no", "_part.mdx": "no", ".hid.md": "no", "_dir/x.md": "no"}
+            docs, {"UPPER.MD": "Upper.", "notes.rst": "no", "_part.mdx": "no", ".hid.md": "no", "_dir/x.md": "no"}
         )
         assert [page.file_path for page in read_corpus(docs).pages] == [
             "UPPER.MD",
@@ -34,16 +35,16 @@ class TestReading:
         ]
 
     def test_a_missing_folder_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(IndexingError, match=r"gone: expected a folder of Markdown pages, found nothing"):
+        with pytest.raises(IndexingError, match=r"gone: expected a folder of pages, found nothing"):
             read_corpus(tmp_path / "gone")
 
     def test_a_file_is_no_folder(self, docs: Path) -> None:
-        with pytest.raises(IndexingError, match=r"two\.md: expected a folder of Markdown pages, found a file"):
+        with pytest.raises(IndexingError, match=r"two\.md: expected a folder of pages, found a file"):
             read_corpus(docs / "two.md")
 
     def test_a_folder_without_pages_is_refused(self, tmp_path: Path) -> None:
-        write_pages(tmp_path, {"a.txt": "x", "_b.md": "x"})
-        with pytest.raises(IndexingError, match=r"holds no \.md or \.mdx page; nothing was changed"):
+        write_pages(tmp_path, {"a.rst": "x", "_b.md": "x"})
+        with pytest.raises(IndexingError, match=r"holds no page \(\.md, .*, \.pdf\); nothing was changed"):
             read_corpus(tmp_path)
 
     def test_a_byte_order_mark_is_no_text(self, tmp_path: Path) -> None:
@@ -173,3 +174,47 @@ class TestOddFiles:
             file.truncate(10_000_000_000)
         expected = "holds 10,000,000,000 bytes; expected at most 4,194,304 in a page"
         assert self.fault(docs) == f"{docs / 'large.md'}: {expected}"
+
+
+class TestKinds:
+    def mixed(self, docs: Path) -> Path:
+        write_pages(docs, {"arm.html": "<h1>Arm</h1><p>Seven joints.", "note.txt": "A note.", "_static/x.html": "no"})
+        (docs / "two.pdf").write_bytes(pdf(["One.", "", "Three."]))
+        (docs / "wide.txt").write_bytes("Größe".encode("utf-16"))
+        return docs
+
+    def test_a_folder_may_mix_them(self, docs: Path) -> None:
+        corpus = read_corpus(self.mixed(docs))
+        assert {page.file_path: page.source_url for page in corpus.pages} == {
+            "arm.html": "/docs/arm.html",
+            "note.txt": "/docs/note.txt",
+            "one/alpha.md": "/docs/one/alpha",
+            "one/beta.mdx": "/docs/one/beta",
+            "two.md": "/docs/two",
+            "two.pdf": "/docs/two.pdf",
+            "wide.txt": "/docs/wide.txt",
+        }
+        assert not corpus.faults
+
+    def test_what_is_not_read_is_counted(self, docs: Path) -> None:
+        write_pages(self.mixed(docs), {"a.docx": "", "b.DOCX": "", "c.rst": "", ".git/d.rst": "", "e.png": ""})
+        assert read_corpus(docs).notes == (
+            "two.pdf: 1 of its 3 pages without text (pictures? a scan?): 2",
+            "documents that are not read: .docx 2, .rst 1; convert them to HTML, PDF or text",
+        )
+
+    def test_a_fault_names_its_file(self, docs: Path) -> None:
+        write_pages(docs, {"a.txt": "", "b.html": "<script>x</script>"})
+        (docs / "c.txt").write_bytes("Größe".encode("latin-1"))
+        (docs / "d.txt").write_bytes(b"\xff\xfe\x00")
+        (docs / "e.pdf").write_bytes(pdf([""]))
+        expected = (
+            "the file has no text",
+            "the page shows no text",
+            "not UTF-8 (byte 2",
+            "not UTF-16",
+            "its page has no",
+        )
+        for fault, text in zip(read_corpus(docs).faults, expected, strict=True):
+            assert f": {text}" in fault
+        assert "iconv -f LATIN1 -t UTF-8" in read_corpus(docs).faults[2]

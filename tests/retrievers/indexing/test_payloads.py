@@ -30,6 +30,7 @@ CHUNK = Chunk(
     file_path="a.md",
     start_line=3,
     end_line=4,
+    page_number=2,
     chunk_context="Handbook > A",
     chunk_headings=("A", "B"),
 )

@@ -5,7 +5,7 @@ import pytest
 from retrievers.config import MetadataConfig
 from retrievers.records import METADATA_FIELDS
 from retrievers.store import open_client
-from retrievers.store.inspection import SAMPLE, PayloadKey, Proposal, payload_keys, propose, sample
+from retrievers.store.inspection import OUR_OWN, SAMPLE, PayloadKey, Proposal, payload_keys, propose, sample
 from retrievers.store.payload import to_chunk
 from tests.support.collections import fill, settings
 from tests.support.qdrant_server import QdrantServer
@@ -34,7 +34,7 @@ def test_nothing_gives_nothing(payloads: list[dict[str, Any]]) -> None:
     proposal = propose(payloads)
     assert payload_keys(payloads) == []
     assert (proposal.text_key, proposal.map, proposal.same_name) == (None, {}, ())
-    assert set(proposal.missing) == set(METADATA_FIELDS) - {"chunk_context", "chunk_headings"}
+    assert set(proposal.missing) == set(METADATA_FIELDS) - set(OUR_OWN)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_keys_are_recognised_by_name_alias_custom_and_spelling(
 ) -> None:
     found = propose([payload])
     assert (found.text_key, found.nested_under, found.map, found.same_name) == (text_key, nested, mapping, same)
-    assert set(found.missing) == set(METADATA_FIELDS) - set(mapping) - set(same) - {"chunk_context", "chunk_headings"}
+    assert set(found.missing) == set(METADATA_FIELDS) - set(mapping) - set(same) - set(OUR_OWN)
 
 
 def test_one_key_serves_one_field() -> None:

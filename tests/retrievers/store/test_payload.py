@@ -19,6 +19,7 @@ COUNTS = st.integers(0, 10**6)
 KNOWN: dict[str, st.SearchStrategy[Any]] = {
     **dict[str, Any].fromkeys(METADATA_FIELDS, TEXTS),
     **dict[str, Any].fromkeys(("chunk_index", "total_chunks", "chunk_token_count", "start_line", "end_line"), COUNTS),
+    "page_number": COUNTS,
     "sidebar_position": st.one_of(st.integers(-5, 50), st.floats(-5, 50)),
     **dict[str, Any].fromkeys(("tags", "chunk_headings"), st.lists(st.text()).map(tuple)),
 }
