@@ -170,7 +170,8 @@ def _fitting(folder: Path, retrieval: SavedRetrieval, settings: RetrieverConfig)
     """Return the saved variant that found what these settings find."""
     wanted, depth = deciding(settings), settings.candidates
     exact = "candidates" in effective(settings)
-    alike = [variant for variant in retrieval.variants if variant.settings == wanted]
+    # A setting that is newer than the saved retrieval had no value then.
+    alike = [variant for variant in retrieval.variants if not _differences(variant.settings, wanted)]
     fits = [variant for variant in alike if (variant.depth == depth if exact else variant.depth >= depth)]
     if fits:
         return fits[0]

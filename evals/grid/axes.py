@@ -94,10 +94,12 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
 def effective(settings: RetrieverConfig) -> dict[str, Any]:
     """Return the settings on which candidates depend, of those that a sweep may change; equal ones find the same.
 
-    Only the candidate depth can be set for a retriever of the user's own, and what it means there is not known.
+    One that has no value is left out: then the collection decides, or the candidate depth. Only that depth can be set
+    for a retriever of the user's own, and what it means there is not known.
     """
     own = {} if settings.python is None else {"python": settings.python}
-    return own | {name: axis.value(settings) for name, axis in _axes_of(settings).items() if axis.applies(settings)}
+    values = {name: axis.value(settings) for name, axis in _axes_of(settings).items() if axis.applies(settings)}
+    return own | {name: value for name, value in values.items() if value is not None}
 
 
 def dotted(name: str) -> str:

@@ -17,6 +17,7 @@ from retrievers.config.retriever import (
     RetrieverConfig,
     Threshold,
 )
+from retrievers.config.search_parameters import PrefetchConfig, QuantizationSearchConfig, SearchConfig
 from retrievers.config.settings import TABLE, Settings, UnshownError, VariableName, address, dump, host, page_base
 from retrievers.config.store import StoreConfig
 
@@ -39,10 +40,13 @@ __all__ = [
     "MetadataConfig",
     "Mode",
     "ModelConfig",
+    "PrefetchConfig",
     "Provider",
+    "QuantizationSearchConfig",
     "Reranker",
     "RerankerName",
     "RetrieverConfig",
+    "SearchConfig",
     "Settings",
     "StoreConfig",
     "Threshold",

@@ -11,6 +11,7 @@ from retrievers.config.keyword import KeywordConfig
 from retrievers.config.metadata import MetadataConfig, known_field
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig
 from retrievers.config.rerankers import RERANKERS, Fusion, Reranker, RerankerName, listed
+from retrievers.config.search_parameters import PrefetchConfig, SearchConfig
 from retrievers.config.settings import TABLE, Settings
 from retrievers.config.store import StoreConfig
 from retrievers.errors import ConfigError
@@ -37,6 +38,8 @@ class RetrieverConfig(Settings):
     Attributes:
         python: `module:factory` of a LangChain `BaseRetriever` or `QdrantVectorStore`, called without arguments.
         candidates: Depth of the search before threshold and cut; `top_k` may not exceed it.
+        prefetch: Depths of the sides of a hybrid search; `top_k` may not exceed them either, so that it never changes
+            what they find.
         threshold: Least score of a returned chunk, 0 to 1: of its cosine similarity, in any mode, unless
             `threshold_on` is `final`. Under `best` all chunks count as having the highest cosine of the candidates, so
             that a query gets a whole answer or none.
@@ -70,6 +73,12 @@ class RetrieverConfig(Settings):
         "semantic", description="each chunk's cosine; best: the highest one, for all; or the final score"
     )
     candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
+    prefetch: PrefetchConfig = Field(
+        default_factory=lambda: PrefetchConfig.model_validate({}), description="depths of the sides of hybrid"
+    )
+    search: SearchConfig = Field(
+        default_factory=lambda: SearchConfig.model_validate({}), description="use of the index and quantised vectors"
+    )
     timeout_s: float = Field(30.0, gt=0, le=3600, description="seconds one search may take in all")
     vector_name: str = Field("", description="name of the dense vector in the collection; '' if it has none")
     metadata: MetadataConfig = Field(
@@ -141,6 +150,12 @@ class RetrieverConfig(Settings):
                 f"top_k is {self.top_k} and exceeds the candidate depth {self.candidates}; "
                 "raise candidates or lower top_k"
             )
+        for side, depth in self.prefetch:
+            if self.mode == "hybrid" and depth is not None and self.top_k > depth:
+                raise ValueError(
+                    f"top_k is {self.top_k} and exceeds prefetch.{side}, the {depth} candidates of the {side} side of "
+                    f"hybrid; raise prefetch.{side} or lower top_k"
+                )
         return self
 
     @model_validator(mode="after")
@@ -212,6 +227,16 @@ class RetrieverConfig(Settings):
     def used_threshold(self) -> float | None:
         """The threshold in force; for a user's own retriever only a given one."""
         return self.threshold if self.python is None or "threshold" in self.model_fields_set else None
+
+    def depth_of(self, side: str, depth: int | None = None) -> int:
+        """Return the number of candidates that a side of a search finds.
+
+        Args:
+            side: `semantic`; else a side of keywords.
+            depth: Another candidate depth than the configured one.
+        """
+        limit = self.prefetch.semantic if side == "semantic" else self.prefetch.keyword
+        return limit if limit is not None and self.mode == "hybrid" else depth or self.candidates
 
     @property
     def reranker(self) -> Reranker:

@@ -25,6 +25,7 @@ from retrievers.rerank.reranking import Rerank, make_reranker
 from retrievers.retriever.result_cache import open_result_cache, remembered, version_of
 from retrievers.retriever.session import document, failed, without_vector
 from retrievers.retriever.stages import Pipeline
+from retrievers.search import parameters
 from retrievers.search.candidate_table import CandidateTable
 from retrievers.search.pushdown import compile_filters
 from retrievers.search.selection import Selection
@@ -123,14 +124,16 @@ class QdrantRetriever(BaseRetriever):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """That BM25 scores depend on how the collection is cut into shards, where they do."""
+        """That BM25 scores depend on how the collection is cut into shards, and which settings change nothing."""
         info, mode = self._info, self.settings.mode
+        idle = parameters.notes(self.settings, info)
         if mode == "semantic" or info.shards == 1:
-            return ()
+            return idle
         return (
             f"collection {info.name!r} has {info.shards} shards, and Qdrant counts how rare a term is (IDF) within each"
             f": its BM25 scores, and so what mode {mode} finds, depend on how the chunks are spread; compare "
             "only with runs over as many shards",
+            *idle,
         )
 
     @property

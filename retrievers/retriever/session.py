@@ -109,8 +109,11 @@ def _parameters(settings: RetrieverConfig) -> dict[str, Any]:
         known["fusion"] = settings.used_fusion
     if settings.keyword.expansion == "list":
         known["expansion"] = "list"
-    chosen = {"rerank": settings.rerank, "threshold_on": settings.threshold_on}
-    known |= {key: value for key, value in chosen.items() if value not in ("none", "semantic")}
+    chosen: dict[str, Any] = {"rerank": settings.rerank, "threshold_on": settings.threshold_on}
+    chosen["search"] = settings.search.named
+    if settings.mode == "hybrid":
+        chosen["prefetch"] = settings.prefetch.model_dump(exclude_none=True)
+    known |= {key: value for key, value in chosen.items() if value not in ("none", "semantic", {})}
     return known | {k: getattr(settings, k) for k in ("filters", "group_by") if getattr(settings, k) is not None}
 
 

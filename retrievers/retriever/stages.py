@@ -19,6 +19,7 @@ from retrievers.records import RetrievalSession, RetrievedChunk, StageTimings
 from retrievers.rerank.reranking import Pool, Rerank
 from retrievers.retriever.session import answered
 from retrievers.search.candidate_table import CandidateTable, SearchedQuery
+from retrievers.search.parameters import beam_of, rescores
 from retrievers.search.query import Encoded, check_query, embedded, encode
 from retrievers.search.ranking import PointScores
 from retrievers.search.retrieved import check_scale, chosen, hits, ordered, reordered, selections
@@ -85,13 +86,16 @@ class Pipeline:
         config, chunks = self.settings, ChunkTable(self.client, self.settings)
         reads_all = config.reranker.needs_texts or config.reranker.scale or config.group_by is not None
         # Threshold and cut read the order of a semantic search itself: what is beyond `top_k` is not needed.
-        shallow = config.mode == "semantic" and not self.rerank and not reads_all
+        plain = config.mode == "semantic" and not self.rerank and not reads_all
+        # A longer list of quantised scores is rescored further down, which changes its beginning.
+        shallow = plain and not rescores(config, self.info)
+        beam = beam_of(config, self.info) if shallow else None
         # Payloads that come along spare a search on a server further round trips.
         payloads = shallow or (self.rerank is not None and not reads_all and config.store.url is not None)
 
         def search(encoded: Sequence[Encoded]) -> list[PointScores]:
             depth = config.top_k if shallow else config.candidates
-            found = self._search(depth, chunks, payloads=payloads).find(encoded)
+            found = self._search(depth, chunks, payloads=payloads, beam=beam).find(encoded)
             return ordered(found, chunks, whole=bool(reads_all)) if reads_all or self.rerank else found
 
         def selected(found: list[PointScores]) -> list[tuple[Selection[RetrievedChunk], int]]:
@@ -192,7 +196,7 @@ class Pipeline:
     def _cut(self, scores: Sequence[float]) -> Selection[int]:
         return cut(scores, self.settings.top_k, self.settings.threshold)
 
-    def _search(self, depth: int, chunks: ChunkTable, *, payloads: bool = False) -> Search:
+    def _search(self, depth: int, chunks: ChunkTable, *, payloads: bool = False, beam: int | None = None) -> Search:
         return Search(
             client=self.client,
             config=self.settings,
@@ -201,6 +205,7 @@ class Pipeline:
             among=self.among,
             payloads=payloads,
             limits=self.info.limits,
+            beam=beam,
         )
 
     def _in_new_order(self, query: str, found: PointScores, chunks: ChunkTable) -> PointScores:

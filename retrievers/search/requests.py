@@ -35,7 +35,7 @@ def ask(
     client: "QdrantClient",
     config: RetrieverConfig,
     requests: "Sequence[models.QueryRequest]",
-    depth: int,
+    depths: Sequence[int],
     chunks: ChunkTable,
     limits: Limits = NO_LIMITS,
 ) -> list[PointScores]:
@@ -45,7 +45,7 @@ def ask(
         client: An open client.
         config: Names the collection.
         requests: A vector to search for, dense or sparse; payloads that come along are kept in `chunks`.
-        depth: Number of points to find.
+        depths: Number of points to find, for each request.
         chunks: The chunks found so far.
         limits: Limits of the collection; what is deeper than that is several requests.
 
@@ -53,18 +53,18 @@ def ask(
         StoreError: A score is not a number.
     """
     found: dict[int, PointScores] = {}
-    reach = {place: depth + 1 for place in range(len(requests))}
+    reach = {place: depth + 1 for place, depth in enumerate(depths)}
     while reach:
         pages = [(place, page) for place, count in reach.items() for page in _pages(requests[place], count, limits)]
         answers = _batch(client, config, [page for _, page in pages], limits)
         of_place: dict[int, list[tuple[Sequence[Any], Floats]]] = {place: [] for place in reach}
         for (place, _), answer in zip(pages, answers, strict=True):
             of_place[place].append(answer)
-        found |= {place: _read(several, requests[place], depth, chunks) for place, several in of_place.items()}
+        found |= {place: _read(several, requests[place], depths[place], chunks) for place, several in of_place.items()}
         reach = {
             place: 2 * count
             for place, count in reach.items()
-            if len(found[place].codes) == count and found[place].scores[depth - 1] == found[place].scores[-1]
+            if len(found[place].codes) == count and found[place].scores[depths[place] - 1] == found[place].scores[-1]
         }
     return [found[place] for place in range(len(requests))]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from retrievers.config import RetrieverConfig
 from retrievers.search import fusion
+from retrievers.search.parameters import search_params
 from retrievers.search.query import Encoded, Vector
 from retrievers.search.ranking import Floats, PointScores, in_order, tied
 from retrievers.search.requests import ask, scores_of
@@ -35,12 +36,13 @@ class Search:
     Attributes:
         client: An open client.
         config: Names the collection, its vectors, the mode and the fusion.
-        depth: Candidates that each side searches for, and that a query has at most.
+        depth: Candidates that a query has at most, and that each side searches for unless `prefetch` says otherwise.
         chunks: The chunks found so far.
         among: A condition that every candidate must meet.
         payloads: Let payloads come along with the search: worth it for the few candidates of one query, all of which
             are read, and not in hybrid mode, whose sides would bring the same ones.
         limits: Limits of the collection on one request.
+        beam: The least beam in an HNSW index, None for any.
     """
 
     client: "QdrantClient"
@@ -50,6 +52,7 @@ class Search:
     among: "models.Filter | None" = None
     payloads: bool = False
     limits: Limits = NO_LIMITS
+    beam: int | None = None
 
     def find(self, queries: Sequence[Encoded]) -> list[PointScores]:
         """Find candidates for each query: one request for all sides, and one for the scores that only some have.
@@ -77,6 +80,7 @@ class Search:
             query=vector,
             using=(self.config.vector_name or None) if side == "semantic" else self.config.keyword.vector_name,
             filter=self.among,
+            params=search_params(self.config, side, self.beam),
             with_payload=self.payloads and self.config.mode != "hybrid",
         )
 
@@ -85,14 +89,15 @@ class Search:
         unread = "semantic" if self.config.mode == "keyword" else ""
         asked = [[name for name in requests if name != unread] for requests in queries]
         requests = [of_sides[name] for of_sides, names in zip(queries, asked, strict=True) for name in names]
-        answers = iter(ask(self.client, self.config, requests, self.depth, self.chunks, self.limits))
+        depths = [self.config.depth_of(name, self.depth) for names in asked for name in names]
+        answers = iter(ask(self.client, self.config, requests, depths, self.chunks, self.limits))
         return [{name: next(answers) for name in names} for names in asked]
 
     def _at_depth(self, found: Sequence[Sides]) -> list[Sides]:
         """Cut every side at the candidate depth; in the total order where places count, which is under rrf."""
         places = self.config.mode == "hybrid" and self.config.used_fusion == "rrf"
         undecided = [
-            {name: tied(side.scores, self.depth, every_place=places) for name, side in sides.items()} for sides in found
+            {name: tied(side.scores, side.depth, every_place=places) for name, side in sides.items()} for sides in found
         ]
         self.chunks.read(
             code
@@ -102,7 +107,7 @@ class Search:
         )
         return [
             {
-                name: side.at(in_order(side.codes, side.scores, self.depth, of_sides[name], self.chunks.name))
+                name: side.at(in_order(side.codes, side.scores, side.depth, of_sides[name], self.chunks.name))
                 for name, side in sides.items()
             }
             for sides, of_sides in zip(found, undecided, strict=True)

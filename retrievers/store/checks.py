@@ -80,12 +80,31 @@ def check_index(settings: IndexSettings, info: CollectionInfo) -> None:
 
 
 def _check_depth(config: RetrieverConfig, info: CollectionInfo) -> None:
-    most = info.limits.results
-    if most and config.candidates > most:
+    """Refuse what the strict mode of the collection would refuse, at the first query and without the setting's name."""
+    limits, quantization = info.limits, config.search.quantization
+    if config.search.exact and not limits.exact:
         raise CollectionStateError(
-            f"collection {info.name!r} is in strict mode and allows at most {most} results a query (max_query_limit), "
-            f"but candidates is {config.candidates}; set candidates to {most} or less"
+            f"collection {info.name!r} is in strict mode and allows no exact search (search_allow_exact), but "
+            "search.exact is true; leave search.exact out"
         )
+    asked = {
+        "candidates": (config.candidates, limits.results, "results a query (max_query_limit)"),
+        "search.hnsw_ef": (config.search.hnsw_ef, limits.hnsw_ef, "as hnsw_ef (search_max_hnsw_ef)"),
+        "search.quantization.oversampling": (
+            quantization.oversampling, limits.oversampling, "as oversampling (search_max_oversampling)"
+        ),
+        **{
+            f"prefetch.{side}": (depth, limits.results, "results a query (max_query_limit)")
+            for side, depth in config.prefetch
+            if config.mode == "hybrid"
+        },
+    }  # fmt: skip
+    for name, (value, most, limited) in asked.items():
+        if value and most and value > most:
+            raise CollectionStateError(
+                f"collection {info.name!r} is in strict mode and allows at most {most:g} {limited}, "
+                f"but {name} is {value:g}; set {name} to {most:g} or less"
+            )
 
 
 def _check_layout(config: MetadataConfig, info: CollectionInfo) -> None:

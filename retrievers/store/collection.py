@@ -12,7 +12,7 @@ from retrievers.store.limits import NO_LIMITS, Limits, limits_of
 from retrievers.store.location import location
 
 if TYPE_CHECKING:
-    from qdrant_client import QdrantClient
+    from qdrant_client import QdrantClient, models
 
 MANIFEST_KEY = "retrieval_evals"
 
@@ -29,6 +29,9 @@ class CollectionInfo:
         without_idf: Those of the sparse vectors whose scores the store does not weigh by how rare a term is.
         shards: Number of parts that it is cut into on its server.
         limits: Limits on one request.
+        ef_construct: Beam of a search in the HNSW index of the dense vector, unless a search names another.
+        in_hnsw: True if an HNSW index of dense vectors is built, so that a search may miss near vectors.
+        quantization: Kind of quantisation of the dense vector; empty without any.
         indexed: The payload keys that have an index, as filters write them, with its type.
         manifest: Record of `retrievers index`: embedding model, state, fingerprint of the pages; empty otherwise.
     """
@@ -43,12 +46,20 @@ class CollectionInfo:
     without_idf: tuple[str, ...] = ()
     shards: int = 1
     limits: Limits = NO_LIMITS
+    ef_construct: int = 100
+    in_hnsw: bool = False
+    quantization: str = ""
     indexed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def index(self) -> Mapping[str, Any]:
         """The recorded settings of indexing; empty where `retrievers index` did not make it."""
         return recorded_settings(self.manifest)
+
+    @property
+    def is_approximate(self) -> bool:
+        """True if a search may miss near vectors, unless it is told to be exact."""
+        return self.in_hnsw or bool(self.quantization)
 
     @property
     def lost(self) -> int:
@@ -109,6 +120,20 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         without_idf=tuple(name for name, sparse in (params.sparse_vectors or {}).items() if sparse.modifier != "idf"),
         shards=getattr(params, "shard_number", None) or 1,
         limits=limits,
+        ef_construct=_ef_construct(info, chosen),
+        # The server counts the vectors of all names, and sparse ones, which always have an index.
+        in_hnsw=(info.indexed_vectors_count or 0) > count * len(params.sparse_vectors or {}),
+        quantization=_quantization(info, chosen),
         indexed={key: str(index.data_type.value) for key, index in (info.payload_schema or {}).items()},
         manifest=(getattr(info.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
     )
+
+
+def _ef_construct(info: "models.CollectionInfo", vector: "models.VectorParams | None") -> int:
+    own = vector.hnsw_config.ef_construct if vector and vector.hnsw_config else None
+    return own or info.config.hnsw_config.ef_construct
+
+
+def _quantization(info: "models.CollectionInfo", vector: "models.VectorParams | None") -> str:
+    settings = (vector.quantization_config if vector else None) or info.config.quantization_config
+    return next(iter(settings.model_dump(exclude_none=True)), "") if settings else ""

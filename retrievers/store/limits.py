@@ -16,6 +16,8 @@ class Limits:
         queries: Queries of a batch (`search_max_batchsize`, and no more than a minute's `read_rate_limit`).
         points: Points that are written at once (`upsert_max_batchsize`).
         values: Values of one condition of a filter (`condition_max_size`).
+        hnsw_ef: Beam of a search (`search_max_hnsw_ef`).
+        oversampling: Oversampling of a search in quantised vectors (`search_max_oversampling`).
         exact: True if exact search and exact counts are allowed (`search_allow_exact`).
         unindexed: True if filters may name keys without an index (`unindexed_filtering_retrieve`).
     """
@@ -24,6 +26,8 @@ class Limits:
     queries: int | None = None
     points: int | None = None
     values: int | None = None
+    hnsw_ef: int | None = None
+    oversampling: float | None = None
     exact: bool = True
     unindexed: bool = True
 
@@ -42,6 +46,8 @@ def limits_of(config: Any) -> Limits:
         queries=min(queries, default=None),
         points=strict.upsert_max_batchsize,
         values=strict.condition_max_size,
+        hnsw_ef=strict.search_max_hnsw_ef,
+        oversampling=strict.search_max_oversampling,
         exact=strict.search_allow_exact is not False,
         unindexed=strict.unindexed_filtering_retrieve is not False,
     )

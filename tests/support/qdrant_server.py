@@ -34,6 +34,7 @@ class QdrantServer(LoopbackServer):
         rules: What it refuses.
         aliases: Other names of collections.
         config: What the configuration of every collection says beside its vectors, as recorded.
+        indexed_vectors: The number of indexed vectors that every collection tells.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class QdrantServer(LoopbackServer):
         self.rules = Rules(api_key=api_key)
         self.aliases: dict[str, str] = {}
         self.config: dict[str, Any] = {}
+        self.indexed_vectors = 0
         self._shards: dict[str, int] = {}
         self.keeps_metadata = keeps_metadata
         self.client = QdrantClient(":memory:")
@@ -122,7 +124,8 @@ class QdrantServer(LoopbackServer):
         shards = {"shard_number": self._shards.get(name, 1)}
         params = {**known["config"]["params"], **shards, **self.config.get("params", {})}
         config = {**known["config"], **self.config, **strict, "params": params}
-        return {**known, "config": config, "payload_schema": schema}
+        indexed = {"indexed_vectors_count": self.indexed_vectors}
+        return {**known, **indexed, "config": config, "payload_schema": schema}
 
     def _index(self, _: str, body: Mapping[str, Any]) -> Any:
         self.rules.indexed[body["field_name"]] = body["field_schema"]

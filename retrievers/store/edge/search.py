@@ -12,7 +12,7 @@ from retrievers.store.edge import convert, filters, vectors
 from retrievers.store.edge.views import View
 
 LIMIT = 10
-SEARCH_PARAMS = ("exact", "hnsw_ef")
+SEARCH_PARAMS = ("exact", "hnsw_ef", "quantization", "indexed_only")
 
 
 class SearchOptions(TypedDict, total=False):
@@ -20,7 +20,8 @@ class SearchOptions(TypedDict, total=False):
 
     Attributes:
         query_filter: Only points that fit.
-        search_params: `exact`, `hnsw_ef`. Left out, the search is exact unless `optimize` has built an index.
+        search_params: `exact`, `hnsw_ef`, `quantization`, `indexed_only`. Left out, the search is exact unless
+            `optimize` has built an index.
         limit: Largest number of points; 10 when left out.
         offset: Number of the best points to leave out.
         with_payload: True to return payloads (the default), or the keys of them to return.
@@ -122,4 +123,13 @@ def _params(params: models.SearchParams | None, using: str, view: View) -> edge.
     sparse = view.spec.sparse.get(using)
     recount = view.recount and sparse is not None and sparse.modifier == models.Modifier.IDF
     idf = edge.IdfParams(corpus=edge.Filter()) if recount else None
-    return edge.SearchParams(exact=exact, hnsw_ef=params.hnsw_ef, idf=idf)
+    quantized = params.quantization or models.QuantizationSearchParams()
+    return edge.SearchParams(
+        exact=exact,
+        hnsw_ef=params.hnsw_ef,
+        quantization=edge.QuantizationSearchParams(
+            ignore=bool(quantized.ignore), rescore=quantized.rescore, oversampling=quantized.oversampling
+        ),
+        indexed_only=bool(params.indexed_only),
+        idf=idf,
+    )

@@ -66,7 +66,7 @@ class Asked:
         self.client, self.config, self.chunks = client, config, ChunkTable(client, config)
 
     def ask(self, depth: int, *requests: models.QueryRequest) -> list[PointScores]:
-        return ask(self.client, self.config, requests, depth, self.chunks)
+        return ask(self.client, self.config, requests, [depth] * len(requests), self.chunks)
 
     def scores_of(self, *pairs: tuple[models.QueryRequest, Sequence[Any]]) -> list[dict[Any, float]]:
         """The scores by point instead of by code."""

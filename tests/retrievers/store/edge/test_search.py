@@ -79,7 +79,7 @@ def test_queries_that_are_refused(
         ({"prefetch": [models.Prefetch()]}, "prefetch=.*used without it"),
         ({"timeout": 5}, "timeout=5"),
         ({"nonsense": 1}, "nonsense=1"),
-        ({"search_params": models.SearchParams(indexed_only=True)}, "indexed_only=True"),
+        ({"search_params": models.SearchParams(acorn=models.AcornSearchParams(enable=True))}, "acorn="),
         ({"with_payload": 3}, "with_payload=3"),
     ],
 )

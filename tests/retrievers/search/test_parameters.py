@@ -1,0 +1,235 @@
+"""Search parameters: which side gets which, in every kind of call, over REST and gRPC, and what changes nothing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retrievers.config import RetrieverConfig
+from retrievers.errors import CollectionStateError
+from retrievers.retriever.qdrant import QdrantRetriever
+from retrievers.search.parameters import beam_of, notes, rescores, search_params
+from retrievers.store import CollectionInfo, Limits
+from tests.support.collections import index_pages, settings, write_pages
+from tests.support.hybrid import of_mode
+from tests.support.qdrant_grpc import GrpcFront
+from tests.support.qdrant_server import QdrantServer
+
+SEARCH = {"hnsw_ef": 128, "quantization": {"rescore": True, "oversampling": 2.0}, "indexed_only": True}
+
+
+def info(**values: Any) -> CollectionInfo:
+    plain = {"name": "c", "points": 9, "dimension": 2, "distance": "cosine", "vectors": {"": 2}}
+    return CollectionInfo(**{**plain, "sparse_vectors": (), "manifest": {}, **values})
+
+
+def plain(config: RetrieverConfig, side: str, beam: int | None = None) -> dict[str, Any] | None:
+    params = search_params(config, side, beam)
+    return None if params is None else params.model_dump(exclude_unset=True)
+
+
+def test_what_is_set_goes_with_the_dense_search_and_nothing_else() -> None:
+    assert plain(settings(), "semantic") is None
+    assert plain(settings(search=SEARCH), "semantic") == SEARCH
+    assert plain(settings(search=SEARCH), "keyword") == {"indexed_only": True}
+    assert plain(settings(search={"exact": False}), "semantic") == {"exact": False}
+    assert plain(settings(search={"quantization": {"ignore": True}}), "semantic") == {"quantization": {"ignore": True}}
+
+
+@pytest.mark.parametrize(
+    ("search", "collection", "beam"),
+    [
+        ({}, {}, None),
+        ({}, {"in_hnsw": True}, 101),
+        ({}, {"in_hnsw": True, "ef_construct": 200}, None),
+        ({"hnsw_ef": 16}, {"in_hnsw": True, "ef_construct": 200}, 101),
+        ({"hnsw_ef": 256}, {"in_hnsw": True}, None),
+        ({"exact": True}, {"in_hnsw": True}, None),
+        ({}, {"in_hnsw": True, "limits": Limits(hnsw_ef=64)}, 64),
+    ],
+)
+def test_a_short_search_is_as_thorough_as_one_at_full_depth(
+    search: dict[str, Any], collection: dict[str, Any], beam: int | None
+) -> None:
+    assert beam_of(settings(search=search), info(**collection)) == beam
+
+
+def test_a_beam_is_told_where_it_is_needed_and_a_wider_one_is_kept() -> None:
+    assert plain(settings(), "semantic", 101) == {"hnsw_ef": 101}
+    assert plain(settings(search={"hnsw_ef": 16, "indexed_only": True}), "semantic", 101) == {
+        "hnsw_ef": 101,
+        "indexed_only": True,
+    }
+
+
+def test_quantised_vectors_are_rescored_unless_they_are_not_compared() -> None:
+    quantised = info(quantization="scalar")
+    assert rescores(settings(), quantised) and not rescores(settings(), info())
+    assert not rescores(settings(search={"exact": True}), quantised)
+    assert not rescores(settings(search={"quantization": {"ignore": True}}), quantised)
+
+
+@pytest.mark.parametrize(
+    ("values", "collection", "said"),
+    [
+        ({}, {}, ""),
+        ({"search": {"hnsw_ef": 64}}, {}, "every search is exact: search.hnsw_ef changes nothing"),
+        ({"search": {"hnsw_ef": 64}, "mode": "keyword"}, {}, ""),
+        ({"search": {"hnsw_ef": 64}}, {"in_hnsw": True}, "search.hnsw_ef 64 is less than the 101"),
+        ({"search": {"hnsw_ef": 64}, "candidates": 50}, {"in_hnsw": True}, ""),
+        ({"search": {"hnsw_ef": 64}, "mode": "hybrid", "prefetch": {"semantic": 20}}, {"in_hnsw": True}, ""),
+        ({"search": {"quantization": {"rescore": False}}}, {"quantization": "scalar"}, ""),
+    ],
+)
+def test_settings_that_change_nothing_are_named(values: dict[str, Any], collection: dict[str, Any], said: str) -> None:
+    (note,) = notes(settings(**values), info(**collection)) or ("",)
+    assert said in note and bool(said) == bool(note)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[QdrantServer]:
+    with QdrantServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def front(server: QdrantServer) -> Iterator[GrpcFront]:
+    with GrpcFront(server) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def base(server: QdrantServer, front: GrpcFront, tmp_path_factory: pytest.TempPathFactory) -> RetrieverConfig:
+    config = settings(store={"url": server.url, "grpc_port": front.port}, collection="pages", threshold=0, top_k=3)
+    index_pages(config, write_pages(tmp_path_factory.mktemp("pages")))
+    return config
+
+
+def sent(server: QdrantServer) -> list[tuple[str, dict[str, Any] | None]]:
+    """Each query that was asked, by the vector that it searches: with its parameters."""
+    queries = [q for r in server.requests if "/points/query" in r.path for q in r.body.get("searches", [r.body])]
+    side = ["given" if q.get("filter") else q.get("using") or "semantic" for q in queries]
+    return [(name, q.get("params")) for name, q in zip(side, queries, strict=True)]
+
+
+def set_values(params: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what is set in parameters; gRPC has no exact that is left out."""
+    return {
+        key: set_values(value) if isinstance(value, dict) else value
+        for key, value in (params or {}).items()
+        if value not in (None, False)
+    }
+
+
+@pytest.mark.parametrize("grpc", [False, True], ids=["rest", "grpc"])
+@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
+def test_they_are_in_every_request_of_every_kind(
+    server: QdrantServer, base: RetrieverConfig, mode: str, grpc: bool
+) -> None:
+    config = of_mode(base, mode=mode, search=SEARCH, store={**base.store.model_dump(), "prefer_grpc": grpc})
+    with QdrantRetriever.open(config, env={}) as retriever:
+        vector = retriever.embeddings.embed_query("topic node")
+        for call in (
+            lambda: retriever.search("topic node", use_cache=False),
+            lambda: retriever.search_batch(["topic node", "client answer"], use_cache=False),
+            lambda: retriever.candidates(["topic node", "client answer"]),
+            lambda: retriever.candidates_by_vector("topic node", vector),
+        ):
+            server.requests.clear()
+            call()
+            asked = sent(server)
+            assert {name for name, _ in asked} - {"given"} == {
+                "semantic": {"semantic"},
+                "keyword": {"bm25"},
+                "hybrid": {"semantic", "bm25"},
+            }[mode]
+            for name, params in asked:
+                expected = {"semantic": SEARCH, "bm25": {"indexed_only": True}, "given": {"exact": True}}[name]
+                assert set_values(params) == expected
+
+
+def test_an_answer_is_searched_for_as_thoroughly_as_its_candidates_were(
+    server: QdrantServer, base: RetrieverConfig
+) -> None:
+    """A built index: five chunks are asked for with the beam of a hundred; quantised vectors at the whole depth."""
+    server.indexed_vectors = 1_000
+    try:
+        with QdrantRetriever.open(base, env={}) as retriever:
+            server.requests.clear()
+            retriever.search("topic node")
+            (asked,) = [r.body for r in server.requests if r.path.endswith("/points/query")]
+            assert (asked["limit"], asked["params"]) == (4, {"hnsw_ef": 101})
+            server.config = {"quantization_config": {"scalar": {"type": "int8"}}}
+        with QdrantRetriever.open(base, env={}) as retriever:
+            assert retriever.info.quantization == "scalar"
+            server.requests.clear()
+            whole = retriever.search("topic node")
+            (asked,) = [r.body for r in server.requests if r.path.endswith("/points/query")]
+            assert (asked["limit"], asked.get("params")) == (101, None)
+            assert [hit.chunk.chunk_id for hit in whole.chunks] == [
+                found.chunk.chunk_id for found in retriever.candidates(["topic node"])[0]
+            ][:3]
+    finally:
+        server.indexed_vectors, server.config = 0, {}
+
+
+def test_sides_of_hybrid_are_as_deep_as_they_are_told(server: QdrantServer, base: RetrieverConfig) -> None:
+    config = of_mode(base, mode="hybrid", prefetch={"semantic": 5, "keyword": 3})
+    with QdrantRetriever.open(config, env={}) as retriever:
+        server.requests.clear()
+        (found,) = retriever.candidates(["read the words of the glossary"])
+        limits = {q.get("using") or "semantic": q["limit"] for q in server.requests[0].body["searches"]}
+        assert limits == {"semantic": 6, "bm25": 4}
+        assert 5 <= len(found) <= 8
+        for top_k in (1, 2, 3):
+            cut = of_mode(config, top_k=top_k)
+            with QdrantRetriever.open(cut, env={}) as other:
+                ids = [hit.chunk.chunk_id for hit in other.search("read the words of the glossary").chunks]
+            assert ids == [hit.chunk.chunk_id for hit in found][:top_k]
+
+
+def test_a_top_k_beyond_a_side_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"top_k is 5 and exceeds prefetch\.keyword, the 3 candidates of the keyword"):
+        settings(mode="hybrid", prefetch={"keyword": 3})
+    assert settings(mode="semantic", prefetch={"keyword": 3}).depth_of("keyword") == 100
+
+
+@pytest.mark.parametrize(
+    ("strict", "values", "said"),
+    [
+        ({"search_max_hnsw_ef": 64}, {"search": {"hnsw_ef": 128}}, "at most 64 as hnsw_ef .* search.hnsw_ef is 128"),
+        (
+            {"search_max_oversampling": 1.5},
+            {"search": {"quantization": {"oversampling": 2}}},
+            "search.quantization.oversampling is 2; set search.quantization.oversampling to 1.5 or less",
+        ),
+        ({"search_allow_exact": False}, {"search": {"exact": True}}, "leave search.exact out"),
+        (
+            {"max_query_limit": 100},
+            {"mode": "hybrid", "prefetch": {"semantic": 200}},
+            "at most 100 results a query .*prefetch.semantic is 200",
+        ),
+    ],
+)
+def test_what_strict_mode_would_refuse_is_refused_at_once(
+    server: QdrantServer, base: RetrieverConfig, strict: dict[str, Any], values: dict[str, Any], said: str
+) -> None:
+    server.rules.strict = strict
+    try:
+        with pytest.raises(CollectionStateError, match=said):
+            QdrantRetriever.open(of_mode(base, **values), env={})
+    finally:
+        server.rules.strict = None
+
+
+@pytest.mark.parametrize("search", [SEARCH, {"exact": True}, {"exact": False, "hnsw_ef": 4}])
+def test_on_a_folder_without_an_index_they_change_nothing(tmp_path: Path, search: dict[str, Any]) -> None:
+    config = settings(store={"path": str(tmp_path / "store")}, collection="pages", threshold=0)
+    index_pages(config, write_pages(tmp_path / "pages"))
+    with QdrantRetriever.open(config, env={}) as retriever:
+        expected = [(hit.chunk.chunk_id, hit.score) for hit in retriever.search("topic node").chunks]
+        assert retriever.notes == ()
+    with QdrantRetriever.open(of_mode(config, search=search), env={}) as retriever:
+        assert [(hit.chunk.chunk_id, hit.score) for hit in retriever.search("topic node").chunks] == expected
+        assert "changes nothing" in retriever.notes[0]
