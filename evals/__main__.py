@@ -27,7 +27,7 @@ COMMANDS: Mapping[str, Command] = {
     "compare": Command("compare runs with a baseline", late("evals.compare.command:main")),
     "ui": Command("show the runs in MLflow's user interface", late("evals.tracking.ui:main")),
     "tracking": Command("complete the MLflow run of a kept report", late("evals.tracking.__main__:main")),
-    "golden": Command("check, import and begin golden queries", late("evals.golden.command:main")),
+    "golden": Command("check, import, begin and write golden queries", late("evals.golden.command:main")),
     "search": Command("search a collection", _RETRIEVERS, ("search",)),
     "index": Command("index a folder of pages", _RETRIEVERS, ("index",)),
     "inspect": Command("look at a collection, propose a map of its payload", _RETRIEVERS, ("inspect",)),

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 from evals.golden.commands.begin import add_init
 from evals.golden.commands.exchange import add_export, add_import
+from evals.golden.commands.synthesize import add_synthesize
 from evals.golden.commands.validate import add_validate
-from retrievers.terminal.command import Parser, print_out, run, set_up_logging
+from retrievers.terminal.command import Parser, run, set_up_logging
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.golden") -> int:
@@ -17,15 +18,13 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.go
 
 def _run(namespace: argparse.Namespace) -> int:
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
-    lines = namespace.lines(namespace)
-    if not namespace.quiet:
-        print_out("\n".join(lines))
-    return 0
+    code: int = namespace.run(namespace)
+    return code
 
 
 def _parser(prog: str) -> argparse.ArgumentParser:
-    parser = Parser(prog=prog, description="Check golden queries, import some, begin some.")
+    parser = Parser(prog=prog, description="Check golden queries, import, begin or have some written.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (add_validate, add_import, add_export, add_init):
+    for add in (add_validate, add_import, add_export, add_init, add_synthesize):
         add(commands)
     return parser

@@ -1,9 +1,15 @@
-"""All chunks of a collection."""
+"""All chunks of a collection, or of a folder of pages."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from evals.errors import DatasetError
 from retrievers.config import RetrieverConfig
+from retrievers.embedding.tokens import count_tokens
+from retrievers.errors import IndexingError
+from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page
+from retrievers.indexing.corpus import read_corpus
+from retrievers.indexing.markdown import Page
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
 from retrievers.store import describe, open_client
@@ -36,3 +42,16 @@ def listed_chunks(config: RetrieverConfig, env: Mapping[str, str]) -> list[Chunk
 def collection_name(config: RetrieverConfig) -> str:
     """Return what a message calls the collection."""
     return f"collection {config.collection!r}" if config.python is None else f"python {config.python!r}"
+
+
+def chunked_pages(docs: Path, base_url: str) -> tuple[Sequence[Page], list[Chunk]]:
+    """Return the pages of a folder, and their chunks as indexing cuts them by default.
+
+    Raises:
+        IndexingError: The folder has no page, or a page cannot be read.
+    """
+    corpus = read_corpus(docs, base_url)
+    if corpus.faults:
+        raise IndexingError("pages cannot be read:", corpus.faults)
+    chunks = [chunk for page in corpus.pages for chunk in chunk_page(page, DEFAULT_MAX_TOKENS, count_tokens)]
+    return corpus.pages, chunks

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -162,18 +162,24 @@ def plan(
         for name, counts in counter.found.items()
         if name in metrics or (name == AGAIN and judge.config.rejudge)
     )
-    made = JudgePlan(
-        model=judge.model, shares=shares, measured_answers=counter.measured, usd=None, seconds=0.0, stopped=""
-    )
-    whole, config = made.total, judge.config
-    return JudgePlan(
-        model=judge.model,
-        shares=shares,
-        measured_answers=counter.measured,
-        usd=cost(config.price, whole.tokens_in, whole.tokens_out),
+    return replace(priced(judge, shares, measured=counter.measured), fewest=fewest)
+
+
+def priced(judge: Judge, shares: tuple[Share, ...], *, measured: bool) -> JudgePlan:
+    """Return the plan of calls, with their price and duration by the judge's settings.
+
+    Args:
+        judge: Judge with its limits and prices.
+        shares: The calls.
+        measured: True if the length of the answers is an average of stored ones.
+    """
+    unpriced = JudgePlan(model=judge.model, shares=shares, measured_answers=measured, usd=None, seconds=0.0, stopped="")
+    whole = unpriced.total
+    return replace(
+        unpriced,
+        usd=cost(judge.config.price, whole.tokens_in, whole.tokens_out),
         seconds=_seconds(judge, whole),
         stopped=_stopped(judge, whole),
-        fewest=fewest,
     )
 
 

@@ -130,6 +130,10 @@ class Judge:
             usage=usage,
         )
 
+    def engine(self) -> Engine:
+        """Return an engine for questions of another kind than the metrics', with the same store and budget."""
+        return Engine(self.chat, self.config, self.store, self._ledger)
+
     def close(self) -> None:
         """Trim the verdict store to its limits, and close it."""
         if self.store:

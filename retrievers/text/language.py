@@ -59,6 +59,22 @@ def differing(query: str, texts: Sequence[str]) -> Languages | None:
     return Languages(NAMES[codes[asked]], NAMES[codes[found]])
 
 
+def surely_not(language: str, text: str) -> str:
+    """Return the language of a text that is surely not in the given one; empty where it is, or nobody can tell.
+
+    Args:
+        language: English name of a language, such as `German`; of one that is not in `NAMES` nothing can be told.
+        text: A text of some words.
+    """
+    names = [NAMES[code] for code in _identifier().nb_classes]
+    wanted = language.strip().title()
+    if wanted not in names or not WORD.search(text):
+        return ""
+    likelihoods = _likelihoods(text)
+    best = int(np.argmax(likelihoods))
+    return names[best] if likelihoods[best] - likelihoods[names.index(wanted)] >= LEAST_MARGIN else ""
+
+
 def _words(texts: Iterable[str]) -> set[str]:
     return {word for text in texts for word in WORD.findall(text.lower())}
 

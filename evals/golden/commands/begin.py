@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from evals.config.files import check_writable, write
-from evals.golden.commands import Subcommands
+from evals.golden.commands import Subcommands, say
 from evals.golden.json_lines import json_lines
 from retrievers.config import RetrieverConfig
 from retrievers.config.layers import add_flags, build, environment, environment_layer, flag_layer
@@ -28,10 +28,10 @@ def add_init(commands: Subcommands) -> None:
     init.add_argument("--config", type=path_argument, metavar="FILE", help="retriever settings as YAML")
     add_flags(init, RetrieverConfig)
     add_logging_flags(init)
-    init.set_defaults(lines=_init)
+    init.set_defaults(run=_init)
 
 
-def _init(namespace: argparse.Namespace) -> list[str]:
+def _init(namespace: argparse.Namespace) -> int:
     from evals.errors import DatasetError
     from evals.golden.listed_chunks import collection_name, listed_chunks
     from evals.golden.skeletons import skeletons
@@ -47,7 +47,8 @@ def _init(namespace: argparse.Namespace) -> list[str]:
     if not rows or not chunks:
         raise DatasetError(f"{collection_name(config)} holds no chunk with text")
     write(namespace.out, json_lines(rows))
-    return [
+    line = (
         f"{namespace.out}: {len(rows)} skeleton cases out of {len(chunks)} chunks; write a query and an answer "
         f"into each, shorten the quote to what answers it, then: python -m evals.golden validate {namespace.out}"
-    ]
+    )
+    return say(namespace, [line])

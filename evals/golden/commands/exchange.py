@@ -3,7 +3,7 @@
 import argparse
 
 from evals.config.files import check_writable, write
-from evals.golden.commands import Subcommands
+from evals.golden.commands import Subcommands, say
 from evals.golden.json_lines import json_lines
 from retrievers.terminal.command import add_logging_flags, path_argument
 
@@ -36,7 +36,7 @@ def add_import(commands: Subcommands) -> None:
             "-o", "--out", type=path_argument, required=True, metavar="FILE", help="golden file to write"
         )
         add_logging_flags(command)
-    imports.set_defaults(lines=_import)
+    imports.set_defaults(run=lambda namespace: say(namespace, _import(namespace)))
 
 
 def add_export(commands: Subcommands) -> None:
@@ -50,7 +50,7 @@ def add_export(commands: Subcommands) -> None:
     to_mlflow.add_argument("--force", action="store_true", help="replace the dataset if it exists")
     _add_tracking(to_mlflow)
     add_logging_flags(to_mlflow)
-    exports.set_defaults(lines=_export)
+    exports.set_defaults(run=lambda namespace: say(namespace, _export(namespace)))
 
 
 def _add_tracking(command: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evals.golden.commands import Subcommands
+from evals.golden.commands import Subcommands, say
 from retrievers.terminal.command import add_logging_flags, path_argument
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ def add_validate(commands: Subcommands) -> None:
     )
     validate.add_argument("--base-url", default="/docs", help="what page addresses begin with (default: /docs)")
     add_logging_flags(validate)
-    validate.set_defaults(lines=_validate)
+    validate.set_defaults(run=_validate)
 
 
-def _validate(namespace: argparse.Namespace) -> list[str]:
+def _validate(namespace: argparse.Namespace) -> int:
     from evals.config.experiment import DatasetConfig
     from evals.golden.loading import load_golden
 
@@ -39,7 +39,7 @@ def _validate(namespace: argparse.Namespace) -> list[str]:
         checked = f"every piece of evidence found in {len(chunks)} chunks"
     splits = Counter((case.split or "no split", case.in_scope) for case in golden.cases)
     types = Counter(case.query_type or "no type" for case in golden.cases)
-    return [
+    lines = [
         f"{namespace.file}: {len(golden.cases)} cases are valid ({checked})",
         *(
             f"  {split}: {splits[split, True]} in scope, {splits[split, False]} out of scope"
@@ -49,6 +49,7 @@ def _validate(namespace: argparse.Namespace) -> list[str]:
         *(f"  {line}" for line in _human_verdicts(golden.cases, chunks)),
         *([f"  {missing}"] if missing else []),
     ]
+    return say(namespace, lines)
 
 
 def _human_verdicts(cases: "Sequence[Case]", chunks: "Sequence[Chunk] | None") -> list[str]:
@@ -73,18 +74,12 @@ def _resolve_in_pages(golden: "GoldenSet", docs: Path, base_url: str) -> "tuple[
     """Return the chunks of the pages, and the relevant ones that the pages do not give."""
     from evals.errors import DatasetError
     from evals.golden.evidence import missing_chunks, resolve
+    from evals.golden.listed_chunks import chunked_pages
     from evals.golden.source_pages import SourcePage
-    from retrievers.embedding.tokens import count_tokens
-    from retrievers.errors import IndexingError
-    from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page
-    from retrievers.indexing.corpus import read_corpus
 
-    corpus = read_corpus(docs, base_url)
-    if corpus.faults:
-        raise IndexingError("pages cannot be read:", corpus.faults)
-    chunks = [chunk for page in corpus.pages for chunk in chunk_page(page, DEFAULT_MAX_TOKENS, count_tokens)]
+    pages, chunks = chunked_pages(docs, base_url)
     relevance = resolve(golden.cases, chunks, golden.places)
-    faults = _misquoted(golden, {page.source_url: SourcePage(page) for page in corpus.pages})
+    faults = _misquoted(golden, {page.source_url: SourcePage(page) for page in pages})
     if faults:
         raise DatasetError(f"{len(faults)} quotes are not in their page word for word:", faults)
     return chunks, missing_chunks(relevance)

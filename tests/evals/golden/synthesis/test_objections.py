@@ -1,0 +1,98 @@
+"""The checks that need no model."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evals.golden.synthesis.answers import Draft
+from evals.golden.synthesis.objections import POINTING, copied_share, first_objection
+from retrievers.records import Chunk
+
+TEXT = (
+    "Inverse kinematics searches the joint angles that put the gripper at a pose.\nIt has no solution for a pose out "
+    "of reach, and several where the arm has more joints than the pose has coordinates."
+)
+PASSAGE = Chunk(chunk_id="ik", point_id="ik", text=TEXT)
+OTHER = Chunk(chunk_id="topic", point_id="topic", text="A topic is a named channel between nodes of a robot.")
+RIGHT = Draft(
+    query="When can a robot arm reach a target in more than one way?",
+    reference_answer="When it has more joints than the pose has coordinates.",
+    quotes=["several where the arm has more joints  than the pose has coordinates"],
+)
+
+
+def objection(language: str = "", passages: tuple[Chunk, ...] = (PASSAGE,), **changes: Any) -> str:
+    draft = RIGHT.model_copy(update=changes)
+    given = first_objection(draft.query, draft, passages, len(passages), language)
+    return given.kind if given else ""
+
+
+def test_a_right_query_has_none() -> None:
+    assert objection() == ""
+    assert objection("English") == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("no query", {"query": " "}),
+        ("no query", {"query": "why " * 61}),
+        ("copies", {"query": "Which method searches the joint angles that put the gripper at a pose?"}),
+        ("copies", {"query": TEXT.splitlines()[0].upper()}),
+        ("points", {"query": "What does this chapter say about reach?"}),
+        ("points", {"query": "Was steht in diesem Abschnitt?"}),
+        ("quote", {"quotes": []}),
+        ("quote", {"quotes": ["the joint"]}),
+        ("quote", {"quotes": ["It has no solution for a target out of reach"]}),
+        ("quote", {"quotes": [*RIGHT.quotes, "It has a solution"]}),
+        ("unsupported", {"reference_answer": " "}),
+    ],
+)
+def test_each_fault_is_objected_to(kind: str, changes: dict[str, Any]) -> None:
+    assert objection(**changes) == kind
+
+
+def test_a_comparison_needs_a_quote_of_each_passage() -> None:
+    both = (PASSAGE, OTHER)
+    assert objection(passages=both) == "quote"
+    assert objection(passages=both, quotes=[*RIGHT.quotes, "a named channel between nodes"]) == ""
+
+
+def test_another_language_than_the_passages_or_than_the_one_that_was_asked_for() -> None:
+    german: dict[str, Any] = {
+        "query": "Wann kann ein Roboterarm sein Ziel auf mehreren Wegen erreichen?",
+        "reference_answer": "Wenn er mehr Gelenke hat, als die Lage Koordinaten hat.",
+    }
+    assert objection(**german) == "language"
+    assert objection("German", **german) == ""
+    assert objection("German") == "language"
+    assert objection("Klingon", **german) == "", "nothing can be told"
+
+
+def test_the_share_of_copied_stretches_of_four_words() -> None:
+    assert copied_share("one two three four five", "Zero one two, three four. Six") == 0.5
+    assert copied_share("one two three", "one two three") == 0
+    assert copied_share("什么是机器人", "机器人是什么") == 0
+    assert copied_share("机器人是", "这里机器人是什么") == 1
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Which page fault handlers does Linux have?",
+        "How do I sign the text of a message?",
+        "What is the section modulus of a beam?",
+        "How is a table joint calibrated?",
+    ],
+)
+def test_subjects_named_like_parts_of_a_page_do_not_point(query: str) -> None:
+    assert POINTING.search(query) is None
+
+
+def test_no_query_of_the_handbook_points_or_copies(handbook: Path) -> None:
+    for line in (handbook / "golden.jsonl").read_text().splitlines():
+        case = json.loads(line)
+        assert POINTING.search(case["query"]) is None
+        assert all(copied_share(case["query"], evidence["quote"]) == 0 for evidence in case.get("evidence", []))

@@ -1,0 +1,92 @@
+"""A chat model on the loopback that writes golden queries and judges them, in one of several manners.
+
+It knows the type of a request by the schema that comes with it, and the passages by the marks around them.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.support.chat_faults import Output
+from tests.support.chat_requests import ChatRequest
+from tests.support.judging import Oracle
+from tests.support.loopback import Reply
+from tests.support.openai_server import OpenAIChatServer
+
+PASSAGE = re.compile(r'<passage number="(\d+)" place="([^"]*)">\n(.*?)\n</passage>', re.DOTALL)
+QUERY = re.compile(r"<query>(.*?)</query>", re.DOTALL)
+Manner = Callable[[str, str], Any]
+"""Schema name and prompt to an answer: a record, or a text as it is."""
+
+
+def words_of(text: str) -> list[str]:
+    """Distinct long words of a text, by a hash of them and it: other texts, other words."""
+    found = dict.fromkeys(re.findall(r"[a-z]{6,}", text.lower()))
+    return sorted(found, key=lambda word: hashlib.sha256(f"{word}{text}".encode()).hexdigest())
+
+
+def sentence_of(text: str) -> str:
+    """The longest line of a passage, which stands in it word for word."""
+    return max(text.splitlines(), key=len)
+
+
+def well(schema: str, prompt: str) -> Any:
+    """Write as asked, and find nothing wrong with it."""
+    passages = [text for _, _, text in PASSAGE.findall(prompt)]
+    match schema:
+        case "Draft":
+            query = " ".join(["Which", *words_of("".join(passages))[:6]]) + "?"
+            quotes = [sentence_of(text) for text in passages]
+            return {"query": query, "reference_answer": " ".join(quotes), "quotes": quotes}
+        case "Question":
+            return {"query": f"Which {' '.join(words_of(prompt[::-1])[:6])} costs least in Tuvalu?"}
+        case "Review":
+            return {"reason": "", "follows": 1, "standalone": 1}
+    return {"reason": "", "answering": []}
+
+
+def mends(schema: str, prompt: str) -> Any:
+    """Point at the passage first, and write well when told."""
+    if schema == "Draft" and "Your last answer was" not in prompt:
+        return {**well(schema, prompt), "query": "What does this chapter say about it?"}
+    return well(schema, prompt)
+
+
+def writes(**changes: Any) -> Manner:
+    """Write well but for some fields."""
+    return lambda schema, prompt: {**well(schema, prompt), **(changes if schema == "Draft" else {})}
+
+
+def copies(schema: str, prompt: str) -> Any:
+    """Return the passage as the query."""
+    answer = well(schema, prompt)
+    return {**answer, "query": " ".join(answer["quotes"][0].split()[:50])} if schema == "Draft" else answer
+
+
+def judges(schema: str, **verdict: Any) -> Manner:
+    """Write well, and judge otherwise."""
+    return lambda asked, prompt: {**well(asked, prompt), **(verdict if asked == schema else {})}
+
+
+def says(text: str) -> Manner:
+    """Answer everything with one text."""
+    return lambda schema, prompt: text
+
+
+class WritingModel(OpenAIChatServer):
+    """OpenAI's protocol over a manner of writing."""
+
+    def __init__(self, manner: Manner = well, **settings: Any) -> None:
+        super().__init__(Oracle({}), **settings)
+        self.manner = manner
+
+    def said(self, asked: ChatRequest, output: Output) -> Reply:
+        described: Mapping[str, Any] = (asked.response_format or {}).get("json_schema", {})
+        answer = self.manner(described.get("name", ""), asked.prompt)
+        return super().said(asked, Output(text=answer if isinstance(answer, str) else json.dumps(answer)))
+
+    @property
+    def flags(self) -> list[str]:
+        return ["--judge.model", f"openai:{next(iter(self.models))}", "--judge.base-url", self.base_url]
