@@ -27,6 +27,8 @@ class Evaluation:
         result: The result that the report was built from. It holds what the report leaves out, such as all candidates.
         outputs: The files that were written.
         address: Page of the run on its MLflow server; empty where runs are kept in a local database, or not at all.
+        side_by_side: Page of MLflow that shows the recommended cell of a grid beside another one, query by query; empty
+            where there is none.
         untracked: Reason why MLflow lacks a part of it; empty where it has all, or logging is off.
     """
 
@@ -34,6 +36,7 @@ class Evaluation:
     result: "RunResult"
     outputs: Outputs
     address: str = ""
+    side_by_side: str = ""
     untracked: str = ""
 
     @property

@@ -66,6 +66,11 @@ class TrackingRun:
         """The run's page on its server; empty without a run or a server."""
         return self._tracker.address if self._tracker else ""
 
+    @property
+    def side_by_side(self) -> str:
+        """The page that shows two cells of its grid side by side; empty without them."""
+        return self._tracker.side_by_side if self._tracker else ""
+
     def write(self, action: Callable[[tracking.Tracker], None]) -> None:
         """Write to the run, if there is one and it has not failed."""
         if self._tracker is None or self.fault:
@@ -147,4 +152,4 @@ def _published(
     progress(WRITING, 2, 3)
     run.write(lambda tracker: log_views(tracker, evaluation, text, page, pictures, progress))
     progress(WRITING, 3, 3)
-    return replace(evaluation, address=run.address, untracked=run.fault)
+    return replace(evaluation, address=run.address, side_by_side=run.side_by_side, untracked=run.fault)

@@ -11,6 +11,8 @@ from evals.config.files import write
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.output_files import Outputs
 from evals.grid.children import along_top_k, children, table
+from evals.grid.compared_cell import compared_cell
+from evals.report.building import build_report
 from evals.report.figures import Picture, draw
 from evals.report.html import render_page
 from evals.report.junit import junit
@@ -87,12 +89,26 @@ def log_views(
     figures = {f"figures/{picture.name}.svg": picture.file for picture in pictures.values()}
     tracker.log_files(run_files(report, text, page) | figures, report.rows_file, report.queries_file)
     if isinstance(evaluation, Sweep):
-        grid = evaluation.result
-        tracker.log_grid(children(grid, tracking.log_cells), table(grid.grid), along_top_k(grid), progress)
-    tracker.log_traces(traces(report, evaluation.result.observed, tracking.traces))
+        _log_grid(tracker, evaluation, progress)
+    else:
+        tracker.log_traces(traces(report, evaluation.result.observed, tracking.traces))
     chosen = _chosen(evaluation, evaluation.result.config.retriever)
     if tracking.register_as and chosen:
         tracker.register(_portable(chosen), tracking.register_as)
+
+
+def _log_grid(tracker: Tracker, sweep: Sweep, progress: Progress) -> None:
+    """Write the cells of a grid, the queries of the recommended one, and those of the one to set beside it."""
+    grid, tracking = sweep.result, sweep.result.config.tracking
+    runs = tracker.log_grid(children(grid, tracking.log_cells), table(grid.grid), along_top_k(grid), progress)
+    second = compared_cell(grid.grid, grid.choice)
+    chosen, other = (None if cell is None else runs.get(cell) for cell in (grid.chosen, second))
+    of_both = [tracker.run_id, chosen] if chosen else [tracker.run_id]
+    tracker.log_traces(traces(sweep.report, grid.observed, tracking.traces), of_both)
+    if chosen and other and grid.compared and tracking.traces:
+        report = build_report(grid.compared, sweep.report.facts)
+        tracker.log_traces(traces(report, grid.compared.observed, tracking.traces), [other])
+        tracker.set_side_by_side(chosen, other)
 
 
 def _chosen(evaluation: Evaluation, retriever: RetrieverConfig) -> RetrieverConfig | None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from evals.config.run_label import run_label
 from evals.grid.axes import CELL_AXES, dotted, setting_of
 from evals.grid.cells import Grid
+from evals.grid.compared_cell import plain_cells
 from evals.grid.evaluation import GridResult
 from evals.grid.objective import TOKENS
 
@@ -17,8 +18,6 @@ MOST_OF_THE_SET = 20
 OBJECTIVE = "by_objective"
 """What cells are ranked by, as a metric of each; MLflow's contour plot begins with the first metric by name."""
 LogCells = Literal["chosen", "frontier", "all", "none"]
-# The retrieval of the specifications: without fusion or reranking, five chunks above a cosine of 0.3.
-PLAIN = {"mode": "semantic", "rerank": "none", "top_k": 5, "threshold": 0.3, "python": None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,10 +141,8 @@ def _roles(result: GridResult, *, ends_alone: bool) -> dict[int, list[str]]:
     assert choice is not None
     found: dict[int, list[str]] = {choice.recommended.cell: ["recommended"]}
     found.setdefault(choice.best.cell, []).append("best as measured")
-    for cell in range(len(grid)):
-        settings = grid.settings(cell)
-        if all(getattr(settings, name) == value for name, value in PLAIN.items()):
-            found.setdefault(cell, []).append("plain semantic")
+    for cell in plain_cells(grid):
+        found.setdefault(cell, []).append("plain semantic")
     allowed = np.full(len(grid), np.nan)
     order = list(result.ranking.order)
     allowed[order] = result.ranking.values[order]

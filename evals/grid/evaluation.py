@@ -13,6 +13,7 @@ from evals.grid.axes import Plan
 from evals.grid.building import ObservedVariant, build, configure, pass_rate, with_summaries
 from evals.grid.cells import Configuration, Grid
 from evals.grid.choice import Choice, HeldOut
+from evals.grid.compared_cell import compared_cell
 from evals.grid.objective import Ranking, describe, needed, rank
 from evals.grid.recommending import decide
 from evals.grid.scoring import distinct
@@ -35,6 +36,8 @@ class GridResult(RunResult):
             of the first.
         abstaining: Effect of thresholds under the cell's configuration, at its cut; None where none is in force.
         held_out: The recommended cell on queries that had no part in the choice; None without any.
+        compared: A second cell (see `compared_cell`) as a run, with the scores of its queries, to be set beside the
+            recommended one; None where there is none.
     """
 
     grid: Grid
@@ -42,6 +45,7 @@ class GridResult(RunResult):
     choice: Choice | None
     abstaining: Abstaining | None = None
     held_out: HeldOut | None = None
+    compared: RunResult | None = None
 
     @property
     def chosen(self) -> int | None:
@@ -149,6 +153,8 @@ def evaluate_grid(
             judging = judge.again(judging, metrics, grid.observed(shown).observations, config.seed)
         context = with_trust(replace(context, judging=judging), grid.observed(shown))
     run = run_of(grid, shown, config, metrics, context)
+    second = compared_cell(grid, choice)
+    compared = None if second is None else _queries_of(grid, second, config, metrics, context)
     abstains = abstaining(grid, shown, wanted_rates(config.objective.constraints))
     _release(configurations)
     return GridResult(
@@ -165,6 +171,7 @@ def evaluate_grid(
         ranking=ranking,
         choice=choice,
         abstaining=abstains,
+        compared=compared,
     )
 
 
@@ -196,6 +203,14 @@ def run_of(
         else:
             summaries.append(metric.summarise(observed, context))
     return finish(own, observed, scores, summaries, context)
+
+
+def _queries_of(
+    grid: Grid, index: int, config: ExperimentConfig, metrics: Mapping[str, Metric], context: Context
+) -> RunResult:
+    """A cell likewise, with what concerns single queries alone: no criteria, no figures of the whole run, no trust."""
+    scored = {name: metric for name, metric in metrics.items() if isinstance(metric, QueryMetric)}
+    return run_of(grid, index, config.model_copy(update={"criteria": {}}), scored, replace(context, trust=None))
 
 
 def _with_passes(

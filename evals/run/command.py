@@ -89,6 +89,8 @@ def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[s
         print_out(f"Page: {evaluation.outputs.html}")
     if config.tracking.enabled and not namespace.quiet and not evaluation.untracked:
         print_out(f"MLflow: {evaluation.address or UI}")
+        if evaluation.side_by_side:
+            print_out(f"The recommended cell beside another, query by query: {evaluation.side_by_side}")
     if evaluation.incomplete:
         file = evaluation.outputs.report
         remedy = f"; python -m evals.tracking {quote(str(file))} logs it" if evaluation.untracked else ""

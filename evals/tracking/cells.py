@@ -18,8 +18,8 @@ WORKERS = 4
 
 def log_cells(
     client: "MlflowClient", experiment_id: str, parent: str, children: Sequence[Child], progress: Progress
-) -> None:
-    """Write a run for each cell: three requests each, several cells at once.
+) -> dict[int, str]:
+    """Write a run for each cell, three requests each, several cells at once; return their ids by cell.
 
     They start a millisecond after one another, so that a list by time has them in the order of the grid.
 
@@ -42,16 +42,17 @@ def log_cells(
         for count, run in enumerate(written, 1):
             run.result()
             progress("logging", count, len(written))
+        return {child.cell: run.result() for child, run in zip(children, written, strict=True)}
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _log_cell(client: "MlflowClient", experiment_id: str, parent: str, child: Child, started: int) -> None:
+def _log_cell(client: "MlflowClient", experiment_id: str, parent: str, child: Child, started: int) -> str:
     from mlflow.entities import Metric, Param
 
     tags = {"mlflow.parentRunId": parent, "mlflow.source.name": "evals.run", "cell": str(child.cell)}
     tags |= {"role": ", ".join(child.roles)} if child.roles else {}
-    run_id = client.create_run(experiment_id, start_time=started, run_name=child.name, tags=tags).info.run_id
+    run_id: str = client.create_run(experiment_id, start_time=started, run_name=child.name, tags=tags).info.run_id
     status = "FAILED"
     try:
         client.log_batch(
@@ -62,3 +63,4 @@ def _log_cell(client: "MlflowClient", experiment_id: str, parent: str, child: Ch
         status = "FINISHED"
     finally:
         client.set_terminated(run_id, status=status)
+    return run_id

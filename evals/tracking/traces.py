@@ -29,13 +29,13 @@ WORKERS = 2
 Trace = tuple["TraceInfo", list["Span"]]
 
 
-def write_traces(client: "MlflowClient", experiment_id: str, run_id: str, traces: Sequence[QueryTrace]) -> None:
-    """Write traces, linked to a run. Those that fail are named in a line of the log; a batch that fails whole ends it.
+def write_traces(client: "MlflowClient", experiment_id: str, runs: Sequence[str], traces: Sequence[QueryTrace]) -> None:
+    """Write traces, linked to runs. Those that fail are named in a line of the log; a batch that fails whole ends it.
 
     Args:
         client: Client of MLflow.
-        experiment_id: Id of the run's experiment.
-        run_id: The run that they are of.
+        experiment_id: Id of the runs' experiment.
+        runs: Ids of the runs that they are of.
         traces: The worst first; a list by time shows them in this order.
     """
     from mlflow.tracing.client import TracingClient
@@ -44,12 +44,12 @@ def write_traces(client: "MlflowClient", experiment_id: str, run_id: str, traces
         return
     store = TracingClient(client.tracking_uri)
     latest = time.time_ns()
-    written, fault = 0, ""
+    written, fault, unlinked = 0, "", ""
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="traces") as pool:
         for first in range(0, len(traces), BATCH):
             # A millisecond apart: MLflow sorts traces by time in milliseconds.
             batch = [
-                _trace(trace, experiment_id, run_id, latest - (first + place) * 1_000_000)
+                _trace(trace, experiment_id, runs, latest - (first + place) * 1_000_000)
                 for place, trace in enumerate(traces[first : first + BATCH])
             ]
             faults = list(pool.map(lambda trace: _begin(store, trace), batch))
@@ -59,17 +59,18 @@ def write_traces(client: "MlflowClient", experiment_id: str, run_id: str, traces
             fault = fault or next(filter(None, (*faults, lost)), "")
             if lost or not kept:
                 break
-    if fault:
+            unlinked = unlinked or _link(client, kept, runs[1:])
+    if fault or unlinked:
         old = "; an older server knows no traces: MLflow has all else" if "error code 404" in fault else ""
-        log.warning(
-            "MLflow has %d of %d traces of the queries (%s)%s", written, len(traces), redacted(fault)[:300], old
-        )
+        which = ", not linked to all of their runs" if unlinked else ""
+        why = redacted(fault or unlinked)[:300]
+        log.warning("MLflow has %d of %d traces of the queries%s (%s)%s", written, len(traces), which, why, old)
 
 
-def _trace(trace: QueryTrace, experiment_id: str, run_id: str, start: int) -> Trace:
+def _trace(trace: QueryTrace, experiment_id: str, runs: Sequence[str], start: int) -> Trace:
     number = randbits(128) or 1
     spans = list(_spans(trace, number, start))
-    return _info(trace, number, experiment_id, run_id, spans[0]), spans
+    return _info(trace, number, experiment_id, runs, spans[0]), spans
 
 
 def _begin(store: "TracingClient", trace: Trace) -> str:
@@ -90,7 +91,17 @@ def _log_spans(store: "TracingClient", experiment_id: str, traces: Sequence[Trac
     return ""
 
 
-def _info(trace: QueryTrace, number: int, experiment_id: str, run_id: str, root: "Span") -> "TraceInfo":
+def _link(client: "MlflowClient", traces: Sequence[Trace], runs: Sequence[str]) -> str:
+    """Link the traces of a batch to further runs; return what failed."""
+    try:
+        for run_id in runs:
+            client.link_traces_to_run([info.trace_id for info, _ in traces], run_id)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _info(trace: QueryTrace, number: int, experiment_id: str, runs: Sequence[str], root: "Span") -> "TraceInfo":
     from mlflow.entities import TraceInfo, TraceLocation, TraceState
     from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 
@@ -104,9 +115,9 @@ def _info(trace: QueryTrace, number: int, experiment_id: str, run_id: str, root:
         request_preview=trace.query,
         response_preview=trace.answer,
         client_request_id=trace.query_id,
-        trace_metadata={TraceMetadataKey.SOURCE_RUN: run_id},
+        trace_metadata={TraceMetadataKey.SOURCE_RUN: runs[0]},
         tags={TraceTagKey.TRACE_NAME: ROOT, "query_id": trace.query_id},
-        assessments=list(_assessments(trace, number, run_id)),
+        assessments=list(_assessments(trace, number, runs)),
     )
 
 
@@ -171,11 +182,13 @@ def _span(name: str, ids: tuple[int, int, int | None], times: tuple[int, int], a
     )
 
 
-def _assessments(trace: QueryTrace, number: int, run_id: str) -> Iterator["Assessment"]:
+def _assessments(trace: QueryTrace, number: int, runs: Sequence[str]) -> Iterator["Assessment"]:
     """Yield feedback, and what was expected."""
     from mlflow.entities import AssessmentSource, Expectation
 
-    trace_id, metadata = _trace_id(number), {"mlflow.assessment.sourceRunId": run_id}
+    # An assessment that names a run is hidden in every other.
+    metadata = {"mlflow.assessment.sourceRunId": runs[0]} if len(runs) == 1 else {}
+    trace_id = _trace_id(number)
     for feedback in trace.feedback:
         yield _feedback(feedback, trace_id, metadata)
     source = AssessmentSource(source_type="HUMAN", source_id="golden data")

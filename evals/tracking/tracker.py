@@ -14,7 +14,7 @@ from evals.grid.children import Child
 from evals.report.model import Report
 from evals.report.rows_file import RowsFile
 from evals.report.traces import QueryTrace
-from evals.tracking.addresses import run_page, server_of
+from evals.tracking.addresses import comparison_page, run_page, server_of
 from evals.tracking.cells import log_cells
 from evals.tracking.client import mlflow_at, quiet
 from evals.tracking.traces import write_traces
@@ -31,13 +31,18 @@ BATCH = 1_000
 
 
 class Tracker:
-    """One MLflow run, begun by `evals.tracking.start`."""
+    """One MLflow run, begun by `evals.tracking.start`.
+
+    Attributes:
+        side_by_side: Page that shows two cells of its grid query by query; empty where there are no two with traces.
+    """
 
     def __init__(self, client: "MlflowClient", run_id: str, experiment_id: str, uri: str) -> None:
         self.client = client
         self.run_id = run_id
         self.experiment_id = experiment_id
         self.uri = uri
+        self.side_by_side = ""
 
     @property
     def address(self) -> str:
@@ -99,7 +104,7 @@ class Tracker:
         table: Mapping[str, Sequence[Any]],
         along: Mapping[str, Sequence[tuple[int, float]]],
         progress: Progress,
-    ) -> None:
+    ) -> dict[int, str]:
         """Write a grid: its table, its metrics along top_k as steps, and runs below this one for some of its cells.
 
         Args:
@@ -107,6 +112,9 @@ class Tracker:
             table: The whole grid by columns.
             along: Metric to (top_k, mean); the first are logged as `by_top_k/METRIC` with `step` = top_k.
             progress: Called with the number of written cells.
+
+        Returns:
+            The ids of the cells' runs by cell.
 
         Raises:
             TrackingError: MLflow failed; what was written so far stays.
@@ -123,12 +131,24 @@ class Tracker:
             ]
             for start in range(0, len(steps), BATCH):
                 self.client.log_batch(self.run_id, metrics=steps[start : start + BATCH])
-            log_cells(self.client, self.experiment_id, self.run_id, children, progress)
+            return log_cells(self.client, self.experiment_id, self.run_id, children, progress)
 
-    def log_traces(self, traces: Sequence[QueryTrace]) -> None:
-        """Write queries as traces of this run, with their scores as assessments; what fails is only logged."""
+    def log_traces(self, traces: Sequence[QueryTrace], runs: Sequence[str] = ()) -> None:
+        """Write queries as traces, with their scores as assessments; what fails is only logged.
+
+        Args:
+            traces: The worst first.
+            runs: Ids of the runs that they are of; this one when left out.
+
+        Raises:
+            TrackingError: MLflow cannot be spoken to at all.
+        """
         with mlflow_at(self.uri):
-            write_traces(self.client, self.experiment_id, self.run_id, traces)
+            write_traces(self.client, self.experiment_id, runs or (self.run_id,), traces)
+
+    def set_side_by_side(self, cell: str, other: str) -> None:
+        """Name the page of two cells, by the ids of their runs."""
+        self.side_by_side = comparison_page(server_of(self.uri), self.experiment_id, cell, other)
 
     def register(self, settings: Mapping[str, Any], name: str) -> None:
         """Register the measured retriever as a model of this run.

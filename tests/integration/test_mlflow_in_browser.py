@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from urllib.parse import quote
 
@@ -16,6 +18,7 @@ from mlflow.entities import Run
 
 from evals.compare.command import main as compare
 from evals.run.command import main as evaluate
+from evals.tracking.addresses import LOCAL
 from tests.support.child import environment
 from tests.support.chromium import Chromium, chromium, find_chromium
 from tests.support.command import call
@@ -31,7 +34,7 @@ pytestmark = [
     ),
 ]
 WIDE, SEMANTIC = "hybrid k5", "semantic k3"
-GRID = ["--sweep.mode", "semantic,hybrid", "--sweep.top-k", "1,3", "--sweep.threshold", "0,0.3"]
+GRID = ["--sweep.mode", "semantic,hybrid", "--sweep.top-k", "3,5", "--sweep.threshold", "0,0.3"]
 HEADERS = "[...document.querySelectorAll('[role=columnheader]')].map(header => header.innerText)"
 ROWS = """[...document.querySelectorAll('[role=row]')].map(row => [...row.querySelectorAll('[role=cell]')].map(
   cell => cell.innerText)).filter(cells => cells.length)"""
@@ -48,10 +51,11 @@ IN_SIGHT = """(name => {
 
 @dataclass(frozen=True)
 class Shown:
-    """A server that shows runs, and the page that it names."""
+    """A server that shows runs, the page that it names, and what the grid said at its end."""
 
     server: str
     page: str
+    said: str
 
     def runs(self) -> list[Run]:
         """Return the runs of the experiment as its REST interface tells them, the newest first."""
@@ -70,20 +74,21 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     made, port = make_experiment(tmp_path_factory.mktemp("shown")), free_port()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(made.folder)
-        usual = ["--config", str(made.config), "--tracking.enabled", "true", "--metrics", "*", "--no-gate", "--quiet"]
+        usual = ["--config", str(made.config), "--tracking.enabled", "true", "--metrics", "*", "--no-gate"]
         for flags in (
             ["--retriever.mode", "hybrid", "--retriever.top-k", "5"],
             ["--retriever.mode", "semantic", "--retriever.top-k", "3"],
             GRID,
         ):
-            assert evaluate([*usual, *flags]) == 0
+            with redirect_stdout(StringIO()) as said:
+                assert evaluate([*usual, *flags]) == 0
     command = [sys.executable, "-m", "evals", "ui", "--port", str(port), "--no-browser"]
     process = subprocess.Popen(command, cwd=made.folder, env=environment(), stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout
         words = process.stdout.readline().split()  # it comes when the server answers
         assert words[:1] == ["Runs:"]
-        yield Shown(f"http://127.0.0.1:{port}", words[1])
+        yield Shown(f"http://127.0.0.1:{port}", words[1], said.getvalue())
     finally:
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(60) == 0
@@ -119,6 +124,16 @@ def test_two_runs_side_by_side_have_a_whole_row_a_query_and_the_verdict_in_sight
     ids = [shown.run(label).info.run_id for label in (SEMANTIC, WIDE)]
     said = call(compare, ["--tracking.uri", shown.server, *ids], capsys).out
     [page] = [word for word in said.split() if "compareToRunUuid" in word]
+    side_by_side(browser, page)
+
+
+def test_the_two_cells_that_a_grid_names_stand_side_by_side(shown: Shown, browser: Chromium) -> None:
+    [page] = [word for word in shown.said.split() if "compareToRunUuid" in word]
+    side_by_side(browser, page.replace(LOCAL, shown.server))
+
+
+def side_by_side(browser: Chromium, page: str) -> None:
+    """Assert that MLflow's comparison has one row a query with both answers and verdicts, these in sight."""
     view(browser, page)
     browser.wait_for(f"({ROWS}).filter({OF_TWO_TRACES}).length === {len(CASES)}")
     assert len(browser.evaluate(ROWS)) == len(CASES)

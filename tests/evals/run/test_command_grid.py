@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from html import escape
@@ -205,3 +206,27 @@ def test_mlflow_has_the_grid_the_cells_worth_opening_and_traces_of_its_queries(
     assert "grid.json" in [file.path for file in client.list_artifacts(parent.info.run_id)]
     traces = client.search_traces(locations=[experiment], filter_string=f"attributes.run_id = '{parent.info.run_id}'")
     assert len(traces) == 2
+
+
+def test_two_cells_of_a_grid_have_traces_of_the_same_queries_and_the_terminal_names_their_page(
+    run: Run, folder: Path, mlflow_database: Path
+) -> None:
+    uri = f"sqlite:///{shutil.copy(mlflow_database, folder)}"
+    done = run(
+        "--sweep.mode", "semantic,hybrid", "--sweep.top-k", "3,5", "--tracking.enabled", "true", "--tracking.uri", uri
+    )
+    assert (done.code, done.err) == (0, "")
+    [page] = [line for line in done.out.splitlines() if line.startswith("The recommended cell beside another")]
+    cells, client = re.findall("[0-9a-f]{32}", page), MlflowClient(tracking_uri=uri)
+    assert ["recommended" in client.get_run(cell).data.tags["role"] for cell in cells] == [True, False]
+    queries = [
+        {
+            trace.info.client_request_id: trace.info.response_preview
+            for trace in client.search_traces(
+                locations=[client.get_run(cell).info.experiment_id], filter_string=f"attributes.run_id = '{cell}'"
+            )
+        }
+        for cell in cells
+    ]
+    assert queries[0].keys() == queries[1].keys() and len(queries[0]) == 6
+    assert queries[0] != queries[1]

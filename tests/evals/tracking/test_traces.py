@@ -113,6 +113,29 @@ def test_assessments_have_their_reasons_and_are_tied_to_the_run(found: list[Trac
     assert {one.run_id for one in right.values()} == {found[0].info.trace_metadata["mlflow.sourceRun"]}
 
 
+def test_traces_of_two_runs_have_their_assessments_in_both(uri: str) -> None:
+    """MLflow hides in a run the assessments that name another."""
+    first, second = start("first", uri=uri), start("second", uri=uri)
+    first.log_traces(traces(report(timed()), timed().observed, 3), [first.run_id, second.run_id])
+    for found in (read(first), read(second)):
+        assert [trace.info.client_request_id for trace in found] == ["wrong", "empty", "right"]
+        assert {one.run_id for trace in found for one in trace.info.assessments} == {None}
+
+
+def test_a_second_run_that_cannot_have_them_costs_a_line_and_no_trace(
+    uri: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(client: MlflowClient, trace_ids: list[str], run_id: str) -> None:
+        raise ValueError("no second run")
+
+    monkeypatch.setattr(MlflowClient, "link_traces_to_run", refused)
+    tracker = start("alone", uri=uri)
+    tracker.log_traces(traces(report(timed()), timed().observed, 3), [tracker.run_id, "0" * 32])
+    assert len(read(tracker)) == 3
+    said = "MLflow has 3 of 3 traces of the queries, not linked to all of their runs (ValueError: no second run)"
+    assert said in caplog.text
+
+
 def test_a_score_that_failed_is_an_error_of_its_assessment(found: list[Trace]) -> None:
     [failed] = [one for one in found[1].info.assessments if one.name == "ndcg"]
     assert failed.value is None
