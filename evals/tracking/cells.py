@@ -10,6 +10,7 @@ from evals.tracking.values import cell_values
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Run as MlflowRun
 
 # Number of runs written concurrently. A database waits for its disk and a server for its database, so that this takes
 # two thirds to four fifths of the time. MLflow holds two of SQLite's 15 connections for each: many more would fail.
@@ -17,28 +18,28 @@ WORKERS = 4
 
 
 def log_cells(
-    client: "MlflowClient", experiment_id: str, parent: str, children: Sequence[Child], progress: Progress
+    client: "MlflowClient", parent: "MlflowRun", children: Sequence[Child], progress: Progress
 ) -> dict[int, str]:
     """Write a run for each cell, three requests each, several cells at once; return their ids by cell.
 
-    They start a millisecond after one another, so that a list by time has them in the order of the grid.
+    They start with the grid, a millisecond before one another, so that a list by time has them below it and in its
+    order; the columns of MLflow's list are then those of the grid's run.
 
     Args:
         client: Client of MLflow.
-        experiment_id: Id of the parent's experiment.
-        parent: The id of the grid's run.
+        parent: The grid's run.
         children: The cells.
         progress: Called with the number of written cells.
 
     Raises:
         Exception: MLflow's, SQLAlchemy's or that of requests; cells that were not begun then are left out.
     """
-    from mlflow.utils.time import get_current_time_millis
-
-    now = get_current_time_millis()
     pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cells")
     try:
-        written = [pool.submit(_log_cell, client, experiment_id, parent, c, now - n) for n, c in enumerate(children)]
+        written = [
+            pool.submit(_log_cell, client, parent, child, parent.info.start_time - place)
+            for place, child in enumerate(children, 1)
+        ]
         for count, run in enumerate(written, 1):
             run.result()
             progress("logging", count, len(written))
@@ -47,12 +48,14 @@ def log_cells(
         pool.shutdown(cancel_futures=True)
 
 
-def _log_cell(client: "MlflowClient", experiment_id: str, parent: str, child: Child, started: int) -> str:
+def _log_cell(client: "MlflowClient", parent: "MlflowRun", child: Child, started: int) -> str:
     from mlflow.entities import Metric, Param
 
-    tags = {"mlflow.parentRunId": parent, "mlflow.source.name": "evals.run", "cell": str(child.cell)}
+    tags = {"mlflow.parentRunId": parent.info.run_id, "mlflow.source.name": "evals.run", "cell": str(child.cell)}
     tags |= {"role": ", ".join(child.roles)} if child.roles else {}
-    run_id: str = client.create_run(experiment_id, start_time=started, run_name=child.name, tags=tags).info.run_id
+    run_id: str = client.create_run(
+        parent.experiment_id, start_time=started, run_name=child.name, tags=tags
+    ).info.run_id
     status = "FAILED"
     try:
         client.log_batch(

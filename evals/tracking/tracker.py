@@ -18,7 +18,7 @@ from evals.tracking.addresses import comparison_page, run_page, server_of
 from evals.tracking.cells import log_cells
 from evals.tracking.client import mlflow_at, quiet
 from evals.tracking.traces import write_traces
-from evals.tracking.values import MOST_ALONG, metric_values, metrics_table, table, tags
+from evals.tracking.values import MOST_ALONG, metric_values, metrics_table, six_digits, table, tags
 from retrievers.text.secrets import redacted
 
 if TYPE_CHECKING:
@@ -125,13 +125,13 @@ class Tracker:
             self.client.log_table(self.run_id, {name: list(values) for name, values in table.items()}, "grid.json")
             now = _milliseconds()
             steps = [
-                Metric(f"by_top_k/{name}", value, now, top_k)
+                Metric(f"by_top_k/{name}", six_digits(value), now, top_k)
                 for name, values in islice(along.items(), MOST_ALONG)
                 for top_k, value in values
             ]
             for start in range(0, len(steps), BATCH):
                 self.client.log_batch(self.run_id, metrics=steps[start : start + BATCH])
-            return log_cells(self.client, self.experiment_id, self.run_id, children, progress)
+            return log_cells(self.client, self.client.get_run(self.run_id), children, progress)
 
     def log_traces(self, traces: Sequence[QueryTrace], runs: Sequence[str] = ()) -> None:
         """Write queries as traces, with their scores as assessments; what fails is only logged.

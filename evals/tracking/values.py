@@ -18,6 +18,8 @@ from retrievers.terminal.present import score_text
 # Most metrics of a run; a grid has up to MOST_ALONG more, along top_k.
 MOST_METRICS = 30
 MOST_ALONG = 10
+# First columns of MLflow's list of runs: metrics that every run has, whatever its top_k.
+COLUMNS = ("queries/pass_rate", "scope/false_answer", "ranking/hit_rate_at_1", "ragas/id_context_recall")
 USUAL = (
     "retriever.mode",
     "retriever.top_k",
@@ -41,18 +43,23 @@ def parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def metric_values(report: Report) -> dict[str, float]:
-    """Return the values of a run's metrics, those that say most first: MLflow's columns have the order of logging.
+    """Return the values of a run's metrics: those that runs are compared by, then those that say most about it.
 
-    All metrics, exact and with interval and n, are in the table of `metrics_table`.
+    MLflow's columns have the order of logging of the newest run. All metrics, exact and with interval and n, are in the
+    table of `metrics_table`.
     """
-    names = most_telling(report)[:MOST_METRICS]
-    return rounded({name: report.metrics[name].value or 0.0 for name in names})
+    telling = most_telling(report)
+    names = dict.fromkeys((*(name for name in COLUMNS if name in telling), *telling))
+    return {name: six_digits(report.metrics[name].value or 0.0) for name in islice(names, MOST_METRICS)}
 
 
 def cell_values(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return the values of a cell's metrics: the objective, then those that say most; the grid's table has them all."""
+    """Return the values of a cell's metrics: the objective, then those that say most; the grid's table has them all.
+
+    MLflow's parallel coordinates open on the first.
+    """
     names = dict.fromkeys((*islice(metrics, 2), *leading_first(metrics)))
-    return rounded({name: metrics[name] for name in islice(names, MOST_METRICS)})
+    return {name: six_digits(metrics[name]) for name in islice(names, MOST_METRICS)}
 
 
 def run_files(report: Report, text: str, page: str) -> dict[str, str]:
@@ -61,9 +68,9 @@ def run_files(report: Report, text: str, page: str) -> dict[str, str]:
     return {"report.json": text, "report.html": page, "experiment.yaml": settings}
 
 
-def rounded(values: Mapping[str, float]) -> dict[str, float]:
-    """Return values of six digits, which MLflow's tables show whole."""
-    return {name: float(f"{value:.6g}") for name, value in values.items()}
+def six_digits(value: float) -> float:
+    """Return a value as short as MLflow's tables show it whole."""
+    return float(f"{value:.6g}")
 
 
 def metrics_table(report: Report) -> dict[str, list[Any]]:

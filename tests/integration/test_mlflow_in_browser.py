@@ -19,6 +19,7 @@ from mlflow.entities import Run
 from evals.compare.command import main as compare
 from evals.run.command import main as evaluate
 from evals.tracking.addresses import LOCAL
+from evals.tracking.values import COLUMNS
 from tests.support.child import environment
 from tests.support.chromium import Chromium, chromium, find_chromium
 from tests.support.command import call
@@ -112,7 +113,8 @@ def test_the_page_that_is_named_lists_the_runs_with_their_headline_figures(shown
     view(browser, shown.page)
     browser.wait_for(f"({ROWS}).length === {len(runs)}")
     headers, rows = browser.evaluate(HEADERS), browser.evaluate(ROWS)
-    for name in ("queries/pass_rate", "scope/false_answer"):
+    assert tuple(headers[headers.index("Dataset") + 1 :][: len(COLUMNS)]) == COLUMNS
+    for name in COLUMNS:
         assert browser.evaluate(f"{IN_SIGHT}({json.dumps(name)})"), name
         figures = {row[1].split("\n")[-1]: float(row[headers.index(name)]) for row in rows}
         assert figures == {run.info.run_name: pytest.approx(run.data.metrics[name]) for run in runs}

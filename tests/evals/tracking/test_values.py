@@ -3,6 +3,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.model import JudgeFacts, MetricEntry
 from evals.tracking.values import (
+    COLUMNS,
     MOST_METRICS,
     USUAL,
     cell_values,
@@ -57,6 +58,12 @@ def test_metrics_are_values_alone_those_that_say_most_first() -> None:
         ("ranking/ndcg_at_5", 0.123457),
         ("candidates/recall_at_1", 0.142857),
     ]
+
+
+def test_what_every_run_has_whatever_its_top_k_comes_before_all_else() -> None:
+    names = ("ranking/hit_rate_at_5", "scope/auroc", *reversed(COLUMNS))
+    found = metric_values(report().model_copy(update={"metrics": {name: entry(0.5) for name in names}}))
+    assert tuple(found) == (*COLUMNS, "ranking/hit_rate_at_5", "scope/auroc")
 
 
 def test_what_a_run_demands_is_among_its_metrics() -> None:
