@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from evals.collect import passes as candidates
+from evals.collect.index_recall import is_approximate
 from evals.collect.observations import Observation, Observed, observations_of
 from evals.collect.saved.retriever import SavedRetriever
 from evals.config.experiment import ExperimentConfig
@@ -34,16 +35,18 @@ def describe_plan(inputs: Inputs, collaborators: Collaborators, *, width: int) -
         RetrievalError: A search failed.
     """
     config, judge = inputs.config, collaborators.judge
-    metrics = grid_metrics(config) if inputs.sweep else _metrics(config, judge)
+    approximate = any(map(is_approximate, collaborators.retrievers))
+    metrics = grid_metrics(config, approximate=approximate) if inputs.sweep else _metrics(config, judge, approximate)
     selected = _selected(inputs, collaborators)
     calls = plan(judge, list(metrics), selected, _longest(selected), config.seed) if judge else None
     held_out = _held_out_calls(inputs, judge, collaborators) if judge else None
     return render_plan(calls, _searches(inputs, metrics, collaborators), held_out=held_out, width=width, color=False)
 
 
-def _metrics(config: ExperimentConfig, judge: Judge | None) -> Mapping[str, Metric]:
+def _metrics(config: ExperimentConfig, judge: Judge | None, approximate: bool) -> Mapping[str, Metric]:
     patterns, judged = [*config.metrics, *config.criteria], judge is not None
-    return choose(patterns, config.latency.concurrency, judged=judged, reach=reach(config.retriever))
+    length = reach(config.retriever)
+    return choose(patterns, config.latency.concurrency, judged=judged, approximate=approximate, reach=length)
 
 
 def _selected(inputs: Inputs, collaborators: Collaborators) -> list[Observation]:
@@ -75,6 +78,11 @@ def _searches(inputs: Inputs, metrics: Mapping[str, Metric], collaborators: Coll
                 f"the chosen variant: {latency:,} further searches to measure latency, {repeated:,} to repeat queries"
             ]
         further = every
+    if needs(metrics, "index"):
+        of_the_chosen.append(
+            f"{2 * cases:,} searches{' a variant' if inputs.sweep else ''} by vectors that are known, half of them "
+            "exact, to compare the index with; where it misses near ones, up to five a query more"
+        )
     return [
         f"{name}{line}"
         for name, retriever in zip(names, collaborators.retrievers, strict=True)

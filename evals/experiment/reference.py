@@ -16,7 +16,7 @@ from evals.report.model import Report
 from evals.tracking.references import run_of
 
 # Needs of metrics that are not measured for the reference.
-OF_THE_RUN_ALONE = {"latency", "determinism", "judge", "judge usage"}
+OF_THE_RUN_ALONE = {"latency", "determinism", "index", "judge", "judge usage"}
 
 
 def beside_reference(report: Report, inputs: Inputs, collaborators: Collaborators) -> Report:

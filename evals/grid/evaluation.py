@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from evals.collect import passes as candidates
+from evals.collect.index_recall import is_approximate
 from evals.config.experiment import ExperimentConfig
 from evals.errors import ExperimentError
 from evals.golden.loading import GoldenSet
@@ -20,10 +21,14 @@ from evals.grid.scoring import distinct
 from evals.metrics import BY_NAME_ONLY, METRICS, NEED_A_JUDGE, VERDICT_METRIC, choose, needs
 from evals.metrics.base import Context, Metric, QueryMetric, summarise
 from evals.metrics.collaborators import Collaborators
+from evals.metrics.declaration import Need
 from evals.metrics.depth import reach
 from evals.metrics.evaluation import Grounds, context_of, finish, observe, with_passes, with_trust
 from evals.metrics.run_result import RunResult
 from retrievers.errors import nearest
+
+# What is measured of one variant alone, unless a constraint names it.
+MEASURED_APART: tuple[Need, ...] = ("latency", "determinism", "index")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +58,7 @@ class GridResult(RunResult):
         return None if self.choice is None else self.choice.recommended.cell
 
 
-def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
+def grid_metrics(config: ExperimentConfig, *, approximate: bool = False) -> dict[str, Metric]:
     """Return the metrics of a grid: those chosen, those of the criteria and the objective, and context tokens.
 
     Those that read further than any of its cells returns are there when they are named.
@@ -62,7 +67,10 @@ def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
         ExperimentError: A name or pattern fits no metric, or the objective is none over queries.
     """
     judged, levels = config.judge.model is not None, config.latency.concurrency
-    every: dict[str, Metric] = {**choose(["*", *BY_NAME_ONLY], levels, judged=True), VERDICT_METRIC: pass_rate()}
+    every: dict[str, Metric] = {
+        **choose(["*", *BY_NAME_ONLY], levels, judged=True, approximate=True),
+        VERDICT_METRIC: pass_rate(),
+    }
     for name in needed(config.objective):
         if name not in every:
             raise ExperimentError(f"objective: no metric {name!r}{nearest(name, every)} (--list-metrics shows all)")
@@ -74,7 +82,7 @@ def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
             )
     patterns = _asked_for(config)
     length = reach(config.retriever, config.sweep.top_k, config.sweep.candidates)
-    chosen = choose(patterns, levels, judged=judged, reach=length)
+    chosen = choose(patterns, levels, judged=judged, approximate=approximate, reach=length)
     passes = any(fnmatchcase(VERDICT_METRIC, pattern) for pattern in patterns)
     return {name: metric for name, metric in every.items() if name in chosen or (passes and name == VERDICT_METRIC)}
 
@@ -101,12 +109,18 @@ def retrieve(
         RetrievalError: A search failed.
     """
     named, progress = config.objective.constraints, collaborators.progress
+    exactly = needs(_metrics(config, collaborators), "index")
     retrieved: list[ObservedVariant] = []
     for variant, retriever in zip(plan.variants, collaborators.retrievers, strict=True):
         named_progress = _with_name(progress, variant.name) if len(plan.variants) > 1 else progress
         # One table of chunks for all variants, so that no chunk is read twice.
         observed = observe(
-            golden, retriever, grounds, named_progress, retrieved[0].observed.table if retrieved else None
+            golden,
+            retriever,
+            grounds,
+            named_progress,
+            retrieved[0].observed.table if retrieved else None,
+            exactly=exactly,
         )
         observed.table.release()
         retrieved.append(
@@ -135,7 +149,7 @@ def evaluate_grid(
         ExperimentError: No cell meets the constraints.
         JudgeError: The judge refused its very first call.
     """
-    metrics = grid_metrics(config)
+    metrics = _metrics(config, collaborators)
     configurations = configure(plan, retrieved)
     judge, judging = collaborators.judge, None
     if judge and not NEED_A_JUDGE.isdisjoint(metrics):
@@ -173,6 +187,10 @@ def evaluate_grid(
         abstaining=abstains,
         compared=compared,
     )
+
+
+def _metrics(config: ExperimentConfig, collaborators: Collaborators) -> dict[str, Metric]:
+    return grid_metrics(config, approximate=any(map(is_approximate, collaborators.retrievers)))
 
 
 def run_of(
@@ -222,7 +240,7 @@ def _with_passes(
     collaborators: Collaborators,
 ) -> Grid:
     """Measure latency and determinism of a cell's variant, as far as the metrics need it and it was not done."""
-    if not (needs(metrics, "latency") or needs(metrics, "determinism")):
+    if not any(needs(metrics, need) for need in MEASURED_APART):
         return grid
     number = grid.cell(index).configuration
     configuration, retriever = grid.configurations[number], collaborators.retrievers[number]

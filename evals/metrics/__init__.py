@@ -12,6 +12,7 @@ from evals.metrics import (
     content,
     cost,
     determinism,
+    index,
     latency,
     llm_metrics,
     metadata,
@@ -35,6 +36,7 @@ METRICS: Mapping[str, Metric] = {
         *trust_metrics.METRICS,
         *ranking.METRICS,
         *candidates.METRICS,
+        *index.METRICS,
         *metadata.METRICS,
         *addresses.METRICS,
         *chunk_sequence.METRICS,
@@ -51,6 +53,8 @@ METRICS: Mapping[str, Metric] = {
 PASS_RATE = Declaration(name=VERDICT_METRIC, about="queries whose verdict is SUCCESS")
 # The metrics that there are only with a judge.
 NEED_A_JUDGE = frozenset(name for name, metric in METRICS.items() if metric.is_judged)
+# The metrics that compare the search for vectors with an exact one.
+OF_AN_INDEX = frozenset(name for name, metric in METRICS.items() if "index" in metric.needs)
 # The metrics that no pattern chooses.
 BY_NAME_ONLY = frozenset(name for name, metric in METRICS.items() if metric.by_name_only)
 
@@ -67,7 +71,12 @@ def needs(names: Iterable[str], need: Need) -> bool:
 
 
 def choose(
-    patterns: Sequence[str], concurrency: Sequence[int], *, judged: bool = False, reach: Reach | None = None
+    patterns: Sequence[str],
+    concurrency: Sequence[int],
+    *,
+    judged: bool = False,
+    approximate: bool = False,
+    reach: Reach | None = None,
 ) -> dict[str, Metric]:
     """Select metrics by names or patterns such as `ranking/*`, in the order of METRICS.
 
@@ -75,6 +84,8 @@ def choose(
         patterns: Names or patterns; `*` is all but BY_NAME_ONLY.
         concurrency: The concurrencies at which latency is measured.
         judged: True if there is a judge; without one, patterns skip the metrics that need it.
+        approximate: True if the search for vectors may miss near ones; else only patterns of their own family choose
+            the metrics that compare it with an exact one.
         reach: Lengths of the lists; patterns skip the metrics that read further. None for any length.
 
     Raises:
@@ -86,7 +97,7 @@ def choose(
     selectable = {name: m for name, m in METRICS.items() if name in apart | measured.keys()} | measured
     chosen: dict[str, Metric] = {}
     for pattern in patterns:
-        fitting = {name: metric for name, metric in selectable.items() if _chooses(pattern, name)}
+        fitting = {name: metric for name, metric in selectable.items() if _chooses(pattern, name, approximate)}
         matching = {n: m for n, m in fitting.items() if n == pattern or not (reach and reach.is_exceeded_by(m))}
         if fitting and not matching and reach:
             raise ExperimentError(
@@ -105,14 +116,16 @@ def choose(
     return {name: metric for name, metric in selectable.items() if name in chosen}
 
 
-def _chooses(pattern: str, name: str) -> bool:
-    return name == pattern or (name not in BY_NAME_ONLY and fnmatchcase(name, pattern))
+def _chooses(pattern: str, name: str, approximate: bool) -> bool:
+    idle = name in OF_AN_INDEX and not approximate and not pattern.startswith("index/")
+    return name == pattern or (name not in BY_NAME_ONLY and not idle and fnmatchcase(name, pattern))
 
 
 __all__ = [
     "BY_NAME_ONLY",
     "METRICS",
     "NEED_A_JUDGE",
+    "OF_AN_INDEX",
     "PASS_RATE",
     "VERDICT_METRIC",
     "Declaration",

@@ -6,9 +6,9 @@ from typing import Literal
 
 Direction = Literal["higher", "lower", "neither"]
 Unit = Literal["share", "score", "cosine", "ratio", "ms", "tokens", "total tokens", "calls", "USD"]
-# `latency`: timed single calls; `determinism`: repeated queries; `judge`: verdicts; `judge usage`: the calls that
-# they took; `sources`: the source pages.
-Need = Literal["latency", "determinism", "judge", "judge usage", "sources"]
+# `latency`: timed single calls; `determinism`: repeated queries; `index`: exact searches; `judge`: verdicts;
+# `judge usage`: the calls that they took; `sources`: the source pages.
+Need = Literal["latency", "determinism", "index", "judge", "judge usage", "sources"]
 Headline = Literal["always", "at the deepest", "never"]
 
 # Digits after the point of values in tables, 3 for all other units.

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evals.collect import passes as candidates
+from evals.collect.index_recall import is_approximate, trials, with_ann_recall
 from evals.collect.observations import (
     Observed,
     Score,
@@ -23,7 +24,7 @@ from evals.golden.source_pages import SourcePages, Sources
 from evals.judge.trust.audit import marked
 from evals.judge.trust.measuring import measure
 from evals.judge.verdicts import Judging
-from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC, choose, needs
+from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC, choose, index, needs
 from evals.metrics import criteria as gates
 from evals.metrics.base import Context, Metric, QueryMetric, summarise, within
 from evals.metrics.caveats import depth_notes, notes
@@ -127,11 +128,13 @@ def evaluate(
         [*config.metrics, *config.criteria],
         config.latency.concurrency,
         judged=config.judge.model is not None,
+        approximate=is_approximate(collaborators.retriever),
         reach=reach(config.retriever),
     )
     gates.check_names(config.criteria, [*metrics, VERDICT_METRIC])
     retriever, progress = collaborators.retriever, collaborators.progress
-    observed = with_passes(config, metrics, observe(golden, retriever, grounds, progress), retriever, progress)
+    observed = observe(golden, retriever, grounds, progress, exactly=needs(metrics, "index"))
+    observed = with_passes(config, metrics, observed, retriever, progress)
     judge, judging = collaborators.judge, None
     if judge and not NEED_A_JUDGE.isdisjoint(metrics):
         judging = judge.judge(metrics, observed.observations, config.seed)
@@ -204,9 +207,22 @@ def observe(
     grounds: Grounds,
     progress: candidates.Progress,
     like: CandidateTable | None = None,
+    *,
+    exactly: bool = False,
 ) -> Observed:
-    """Retrieve every case once, in batches at full depth; chunks and vectors are shared with another variant's."""
+    """Retrieve every case once, in batches at full depth; chunks and vectors are shared with another variant's.
+
+    Args:
+        golden: The golden queries.
+        retriever: The retriever.
+        grounds: Relevant chunks of the queries.
+        progress: Called with the stage, the number of queries done, and that of all.
+        like: What another variant found for the same queries.
+        exactly: Search exactly, too, and note what the approximate search missed.
+    """
     table = candidates.collect(retriever, golden.cases, progress, like)
+    if exactly:
+        table = with_ann_recall(retriever, table, index.DEPTHS, progress)
     relevance = grounds.among(golden.cases, table)
     return Observed(
         observations=observations_of(golden.cases, relevance, table, retriever.settings),
@@ -222,7 +238,9 @@ def with_passes(
     retriever: Retriever,
     progress: candidates.Progress,
 ) -> Observed:
-    """Time single calls and repeat queries, as far as the metrics need it, it was not done, and the retriever can.
+    """Time single calls, repeat queries and try wider searches, as far as the metrics need it and the retriever can.
+
+    What was done before is not done again.
 
     Args:
         config: The numbers of calls.
@@ -250,7 +268,10 @@ def with_passes(
     if needs(metrics, "determinism") and not repetitions:
         repeats = config.determinism.repeats
         repetitions = candidates.repeat(retriever, cases, observed.table, repeats=repeats, progress=progress)
-    return replace(observed, latency=latency, repetitions=repetitions)
+    tried = observed.index_trials
+    if needs(metrics, "index") and tried is None and index.loses(observed.table.rows):
+        tried = trials(retriever, observed.table, index.DEPTHS, progress)
+    return replace(observed, latency=latency, repetitions=repetitions, index_trials=tried)
 
 
 def score(

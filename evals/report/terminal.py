@@ -36,6 +36,8 @@ def render(
     if report.head:
         tone = TONES[report.head.tone]
         console.print(f"[bold {tone}]{escape(report.head.verdict)}[/] [{tone}]{escape(report.head.criteria)}[/]")
+        if report.head.index:
+            console.print(f"[bold red]{escape(report.head.index)}[/]")
     line(
         console,
         f"{escape(report.name)} · {facts.in_scope} in scope, {facts.out_of_scope} out of scope · "

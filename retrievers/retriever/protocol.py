@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
-from retrievers.config import RetrieverConfig
+from retrievers.config import RetrieverConfig, SearchConfig
 from retrievers.records import Chunk, RetrievalSession, RetrievedChunk
 from retrievers.search.candidate_table import CandidateTable, Chunks
+from retrievers.search.ranking import PointScores
 from retrievers.store import CollectionInfo, Deployment
 
 
@@ -84,6 +85,26 @@ class Retriever(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
+
+
+@runtime_checkable
+class FindsNeighbours(Retriever, Protocol):
+    """A retriever whose search for vectors can be made with other parameters."""
+
+    def neighbours(
+        self, vectors: Sequence[Sequence[float]], search: SearchConfig, depth: int, chunks: Any
+    ) -> Sequence[PointScores]:
+        """Find the points nearest to vectors, with all that tie with the last.
+
+        Args:
+            vectors: Vectors of queries.
+            search: The parameters.
+            depth: Number of points for each.
+            chunks: The table that numbers them (see `chunk_table`).
+
+        Raises:
+            RetrievalError: The search failed.
+        """
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, PrivateAttr
 
-from retrievers.config import IndexSettings, RetrieverConfig
+from retrievers.config import IndexSettings, RetrieverConfig, SearchConfig
 from retrievers.config.layers import build, environment
 from retrievers.config.settings_file import file_layer
 from retrievers.embedding.bm25 import Bm25Encoder
@@ -28,6 +28,7 @@ from retrievers.retriever.stages import Pipeline
 from retrievers.search import parameters
 from retrievers.search.candidate_table import CandidateTable
 from retrievers.search.pushdown import compile_filters
+from retrievers.search.ranking import PointScores
 from retrievers.search.selection import Selection
 from retrievers.store import CollectionInfo, Deployment, check_collection, check_index, describe, open_client, survey
 from retrievers.store.chunk_table import ChunkTable
@@ -206,6 +207,23 @@ class QdrantRetriever(BaseRetriever):
             RetrievalError: Search or reranking failed.
         """
         return self._pipeline.replay(query, vector, depth or self.settings.candidates)
+
+    def neighbours(
+        self, vectors: Sequence[Sequence[float]], search: SearchConfig, depth: int, chunks: ChunkTable
+    ) -> list[PointScores]:
+        """Find the points nearest to vectors, whatever the mode: those that the filters let pass, and all ties.
+
+        Args:
+            vectors: Vectors of queries.
+            search: Parameters in place of the configured ones.
+            depth: Number of points for each.
+            chunks: The table that numbers them.
+
+        Raises:
+            RetrievalError: The search failed.
+        """
+        with searching(self.settings.timeout_s, self.settings.collection, [""] * len(vectors)):
+            return self._pipeline.neighbours(vectors, search, depth, chunks)
 
     def chunk_table(self) -> ChunkTable:
         """Return an empty table of chunks, which calls of `candidates` fill."""

@@ -2,14 +2,14 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
 
-from retrievers.config import RetrieverConfig
+from retrievers.config import RetrieverConfig, SearchConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.cache import EmbeddingCache
 from retrievers.errors import CollectionChangedError
@@ -127,6 +127,19 @@ class Pipeline:
 
         [found] = _settled(search)
         return hits(found, chunks)
+
+    def neighbours(
+        self, vectors: Sequence[Sequence[float]], search: SearchConfig, depth: int, chunks: ChunkTable
+    ) -> list[PointScores]:
+        """Return the points nearest to vectors, with all that tie with the last.
+
+        Raises:
+            RetrievalError: The search failed.
+        """
+        config = self.settings.model_copy(update={"mode": "semantic", "search": search})
+        searcher = replace(self._search(depth, chunks), config=config)
+        with stage("search"):
+            return _settled(lambda: searcher.find([{"semantic": [*map(float, vector)]} for vector in vectors]))
 
     def select(self, candidates: Sequence[RetrievedChunk]) -> Selection[RetrievedChunk]:
         """Return what threshold, grouping and cut leave of candidates."""

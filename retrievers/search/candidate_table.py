@@ -41,6 +41,7 @@ class SearchedQuery:
         vector: Its vector, float32; None where the retriever does not show it.
         no_cosine: The reason why its candidates carry no cosine similarity; empty when they do.
         incomplete: The reason why a search to the same depth may find more than these; empty when it cannot.
+        ann_recall: Number of nearest vectors to the share of them that its search found; empty where that is not known.
     """
 
     text: str
@@ -50,6 +51,7 @@ class SearchedQuery:
     incomplete: str = ""
     cache: Mapping[str, str] = field(default_factory=dict)
     retrieved_at: datetime | None = None
+    ann_recall: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

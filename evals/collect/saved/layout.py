@@ -36,6 +36,7 @@ QUERIES = pa.schema(
         ("no_cosine", pa.string()),
         ("incomplete", pa.string()),
         ("cache", pa.string()),
+        ("ann_recall", pa.string()),
         ("retrieved_at", pa.timestamp("us", tz="UTC")),
     ]
 )

@@ -99,6 +99,8 @@ def _row(row: Mapping[str, Any], vector: Any) -> SearchedQuery:
         incomplete=row["incomplete"],
         cache=json.loads(row["cache"]),
         retrieved_at=row["retrieved_at"],
+        # Absent from what older versions saved.
+        ann_recall={int(k): share for k, share in json.loads(row.get("ann_recall") or "{}").items()},
     )
 
 

@@ -92,6 +92,7 @@ def _query_rows(variants: Sequence[SavedVariant]) -> Iterator[dict[str, Any]]:
                 "no_cosine": row.no_cosine,
                 "incomplete": row.incomplete,
                 "cache": json.dumps(dict(row.cache)),
+                "ann_recall": json.dumps(dict(row.ann_recall)),
                 "retrieved_at": row.retrieved_at,
             }
 

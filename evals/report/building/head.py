@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from evals.collect.observations import Gate
-from evals.metrics import declared
+from evals.metrics import OF_AN_INDEX, declared
+from evals.metrics.index import ENOUGH
 from evals.metrics.run_result import RunResult
 from evals.report.building.next_step import next_flags
 from evals.report.causes import FAILURES, Cause
 from evals.report.headline import deepest
 from evals.report.model import Criterion
-from evals.report.model.head import HeadSection
+from evals.report.model.head import HeadSection, IndexTrialEntry
 
 # Share of the queries that must pass before a run is called good.
 MOST = 0.5
@@ -35,9 +36,25 @@ def head(result: RunResult, causes: Iterable[Cause], incomplete: str) -> HeadSec
         verdict=_verdict(result, failed),
         tone="bad" if not met else "good" if result.validation.pass_rate >= MOST else "mixed",
         criteria=criteria_line(result.gates),
+        index=index_line(result),
+        index_trials=[IndexTrialEntry.of(trial) for trial in result.observed.index_trials or ()],
         causes=dict(failed.most_common()),
         next_flags=next_flags(result, failed.most_common(1)[0][0] if failed else None),
     )
+
+
+def index_line(result: RunResult) -> str:
+    """Return that the index loses near chunks, and what other settings would find; empty where it does not."""
+    means = {name: s.value for s in result.summaries if (name := s.metric) in OF_AN_INDEX and s.value is not None}
+    if not any(mean < ENOUGH for mean in means.values()):
+        return ""
+    exactly = " and ".join(f"{mean:.3f} of the exact {name.rpartition('_')[2]} nearest" for name, mean in means.items())
+    tried = [
+        f"{trial.settings}: {', '.join(f'{share:.3f}' for share in trial.recall.values())}"
+        for trial in result.observed.index_trials or ()
+    ]
+    remedy = f" Measured with {'; '.join(tried)}." if tried else ""
+    return f"The index loses, not the model: its search found {exactly}.{remedy}"
 
 
 def criteria_line(criteria: Sequence[Criterion | Gate]) -> str:

@@ -7,6 +7,13 @@ from pydantic import Field
 from evals.report.model.base import Section
 
 
+class IndexTrialEntry(Section):
+    """Recall of the index under other search parameters."""
+
+    settings: str = Field(description="the settings that were tried, as text")
+    recall: dict[int, float] = Field(description="number of nearest chunks to the share of them that was found")
+
+
 class HeadSection(Section):
     """What a reader must know first."""
 
@@ -15,5 +22,7 @@ class HeadSection(Section):
         description="good: all criteria are met and most queries pass; bad: one is not met, or something is missing"
     )
     criteria: str = Field(description="the criteria in a sentence")
+    index: str = Field("", description="that the index, not the model, loses near chunks; empty where it does not")
+    index_trials: list[IndexTrialEntry] = Field([], description="what wider searches would find, where it does")
     causes: dict[str, int] = Field(description="cause of failure to its number of queries, the most frequent first")
     next_flags: str = Field(description="flags of evals.run for the run that may say how to mend the main cause")

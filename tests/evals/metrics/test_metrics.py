@@ -18,6 +18,7 @@ from evals.metrics import (
     content,
     cost,
     determinism,
+    index,
     latency,
     llm_metrics,
     metadata,
@@ -31,8 +32,8 @@ from evals.metrics.base import QueryMetric
 from evals.metrics.depth import Reach
 
 MODULES = (
-    addresses, candidates, chunk_sequence, content, cost, determinism, latency, llm_metrics, metadata, ragas_metrics,
-    ranking, scope, similarity,
+    addresses, candidates, chunk_sequence, content, cost, determinism, index, latency, llm_metrics, metadata,
+    ragas_metrics, ranking, scope, similarity,
     trust_metrics,
 )  # fmt: skip
 LEGAL = re.compile(r"[\w\-. :/]{1,250}")
@@ -48,6 +49,7 @@ DESIGNED = (
     | family("ranking", "hit_rate precision recall mrr map ndcg evidence_recall", "_at_1 _at_3 _at_5 _at_10")
     | family("ranking", "expected_top3_in_5")
     | family("candidates", "ndcg_at_10 mrr_at_10 recall_at_10 recall_at_100 hit_rate_at_100")
+    | family("index", "ann_recall", "_at_5 _at_100")
     | family("metadata", "completeness accuracy url_format chunk_sequence")
     | family(
         "content",
@@ -100,8 +102,15 @@ def test_relevance_metrics_are_over_every_in_scope_query(name: str) -> None:
 
 class TestChoose:
     def test_a_star_is_everything_that_there_is_a_judge_for(self) -> None:
-        assert list(choose(["*"], [1, 4], judged=True)) == [name for name in METRICS if name not in BY_NAME_ONLY]
-        assert list(choose(["*"], [1, 4])) == [name for name in METRICS if name not in NEED_A_JUDGE]
+        of_all = choose(["*"], [1, 4], judged=True, approximate=True)
+        assert list(of_all) == [name for name in METRICS if name not in BY_NAME_ONLY]
+        assert list(choose(["*"], [1, 4], approximate=True)) == [name for name in METRICS if name not in NEED_A_JUDGE]
+
+    def test_the_index_is_measured_where_it_may_miss_something_or_by_its_own_pattern(self) -> None:
+        of_an_index = ["index/ann_recall_at_5", "index/ann_recall_at_100"]
+        assert set(choose(["*"], [1], approximate=True)) - set(choose(["*"], [1])) == {*of_an_index}
+        assert list(choose(["index/*"], [1])) == list(choose(of_an_index, [1])) == of_an_index
+        assert list(choose(["index/*"], [1], reach=Reach(returned=5, candidates=50))) == of_an_index[:1]
 
     @pytest.mark.parametrize("pattern", ["ragas/llm_context_recall", "ragas/llm_*", "cost/judge_usd"])
     def test_what_needs_a_judge_is_refused_by_name_without_one(self, pattern: str) -> None:

@@ -30,7 +30,14 @@ def variant(chunks: ChunkList, mode: str, column: str) -> SavedVariant:
     builder = TableBuilder(chunks)
     codes = np.asarray([chunks.code(chunk) for chunk in CHUNKS], dtype=np.int32)
     timings = StageTimings(embed_ms=0.25, total_ms=1.5)
-    first = SearchedQuery(text="why?", timings=timings, vector=VECTOR, cache={"embedding": "hit"}, retrieved_at=NOW)
+    first = SearchedQuery(
+        text="why?",
+        timings=timings,
+        vector=VECTOR,
+        cache={"embedding": "hit"},
+        retrieved_at=NOW,
+        ann_recall={5: 0.8, 100: 0.1},
+    )
     builder.add(first, "weighted", codes, SCORES, {column: np.array([np.nan, 0.5])})
     second = SearchedQuery(text="how?", timings=timings, no_cosine="no vectors", incomplete="cut off")
     builder.add(second, "none", codes[:0], SCORES[:0], {})

@@ -1,0 +1,144 @@
+"""Golden queries searched exactly: what the approximate search missed, and what other parameters would find."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from evals.collect.observations import IndexTrial
+from evals.collect.passes import ROUNDING, Progress
+from evals.collect.saved.retriever import SavedRetriever
+from retrievers.config import QuantizationSearchConfig, SearchConfig
+from retrievers.retriever.protocol import FindsNeighbours, Retriever
+from retrievers.search.candidate_table import CandidateTable, Chunks
+from retrievers.search.ranking import PointScores
+
+# Exact search goes as much further, so that points that rounding puts behind the last one are known to be as near.
+MARGIN = 20
+WIDER = (2, 4, 8)
+
+
+def is_approximate(retriever: Retriever) -> bool:
+    """Return True if a retriever's search for vectors may miss near ones, and can be compared with an exact one."""
+    settings = retriever.settings
+    if isinstance(retriever, SavedRetriever):
+        return any(row.ann_recall for row in retriever.variant.table.rows)
+    return (
+        isinstance(retriever, FindsNeighbours)
+        and retriever.info is not None
+        and retriever.info.is_approximate
+        and settings.mode != "keyword"
+        and not settings.search.exact
+    )
+
+
+def with_ann_recall(
+    retriever: Retriever, table: CandidateTable, depths: Sequence[int], progress: Progress
+) -> CandidateTable:
+    """Return the table with the recall of the search for vectors, query by query; as it is where there is none.
+
+    Args:
+        retriever: The retriever that found the candidates.
+        table: Golden queries, with their vectors.
+        depths: The numbers of nearest chunks; one beyond what the retriever searches for is left out.
+        progress: Called with the stage, the number of queries done, and that of all.
+
+    Raises:
+        RetrievalError: A search failed.
+    """
+    if retriever.settings.mode == "keyword" or not isinstance(retriever, FindsNeighbours):
+        return table
+    configured = retriever.settings.search
+    rows = list(table.rows)
+    for start in range(0, len(rows), retriever.batch_size):
+        batch = rows[start : start + retriever.batch_size]
+        [recalls] = _recalls(retriever, [row.vector for row in batch], depths, [configured])
+        rows[start : start + len(batch)] = [
+            replace(row, ann_recall=recall) for row, recall in zip(batch, recalls, strict=True)
+        ]
+        progress("searching exactly", start + len(batch), len(rows))
+    return replace(table, rows=tuple(rows))
+
+
+def trials(
+    retriever: Retriever, table: CandidateTable, depths: Sequence[int], progress: Progress
+) -> tuple[IndexTrial, ...]:
+    """Return the recall that wider beams would have, and rescoring where vectors are quantised.
+
+    Args:
+        retriever: The retriever; a search that cannot be widened has no trials.
+        table: Golden queries, with their vectors.
+        depths: The numbers of nearest chunks.
+        progress: Called with the stage, the number of queries done, and that of all.
+
+    Raises:
+        RetrievalError: A search failed.
+    """
+    if not is_approximate(retriever) or not isinstance(retriever, FindsNeighbours):
+        return ()
+    tried = _other_parameters(retriever)
+    gathered: list[list[Mapping[int, float]]] = [[] for _ in tried]
+    for start in range(0, len(table.rows), retriever.batch_size):
+        vectors = [row.vector for row in table.rows[start : start + retriever.batch_size]]
+        for of_trial, recalls in zip(gathered, _recalls(retriever, vectors, depths, list(tried.values())), strict=True):
+            of_trial.extend(recalls)
+        progress("trying wider searches", start + len(vectors), len(table.rows))
+    return tuple(
+        IndexTrial(settings=name, recall={k: fmean(each[k] for each in recalls) for k in recalls[0]})
+        for name, recalls in zip(tried, gathered, strict=True)
+    )
+
+
+def recall(exact: PointScores, found: PointScores, k: int) -> float:
+    """Return the share of the k nearest points that a search has among its first k, 0 to 1.
+
+    Near is what is as near as the k-th exact one, so that which of several equally near ones was found does not
+    matter; scores that differ by rounding are equal. The scores of the search itself, which may be those of quantised
+    vectors, only say which its first k are. 1 for an empty collection, in which nothing can be missed.
+    """
+    count = min(k, len(exact.codes))
+    if not count:
+        return 1.0
+    least = np.sort(exact.scores)[::-1][count - 1] - ROUNDING
+    first = found.codes[np.argsort(-found.scores, kind="stable")][:count]
+    return float(np.isin(first, exact.codes[exact.scores >= least]).sum() / count)
+
+
+def _recalls(
+    retriever: FindsNeighbours, vectors: Sequence[Any], depths: Sequence[int], searches: Sequence[SearchConfig]
+) -> list[list[Mapping[int, float]]]:
+    """Return for each search, and each vector, the recall at each depth that is searched for."""
+    depth = retriever.settings.depth_of("semantic")
+    known = [k for k in depths if k <= depth]
+    if not known:
+        return [[{} for _ in vectors] for _ in searches]
+    chunks: Chunks = retriever.chunk_table()
+    exact = retriever.neighbours(vectors, SearchConfig(exact=True), max(known) + MARGIN, chunks)
+    return [
+        [
+            {k: recall(truth, points, k) for k in known}
+            for truth, points in zip(exact, retriever.neighbours(vectors, search, depth, chunks), strict=True)
+        ]
+        for search in searches
+    ]
+
+
+def _other_parameters(retriever: FindsNeighbours) -> dict[str, SearchConfig]:
+    """Return the parameters that are tried, by what is written to set them."""
+    info, search = retriever.info, retriever.settings.search
+    assert info is not None
+    made: dict[str, SearchConfig] = {}
+    if info.in_hnsw:
+        beam = max(search.hnsw_ef or info.ef_construct, retriever.settings.depth_of("semantic") + 1)
+        most = info.limits.hnsw_ef or WIDER[-1] * beam
+        for wider in dict.fromkeys(min(most, times * beam) for times in WIDER):
+            made[f"search.hnsw_ef {wider}"] = search.model_copy(update={"hnsw_ef": wider})
+    if info.quantization and not search.quantization.ignore:
+        factor = min(2.0, info.limits.oversampling or 2.0)
+        rescored = QuantizationSearchConfig(rescore=True, oversampling=factor)
+        made[f"search.quantization.rescore with oversampling {factor:g}"] = search.model_copy(
+            update={"quantization": rescored}
+        )
+    return made

@@ -1,0 +1,157 @@
+"""Recall of the index: the arithmetic by hand, and whole runs over a server whose index misses points."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evals.collect.index_recall import is_approximate, recall
+from evals.collect.observations import Unscored
+from evals.report.building.head import head
+from evals.report.description import description
+from evals.report.html import render_page
+from evals.report.terminal import render
+from retrievers.config import RetrieverConfig
+from retrievers.search.ranking import PointScores
+from tests.support.collections import index_pages
+from tests.support.experiment import Experiment, make_experiment, settings
+from tests.support.grid_world import Bench
+from tests.support.lossy_server import LossyServer
+from tests.support.results import report, result
+
+
+def points(scores: dict[int, float]) -> PointScores:
+    codes, values = np.asarray([*scores], dtype=np.int32), np.asarray([*scores.values()])
+    return PointScores(scale="cosine", codes=codes, scores=values, depth=len(scores))
+
+
+NEAREST = {1: 0.9, 2: 0.8, 3: 0.7, 4: 0.7, 5: 0.6}
+
+
+@pytest.mark.parametrize(
+    ("found", "k", "share"),
+    [
+        (NEAREST, 3, 1.0),
+        ({1: 0.9, 2: 0.8, 4: 0.7}, 3, 1.0),  # as near as 3
+        ({1: 0.9, 3: 0.7, 5: 0.6}, 3, 2 / 3),
+        ({1: 0.9, 2: 0.8, 5: 0.6, 3: 0.6}, 3, 2 / 3),  # the fourth does not count
+        ({7: 0.9, 8: 0.8}, 2, 0.0),
+        ({}, 2, 0.0),
+        ({1: 0.9}, 3, 1 / 3),
+        # Scores of quantised vectors: they order what was found, and are not compared with the exact ones.
+        ({5: 0.99, 1: 0.5, 2: 0.4}, 2, 1 / 2),
+        (NEAREST, 100, 1.0),
+    ],
+)
+def test_recall_by_hand(found: dict[int, float], k: int, share: float) -> None:
+    assert recall(points(NEAREST), points(found), k) == pytest.approx(share)
+
+
+def test_points_that_rounding_puts_behind_the_last_one_are_as_near() -> None:
+    exact = points({1: 0.9, 2: 0.8, 3: 0.8 - 1e-7, 4: 0.7})
+    assert recall(exact, points({1: 0.9, 3: 0.8}), 2) == 1.0
+    assert recall(exact, points({1: 0.9, 4: 0.7}), 2) == 0.5
+
+
+def test_nothing_can_be_missed_in_an_empty_collection() -> None:
+    assert recall(points({}), points({}), 5) == 1.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LossyServer]:
+    with LossyServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def world(server: LossyServer, tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    made = make_experiment(tmp_path_factory.mktemp("lossy"))
+    remote = settings(made, retriever__store={"url": server.url}, index__collection=None).retriever
+    index_pages(remote, made.docs)
+    return made
+
+
+@pytest.fixture(scope="module")
+def base(world: Experiment, server: LossyServer) -> dict[str, Any]:
+    return {"retriever__store": {"url": server.url}, "index__collection": None, "retriever__candidates": 5}
+
+
+@pytest.fixture(scope="module")
+def bench(world: Experiment, base: dict[str, Any]) -> Bench:
+    return Bench(settings(world, **base), {})
+
+
+def test_a_built_index_is_measured_unasked_and_named_at_the_head(
+    bench: Bench, world: Experiment, base: dict[str, Any]
+) -> None:
+    config = settings(world, **base, metrics=["*"])
+    found = bench.run(config, config.retriever)
+    (summary,) = [s for s in found.summaries if s.metric.startswith("index/")]
+    # Every second of the first five of ten: 3 of 5.
+    assert (summary.metric, summary.n) == ("index/ann_recall_at_5", 6)
+    assert summary.value == pytest.approx(0.6)
+    assert found.scores["index/ann_recall_at_5"] == {o.case.id: 0.6 for o in found.observed.observations}
+    assert found.observed.index_trials is not None
+    assert {trial.settings: trial.recall[5] for trial in found.observed.index_trials} == {
+        f"search.hnsw_ef {beam}": 1.0 for beam in (200, 400, 800)
+    }
+    line = (
+        "The index loses, not the model: its search found 0.600 of the exact 5 nearest. Measured with search.hnsw_ef "
+        "200: 1.000; search.hnsw_ef 400: 1.000; search.hnsw_ef 800: 1.000."
+    )
+    assert head(found, [], "").index == line
+    made = report(found)
+    assert made.plain()["head"]["index_trials"][0] == {"settings": "search.hnsw_ef 200", "recall": {"5": 1.0}}
+    assert made.plain()["queries"][0]["scores"]["index/ann_recall_at_5"] == 0.6
+    assert line in " ".join(render(made, width=120, color=False).split())
+    assert f"**{line}**" in description(made)
+    assert line in render_page(made, {})
+
+
+def test_an_index_that_finds_all_is_not_named(bench: Bench, world: Experiment, base: dict[str, Any]) -> None:
+    config = settings(world, **base, metrics=["index/*"], retriever__search={"hnsw_ef": 64})
+    found = bench.run(config, config.retriever)
+    assert [s.value for s in found.summaries if s.metric.startswith("index/")] == [1.0]
+    assert found.observed.index_trials is None and head(found, [], "").index == ""
+    assert head(result(), [], "").index == ""
+
+
+@pytest.mark.parametrize("changes", [{"retriever__mode": "keyword"}, {"retriever__search": {"exact": True}}])
+def test_where_nothing_can_be_missed_it_is_measured_by_name_alone(
+    bench: Bench, world: Experiment, base: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    config = settings(world, **base, **changes, metrics=["*"])
+    assert not [s for s in bench.run(config, config.retriever).summaries if s.metric.startswith("index/")]
+    named = settings(world, **base, **changes, metrics=["index/*"])
+    (value,) = [s.value for s in bench.run(named, named.retriever).summaries if s.metric.startswith("index/")]
+    assert value == (1.0 if "retriever__search" in changes else None)
+
+
+def test_deeper_than_the_search_goes_there_is_no_score(bench: Bench, world: Experiment, base: dict[str, Any]) -> None:
+    config = settings(world, **base, metrics=["index/ann_recall_at_100"])
+    scores = bench.run(config, config.retriever).scores["index/ann_recall_at_100"]
+    assert set(scores.values()) == {Unscored(reason="no search for 100 vectors was compared with an exact one")}
+
+
+def test_a_grid_has_the_recall_of_each_of_its_runs(bench: Bench, world: Experiment, base: dict[str, Any]) -> None:
+    config = settings(
+        world, **base, metrics=["*"], sweep={"hnsw_ef": "8,64", "mode": "semantic,hybrid,keyword", "top_k": "1,3"}
+    )
+    found = bench.grid(config)
+    means = found.grid.metrics["index/ann_recall_at_5"].summaries.mean
+    of_cell = {}
+    for index in range(len(found.grid)):
+        cell = found.grid.settings(index)
+        scores = bench.run(config, cell).scores.get("index/ann_recall_at_5")
+        assert scores is None or scores == found.grid.scores("index/ann_recall_at_5", index)
+        of_cell[cell.mode, cell.search.hnsw_ef] = float(means[index])
+    assert of_cell["semantic", 8] == of_cell["hybrid", 8] == pytest.approx(0.6)
+    assert of_cell["semantic", 64] == of_cell["hybrid", 64] == 1.0
+
+
+def test_what_is_approximate(bench: Bench, world: Experiment, base: dict[str, Any]) -> None:
+    config = settings(world, **base).retriever
+    keyword = RetrieverConfig.model_validate({**config.model_dump(), "mode": "keyword"})
+    with bench.opened([config, keyword]) as (retrievers, _):
+        assert [is_approximate(retriever) for retriever in retrievers] == [True, False]
