@@ -54,7 +54,7 @@ def _log_cell(client: "MlflowClient", parent: "MlflowRun", child: Child, started
     tags = {"mlflow.parentRunId": parent.info.run_id, "mlflow.source.name": "evals.run", "cell": str(child.cell)}
     tags |= {"role": ", ".join(child.roles)} if child.roles else {}
     run_id: str = client.create_run(
-        parent.experiment_id, start_time=started, run_name=child.name, tags=tags
+        parent.info.experiment_id, start_time=started, run_name=child.name, tags=tags
     ).info.run_id
     status = "FAILED"
     try:
