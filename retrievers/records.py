@@ -5,10 +5,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Distance = Literal["cosine", "dot", "euclid", "manhattan"]
+"""Distances of dense vectors, as Qdrant has them."""
 # `unknown`: scores of the user's own retriever, comparable within one result at most; `none`: it gives none.
-ScoreScale = Literal["cosine", "bm25", "weighted", "rrf", "dbsf", "rerank", "unknown", "none"]
+ScoreScale = Literal[
+    "cosine", "dot", "euclid", "manhattan", "bm25", "weighted", "rrf", "dbsf", "rerank", "unknown", "none"
+]
+LOWER_IS_NEARER: frozenset[str] = frozenset({"euclid", "manhattan"})
+"""The scales on which a score is a distance: the lower, the nearer. On all others the higher is the better."""
+UNBOUNDED: frozenset[str] = LOWER_IS_NEARER | {"dot"}
+"""The scales of vectors whose scores are not within 0 and 1."""
+Scores = TypeVar("Scores", float, "NDArray[np.float64]", "NDArray[np.float32]")
 Status = Literal["success", "error", "timeout"]
 
 PREVIEW_LENGTH = 200
@@ -25,6 +38,19 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "vector_id": "point_id",
     }
 )
+
+
+def oriented(scores: Scores, scale: str) -> Scores:
+    """Turn scores so that the higher is the better: distances are negated, others stay. Its inverse is itself.
+
+    Candidates are ordered, cut and compared by oriented scores alone. Everything that is shown, every threshold and
+    every `RetrievedChunk` has scores as Qdrant reports them.
+
+    Args:
+        scores: A score, or an array of them.
+        scale: Their scale.
+    """
+    return 0 - scores if scale in LOWER_IS_NEARER else scores
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,9 +140,10 @@ METADATA_FIELDS = tuple(f.name for f in fields(Chunk) if f.name not in ("point_i
 class RetrievedChunk:
     """A chunk at its place in a result. `score` is on `score_scale`; `scores` holds the components.
 
-    `score` is None where the retriever gives none (`score_scale` is then `none`).
-    Components are `semantic` (cosine), `keyword` (BM25), `expanded` (BM25 of the expanded query, where that is searched
-    by itself), `fused`, `rerank` and `diversity`.
+    `score` is None where the retriever gives none (`score_scale` is then `none`). On `euclid` and `manhattan` it is a
+    distance, as Qdrant reports it: the lower, the nearer.
+    Components are `semantic` (on the scale `distance`: a cosine, or what else the collection compares by), `keyword`
+    (BM25), `expanded` (BM25 of the expanded query, where it is searched by itself), `fused`, `rerank` and `diversity`.
     `original_rank` and `original_score` are those before reranking.
     """
 
@@ -128,6 +155,7 @@ class RetrievedChunk:
     original_rank: int | None = None
     original_score: float | None = None
     retrieved_at: datetime | None = None
+    distance: Distance = "cosine"
 
     @property
     def known_score(self) -> float:
@@ -166,7 +194,7 @@ class Confidence:
     """Confidence in a result, from its scores alone.
 
     Attributes:
-        scale: Which scores: those that the threshold read, the cosine unless it is `threshold_on: final`.
+        scale: Which scores: those that the threshold read, of the vectors unless it is `threshold_on: final`.
         average: Mean score of the returned chunks; `minimum`, `maximum` and `deviation` (population) are of the same.
         coverage: Share of the requested `top_k` that was returned, 0 to 1.
         level: `high`, `medium`, `low`, or `none` for an empty result.

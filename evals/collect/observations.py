@@ -72,10 +72,14 @@ class Observation:
 
     @property
     def top_score(self) -> float | None:
-        """The highest cosine before the threshold, 0 where the search found nothing; None for a retriever without."""
-        if self.candidates.query.no_cosine:
+        """The best oriented score of a vector before the threshold; None for a retriever that has no such scores.
+
+        Where the search found nothing, a cosine is 0, and another score −∞.
+        """
+        query = self.candidates.query
+        if query.no_cosine:
             return None
-        return float(self.candidates.column("semantic").max(initial=0.0))
+        return float(self.candidates.column("semantic").max(initial=0.0 if query.distance == "cosine" else -np.inf))
 
 
 def observations_of(

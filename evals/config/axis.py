@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isfinite
 from operator import attrgetter
 from typing import Any
 
@@ -62,8 +63,8 @@ def _thresholds(written: Any) -> tuple[float, ...] | str:
     if written in ("exact", ["exact"]):
         return "exact"
     values = _numbers(written)
-    if any(not 0 <= value <= 1 for value in values):
-        raise ValueError("expected thresholds from 0 to 1, or exact")
+    if not all(map(isfinite, values)):
+        raise ValueError("expected finite thresholds, or exact")
     return values
 
 
@@ -77,7 +78,7 @@ def _choices(written: Any) -> Any:
 WHOLE_NUMBERS = BeforeValidator(_whole_numbers)
 # A list, or `0:0.95:0.05`.
 NUMBERS = BeforeValidator(_numbers)
-# Numbers from 0 to 1, or `exact`.
+# Numbers, or `exact`; which of them can be thresholds depends on the distance.
 THRESHOLDS = BeforeValidator(_thresholds)
 # Names, or true and false: a list, or a text with commas.
 CHOICES = BeforeValidator(_choices)

@@ -1,6 +1,7 @@
 """The embedded collection of an experiment, built or updated from its source pages."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from evals.config.experiment import ExperimentConfig
@@ -54,14 +55,24 @@ def outdated(config: ExperimentConfig, manifest: Mapping[str, Any]) -> dict[str,
     return {} if corpus is None else _differences(config, corpus, manifest)
 
 
+def owns_collection(config: ExperimentConfig) -> bool:
+    """Return True if the experiment makes its collection, an embedded one, of its own pages."""
+    return _own_pages_folder(config) is not None
+
+
 def _own_pages(config: ExperimentConfig) -> Corpus | None:
     """Return the pages of the collection that the experiment owns; None where it owns none."""
-    retriever, folder = config.retriever, config.sources.dir
+    folder = _own_pages_folder(config)
+    return None if folder is None else read_corpus(folder, config.sources.base_url)
+
+
+def _own_pages_folder(config: ExperimentConfig) -> Path | None:
+    retriever = config.retriever
     if retriever.python is not None and not retriever.names_collection:
         return None
-    if retriever.store.url or retriever.collection != config.index.collection or folder is None:
+    if retriever.store.url or retriever.collection != config.index.collection:
         return None
-    return read_corpus(folder, config.sources.base_url)
+    return config.sources.dir
 
 
 def _differences(config: ExperimentConfig, corpus: Corpus, manifest: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

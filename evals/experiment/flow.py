@@ -10,6 +10,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.experiment import provenance
 from evals.experiment.baseline import against_baseline
 from evals.experiment.collaborators import open_collaborators
+from evals.experiment.collection_distance import with_its_distance
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.loading import Inputs, load_inputs
 from evals.experiment.output_files import Outputs, settle
@@ -60,6 +61,9 @@ def run_experiment(
             judge or a file failed. A failure of MLflow is in the result.
     """
     inputs = load_inputs(config, golden)
+    if retriever is None:
+        inputs = with_its_distance(inputs, env, from_retrieval)
+        config = inputs.config
     # UTC, so that names of runs sort alike on every machine.
     stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
     name = config.tracking.run_name or run_name(config, inputs.sweep, stamp)
@@ -116,7 +120,7 @@ def plan_experiment(
     Raises:
         RetrievalError: A fault of the settings or the golden data, or a search failed.
     """
-    inputs = load_inputs(config)
+    inputs = with_its_distance(load_inputs(config), env, from_retrieval)
     retrievers = _saved(from_retrieval, inputs)
     with (
         progress_bar(shown=shown) as progress,

@@ -12,6 +12,7 @@ from evals.grid.relevance_arrays import is_plain, of_candidates, of_selections, 
 from evals.metrics.prefixes import id_recall
 from evals.stats.abstention import Abstention, OperatingPoint, RateThreshold, assess, operating, threshold_for
 from evals.stats.risk_coverage import RiskAt, area_under, risk_coverage
+from retrievers.records import UNBOUNDED
 from retrievers.search.selection import cut, group_of
 
 FALSE_ANSWER = "scope/false_answer"
@@ -56,17 +57,18 @@ def abstaining(grid: Grid, index: int, rates: tuple[float, ...] = RATES) -> Abst
     observations = configuration.observed.observations
     in_scope = np.asarray([o.case.in_scope for o in observations], dtype=np.bool_)
     scores = threshold_scores(configuration.observed, configuration.settings).scores
-    best = np.max(scores, axis=1, initial=0.0)
+    scale = configuration.settings.threshold_scale
+    best = np.max(scores, axis=1, initial=-np.inf if scale in UNBOUNDED else 0.0)
     inside, outside = best[in_scope].tolist(), best[~in_scope].tolist()
-    at = operating(inside, outside, configuration.thresholds)
+    at = operating(inside, outside, configuration.thresholds, scale)
     recalls, losses = _by_threshold(configuration, in_scope, cell.top_k)
     curve = () if losses is None else risk_coverage([*inside, *outside], [*losses, *np.ones(len(outside))])
     return Abstaining(
         configuration=configuration.name,
         top_k=cell.top_k,
-        known=assess(inside, outside),
+        known=assess(inside, outside, scale),
         by_threshold=tuple(replace(one, recall=recall) for one, recall in zip(at, recalls, strict=True)),
-        wanted=tuple(threshold_for(inside, outside, rate) for rate in sorted(set(rates))) if outside else (),
+        wanted=tuple(threshold_for(inside, outside, rate, scale) for rate in sorted(set(rates))) if outside else (),
         risk_coverage=curve,
         aurc=area_under(curve),
     )

@@ -13,9 +13,12 @@ from evals.config.axis import Axis
 from evals.config.sweep import AXES, SweepConfig
 from evals.errors import ExperimentError
 from retrievers.config import FOREIGN_SETTINGS, RERANKERS, RetrieverConfig
+from retrievers.records import UNBOUNDED, oriented
 
 CELL_AXES = tuple(name for name, axis in AXES.items() if axis.cuts)
 """The axes that cut candidates; all others decide which candidates there are."""
+LOWEST = -3.4028234663852886e38
+"""A threshold that every score of Qdrant reaches, also where scores have no bounds."""
 VARIANT_AXES = {name: axis for name, axis in AXES.items() if not axis.cuts}
 
 
@@ -26,7 +29,7 @@ class Variant:
     Attributes:
         name: Its settings in a few words, such as `hybrid weighted mmr`.
         parameters: The settings that are swept or tell it apart, and mean something in it.
-        settings: All settings, with the largest `top_k` and the smallest threshold of the sweep.
+        settings: All settings, with the largest `top_k` and the threshold of the sweep that leaves most.
     """
 
     name: str
@@ -39,7 +42,7 @@ class Plan:
     """Plan of a grid.
 
     Attributes:
-        thresholds: None for every observed score; a single 0 where none is in force.
+        thresholds: As they are shown; None for every observed score, a single 0 where none is in force.
         notes: Combinations that were left out or are one, and why.
     """
 
@@ -62,10 +65,9 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
     _refuse_idle(base, sweep)
     top_ks = sweep.top_k or (base.top_k,)
     cut: dict[str, Any] = {"top_k": max(top_ks)}
-    thresholds: tuple[float, ...] | None = (0.0,)
-    if sweep.threshold or base.used_threshold is not None:
-        thresholds = None if sweep.threshold == "exact" else sweep.threshold or (base.threshold,)
-        cut["threshold"] = min(thresholds) if thresholds else 0.0
+    thresholds, widest = _thresholds(base, sweep)
+    if widest is not None:
+        cut["threshold"] = widest
     found: dict[tuple[tuple[str, Any], ...], RetrieverConfig] = {}
     faults: dict[str, list[str]] = {}
     notes: dict[str, None] = {}
@@ -89,6 +91,24 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
     if not found:
         raise ExperimentError("sweep: no combination is left: " + "; ".join(notes))
     return Plan(variants=_named(list(found.values()), sweep), top_ks=top_ks, thresholds=thresholds, notes=tuple(notes))
+
+
+def _thresholds(base: RetrieverConfig, sweep: SweepConfig) -> tuple[tuple[float, ...] | None, float | None]:
+    """Return the thresholds of the cells, and the one that leaves most; see `Plan.thresholds`.
+
+    Raises:
+        ExperimentError: One of them is none on the scale that it is held against.
+    """
+    if sweep.threshold == "exact":
+        return None, oriented(LOWEST if base.threshold_scale in UNBOUNDED else 0.0, base.threshold_scale)
+    if not sweep.threshold:
+        return ((0.0,), None) if base.used_threshold is None else ((base.used_threshold,), base.used_threshold)
+    for threshold in sweep.threshold:
+        try:
+            _changed(base, {"threshold": threshold})
+        except ValidationError as error:
+            raise ExperimentError(f"sweep: {_said(error)}") from None
+    return sweep.threshold, max(sweep.threshold, key=lambda threshold: -oriented(threshold, base.threshold_scale))
 
 
 def effective(settings: RetrieverConfig) -> dict[str, Any]:

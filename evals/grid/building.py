@@ -17,6 +17,7 @@ from evals.grid.selections import observed_scores, select_all
 from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC
 from evals.metrics.base import Context, Metric, QueryMetric
 from evals.metrics.verdicts import verdict
+from retrievers.records import UNBOUNDED, oriented
 
 MOST_CELLS = 1_000_000
 
@@ -100,10 +101,13 @@ def pass_rate() -> QueryMetric:
 
 
 def _configuration(plan: Plan, one: ObservedVariant) -> Configuration:
-    arrays = threshold_scores(one.observed, one.variant.settings)
+    settings = one.variant.settings
+    arrays, scale = threshold_scores(one.observed, settings), settings.threshold_scale
     thresholds = plan.thresholds
     if thresholds is None:
-        thresholds = observed_scores(arrays, max(plan.top_ks)) or (0.0,)
+        bounds = None if scale in UNBOUNDED else (0.0, 1.0)
+        read = observed_scores(arrays, max(plan.top_ks), bounds)
+        thresholds = tuple(sorted(oriented(score, scale) for score in read)) or (0.0,)
         if len(thresholds) * len(plan.top_ks) > MOST_CELLS:
             raise ExperimentError(
                 f"sweep: threshold exact makes {len(thresholds):,} thresholds × {len(plan.top_ks)} cuts of "
@@ -113,10 +117,10 @@ def _configuration(plan: Plan, one: ObservedVariant) -> Configuration:
     return Configuration(
         name=one.variant.name,
         parameters=one.variant.parameters,
-        settings=one.variant.settings,
+        settings=settings,
         thresholds=thresholds,
         observed=one.observed,
-        selections=select_all(arrays, thresholds, plan.top_ks),
+        selections=select_all(arrays, [oriented(threshold, scale) for threshold in thresholds], plan.top_ks),
     )
 
 

@@ -45,8 +45,8 @@ class Configuration:
     Attributes:
         name: Its settings in a few words, unique in the grid.
         parameters: The settings that are swept or tell it apart, and mean something in it.
-        settings: All settings, with the largest `top_k` and the smallest threshold of its cells.
-        thresholds: Ascending; a single 0 where none is in force.
+        settings: All settings, with the largest `top_k` and the least strict threshold of its cells.
+        thresholds: Ascending, as they are shown; a single 0 where none is in force.
         observed: Candidates at full depth, and the selections of the widest cell; latency and repetitions.
         selections: Selections of every cell.
         summaries: The metrics that belong to the configuration, not to a cell: latency, determinism, separation.

@@ -15,6 +15,7 @@ from evals.config.sweep import ObjectiveConfig
 from evals.errors import ExperimentError
 from evals.grid.cells import Grid, MetricScores
 from evals.metrics.criteria import COMPARISONS
+from retrievers.records import oriented
 
 MOST_DROPPED = 0.05
 NEAREST = 3
@@ -28,8 +29,8 @@ class Ranking:
     Attributes:
         weights: The metrics that are optimised, each with its weight.
         values: The weighted sum of their means in every cell, over the queries scored in all cells; NaN without one.
-        order: The cells that meet the constraints, the best first; equal ones by threshold, the lowest first,
-            then by context tokens, then by number. Empty where cells cannot be ranked.
+        order: The cells that meet the constraints, the best first; equal ones by threshold, the least strict
+            first, then by context tokens, then by number. Empty where cells cannot be ranked.
         n: On how many queries each of the metrics compares cells; `dropped`, how many it leaves out.
         constraints: Conditions on cells; `excluded` is the number of cells that do not meet them.
         reason: Why cells are not ranked; empty where they are.
@@ -87,9 +88,10 @@ def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str = "") -> Rankin
 
 
 def thresholds(grid: Grid) -> NDArray[np.float64]:
-    """Return the threshold of every cell, 0 where none is in force."""
+    """Return the threshold of every cell, the higher the more it leaves out; 0 where none is in force."""
     cuts = len(grid.top_ks)
-    return np.concatenate([np.empty(0), *(np.repeat(c.thresholds, cuts) for c in grid.configurations)])
+    strict = [oriented(np.asarray(c.thresholds), c.settings.threshold_scale) for c in grid.configurations]
+    return np.concatenate([np.empty(0), *(np.repeat(values, cuts) for values in strict)])
 
 
 def figures(grid: Grid, metric: str, *, symbol: str) -> NDArray[np.float64]:

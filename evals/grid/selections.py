@@ -22,7 +22,7 @@ class Found:
     """Candidates of every query as arrays; rows are queries.
 
     Attributes:
-        scores: Scores that the threshold reads, by candidate, −∞ beyond the last; shape (queries, depth).
+        scores: Scores that the threshold reads, oriented, by candidate, −∞ beyond the last; shape (queries, depth).
         groups: Which group each candidate is of, numbered within its query; None where results are not grouped.
     """
 
@@ -110,7 +110,7 @@ def select_all(found: Found, thresholds: Sequence[float], top_ks: Sequence[int])
 
     Args:
         found: The candidates.
-        thresholds: At least one.
+        thresholds: At least one, oriented as the scores are.
         top_ks: At least one, each 1 or more.
     """
     longest = min(max(top_ks), found.scores.shape[1])
@@ -134,15 +134,16 @@ def select_all(found: Found, thresholds: Sequence[float], top_ks: Sequence[int])
     )
 
 
-def observed_scores(found: Found, longest: int) -> tuple[float, ...]:
+def observed_scores(found: Found, longest: int, bounds: tuple[float, float] | None = (0.0, 1.0)) -> tuple[float, ...]:
     """Return thresholds, ascending, among which every threshold of a cell has one that keeps the same.
 
     Every score that a threshold could read: where candidates stand in their order, of the first `longest`; elsewhere of
-    all. Those outside [0, 1], which no threshold may be, are left out.
+    all. Those outside of the bounds, which no threshold may be, are left out.
     """
     plain = _in_order(found)
     scores = np.concatenate([found.scores[plain][:, :longest].ravel(), found.scores[~plain].ravel()])
-    return tuple(np.unique(scores[(scores >= 0) & (scores <= 1)]).tolist())
+    low, high = bounds or (np.finfo(np.float64).min, np.inf)
+    return tuple(np.unique(scores[(scores >= low) & (scores <= high)]).tolist())
 
 
 def _in_order(found: Found) -> NDArray[np.bool_]:

@@ -29,7 +29,8 @@ def enough_results(observation: Observation, _: Context) -> Score:
 
 def relevant_above_half(observation: Observation, _: Context) -> Score:
     """Return 1 if a returned chunk is relevant and has a cosine above 0.5, else 0."""
-    if observation.candidates.query.no_cosine:
+    query = observation.candidates.query
+    if query.no_cosine or query.distance != "cosine":
         return Unscored(reason=NO_COSINE)
     returned, grades = observation.selection, observation.relevance.grades
     cosines = returned.column("semantic").tolist()
@@ -39,7 +40,8 @@ def relevant_above_half(observation: Observation, _: Context) -> Score:
 def auroc(observed: Observed, _: Context) -> Summary:
     """Return the AUROC of the best cosine before the threshold, in scope against out of scope, 0 to 1; 0.5 is chance.
 
-    The probability that an in-scope query's best score exceeds an out-of-scope query's, ties counted half.
+    The probability that an in-scope query's best score exceeds an out-of-scope query's, ties counted half. Of a dot
+    product as of a cosine; of a Euclidean or Manhattan distance, that the least one is smaller.
     """
     name = "scope/auroc"
     lacking = _without_cosine(name, observed.observations)
@@ -62,6 +64,10 @@ def max_out_of_scope_score(observed: Observed, _: Context) -> Summary:
     lacking = _without_cosine(name, within(observed.observations, "out_of_scope"))
     if lacking:
         return lacking
+    distances = {o.candidates.query.distance for o in observed.observations} - {"cosine"}
+    if distances:
+        return Summary(metric=name, value=None, n_unscored=len(observed.observations), note=f"{NO_COSINE} but "
+                       f"{distances.pop()} scores; scope/auroc reads these")  # fmt: skip
     scores = top_scores(within(observed.observations, "out_of_scope"))
     if not scores:
         return Summary(metric=name, value=None, note="no query of this kind")
@@ -69,7 +75,7 @@ def max_out_of_scope_score(observed: Observed, _: Context) -> Summary:
 
 
 def top_scores(observations: Sequence[Observation]) -> list[float]:
-    """Return the best cosine of each query that has one."""
+    """Return the best oriented score of each query that has one."""
     return [score for o in observations if (score := o.top_score) is not None]
 
 

@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from evals.report.model import Hit, QueryRow, Report
 from evals.report.source_link import source_link
+from retrievers.records import oriented
 from retrievers.terminal.present import score_text
 
 # Queries that a page shows, and a terminal at first; chunks of each.
@@ -36,7 +37,7 @@ def worst(rows: Iterable[QueryRow], most: int = WORST) -> list[QueryRow]:
 
 
 def _best_score(row: QueryRow) -> float:
-    return max((hit.score for hit in row.retrieved if hit.score is not None), default=0.0)
+    return max((oriented(hit.score, hit.scale) for hit in row.retrieved if hit.score is not None), default=0.0)
 
 
 def print_worst(console: Console, report: Report, *, everything: bool) -> None:

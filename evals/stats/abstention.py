@@ -2,11 +2,14 @@
 
 A query is answered when its best score, of those the threshold reads, reaches the threshold. A false answer is an
 out-of-scope query that is answered, a false abstention an in-scope query that is not.
+
+Scores are oriented: the higher, the better (see `retrievers.records.oriented`). Thresholds are as they are shown.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
+from math import isfinite
 from typing import Literal
 
 import numpy as np
@@ -14,6 +17,7 @@ from numpy.typing import NDArray
 
 from evals.stats import intervals as stats
 from evals.stats.intervals import Interval
+from retrievers.records import UNBOUNDED, oriented
 
 Floats = NDArray[np.float64]
 # `entire`: some threshold makes no error; `none`: the order of the scores is no better than chance.
@@ -80,20 +84,22 @@ class RateThreshold:
     statement: str
 
 
-def assess(inside: Sequence[float], outside: Sequence[float]) -> Abstention:
+def assess(inside: Sequence[float], outside: Sequence[float], scale: str = "cosine") -> Abstention:
     """Assess every threshold on the best score.
 
     Args:
-        inside: The best score of each in-scope query, 0 where nothing was found.
+        inside: The best score of each in-scope query, 0 where nothing was found, −∞ on a scale without bounds.
         outside: The best score of each out-of-scope query.
+        scale: The scale of the scores.
     """
     area, interval = None, Interval(note="needs in-scope and out-of-scope queries")
     if inside and outside:
         area = stats.auroc(inside, outside)
         interval = stats.auroc_interval(area, len(inside), len(outside))
     # Between two neighbouring scores every threshold has the same effect, so the scores are enough.
-    curve = operating(inside, outside, sorted({*inside, *outside, 1.0}))
-    separation, statement = _separation(inside, outside, area, interval, curve)
+    read = {score for score in (*inside, *outside) if isfinite(score)} | (set() if scale in UNBOUNDED else {1.0})
+    curve = operating(inside, outside, sorted(oriented(score, scale) for score in read), scale)
+    separation, statement = _separation(inside, outside, area, interval, curve, scale)
     return Abstention(
         in_scope=len(inside),
         out_of_scope=len(outside),
@@ -106,10 +112,11 @@ def assess(inside: Sequence[float], outside: Sequence[float]) -> Abstention:
 
 
 def operating(
-    inside: Sequence[float], outside: Sequence[float], thresholds: Sequence[float]
+    inside: Sequence[float], outside: Sequence[float], thresholds: Sequence[float], scale: str = "cosine"
 ) -> tuple[OperatingPoint, ...]:
     """Return the effect of each threshold."""
-    below = [np.searchsorted(np.sort(side), thresholds, side="left").tolist() for side in (inside, outside)]
+    least = oriented(np.asarray(thresholds, dtype=np.float64), scale)
+    below = [np.searchsorted(np.sort(side), least, side="left").tolist() for side in (inside, outside)]
     return tuple(
         OperatingPoint(
             threshold=threshold,
@@ -120,15 +127,18 @@ def operating(
     )
 
 
-def threshold_for(inside: Sequence[float], outside: Sequence[float], rate: float) -> RateThreshold:
-    """Return the lowest threshold at which at most a share `rate` of the out-of-scope queries is answered.
+def threshold_for(
+    inside: Sequence[float], outside: Sequence[float], rate: float, scale: str = "cosine"
+) -> RateThreshold:
+    """Return the least strict threshold at which at most a share `rate` of the out-of-scope queries is answered.
 
-    A lower one answers too many of them, a higher one gives up in-scope queries for nothing.
+    A laxer one answers too many of them, a stricter one gives up in-scope queries for nothing.
 
     Args:
         inside: The best score of each in-scope query.
         outside: The best score of each out-of-scope query, at least one.
         rate: 0 to 1.
+        scale: The scale of the scores.
 
     Raises:
         ValueError: There is no out-of-scope query.
@@ -136,14 +146,15 @@ def threshold_for(inside: Sequence[float], outside: Sequence[float], rate: float
     if not outside:
         raise ValueError("expected at least one out-of-scope query, got none")
     scores = sorted({*inside, *outside})
-    curve = operating(inside, outside, scores)
+    curve = operating(inside, outside, [oriented(score, scale) for score in scores], scale)
     index = next(
         (index for index, at in enumerate(curve) if at.false_answer is not None and at.false_answer <= rate), None
     )
     if index is None or (inside and curve[index].false_abstention == 1):
         return _impossible(rate)
     at = curve[index]
-    threshold = 0.0 if index == 0 else shortest_between(scores[index - 1], scores[index])
+    lowest = oriented(scores[0], scale) if scale in UNBOUNDED and isfinite(scores[0]) else 0.0
+    threshold = lowest if index == 0 else _between(scores[index - 1], scores[index], scale)
     answers = stats.wilson(round((at.false_answer or 0.0) * len(outside)), len(outside))
     abstentions = stats.wilson(round((at.false_abstention or 0.0) * len(inside)), len(inside))
     cost = f" and gives up {at.false_abstention:.1%} of {len(inside)} in scope" if inside else ""
@@ -158,11 +169,16 @@ def threshold_for(inside: Sequence[float], outside: Sequence[float], rate: float
     )
 
 
+def _between(low: float, high: float, scale: str) -> float:
+    """Return a threshold, as it is shown, that a score `high` reaches and `low` does not."""
+    return oriented(shortest_between(low, high) if isfinite(low) else high, scale)
+
+
 def shortest_between(low: float, high: float) -> float:
     """Return the number with the fewest decimals above `low` and at most `high`, the least of them.
 
     Args:
-        low: 0 to 1.
+        low: A finite number.
         high: Above `low`.
     """
     for digits in range(MOST_DIGITS):
@@ -190,11 +206,12 @@ def _separation(
     area: float | None,
     interval: Interval,
     curve: Sequence[OperatingPoint],
+    scale: str,
 ) -> tuple[Separation, str]:
     if area is None:
         return "unknown", f"whether a threshold separates in scope from out of scope is not known: {interval.note}"
     if min(inside) > max(outside):
-        best = shortest_between(max(outside), min(inside))
+        best = _between(max(outside), min(inside), scale)
         return "entire", f"a threshold separates in scope from out of scope entirely: {best}"
     spread = "" if interval.low is None else f", 95% {interval.low:.3f} to {interval.high:.3f}"
     auroc_text = f"AUROC {area:.3f}{spread}"

@@ -120,6 +120,7 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
         _drop_retriever(merged, values)
         _drop_provider(merged, values)
         _drop_outdated(merged, values)
+        _refuse_other_scale(merged, values, layer, layers)
         uppers = {upper for new in values for upper in above(new)}
         # A mapping set higher up replaces single entries below, and the other way round.
         for name in list(merged):
@@ -262,6 +263,26 @@ def _drop_outdated(merged: dict[str, Any], values: Mapping[str, Any]) -> None:
     for name, others in OUTDATED_BY.items():
         if any(values.get(other) is not None for other in others):
             merged.pop(name, None)
+
+
+def _refuse_other_scale(
+    merged: Mapping[str, Any], values: Mapping[str, Any], layer: Layer, layers: Sequence[Layer]
+) -> None:
+    """Refuse a threshold of a lower layer, on the scale of that layer, where this one names another distance.
+
+    Raises:
+        ConfigError: Names both, and what to set.
+    """
+    for name in (name for name in ("distance", "retriever.distance") if values.get(name) is not None):
+        threshold = name.removesuffix("distance") + "threshold"
+        lower = merged.get(threshold)
+        if lower in (None, "default") or threshold in values or merged.get(name, "cosine") == values[name]:
+            continue
+        origin = next(la for la in reversed(layers) if threshold in dict(flatten(la.values)))
+        raise ConfigError(
+            f"{threshold}: {lower} (set by {origin.place(threshold)}) is no threshold of the distance {values[name]!r} "
+            f"(set by {layer.place(name)}); set one of that distance there, too, or `default` for none"
+        )
 
 
 def _plain(value: Any) -> str:

@@ -1,9 +1,18 @@
 """The settings of a retriever."""
 
 from collections.abc import Mapping
+from math import inf, isfinite
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from retrievers.config.caching import CacheConfig
 from retrievers.config.filters import parse
@@ -15,7 +24,7 @@ from retrievers.config.search_parameters import PrefetchConfig, SearchConfig
 from retrievers.config.settings import TABLE, Settings
 from retrievers.config.store import StoreConfig
 from retrievers.errors import ConfigError
-from retrievers.records import METADATA_FIELDS, ScoreScale
+from retrievers.records import LOWER_IS_NEARER, METADATA_FIELDS, UNBOUNDED, Distance, ScoreScale, oriented
 
 MAX_TOP_K = 100
 MAX_QUERY_WORDS = 512
@@ -25,7 +34,9 @@ FOREIGN_SETTINGS = (
     "python", "store", "collection", "metadata", "top_k", "threshold", "candidates", "include_metadata",
 )  # fmt: skip
 
-Threshold = Annotated[float, Field(ge=0, le=1)]
+# Threshold where none is set and scores are within 0 and 1; no number would do for other distances.
+THRESHOLD = 0.3
+Threshold = Annotated[float | None, BeforeValidator(lambda value: None if value == "default" else value)]
 Mode = Literal["semantic", "keyword", "hybrid"]
 
 
@@ -40,9 +51,11 @@ class RetrieverConfig(Settings):
         candidates: Depth of the search before threshold and cut; `top_k` may not exceed it.
         prefetch: Depths of the sides of a hybrid search; `top_k` may not exceed them either, so that it never changes
             what they find.
-        threshold: Least score of a returned chunk, 0 to 1: of its cosine similarity, in any mode, unless
-            `threshold_on` is `final`. Under `best` all chunks count as having the highest cosine of the candidates, so
-            that a query gets a whole answer or none.
+        distance: Distance of the dense vector; where it is left out, a cosine, or else what the collection has.
+        threshold: Worst score of a returned chunk: of its cosine similarity, 0 to 1, in any mode, unless `threshold_on`
+            is `final`. Under `best` all chunks count as having the best of the candidates, so that a query gets a
+            whole answer or none. With another `distance`, which must then be named beside it, it is a dot product, or
+            a distance that no returned chunk exceeds. None (`default`): 0.3, and none at all with another distance.
         semantic_weight: Share of the semantic side in a hybrid search; the keyword side has the rest.
         abbreviations: Short form to meaning, set behind it before a query is embedded.
         filters: An expression (see `retrievers.config.filters`) that every candidate meets.
@@ -68,9 +81,14 @@ class RetrieverConfig(Settings):
     rerank: RerankerName = Field("none", description=listed())
     mmr_lambda: float = Field(0.7, ge=0, le=1, description="mmr: 1 for relevance alone, 0 for diversity alone")
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
-    threshold: Threshold = Field(0.3, description="least score of a returned chunk")
     threshold_on: Literal["semantic", "best", "final"] = Field(
-        "semantic", description="each chunk's cosine; best: the highest one, for all; or the final score"
+        "semantic", description="each chunk's similarity; best: the highest one, for all; or the final score"
+    )
+    distance: Distance | None = Field(
+        None, description="cosine, dot, euclid or manhattan (default: cosine, or what the collection has)"
+    )
+    threshold: Threshold = Field(
+        None, description=f"least score of a returned chunk (default: {THRESHOLD}; with another distance none)"
     )
     candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
     prefetch: PrefetchConfig = Field(
@@ -137,9 +155,11 @@ class RetrieverConfig(Settings):
         """Return the settings in force: without those that a retriever of the user's own does not read."""
         plain: dict[str, Any] = handler(self)
         if self.python is None:
-            return plain
+            return plain | ({"threshold": self.used_threshold} if "threshold" in plain else {})
         # The default threshold is not applied to a retriever whose scale is unknown.
-        idle = {"threshold"} - self.model_fields_set | (set() if self.names_collection else {"store", "collection"})
+        idle = ({"threshold"} if self.threshold is None else set()) | (
+            set() if self.names_collection else {"store", "collection"}
+        )
         applicable = {*FOREIGN_SETTINGS} - idle
         return {name: value for name, value in plain.items() if name in applicable}
 
@@ -187,6 +207,33 @@ class RetrieverConfig(Settings):
             raise ValueError("keyword.expansion 'list' searches for synonyms, but keyword.synonyms names none")
         return self
 
+    @field_validator("threshold")
+    @classmethod
+    def _on_its_scale(cls, threshold: float | None, others: ValidationInfo) -> float | None:
+        if threshold is None:
+            return None
+        named = others.data
+        reranked = named.get("mode") != "semantic" or RERANKERS[named.get("rerank", "none")].scale
+        final = named.get("threshold_on") == "final" and reranked
+        distance = "" if final else named.get("distance") or ""
+        if distance in LOWER_IS_NEARER and not 0 <= threshold < inf:
+            raise ValueError(f"expected the largest {distance} distance of a returned chunk, 0 or more")
+        if distance == "dot" and not isfinite(threshold):
+            raise ValueError("expected a finite number")
+        if distance not in UNBOUNDED and not 0 <= threshold <= 1:
+            hint = "" if final or distance else "; one on another distance needs that beside it, as in distance: euclid"
+            raise ValueError(f"expected a number from 0 to 1{hint}")
+        return threshold
+
+    @model_validator(mode="after")
+    def _weights_have_a_scale(self) -> Self:
+        if self.mode == "hybrid" and self.used_fusion == "weighted" and self.used_distance != "cosine":
+            raise ValueError(
+                f"fusion 'weighted' adds shares of two scores between 0 and 1, and {self.used_distance} scores have no "
+                "such bounds; use fusion: rrf (by places) or dbsf (by the distribution of the scores)"
+            )
+        return self
+
     @model_validator(mode="after")
     def _threshold_has_a_scale(self) -> Self:
         if self.threshold_on == "final" and self.score_scale in ("rrf", "dbsf", "bm25"):
@@ -225,8 +272,24 @@ class RetrieverConfig(Settings):
 
     @property
     def used_threshold(self) -> float | None:
-        """The threshold in force; for a user's own retriever only a given one."""
-        return self.threshold if self.python is None or "threshold" in self.model_fields_set else None
+        """The threshold in force, None for none; for a user's own retriever only a given one."""
+        by_default = self.python is None and self.threshold_scale not in UNBOUNDED
+        return THRESHOLD if self.threshold is None and by_default else self.threshold
+
+    @property
+    def threshold_scale(self) -> ScoreScale:
+        """The scale of the scores that the threshold reads."""
+        return self.score_scale if self.threshold_on == "final" else self.used_distance
+
+    @property
+    def least(self) -> float:
+        """The threshold where the higher is the better (see `records.oriented`); −∞ where none is in force."""
+        return -inf if self.used_threshold is None else oriented(self.used_threshold, self.threshold_scale)
+
+    @property
+    def used_distance(self) -> Distance:
+        """The distance of the dense vector, a cosine unless the settings or the collection say otherwise."""
+        return self.distance or "cosine"
 
     def depth_of(self, side: str, depth: int | None = None) -> int:
         """Return the number of candidates that a side of a search finds.
@@ -255,4 +318,4 @@ class RetrieverConfig(Settings):
             return self.reranker.scale
         if self.mode == "hybrid":
             return self.used_fusion
-        return "bm25" if self.mode == "keyword" else "cosine"
+        return "bm25" if self.mode == "keyword" else self.used_distance

@@ -6,6 +6,9 @@ import numpy as np
 
 from retrievers.doctor.examination import Examination
 from retrievers.doctor.finding import Finding
+from retrievers.errors import ConfigError
+from retrievers.records import LOWER_IS_NEARER
+from retrievers.store import with_distance
 from retrievers.store.recorded_model import other_model, settings_of
 
 SAME_MODEL = 0.99
@@ -105,18 +108,30 @@ def normalised(read: Examination) -> Iterator[Finding]:
 
 
 def threshold(read: Examination) -> Iterator[Finding]:
-    """Find a distance that the threshold cannot read."""
-    if not read.info.distance or read.info.distance == "cosine":
+    """Find settings for cosine similarity where the collection compares by another distance."""
+    distance = read.info.distance
+    if not distance or distance == "cosine":
         return
-    nearer = "smaller" if read.info.distance in ("euclid", "manhattan") else "larger"
-    given = "threshold" in read.config.model_fields_set
+    try:
+        with_distance(read.config, read.info)
+    except ConfigError as error:
+        yield Finding(
+            check="vectors/threshold",
+            severity="error",
+            seen=str(error),
+            why="read on another scale, these settings would keep or remove everything; a run refuses them",
+            fix=f"set retriever.distance: {distance}, and beside it a threshold of that distance, or none",
+        )
+        return
+    nearer = (
+        "smaller is nearer, and a threshold is the largest that is kept"
+        if distance in LOWER_IS_NEARER
+        else ("larger is nearer, and a threshold has no bounds")
+    )
     yield Finding(
         check="vectors/threshold",
-        severity="error",
-        seen=f"the distance is {read.info.distance}"
-        + (f", and threshold {read.config.threshold:g} is one on cosine similarity" if given else ""),
-        why=f"scores are not between 0 and 1 (a {nearer} one is nearer), so that a threshold on cosine keeps or "
-        "removes everything; a run refuses this collection",
-        fix="copy the points into a collection with distance Cosine: client.create_collection(..., vectors_config="
-        "models.VectorParams(size=..., distance=models.Distance.COSINE))",
+        severity="note",
+        seen=f"the distance is {distance}",
+        why=f"scores are not between 0 and 1: {nearer}; none is in force unless one is set, and hybrid search fuses "
+        "by rrf or dbsf",
     )

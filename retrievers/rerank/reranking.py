@@ -14,7 +14,8 @@ class Pool:
     """The candidates of one query, in their order, as far as the reranker declares that it reads them.
 
     Attributes:
-        cosines: Cosine of each to the query.
+        cosines: Cosine of each to the query. Where the collection compares vectors by another distance, it is computed
+            of the stored vectors for `needs_vectors`; else empty.
         texts: Text of each as it was embedded, with its context, for `needs_texts`; else empty. Judged without the
             context by which it was found, a chunk would be sorted out again.
         vectors: Stored vectors, shape (candidates, dimension), for `needs_vectors`; else None.

@@ -30,7 +30,16 @@ from retrievers.search.candidate_table import CandidateTable
 from retrievers.search.pushdown import compile_filters
 from retrievers.search.ranking import PointScores
 from retrievers.search.selection import Selection
-from retrievers.store import CollectionInfo, Deployment, check_collection, check_index, describe, open_client, survey
+from retrievers.store import (
+    CollectionInfo,
+    Deployment,
+    check_collection,
+    check_index,
+    describe,
+    open_client,
+    survey,
+    with_distance,
+)
 from retrievers.store.chunk_table import ChunkTable
 from retrievers.store.stored_chunks import records, scroll
 
@@ -88,6 +97,7 @@ class QdrantRetriever(BaseRetriever):
         client = open_client(settings.store, env)
         try:
             info = describe(client, settings)
+            settings = with_distance(settings, info)
             check_collection(client, settings, embeddings, info)
             if index is not None:
                 check_index(index, info)

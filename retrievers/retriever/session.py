@@ -35,7 +35,8 @@ def answered(
         info: The collection that it was searched in.
     """
     vector = None if query.vector is None else tuple(query.vector.tolist())
-    confident = confidence.confidence(selection.chunks, settings.top_k, settings.threshold, on=settings.threshold_on)
+    threshold, scale = settings.used_threshold, settings.threshold_scale
+    confident = confidence.confidence(selection.chunks, settings.top_k, threshold, on=settings.threshold_on)
     # A model of several languages finds what is asked for in any; and telling a language takes as long as a search.
     on_language = () if confident.level == "high" else _on_language(query.text, selection)
     return RetrievalSession(
@@ -52,10 +53,10 @@ def answered(
         cache=query.cache,
         confidence=confident,
         warnings=(
-            *confidence.warnings(selection, settings.threshold, could_spread=not settings.reranker.diversifies),
+            *confidence.warnings(selection, threshold, scale=scale, could_spread=not settings.reranker.diversifies),
             *on_language,
         ),
-        suggestions=confidence.suggestions(selection, other_side=_other_side(settings, info)),
+        suggestions=confidence.suggestions(selection, scale=scale, other_side=_other_side(settings, info)),
     )
 
 
@@ -81,6 +82,8 @@ def failed(query: str, error: RetrievalError, settings: RetrieverConfig, info: C
 def document(found: RetrievedChunk, *, include_metadata: bool) -> Document:
     """A chunk as a LangChain document, its scores and places in the metadata."""
     metadata: dict[str, Any] = {"score": found.score, "score_scale": found.score_scale, "rank": found.rank}
+    if found.distance != "cosine":
+        metadata["distance"] = found.distance
     if include_metadata:
         metadata = {**all_metadata(found.chunk), **metadata, "scores": dict(found.scores)}
         if found.original_rank is not None:
@@ -103,8 +106,10 @@ def _other_side(settings: RetrieverConfig, info: CollectionInfo) -> confidence.S
 
 
 def _parameters(settings: RetrieverConfig) -> dict[str, Any]:
-    always = ("collection", "mode", "top_k", "threshold", "candidates")
-    known = {key: getattr(settings, key) for key in always}
+    always = ("collection", "mode", "top_k", "used_threshold", "candidates")
+    known = {key.removeprefix("used_"): getattr(settings, key) for key in always}
+    if settings.used_distance != "cosine":
+        known["distance"] = settings.used_distance
     if settings.mode == "hybrid":
         known["fusion"] = settings.used_fusion
     if settings.keyword.expansion == "list":

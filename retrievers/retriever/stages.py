@@ -20,7 +20,7 @@ from retrievers.rerank.reranking import Pool, Rerank
 from retrievers.retriever.session import answered
 from retrievers.search.candidate_table import CandidateTable, SearchedQuery
 from retrievers.search.parameters import beam_of, rescores
-from retrievers.search.query import Encoded, check_query, embedded, encode
+from retrievers.search.query import Encoded, check_query, cosines_with, embedded, encode
 from retrievers.search.ranking import PointScores
 from retrievers.search.retrieved import check_scale, chosen, hits, ordered, reordered, selections
 from retrievers.search.selection import Selection, cut, select
@@ -70,7 +70,7 @@ class Pipeline:
             queries,
             use_cache,
             lambda encoded: ordered(self._search(depth, chunks).find(encoded), chunks, whole=True),
-            lambda found: self._reranked(queries, found, chunks),
+            lambda found, encoded: self._reranked(queries, encoded, found, chunks),
         )
         builder = TableBuilder(chunks)
         for found, query in results:
@@ -98,12 +98,14 @@ class Pipeline:
             found = self._search(depth, chunks, payloads=payloads, beam=beam).find(encoded)
             return ordered(found, chunks, whole=bool(reads_all)) if reads_all or self.rerank else found
 
-        def selected(found: list[PointScores]) -> list[tuple[Selection[RetrievedChunk], int]]:
+        def selected(
+            found: list[PointScores], encoded: Sequence[Encoded]
+        ) -> list[tuple[Selection[RetrievedChunk], int]]:
             if reads_all:
-                candidates = [hits(scores, chunks) for scores in self._reranked(queries, found, chunks)]
+                candidates = [hits(scores, chunks) for scores in self._reranked(queries, encoded, found, chunks)]
                 return [(self.select(each), len(each)) for each in candidates]
             if self.rerank:
-                return chosen(self._reranked(queries, found, chunks), chunks, self._cut, config.threshold_on)
+                return chosen(self._reranked(queries, encoded, found, chunks), chunks, self._cut, config.threshold_on)
             return selections(found, chunks, self._cut, config.threshold_on)
 
         return [
@@ -123,7 +125,7 @@ class Pipeline:
         def search() -> list[PointScores]:
             with stage("search"):
                 found = ordered(self._search(depth, chunks).find([encoded]), chunks, whole=True)
-            return self._reranked([query], found, chunks)
+            return self._reranked([query], [encoded], found, chunks)
 
         [found] = _settled(search)
         return hits(found, chunks)
@@ -144,14 +146,14 @@ class Pipeline:
     def select(self, candidates: Sequence[RetrievedChunk]) -> Selection[RetrievedChunk]:
         """Return what threshold, grouping and cut leave of candidates."""
         config = self.settings
-        return select(candidates, config.top_k, config.threshold, on=config.threshold_on, group_by=config.group_by)
+        return select(candidates, config.top_k, config.used_threshold, on=config.threshold_on, group_by=config.group_by)
 
     def _run(
         self,
         queries: Sequence[str],
         use_cache: bool,
         search: Callable[[Sequence[Encoded]], list[PointScores]],
-        finish: Callable[[list[PointScores]], list[Result]],
+        finish: Callable[[list[PointScores], Sequence[Encoded]], list[Result]],
     ) -> list[tuple[Result, SearchedQuery]]:
         """Embed queries, search for them, finish with a result for each, and time the stages.
 
@@ -174,10 +176,10 @@ class Pipeline:
             with stage("search"):
                 found = search(encoded)
                 if not self.rerank:
-                    return finish(found), working_time()
+                    return finish(found, encoded), working_time()
             searched = working_time()
             with stage("rerank"):
-                return finish(found), searched
+                return finish(found, encoded), searched
 
         results, searched = _settled(search_and_finish)
         end = working_time() if self.rerank else searched
@@ -198,16 +200,19 @@ class Pipeline:
                     vector=np.asarray(vector, dtype=np.float32),
                     cache=states[state],
                     retrieved_at=now,
+                    distance=self.settings.used_distance,
                 ),
             )
             for result, query, vector, state in zip(results, queries, vectors, cached, strict=True)
         ]
 
-    def _reranked(self, queries: Sequence[str], found: Sequence[PointScores], chunks: ChunkTable) -> list[PointScores]:
-        return [self._in_new_order(query, scores, chunks) for query, scores in zip(queries, found, strict=True)]
+    def _reranked(
+        self, queries: Sequence[str], encoded: Sequence[Encoded], found: Sequence[PointScores], chunks: ChunkTable
+    ) -> list[PointScores]:
+        return [self._in_new_order(*each, chunks) for each in zip(queries, encoded, found, strict=True)]
 
     def _cut(self, scores: Sequence[float]) -> Selection[int]:
-        return cut(scores, self.settings.top_k, self.settings.threshold)
+        return cut(scores, self.settings.top_k, self.settings.least)
 
     def _search(self, depth: int, chunks: ChunkTable, *, payloads: bool = False, beam: int | None = None) -> Search:
         return Search(
@@ -221,17 +226,21 @@ class Pipeline:
             beam=beam,
         )
 
-    def _in_new_order(self, query: str, found: PointScores, chunks: ChunkTable) -> PointScores:
+    def _in_new_order(self, query: str, encoded: Encoded, found: PointScores, chunks: ChunkTable) -> PointScores:
         """Rerank candidates; the reranker is given what it declares that it reads."""
         if not (self.rerank and len(found.codes)):
             return found
         reranker, codes = self.settings.reranker, found.codes
         with stage("rerank"):
+            vectors = vectors_of(self.client, self.settings, chunks.given(codes)) if reranker.needs_vectors else None
+            cosines = found.components["semantic"] if found.distance == "cosine" else np.empty(0)
+            if vectors is not None and found.distance != "cosine":
+                cosines = cosines_with(encoded["semantic"], vectors)
             pool = Pool(
                 query=query,
-                cosines=found.components["semantic"].tolist(),
+                cosines=cosines.tolist(),
                 texts=[chunks[code].indexed_text for code in codes.tolist()] if reranker.needs_texts else (),
-                vectors=vectors_of(self.client, self.settings, chunks.given(codes)) if reranker.needs_vectors else None,
+                vectors=vectors,
             )
             moved = reordered(found, self.rerank(pool), reranker.scale, chunks)
         if reranker.scale and self.settings.threshold_on == "final":

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from retrievers.records import Chunk, RetrievedChunk, ScoreScale, StageTimings
+from retrievers.records import Chunk, Distance, RetrievedChunk, ScoreScale, StageTimings, oriented
 from retrievers.search.spooled import release
 from retrievers.store.chunk_table import Codes
 
@@ -42,6 +42,7 @@ class SearchedQuery:
         no_cosine: The reason why its candidates carry no cosine similarity; empty when they do.
         incomplete: The reason why a search to the same depth may find more than these; empty when it cannot.
         ann_recall: Number of nearest vectors to the share of them that its search found; empty where that is not known.
+        distance: The scale of the component `semantic` of its candidates.
     """
 
     text: str
@@ -52,11 +53,15 @@ class SearchedQuery:
     cache: Mapping[str, str] = field(default_factory=dict)
     retrieved_at: datetime | None = None
     ann_recall: Mapping[int, float] = field(default_factory=dict)
+    distance: Distance = "cosine"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateTable(Sequence["Candidates"]):
     """Candidates of many queries in the total order; as a sequence, the candidates by query.
+
+    Scores are oriented: the higher, the better (see `records.oriented`). A candidate that is an object has them as
+    Qdrant reports them.
 
     Attributes:
         rows: The queries.
@@ -64,7 +69,7 @@ class CandidateTable(Sequence["Candidates"]):
         codes: The chunk of each candidate by its number in `chunks`; shape (candidates,).
         scores: The final score of each candidate, NaN where the retriever gives none.
         columns: Component scores by name, NaN where a candidate has none (see `RetrievedChunk.scores`), and its rank
-            and score before reranking.
+            and score before reranking, the latter as it is shown.
         scales: The scale of the final scores, by query.
         chunks: The chunks, shared by all tables of a run.
     """
@@ -140,7 +145,8 @@ class CandidateTable(Sequence["Candidates"]):
         """
         at = int(self.offsets[row]) + place
         chunk = self.chunks[int(self.codes[at])]
-        return hit_of(self.scores, self.columns, at, self.scales[row], chunk, rank, self.rows[row].retrieved_at)
+        query = self.rows[row]
+        return hit_of(self.scores, self.columns, at, self.scales[row], query.distance, chunk, rank, query.retrieved_at)
 
 
 def hit_of(
@@ -148,6 +154,7 @@ def hit_of(
     columns: Mapping[str, Floats],
     at: int,
     scale: ScoreScale,
+    distance: Distance,
     chunk: Chunk,
     rank: int,
     retrieved_at: datetime | None,
@@ -159,12 +166,15 @@ def hit_of(
         columns: Component scores and what was before reranking, by name, NaN where there is none.
         at: Its place in these.
         scale: The scale of the final scores.
+        distance: The scale of the component `semantic`.
         chunk: Its chunk.
         rank: Its rank in the result, from 1.
         retrieved_at: Time of the search.
     """
-    score = float(scores[at])
+    score = oriented(float(scores[at]), scale)
     values = {name: float(column[at]) for name, column in columns.items()}
+    if "semantic" in values:
+        values["semantic"] = oriented(values["semantic"], distance)
     known = {name: value for name, value in values.items() if not isnan(value)}
     return RetrievedChunk(
         rank=rank,
@@ -175,6 +185,7 @@ def hit_of(
         original_rank=int(known["original_rank"]) if "original_rank" in known else None,
         original_score=known.get("original_score"),
         retrieved_at=retrieved_at,
+        distance=distance,
     )
 
 

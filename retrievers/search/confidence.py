@@ -1,15 +1,16 @@
 """How sure a result looks, what to warn of, what to suggest. Pure; rules of thumb from the scores alone."""
 
 from collections.abc import Mapping, Sequence
-from math import sqrt
+from math import ceil, floor, sqrt
 from statistics import fmean
 from typing import Literal
 
-from retrievers.records import Confidence, RetrievedChunk
-from retrievers.search.selection import Decisive, Selection, decisive
+from retrievers.records import LOWER_IS_NEARER, UNBOUNDED, Confidence, RetrievedChunk, ScoreScale, oriented
+from retrievers.search.selection import Decisive, Selection, decisive, decisive_scale
 
 HIGH_MARGIN = 0.25
-"""A best score this far above the threshold (as a share of what is left up to 1) counts as clearly above it."""
+"""A best score this far above the threshold (as a share of what is left up to 1, the best score there can be; or of a
+distance down to 0) counts as clearly above it."""
 Side = Literal["keywords", "meaning"]
 OTHER_SIDE: Mapping[Side, str] = {
     "keywords": "search by keywords as well (mode: hybrid)",
@@ -18,22 +19,23 @@ OTHER_SIDE: Mapping[Side, str] = {
 
 
 def confidence(
-    chunks: Sequence[RetrievedChunk], top_k: int, threshold: float, *, on: Decisive = "semantic"
+    chunks: Sequence[RetrievedChunk], top_k: int, threshold: float | None, *, on: Decisive = "semantic"
 ) -> Confidence:
     """Judge a result by the scores that decided on it: those which the threshold read.
 
-    High: the best chunk is clearly above the threshold (by a quarter of the way to 1) and at least half of `top_k` came
-    back. Medium: one of the two holds. Low: neither. None: nothing came back. It is a hint for a reader, not a
+    High: the best chunk is clearly above the threshold (by a quarter of the way to 1, or of a distance to 0) and at
+    least half of `top_k` came back. Medium: one of the two holds. Low: neither. None: nothing came back. Of scores
+    without bounds and without a threshold, only the second can be said. It is a hint for a reader, not a
     probability: how often such results are right is what `evals.run` measures.
 
     Args:
         chunks: The result.
         top_k: Number of chunks that were asked for.
-        threshold: The least score.
+        threshold: The least score, or the largest distance; None where none is in force.
         on: Which score it was compared with.
     """
     scores = [decisive(chunk, on) for chunk in chunks]
-    scale = "cosine" if on != "final" or not chunks else chunks[0].score_scale
+    scale: ScoreScale = decisive_scale(chunks[0], on) if chunks else "cosine"
     if not scores:
         return Confidence(
             scale=scale,
@@ -46,23 +48,39 @@ def confidence(
             reason="nothing was found",
         )
     average, coverage = fmean(scores), len(scores) / top_k
-    best, clear = max(scores), threshold + HIGH_MARGIN * (1 - threshold)
-    signs = [best >= clear, coverage >= 0.5]
-    highest, enough = apart(best, clear, 2)
-    reasons = [
-        f"best {scale} score {highest} {'≥' if signs[0] else '<'} {enough}",
-        f"{len(scores)} of {top_k} places filled",
-    ]
+    best, clear = _best(scores, scale), _clear(threshold, scale)
+    is_clear = clear is not None and oriented(best, scale) >= oriented(clear, scale)
+    signs = [is_clear, coverage >= 0.5]
+    reasons = [_compared(best, clear, is_clear, scale), f"{len(scores)} of {top_k} places filled"]
     return Confidence(
         scale=scale,
         average=average,
         minimum=min(scores),
-        maximum=best,
+        maximum=max(scores),
         deviation=sqrt(fmean((score - average) ** 2 for score in scores)),
         coverage=coverage,
         level=("low", "medium", "high")[sum(signs)],
         reason=", ".join(reasons),
     )
+
+
+def _best(scores: Sequence[float], scale: ScoreScale) -> float:
+    return min(scores) if scale in LOWER_IS_NEARER else max(scores)
+
+
+def _clear(threshold: float | None, scale: ScoreScale) -> float | None:
+    """Return the score that is clearly better than a threshold; None on a scale without a best score."""
+    if scale in LOWER_IS_NEARER:
+        return None if threshold is None else (1 - HIGH_MARGIN) * threshold
+    return None if threshold is None or scale in UNBOUNDED else threshold + HIGH_MARGIN * (1 - threshold)
+
+
+def _compared(best: float, clear: float | None, is_clear: bool, scale: ScoreScale) -> str:
+    noun, clearer, other = ("distance", "≤", ">") if scale in LOWER_IS_NEARER else ("score", "≥", "<")
+    if clear is None:
+        return f"best {scale} {noun} {best:.2f}, on a scale without bounds"
+    shown, enough = apart(best, clear, 2)
+    return f"best {scale} {noun} {shown} {clearer if is_clear else other} {enough}"
 
 
 def apart(one: float, other: float, digits: int) -> tuple[str, str]:
@@ -74,22 +92,33 @@ def apart(one: float, other: float, digits: int) -> tuple[str, str]:
     return f"{one:.{digits}f}", f"{other:.{digits}f}"
 
 
-def warnings(selection: Selection[RetrievedChunk], threshold: float, *, could_spread: bool = True) -> tuple[str, ...]:
+def warnings(
+    selection: Selection[RetrievedChunk],
+    threshold: float | None,
+    *,
+    scale: ScoreScale = "cosine",
+    could_spread: bool = True,
+) -> tuple[str, ...]:
     """Warn of a result that is wholly below the threshold, or wholly from one page.
 
     Args:
         selection: The result.
-        threshold: The least score.
+        threshold: The least score, or the largest distance; None where none is in force.
+        scale: The scale of the scores that it reads.
         could_spread: True if reranking by MMR could still be switched on.
     """
     found = []
     best = selection.highest_below
-    if not selection.chunks and best is not None:
+    if not selection.chunks and best is not None and threshold is not None:
         shown, _ = apart(best, threshold, 3)
+        far = scale in LOWER_IS_NEARER
         found.append(
-            f"all {selection.filtered_out} candidates are below the threshold {threshold:g}; the best has {shown}"
+            f"all {selection.filtered_out} candidates are {'beyond' if far else 'below'} the threshold {threshold:g}; "
+            f"the {'nearest' if far else 'best'} has {shown}"
         )
-        if best < threshold / 2:
+        if far and best > 2 * threshold:
+            found.append(f"the least distance is over twice {threshold:g}: was that chosen for another scale or model?")
+        elif not far and best < threshold / 2:
             found.append(f"the best score is under half of {threshold:g}: was that chosen for another scale or model?")
     pages = {chunk.chunk.source_url or chunk.chunk.file_path for chunk in selection.chunks}
     if len(selection.chunks) >= 3 and len(pages) == 1 and None not in pages:
@@ -98,7 +127,9 @@ def warnings(selection: Selection[RetrievedChunk], threshold: float, *, could_sp
     return tuple(found)
 
 
-def suggestions(selection: Selection[RetrievedChunk], *, other_side: Side | None = None) -> tuple[str, ...]:
+def suggestions(
+    selection: Selection[RetrievedChunk], *, scale: ScoreScale = "cosine", other_side: Side | None = None
+) -> tuple[str, ...]:
     """Suggest remedies where nothing was returned; `other_side` is a way to search the collection that was not used."""
     if selection.chunks:
         return ()
@@ -108,5 +139,8 @@ def suggestions(selection: Selection[RetrievedChunk], *, other_side: Side | None
         if other_side == "meaning":
             return asked + "or does no chunk hold a word of the query?", OTHER_SIDE[other_side]
         return (asked + "or has the query no word to search for?",)
-    ways = [f"lower the threshold to {int(best * 100) / 100:g} to see the best match", "ask in other or fewer words"]
+    reach = f"raise the threshold to {ceil(best * 100) / 100:g}"
+    if scale not in LOWER_IS_NEARER:
+        reach = f"lower the threshold to {floor(best * 100) / 100:g}"
+    ways = [f"{reach} to see the best match", "ask in other or fewer words"]
     return (*ways, *([OTHER_SIDE[other_side]] if other_side else []))

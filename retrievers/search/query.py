@@ -4,6 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
+import numpy as np
+from numpy.typing import NDArray
+
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, EmbeddingConfig, RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder, expand, spell_out
 from retrievers.embedding.cache import EmbeddingCache
@@ -61,6 +64,13 @@ def embedded(
     states = ["off" if cache is None else "miss" if text in fresh else "hit" for text in texts]
     vectors = known | fresh
     return [vectors[text] for text in texts], states
+
+
+def cosines_with(query: Vector, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the cosine of a query's vector with each of some others, 0 to 1; 0 with one of zeros."""
+    vector = np.asarray(query, dtype=np.float64)
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(vector)
+    return np.clip((vectors @ vector) / np.where(lengths > 0, lengths, 1), 0, 1)
 
 
 def cache_key(config: EmbeddingConfig) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from retrievers.records import ScoreScale
+from retrievers.records import Distance, ScoreScale
 from retrievers.store.chunk_table import Codes
 
 Floats = NDArray[np.float64]
@@ -25,12 +25,13 @@ class PointScores:
     """The candidates of one query that a side of a search found, or a fusion of sides gives; in any order.
 
     Attributes:
-        scale: The scale of `scores`.
+        scale: The scale of `scores`, which are oriented, as those of all components are (see `records.oriented`).
         codes: The candidates, those included that tie with the last.
         scores: The score of each: of a fusion, and of the only side, the final one.
         components: Component scores by name, NaN where a candidate has none; final candidates all have `semantic`, the
-            cosine, and those of a side that is still to be fused have none.
+            cosine or another score of the vectors, and those of a side that is still to be fused have none.
         depth: Largest number of candidates.
+        distance: The scale of the component `semantic`.
     """
 
     scale: ScoreScale
@@ -38,6 +39,7 @@ class PointScores:
     scores: Floats
     components: dict[str, Floats] = field(default_factory=dict)
     depth: int
+    distance: Distance = "cosine"
 
     def at(self, places: Places) -> "PointScores":
         """Return the candidates at some places of these, in that order."""

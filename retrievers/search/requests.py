@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import BatchTooLargeError, StoreError
+from retrievers.records import oriented
 from retrievers.search.ranking import PointScores
 from retrievers.store import NO_LIMITS, Limits, least, parts
 from retrievers.store.chunk_table import ChunkTable, Codes
@@ -60,7 +61,9 @@ def ask(
         of_place: dict[int, list[tuple[Sequence[Any], Floats]]] = {place: [] for place in reach}
         for (place, _), answer in zip(pages, answers, strict=True):
             of_place[place].append(answer)
-        found |= {place: _read(several, requests[place], depths[place], chunks) for place, several in of_place.items()}
+        found |= {
+            place: _read(several, requests[place], config, depths[place], chunks) for place, several in of_place.items()
+        }
         reach = {
             place: 2 * count
             for place, count in reach.items()
@@ -77,7 +80,11 @@ def _pages(request: "models.QueryRequest", depth: int, limits: Limits) -> "Itera
 
 
 def _read(
-    pages: Sequence[tuple[Sequence[Any], Floats]], request: "models.QueryRequest", depth: int, chunks: ChunkTable
+    pages: Sequence[tuple[Sequence[Any], Floats]],
+    request: "models.QueryRequest",
+    config: RetrieverConfig,
+    depth: int,
+    chunks: ChunkTable,
 ) -> PointScores:
     """Join the pages of a request; a point that two of them name counts once."""
     points, raw = pages[0]
@@ -88,16 +95,19 @@ def _read(
     if request.with_payload:
         chunks.keep(codes, [point.payload or {} for point in points])
     return PointScores(
-        scale="cosine" if isinstance(request.query, list) else "bm25",
+        scale=config.used_distance if isinstance(request.query, list) else "bm25",
         codes=codes,
-        scores=_scores(raw, request).astype(np.float64),
+        scores=_scores(raw, request, config).astype(np.float64),
         depth=depth,
+        distance=config.used_distance,
     )
 
 
-def _scores(raw: Floats, request: "models.QueryRequest") -> Floats:
-    """Return the scores of a dense vector as cosines, those of a sparse one as they are."""
-    return cosine(raw) if isinstance(request.query, list) else raw
+def _scores(raw: Floats, request: "models.QueryRequest", config: RetrieverConfig) -> Floats:
+    """Return the scores of a dense vector, cosines clipped and distances oriented, and those of a sparse one as is."""
+    if not isinstance(request.query, list):
+        return raw
+    return cosine(raw) if config.used_distance == "cosine" else oriented(raw, config.used_distance)
 
 
 def _batch(
@@ -172,7 +182,7 @@ def scores_of(
     answers = _batch(client, config, [page for _, page in pages], limits)
     for (place, _), (points, raw) in zip(pages, answers, strict=True):
         codes = chunks.codes(point.id for point in points).tolist()
-        scores[place] |= zip(codes, _scores(raw, requests[place]).tolist(), strict=True)
+        scores[place] |= zip(codes, _scores(raw, requests[place], config).tolist(), strict=True)
     return scores
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from retrievers.errors import RerankError
-from retrievers.records import RetrievedChunk, ScoreScale
+from retrievers.records import RetrievedChunk, ScoreScale, oriented
 from retrievers.rerank.reranking import Reranking
 from retrievers.search.candidate_table import hit_of
 from retrievers.search.ranking import Floats, Places, PointScores, in_order, tied
@@ -76,7 +76,7 @@ def chosen(
     pairs = list(zip(found, cuts, strict=True))
     chunks.read(code for scores, cut in pairs for code in _chosen_codes(scores, cut))
     now = datetime.now(UTC)
-    return [(_selection(scores, cut, chunks, now), len(scores.codes)) for scores, cut in pairs]
+    return [(_selection(scores, cut, on, chunks, now), len(scores.codes)) for scores, cut in pairs]
 
 
 def reordered(found: PointScores, reranking: Reranking, scale: ScoreScale | None, chunks: ChunkTable) -> PointScores:
@@ -93,7 +93,7 @@ def reordered(found: PointScores, reranking: Reranking, scale: ScoreScale | None
     components: dict[str, Floats] = {
         **moved.components,
         "original_rank": order.astype(np.float64) + 1,
-        "original_score": moved.scores,
+        "original_score": oriented(moved.scores, moved.scale),
         **{name: np.asarray(values, dtype=np.float64) for name, values in reranking.components.items()},
     }
     if scale is None or not reranking.scores or None in reranking.scores:
@@ -143,16 +143,19 @@ def _chosen_codes(found: PointScores, cut: Selection[int]) -> list[int]:
     return codes
 
 
-def _selection(found: PointScores, cut: Selection[int], chunks: ChunkTable, now: datetime) -> Selection[RetrievedChunk]:
+def _selection(
+    found: PointScores, cut: Selection[int], on: Decisive, chunks: ChunkTable, now: datetime
+) -> Selection[RetrievedChunk]:
     def hit(place: int, rank: int) -> RetrievedChunk:
         chunk = chunks[int(found.codes[place])]
-        return hit_of(found.scores, found.components, place, found.scale, chunk, rank, now)
+        return hit_of(found.scores, found.components, place, found.scale, found.distance, chunk, rank, now)
 
+    scale = found.scale if on == "final" else found.distance
     return Selection(
         chunks=tuple(hit(place, rank) for rank, place in enumerate(cut.chunks, 1)),
         below_threshold=tuple(hit(place, place + 1) for place in cut.below_threshold),
         filtered_out=cut.filtered_out,
-        highest_below=cut.highest_below,
+        highest_below=None if cut.highest_below is None else oriented(cut.highest_below, scale),
     )
 
 
@@ -160,6 +163,6 @@ def hits(found: PointScores, chunks: ChunkTable) -> tuple[RetrievedChunk, ...]:
     """Return candidates in their order as objects, ranked from 1. Their chunks have been read."""
     now = datetime.now(UTC)
     return tuple(
-        hit_of(found.scores, found.components, place, found.scale, chunks[code], place + 1, now)
+        hit_of(found.scores, found.components, place, found.scale, found.distance, chunks[code], place + 1, now)
         for place, code in enumerate(found.codes.tolist())
     )

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrievers.config import RetrieverConfig
-from retrievers.records import Chunk, RetrievedChunk
+from retrievers.records import Chunk, RetrievedChunk, ScoreScale, oriented
 from retrievers.search.candidate_table import Candidates
 
 BELOW_SHOWN = 3
 Decisive = Literal["semantic", "best", "final"]
-"""Which score the threshold reads: a candidate's cosine, the highest cosine of all candidates, or the final score."""
+"""Which score the threshold reads: that of a candidate's vector, the best of all candidates' vectors, or the final."""
 
 
 Kept = TypeVar("Kept", int, RetrievedChunk)
@@ -27,8 +27,8 @@ class Selection(Generic[Kept]):
         chunks: Those that are returned, in rank order.
         below_threshold: The first three that the threshold removed, in the candidates' order.
         filtered_out: Number of candidates that the threshold removed.
-        highest_below: The highest of the scores that it found too low; candidates that are not in the order of that
-            score may have it in any place. None when it removed none.
+        highest_below: The best of the scores that it found too low, oriented for places and as it is shown for chunks;
+            candidates that are not in the order of that score may have it in any place. None when it removed none.
     """
 
     chunks: tuple[Kept, ...]
@@ -43,9 +43,9 @@ def cut(
     """Keep the first `top_k` candidates that reach the threshold.
 
     Args:
-        scores: Scores that the threshold reads, candidates in their order.
+        scores: Scores that the threshold reads, oriented, candidates in their order.
         top_k: Most candidates to keep.
-        threshold: Least score, 0 to 1, inclusive.
+        threshold: Least of these scores, inclusive.
         groups: Group of each candidate; of one group only the first is kept.
     """
     reached = [place for place, score in enumerate(scores) if score >= threshold]
@@ -73,20 +73,22 @@ def select(
     Args:
         candidates: In their order.
         top_k: Most chunks to keep.
-        threshold: Least score, 0 to 1, inclusive; None to keep whatever was found.
-        on: Which score: the cosine similarity, or the final one.
+        threshold: Least score, or largest distance, inclusive; None to keep whatever was found.
+        on: Which score: that of the vector, or the final one.
         group_by: A field of which each value is kept once, with its first candidate; a chunk without it stands alone.
     """
     scores: NDArray[np.float64] = np.zeros(len(candidates))
+    scale = decisive_scale(candidates[0], on) if candidates else "cosine"
     if threshold is not None:
-        scores = read_by_threshold(np.asarray([decisive(found, on) for found in candidates]), on)
+        read = np.asarray([decisive(found, on) for found in candidates], dtype=np.float64)
+        scores = read_by_threshold(oriented(read, scale), on)
     groups = [group_of(found.chunk, group_by) for found in candidates] if group_by else None
-    places = cut(scores.tolist(), top_k, threshold or 0.0, groups)
+    places = cut(scores.tolist(), top_k, 0.0 if threshold is None else oriented(threshold, scale), groups)
     return Selection(
         chunks=tuple(replace(candidates[place], rank=rank) for rank, place in enumerate(places.chunks, 1)),
         below_threshold=tuple(candidates[place] for place in places.below_threshold),
         filtered_out=places.filtered_out,
-        highest_below=places.highest_below,
+        highest_below=None if places.highest_below is None else oriented(places.highest_below, scale),
     )
 
 
@@ -104,7 +106,7 @@ def returned(candidates: Candidates, settings: RetrieverConfig) -> Candidates:
     groups = None
     if settings.group_by:
         groups = [group_of(chunk, settings.group_by) for chunk in candidates.chunks]
-    return candidates.at(cut(scores.tolist(), settings.top_k, settings.used_threshold or 0.0, groups).chunks)
+    return candidates.at(cut(scores.tolist(), settings.top_k, settings.least, groups).chunks)
 
 
 def decisive(found: RetrievedChunk, on: Decisive) -> float:
@@ -112,9 +114,14 @@ def decisive(found: RetrievedChunk, on: Decisive) -> float:
     return found.known_score if on == "final" else found.scores["semantic"]
 
 
+def decisive_scale(found: RetrievedChunk, on: Decisive) -> ScoreScale:
+    """Return the scale of the score that the threshold reads."""
+    return found.score_scale if on == "final" else found.distance
+
+
 def read_by_threshold(scores: NDArray[np.float64], on: Decisive) -> NDArray[np.float64]:
     """Return what the threshold reads for each candidate of a query: its own score, or under `best` the highest."""
-    return np.full_like(scores, scores.max(initial=0)) if on == "best" else scores
+    return np.full_like(scores, scores.max(initial=-np.inf)) if on == "best" else scores
 
 
 def group_of(chunk: Chunk, field: str) -> Hashable:

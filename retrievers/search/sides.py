@@ -1,6 +1,6 @@
 """Candidates from Qdrant by meaning, by keywords, or both, as columns: every side at one depth, then fused.
 
-Whatever the mode, every candidate has its cosine similarity, which the threshold reads.
+Whatever the mode, every candidate has the score of its vector, such as a cosine, which the threshold reads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -153,7 +153,8 @@ def _column(codes: Codes, side: PointScores | None, further: Mapping[int, float]
 def _by_terms(
     config: RetrieverConfig, sides: Sides, cosines: Mapping[int, float], _: Mapping[int, float], depth: int
 ) -> PointScores:
-    side = sides.get("keyword") or PointScores(scale="bm25", codes=NO_CODES, scores=np.empty(0), depth=depth)
+    nothing = PointScores(scale="bm25", codes=NO_CODES, scores=np.empty(0), depth=depth, distance=config.used_distance)
+    side = sides.get("keyword") or nothing
     side = side.at(np.argsort(side.codes))
     return replace(side, components={"keyword": side.scores, "semantic": _column(side.codes, None, cosines)})
 
@@ -183,4 +184,11 @@ def _fused(
     if "expanded" in sides:
         components["expanded"] = _column(codes, sides["expanded"], {})
     components["fused"] = scores
-    return PointScores(scale=config.used_fusion, codes=codes, scores=scores, components=components, depth=depth)
+    return PointScores(
+        scale=config.used_fusion,
+        codes=codes,
+        scores=scores,
+        components=components,
+        depth=depth,
+        distance=config.used_distance,
+    )

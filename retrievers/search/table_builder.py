@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from retrievers.records import RetrievedChunk, ScoreScale
+from retrievers.records import RetrievedChunk, ScoreScale, oriented
 from retrievers.search.candidate_table import BEFORE, Candidates, CandidateTable, Chunks, Floats, SearchedQuery
 from retrievers.search.chunk_list import ChunkList
 from retrievers.search.spooled import SpooledColumn
@@ -34,7 +34,7 @@ class TableBuilder:
             row: The query.
             scale: The scale of the final scores.
             codes: The chunks, in the total order.
-            scores: Their final scores.
+            scores: Their final scores, oriented as those in the columns are.
             columns: Component scores by name, each aligned to `codes`.
         """
         count = len(self._codes)
@@ -98,14 +98,18 @@ def add_hits(builder: TableBuilder, chunks: ChunkList, query: SearchedQuery, hit
     """
     names = dict.fromkeys(name for hit in hits for name in hit.scores)
     columns = {name: np.asarray([hit.scores.get(name, np.nan) for hit in hits]) for name in names}
+    if "semantic" in columns:
+        columns["semantic"] = oriented(columns["semantic"], query.distance)
     for name in BEFORE if any(hit.original_rank is not None for hit in hits) else ():
         values = [getattr(hit, name) for hit in hits]
         columns[name] = np.asarray([np.nan if value is None else float(value) for value in values])
+    scale = hits[0].score_scale if hits else query.distance
+    scores = np.asarray([np.nan if hit.score is None else hit.score for hit in hits], dtype=np.float64)
     builder.add(
         query,
-        hits[0].score_scale if hits else "cosine",
+        scale,
         np.asarray([chunks.code(hit.chunk) for hit in hits], dtype=np.int32),
-        np.asarray([np.nan if hit.score is None else hit.score for hit in hits], dtype=np.float64),
+        oriented(scores, scale),
         columns,
     )
 

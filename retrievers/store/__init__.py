@@ -4,6 +4,7 @@ from retrievers.store.checks import check_collection, check_index
 from retrievers.store.client import all_or_nothing, open_client
 from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, describe, read_info
 from retrievers.store.deployment import Deployment, survey
+from retrievers.store.distance import with_distance
 from retrievers.store.errors import store_errors
 from retrievers.store.limits import NO_LIMITS, Limits, least, parts
 from retrievers.store.location import embedded_folder, location
@@ -26,4 +27,5 @@ __all__ = [
     "read_info",
     "store_errors",
     "survey",
+    "with_distance",
 ]

@@ -31,8 +31,8 @@ def check_collection(
     must come out the same (cosine at least 0.999), unless `trust_embedding` is set.
 
     Raises:
-        CollectionStateError: An indexing run did not finish, points are gone, the distance is not cosine, or the
-            collection allows no search as deep as `candidates`.
+        CollectionStateError: An indexing run did not finish, points are gone, or the collection allows no search as
+            deep as `candidates`.
         EmbeddingMismatchError: Another model or dimension.
     """
     if info.manifest.get("state", "complete") != "complete":
@@ -44,10 +44,6 @@ def check_collection(
         raise CollectionStateError(
             f"collection {info.name!r} holds {info.points} of the {info.points + info.lost} points that were indexed; "
             "index the pages again (python -m retrievers index DIR)"
-        )
-    if info.distance != "cosine":
-        raise CollectionStateError(
-            f"collection {info.name!r} uses the {info.distance} distance; expected cosine, which the threshold reads"
         )
     _check_depth(config, info)
     _check_layout(config.metadata, info)

@@ -80,6 +80,8 @@ def _copy(path: Path, copy: Path) -> None:
 def _load(path: Path, copy: Path) -> "QdrantClient":
     from qdrant_client import QdrantClient
 
+    # All its searches are exact, which is what is asked for; it would warn of that.
+    warnings.filterwarnings("ignore", message="Local mode performs exact")
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Local mode is not recommended")

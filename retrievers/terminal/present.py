@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from retrievers.config import RERANKERS
-from retrievers.records import Confidence, RetrievalSession, RetrievedChunk
+from retrievers.records import LOWER_IS_NEARER, Confidence, RetrievalSession, RetrievedChunk
 from retrievers.store import CollectionInfo
 from retrievers.store.inspection import PayloadKey, Proposal
 from retrievers.store.payload import all_metadata
@@ -77,7 +77,7 @@ def session_text(session: RetrievalSession, *, verbose: bool = False, include_me
     if not session.chunks:
         lines += ["No result.", ""]
         if session.below_threshold:
-            lines.append("Best matches below the threshold (not part of the result):")
+            lines.append(f"Best matches {_below(session.parameters)} the threshold (not part of the result):")
             lines += [line for chunk in session.below_threshold for line in _result(chunk, verbose, include_metadata)]
     return "\n".join([*lines, *_summary(session, verbose)])
 
@@ -141,12 +141,14 @@ def _result(result: RetrievedChunk, verbose: bool, include_metadata: bool) -> li
 
 
 def _scored(result: RetrievedChunk) -> str:
-    """Format the score; where it is no cosine, with its scale and the cosine that the threshold reads."""
+    """Format the score; where it is no cosine, with its scale, and the score of its vector that the threshold reads."""
     score = score_text(result.score)
     if result.score_scale in ("cosine", "unknown", "none"):
         return score
-    cosine = result.scores.get("semantic")
-    return f"{score} {result.score_scale}" + ("" if cosine is None else f" (cosine {cosine:.3f})")
+    of_vector = result.scores.get("semantic")
+    if of_vector is None or result.score_scale == result.distance:
+        return f"{score} {result.score_scale}"
+    return f"{score} {result.score_scale} ({result.distance} {of_vector:.3f})"
 
 
 def _before(result: RetrievedChunk) -> str:
@@ -162,18 +164,31 @@ def _how(parameters: Mapping[str, Any]) -> str:
     return ", ".join(str(part) for part in (*strategy, filters, group) if part)
 
 
+def _below(parameters: Mapping[str, Any]) -> str:
+    return "beyond" if _is_largest(parameters) else "below"
+
+
+def _is_largest(parameters: Mapping[str, Any]) -> bool:
+    """Return True if the threshold is a largest distance, and not a least score."""
+    scored = RERANKERS[parameters.get("rerank", "none")].scale is not None
+    final = parameters.get("threshold_on") == "final" and (scored or parameters.get("mode") != "semantic")
+    return parameters.get("distance") in LOWER_IS_NEARER and not final
+
+
 def _threshold(parameters: Mapping[str, Any]) -> str:
     """Format the threshold, with the score it reads where that is not the one shown."""
     threshold = parameters.get("threshold")
     if threshold is None:
         return "no threshold"
-    if parameters.get("threshold_on") == "final":
-        return f"threshold {threshold:g} on the final score"
-    if parameters.get("threshold_on") == "best":
-        return f"threshold {threshold:g} on the best cosine"
+    distance = parameters.get("distance", "cosine")
     scored = RERANKERS[parameters.get("rerank", "none")].scale is not None
     other = scored or parameters.get("mode", "semantic") != "semantic"
-    return f"threshold {threshold:g}" + (" on the cosine" if other else "")
+    shown = f"threshold {'at most ' if _is_largest(parameters) else ''}{threshold:g}"
+    if parameters.get("threshold_on") == "final":
+        return f"{shown} on the final score"
+    if parameters.get("threshold_on") == "best":
+        return f"{shown} on the best {distance}"
+    return shown + (f" on the {distance}" if other or distance != "cosine" else "")
 
 
 def _summary(session: RetrievalSession, verbose: bool) -> list[str]:
@@ -188,7 +203,8 @@ def _summary(session: RetrievalSession, verbose: bool) -> list[str]:
     ]
     lines = [
         f"{len(session.chunks)} returned of {session.candidates_found} found, "
-        f"{session.filtered_out} below the threshold · " + " · ".join(str(part) for part in settings if part),
+        f"{session.filtered_out} {_below(parameters)} the threshold · "
+        + " · ".join(str(part) for part in settings if part),
         f"{timings.total_ms:.1f} ms" + (f" ({spent})" if spent else ""),
     ]
     lines += _confidence(session.confidence, verbose)

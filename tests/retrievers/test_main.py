@@ -111,8 +111,8 @@ def test_a_bad_query_is_refused_before_anything_is_opened(query: str, message: s
         (["--top-k", "0"], "top_k: Input should be greater than or equal to 1, got '0' (set by the command line)"),
         (["--top-k", "101"], "top_k: Input should be less than or equal to 100, got '101' (set by the command line)"),
         (["--top-k", "five"], "top_k: Input should be a valid integer"),
-        (["--threshold", "1.5"], "threshold: Input should be less than or equal to 1, got '1.5'"),
-        (["--threshold", "-0.1"], "threshold: Input should be greater than or equal to 0, got '-0.1'"),
+        (["--threshold", "1.5"], "threshold: expected a number from 0 to 1; one on another distance needs that beside"),
+        (["--threshold", "-0.1", "--distance", "euclid"], "threshold: expected the largest euclid distance of a"),
         (["--mode", "fuzzy"], "mode: Input should be 'semantic', 'keyword' or 'hybrid', got 'fuzzy'"),
         (["--embedding.provider", "opneai"], "embedding.provider: Input should be 'wordllama', 'cohere', 'openai'"),
         (

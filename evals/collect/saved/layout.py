@@ -34,6 +34,7 @@ QUERIES = pa.schema(
         ("vector", pa.list_(pa.float32())),
         *((name, pa.float64()) for name in STAGES),
         ("no_cosine", pa.string()),
+        ("distance", pa.string()),
         ("incomplete", pa.string()),
         ("cache", pa.string()),
         ("ann_recall", pa.string()),

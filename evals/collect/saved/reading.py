@@ -97,6 +97,7 @@ def _row(row: Mapping[str, Any], vector: Any) -> SearchedQuery:
         vector=vector,
         no_cosine=row["no_cosine"],
         incomplete=row["incomplete"],
+        distance=row.get("distance", "cosine"),
         cache=json.loads(row["cache"]),
         retrieved_at=row["retrieved_at"],
         # Absent from what older versions saved.

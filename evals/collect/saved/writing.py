@@ -90,6 +90,7 @@ def _query_rows(variants: Sequence[SavedVariant]) -> Iterator[dict[str, Any]]:
                 "vector": row.vector,
                 **asdict(row.timings),
                 "no_cosine": row.no_cosine,
+                "distance": row.distance,
                 "incomplete": row.incomplete,
                 "cache": json.dumps(dict(row.cache)),
                 "ann_recall": json.dumps(dict(row.ann_recall)),

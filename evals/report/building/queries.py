@@ -1,6 +1,7 @@
 """The rows of the report, one a query. Pure."""
 
 from collections.abc import Iterator, Sequence
+from math import isfinite
 
 from evals.collect.observations import Failure, Observation, QueryVerdict, Score, Unscored
 from evals.golden.loading import case_fingerprint
@@ -10,7 +11,7 @@ from evals.metrics.metadata import missing_fields
 from evals.metrics.run_result import RunResult
 from evals.report.causes import cause_of
 from evals.report.model import ClaimEntry, FailedValue, Hit, QueryRow, ScoreValue, UnscoredValue, Verdict
-from retrievers.records import RetrievedChunk
+from retrievers.records import RetrievedChunk, oriented
 
 # Number of candidates to show for a query without results.
 BEST_BELOW = 3
@@ -50,7 +51,7 @@ def _row(observation: Observation, verdict: QueryVerdict, scores: dict[str, Scor
         missing=sorted(relevance.missing),
         relevant_complete=not relevance.incomplete,
         first_relevant=first_relevant,
-        top_score=observation.top_score,
+        top_score=_top_score(observation),
         retrieved=[_hit(hit, observation, judging) for hit in observation.selection],
         relevant_count=len(relevance.grades.keys() & observation.selection.chunk_ids),
         metadata_complete=_metadata_complete(observation, required),
@@ -65,6 +66,12 @@ def _row(observation: Observation, verdict: QueryVerdict, scores: dict[str, Scor
         accuracy_score=verdict.accuracy_score,
         time_ms=verdict.time_ms,
     )
+
+
+def _top_score(observation: Observation) -> float | None:
+    """Return the best score as it is shown; None where there is none, as where nothing was found on an open scale."""
+    best = observation.top_score
+    return None if best is None or not isfinite(best) else oriented(best, observation.candidates.query.distance)
 
 
 def _metadata_complete(observation: Observation, required: Sequence[str]) -> bool | None:

@@ -15,6 +15,7 @@ from evals.report.model import SCHEMA_VERSION, Criterion, Facts, MetricEntry, Qu
 from evals.report.rows_file import MOST_IN_REPORT, ROWS_SUFFIX, WORST_IN_REPORT, RowsFile, written
 from evals.report.worst import worst_first
 from retrievers.config import RERANKERS, RetrieverConfig, dump
+from retrievers.records import LOWER_IS_NEARER
 
 
 def build_report(result: RunResult, facts: Facts) -> Report:
@@ -75,7 +76,7 @@ def _noted(rows: Iterator[QueryRow], causes: list[Cause]) -> Iterator[QueryRow]:
         yield row
 
 
-READ_BY = {"semantic": "", "best": " on the best cosine", "final": " on the final score"}
+READ_BY = {"semantic": "", "best": " on the best {}", "final": " on the final score"}
 
 
 def settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
@@ -84,18 +85,29 @@ def settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
     parts = [
         *([f"python {retriever.python} ({facts.retriever})"] if retriever.python else _search(retriever)),
         f"top_k {retriever.top_k}",
-        "no threshold" if threshold is None else f"threshold {threshold:g}{READ_BY[retriever.threshold_on]}",
+        "no threshold" if threshold is None else _threshold(threshold, retriever),
         f"candidates {retriever.candidates}",
         facts.embedding or "",
     ]
     return " · ".join(filter(None, parts))
 
 
+def _threshold(threshold: float, retriever: RetrieverConfig) -> str:
+    """Return the threshold with the score that it reads; on a distance it is the largest one."""
+    most = "at most " if retriever.threshold_scale in LOWER_IS_NEARER else ""
+    distance = retriever.used_distance
+    named = READ_BY[retriever.threshold_on].format(distance)
+    if distance != "cosine" and retriever.threshold_on == "semantic":
+        named = f" on the {distance} {'distance' if most else 'score'}"
+    return f"threshold {most}{threshold:g}{named}"
+
+
 def _search(retriever: RetrieverConfig) -> list[str]:
     """Return the mode, and the fusion and the reranker that are in force; reranking by rrf is fusion by rrf."""
     fusion = [f"fusion {retriever.used_fusion}"] if retriever.mode == "hybrid" else []
     rerank = [f"rerank {retriever.rerank}"] if RERANKERS[retriever.rerank].make else []
-    return [retriever.mode, *fusion, *rerank]
+    distance = [] if retriever.used_distance == "cosine" else [f"distance {retriever.used_distance}"]
+    return [retriever.mode, *distance, *fusion, *rerank]
 
 
 def _incomplete(result: RunResult, facts: Facts) -> str:

@@ -59,12 +59,14 @@ def draw_grid(grid: GridResult) -> dict[str, Picture]:
 def _of_run(result: RunResult, queries: Iterable[QueryRow]) -> Painters:
     abstention = result.abstaining if isinstance(result, GridResult) else None
     separation = abstention.known if abstention else separation_of(result)
+    scale = result.config.retriever.threshold_scale if abstention else result.config.retriever.used_distance
     curve = abstention.risk_coverage if abstention else risk_of(result)
-    threshold = result.config.retriever.used_threshold
+    retriever = result.config.retriever
+    threshold = retriever.used_threshold
     agreement = result.trust.agreement if result.trust else None
     return {
         "queries": (
-            lambda: queries_strip(queries, threshold),
+            lambda: queries_strip(queries, threshold, retriever.used_distance),
             "A tick a query; red and purple ones fail. The table of queries names them, with what was returned.",
         ),
         "score_distribution": (
@@ -72,7 +74,7 @@ def _of_run(result: RunResult, queries: Iterable[QueryRow]) -> Painters:
             "The less the two kinds overlap, the better a threshold can tell what the documents do not answer.",
         ),
         "roc": (
-            lambda: roc(separation, threshold) if separation else None,
+            lambda: roc(separation, threshold, scale) if separation else None,
             "Each point is a threshold on the best score; top left is best, on the dotted line it is chance.",
         ),
         "risk_coverage": (

@@ -1,20 +1,30 @@
 """Scores in scope and out of scope, and what thresholds on them could do."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evals.grid.abstaining import lost
-from evals.metrics.base import within
+from evals.metrics.base import Scope, within
 from evals.metrics.run_result import RunResult
 from evals.metrics.scope import top_scores
 from evals.report.figures.canvas import BLUE, GREY, LINE_WIDTH, ORANGE, RED, canvas
 from evals.stats.abstention import Abstention, assess
 from evals.stats.risk_coverage import RiskAt, risk_coverage
+from retrievers.records import Distance, oriented
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+BEST: Mapping[Distance, str] = {
+    "cosine": "best cosine similarity",
+    "dot": "best dot product",
+    "euclid": "least Euclidean distance",
+    "manhattan": "least Manhattan distance",
+}
+SCOPES: tuple[Scope, ...] = ("in_scope", "out_of_scope")
 
 
 def score_distribution(result: RunResult) -> "Figure | None":
@@ -22,25 +32,42 @@ def score_distribution(result: RunResult) -> "Figure | None":
     if any(o.top_score is None for o in result.observed.observations):
         return None
     figure, axes = canvas()
-    bins = np.linspace(0, 1, 41)
-    for scope, color, label in (("in_scope", BLUE, "in scope"), ("out_of_scope", ORANGE, "out of scope")):
-        scores = top_scores(within(result.observed.observations, scope))  # type: ignore[arg-type]
-        if scores:
-            axes.hist(scores, bins=list(bins), alpha=0.6, color=color, label=f"{label} (n = {len(scores)})")
+    distance = result.config.retriever.used_distance
+    best = {scope: _shown(top_scores(within(result.observed.observations, scope)), distance) for scope in SCOPES}
+    low, high = score_limits([score for scores in best.values() for score in scores], distance)
+    bins = list(np.linspace(low, high, 41))
+    for scope, color in zip(SCOPES, (BLUE, ORANGE), strict=True):
+        if best[scope]:
+            label = f"{scope.replace('_', ' ')} (n = {len(best[scope])})"
+            axes.hist(best[scope], bins=bins, alpha=0.6, color=color, label=label)
     threshold = result.config.retriever.used_threshold
     if threshold is not None:
         axes.axvline(threshold, color=GREY, linestyle="--", label=f"threshold {threshold:g}")
     axes.set(
-        xlabel="best cosine similarity of a query",
+        xlabel=f"{BEST[distance]} of a query",
         ylabel="queries",
         title="Best score of every query, before the threshold",
     )
-    axes.set_xlim(0, 1)
+    axes.set_xlim(low, high)
     axes.legend(frameon=False)
     return figure
 
 
-def roc(abstention: Abstention, threshold: float | None) -> "Figure | None":
+def score_limits(scores: Sequence[float], distance: Distance) -> tuple[float, float]:
+    """Return the ends of an axis of scores: 0 and 1 for cosines, and else what holds them all."""
+    if distance == "cosine" or not scores:
+        return 0.0, 1.0
+    low, high = min(scores), max(scores)
+    margin = 0.02 * (high - low) or 0.5
+    return low - margin, high + margin
+
+
+def _shown(scores: Sequence[float], distance: Distance) -> list[float]:
+    """Return oriented scores as they are shown, without those of queries for which nothing was found."""
+    return [oriented(score, distance) for score in scores if isfinite(score)]
+
+
+def roc(abstention: Abstention, threshold: float | None, scale: str = "cosine") -> "Figure | None":
     """Draw in-scope against out-of-scope queries answered, over all thresholds; the one in force is marked."""
     points = [
         (at.false_answer, 1 - at.false_abstention)
@@ -54,7 +81,10 @@ def roc(abstention: Abstention, threshold: float | None) -> "Figure | None":
     area = "" if abstention.auroc is None else f" (AUROC {abstention.auroc:.3f})"
     answered, recalled = zip(*sorted([(0.0, 0.0), (1.0, 1.0), *points]), strict=True)
     axes.plot(answered, recalled, color=BLUE, linewidth=LINE_WIDTH, label=f"all thresholds{area}")
-    point = next((at for at in abstention.curve if threshold is not None and at.threshold >= threshold), None)
+    # The laxest of the observed scores that are at least as strict has the same effect.
+    strict = sorted(abstention.curve, key=lambda at: oriented(at.threshold, scale))
+    least = None if threshold is None else oriented(threshold, scale)
+    point = next((at for at in strict if least is not None and oriented(at.threshold, scale) >= least), None)
     if point and point.false_answer is not None and point.false_abstention is not None:
         axes.plot(point.false_answer, 1 - point.false_abstention, "o", color=ORANGE, label=f"threshold {threshold:g}")
     axes.set(
@@ -89,18 +119,18 @@ def risk_by_coverage(curve: Sequence[RiskAt], area: float | None) -> "Figure | N
 
 
 def separation_of(result: RunResult) -> Abstention | None:
-    """Assess all thresholds on the best cosine of a run; None for a retriever without cosines."""
+    """Assess all thresholds on the best score of a run's vectors; None for a retriever without such scores."""
     observations = result.observed.observations
     if any(o.top_score is None for o in observations):
         return None
     inside, outside = (top_scores(within(observations, scope)) for scope in ("in_scope", "out_of_scope"))
-    return assess(inside, outside)
+    return assess(inside, outside, result.config.retriever.used_distance)
 
 
 def risk_of(result: RunResult) -> tuple[RiskAt, ...]:
     """Return risk by coverage in a run: a query without a relevant chunk among its first `top_k` loses 1.
 
-    Empty for a retriever without cosines, or where relevance is not known in full.
+    Empty for a retriever without scores of vectors, or where relevance is not known in full.
     """
     observations = result.observed.observations
     if any(o.top_score is None or o.relevance.incomplete for o in observations):

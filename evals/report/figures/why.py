@@ -7,7 +7,9 @@ import numpy as np
 
 from evals.report.causes import Cause
 from evals.report.figures.canvas import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, canvas
+from evals.report.figures.scores import BEST, score_limits
 from evals.report.model import QueryRow
+from retrievers.records import Distance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,12 +28,15 @@ COLORS: dict[Cause, str] = {
 }
 
 
-def queries_strip(queries: Iterable[QueryRow], threshold: float | None) -> "Figure | None":
+def queries_strip(
+    queries: Iterable[QueryRow], threshold: float | None, distance: Distance = "cosine"
+) -> "Figure | None":
     """Draw every query as a tick at its best score, in the row of its reason.
 
     Args:
         queries: Rows of the report.
         threshold: Threshold in force, None without one.
+        distance: Scale of the best scores.
     """
     ticks = [(row.cause, row.top_score) for row in queries if row.cause]
     scored = all(score is not None for _, score in ticks)
@@ -51,11 +56,11 @@ def queries_strip(queries: Iterable[QueryRow], threshold: float | None) -> "Figu
     axes.grid(visible=False)
     axes.tick_params(axis="y", length=0)
     if scored:
-        axes.set_xlim(0, 1)
+        axes.set_xlim(*score_limits([score for scores in positions.values() for score in scores], distance))
         if threshold is not None:
             axes.axvline(threshold, color=GREY, linestyle="--", linewidth=1)
     axes.set(
-        xlabel="best cosine similarity of the query" if scored else "place of the query in the golden data",
+        xlabel=f"{BEST[distance]} of the query" if scored else "place of the query in the golden data",
         title=f"What became of {sum(map(len, positions.values()))} queries",
     )
     return figure

@@ -47,7 +47,7 @@ def test_exact_thresholds_are_a_word(made: Experiment) -> None:
         ({"top_k": "0:3"}, "sweep.top_k: expected whole numbers from 1"),
         ({"top_k": "1:2:0.5"}, "sweep.top_k: expected whole numbers, found 1.5"),
         ({"top_k": "ten"}, "sweep.top_k: expected numbers such as 5, a list of them, or a range such as 1:20"),
-        ({"threshold": "0:2"}, "sweep.threshold: expected thresholds from 0 to 1, or exact"),
+        ({"threshold": [0, float("inf")]}, "sweep.threshold: expected finite"),
         ({"threshold": "exactly"}, "found 'exactly'"),
         ({"threshold": "0:1:0.3"}, "steps of 0.3 lead from 0 to 0.9 or 1.2 and miss 1"),
         ({"mode": "semantik"}, "sweep.mode.0: Input should be 'semantic', 'keyword' or 'hybrid', got 'semantik'"),

@@ -12,7 +12,7 @@ from tests.support.collections import settings
 
 def test_the_defaults_are_the_documented_ones() -> None:
     config = settings()
-    assert (config.top_k, config.threshold, config.candidates, config.mode) == (5, 0.3, 100, "semantic")
+    assert (config.top_k, config.used_threshold, config.candidates, config.mode) == (5, 0.3, 100, "semantic")
     assert (config.store.url, config.store.path) == (None, None)
     assert (config.embedding.provider, config.embedding.resolved_model) == ("wordllama", "l2_supercat_256")
 

@@ -47,7 +47,8 @@ def audit(capsys: pytest.CaptureFixture[str], server: RecordedServer, *flags: st
         ({"info": "info-multivector", "changed": {"points_count": 9}}, ["--vector-name", "colbert"],
          "vectors/single", "error: vector 'colbert' is a multi-vector"),
         ({"info": "info-q_dot"}, ["--threshold", "0.4"],
-         "vectors/threshold", "error: the distance is dot, and threshold 0.4 is one on cosine similarity"),
+         "vectors/threshold", "error: collection 'handbook' has the distance dot, where scores have no bounds, and "
+         "threshold 0.4 is one on cosine similarity"),
         ({"info": "info-handbook"}, ["--embedding.provider", "cohere"],
          "vectors/model", "error: the collection was embedded by wordllama:l2_supercat_256"),
         ({"info": "info-q_bq"}, ["--mode", "keyword"], "keyword/present", "error: mode keyword searches sparse vector"),

@@ -83,11 +83,12 @@ def test_a_collection_that_has_lost_points_is_refused(server: QdrantServer) -> N
 
 
 @pytest.mark.parametrize("distance", [models.Distance.DOT, models.Distance.EUCLID, models.Distance.MANHATTAN])
-def test_another_distance_than_cosine_is_refused(server: QdrantServer, distance: models.Distance) -> None:
+def test_every_distance_is_checked_alike(server: QdrantServer, distance: models.Distance) -> None:
     params = models.VectorParams(size=3, distance=distance)
     fill(server.client, "mine", [TABLE["a"]], texts("a"), params=params)
-    with pytest.raises(CollectionStateError, match=f"uses the {distance.value.lower()} distance; expected cosine"):
-        check(at(server, trust_embedding=True), TableEmbeddings(TABLE))
+    check(at(server), TableEmbeddings(TABLE))
+    with pytest.raises(EmbeddingMismatchError):
+        check(at(server), TableEmbeddings(OTHER))
 
 
 def test_a_foreign_collection_is_verified_by_embedding_three_chunks_again(server: QdrantServer) -> None:

@@ -1,0 +1,157 @@
+"""Runs and grids over collections of every distance: cell by cell against single runs and brute force."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evals import Experiment, evaluate, sweep
+from evals.errors import ExperimentError
+from evals.experiment.evaluation import Evaluation
+from evals.experiment.output_files import Outputs
+from retrievers.errors import ConfigError
+from retrievers.records import LOWER_IS_NEARER, Distance
+from tests.support.distances import COUNT, QUERIES, chunk_id, collection, ranked, semantic
+
+OTHERS: tuple[Distance, ...] = ("dot", "euclid", "manhattan")
+RELEVANT = {number: ranked(semantic("euclid", number), "euclid")[1:8:3] for number in range(len(QUERIES))}
+GOLDEN = [
+    {
+        "id": f"q{number}",
+        "query": query,
+        "in_scope": number < 2,
+        **({"relevant_ids": {chunk_id(n): 1 for n in RELEVANT[number]}} if number < 2 else {}),
+    }
+    for number, query in enumerate(QUERIES)
+]
+METRICS = ("ranking/*", "scope/*", "queries/*")
+
+
+@pytest.fixture(params=OTHERS)
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Distance, dict[str, Any]]]:
+    with collection("edge", request.param, tmp_path) as store:
+        yield request.param, store
+
+
+def experiment(store: dict[str, Any], values: dict[str, Any], **others: Any) -> Experiment:
+    own = {
+        "store": store,
+        "collection": "mine",
+        "embedding": {"provider": "python", "model": "tests.support.distances:embeddings"},
+        "metadata": {"required": []},
+        "candidates": 20,
+        "cache": {"results": 0, "embeddings": "off"},
+    }
+    return Experiment.model_validate({"retriever": {**own, **values}, "metrics": METRICS, **others})
+
+
+def figures(run: Evaluation) -> dict[str, float | None]:
+    return {name: summary.value for name, summary in run.metrics.items()}
+
+
+def best_of(distance: Distance) -> list[float]:
+    return [
+        float(semantic(distance, n).min() if distance in LOWER_IS_NEARER else semantic(distance, n).max())
+        for n in range(len(QUERIES))
+    ]
+
+
+def test_a_run_scores_what_a_raw_threshold_keeps(made: tuple[Distance, dict[str, Any]]) -> None:
+    distance, store = made
+    threshold = float(np.quantile(semantic(distance, 0), 0.2 if distance in LOWER_IS_NEARER else 0.8))
+    run = evaluate(golden=GOLDEN, experiment=experiment(store, {"distance": distance, "threshold": threshold}))
+    for number, row in enumerate(run.report.queries):
+        scores = semantic(distance, number)
+        keeps = scores <= threshold if distance in LOWER_IS_NEARER else scores >= threshold
+        kept = [n for n in ranked(scores, distance) if keeps[n]][:5]
+        assert [hit.chunk_id for hit in row.retrieved] == [chunk_id(n) for n in kept]
+        assert [hit.score for hit in row.retrieved] == pytest.approx([scores[n] for n in kept], abs=1e-5)
+        assert {hit.scale for hit in row.retrieved} <= {distance}
+        assert row.top_score == pytest.approx(best_of(distance)[number], abs=1e-5)
+    inside, outside = best_of(distance)[:2], best_of(distance)[2]
+    wins = [score < outside if distance in LOWER_IS_NEARER else score > outside for score in inside]
+    assert figures(run)["scope/auroc"] == np.mean(wins)
+    assert figures(run)["scope/relevant_above_half"] is None
+    assert figures(run)["scope/max_out_of_scope_score"] is None
+    assert f"distance {distance}" in run.report.settings
+
+
+def test_every_cell_of_a_grid_is_a_run_of_its_own(made: tuple[Distance, dict[str, Any]]) -> None:
+    distance, store = made
+    thresholds = [round(float(np.quantile(semantic(distance, 0), share)), 3) for share in (0.05, 0.3, 0.6, 1)]
+    axes = {"mode": ["semantic", "keyword", "hybrid"], "top_k": [1, 4], "threshold": thresholds}
+    grid = sweep(experiment(store, {"fusion": "rrf", "distance": distance}, sweep=axes), golden=GOLDEN)
+    assert len(grid.cells) == 3 * 2 * 4
+    for _, cell in grid.cells.iterrows():
+        values = {"fusion": "rrf", "distance": distance, "mode": cell["mode"], "top_k": int(cell["top_k"])}
+        alone = evaluate(golden=GOLDEN, experiment=experiment(store, {**values, "threshold": cell["threshold"]}))
+        for name, value in figures(alone).items():
+            if name in grid.cells and value is not None:
+                assert cell[name] == pytest.approx(value, abs=1e-12), (name, dict(values))
+    assert grid.result.abstaining is not None
+    points = grid.result.abstaining.by_threshold
+    assert [point.threshold for point in points] == thresholds
+    shares = [point.false_abstention or 0.0 for point in points]
+    assert shares == sorted(shares, reverse=distance in LOWER_IS_NEARER)
+
+
+def test_among_equal_cells_the_laxest_threshold_is_recommended(made: tuple[Distance, dict[str, Any]]) -> None:
+    distance, store = made
+    ends = (60.0, 50.0) if distance in LOWER_IS_NEARER else (-60.0, -50.0)
+    axes = {"threshold": sorted(ends), "top_k": [3]}
+    grid = sweep(experiment(store, {"distance": distance}, sweep=axes), golden=GOLDEN)
+    assert grid.recommended is not None
+    assert grid.recommended.threshold == ends[0]
+
+
+def test_every_observed_score_can_be_a_threshold(made: tuple[Distance, dict[str, Any]]) -> None:
+    distance, store = made
+    axes = {"threshold": "exact", "top_k": [2]}
+    grid = sweep(experiment(store, {"distance": distance}, sweep=axes), golden=GOLDEN)
+    expected = [semantic(distance, n)[chunk] for n in range(3) for chunk in ranked(semantic(distance, n), distance, 2)]
+    assert sorted(grid.cells["threshold"]) == pytest.approx(sorted(set(np.round(expected, 6))), abs=1e-5)
+    assert COUNT > len(expected)
+
+
+def test_the_distance_is_read_where_none_is_named(made: tuple[Distance, dict[str, Any]]) -> None:
+    distance, store = made
+    run = evaluate(golden=GOLDEN, experiment=experiment(store, {}))
+    assert [len(row.retrieved) for row in run.report.queries] == [5, 5, 5]
+    assert run.report.config["retriever"]["distance"] == distance
+    assert run.report.config["retriever"]["threshold"] is None
+    grid = sweep(experiment(store, {}, sweep={"top_k": [1, 2]}), golden=GOLDEN)
+    assert grid.cells["threshold"].isna().all() if "threshold" in grid.cells else True
+
+
+def test_a_threshold_for_cosines_is_refused_before_anything_is_searched(tmp_path: Path) -> None:
+    with collection("edge", "euclid", tmp_path) as store:
+        with pytest.raises(ConfigError, match=r"has the distance euclid, .* threshold 0\.28 is one on cosine"):
+            evaluate(golden=GOLDEN, experiment=experiment(store, {"threshold": 0.28}))
+        with pytest.raises(ExperimentError, match=r"threshold: expected a number from 0 to 1; one on another distance"):
+            sweep(experiment(store, {}, sweep={"threshold": "0:2:0.5"}), golden=GOLDEN)
+        with pytest.raises(ExperimentError, match=r"threshold: expected the largest euclid distance of a returned"):
+            sweep(experiment(store, {"distance": "euclid"}, sweep={"threshold": [-1, 2]}), golden=GOLDEN)
+
+
+def test_a_saved_retrieval_keeps_scores_and_direction(made: tuple[Distance, dict[str, Any]], tmp_path: Path) -> None:
+    distance, store = made
+    whole, folder = experiment(store, {}), tmp_path / "saved"
+    first = evaluate(golden=GOLDEN, experiment=whole, outputs=Outputs(retrieval=folder))
+    assert json.loads((folder / "manifest.json").read_text())["info"]["distance"] == distance
+    again = evaluate(golden=GOLDEN, experiment=whole, from_retrieval=folder)
+    assert [row.retrieved for row in again.report.queries] == [row.retrieved for row in first.report.queries]
+    assert figures(again)["scope/auroc"] == figures(first)["scope/auroc"]
+
+
+def test_page_and_figures_show_the_distance(made: tuple[Distance, dict[str, Any]], tmp_path: Path) -> None:
+    distance, store = made
+    axes = {"threshold": sorted(best_of(distance)), "top_k": [1, 3]}
+    page = tmp_path / "page.html"
+    sweep(experiment(store, {"distance": distance}, sweep=axes), golden=GOLDEN, outputs=Outputs(html=page))
+    evaluate(golden=GOLDEN, experiment=experiment(store, {}), outputs=Outputs(html=tmp_path / "run.html"))
+    names = {"dot": "best dot product", "euclid": "least Euclidean", "manhattan": "least Manhattan"}
+    assert names[distance] in (tmp_path / "run.html").read_text(encoding="utf-8")
+    assert f"distance {distance}" in page.read_text(encoding="utf-8")

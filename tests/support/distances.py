@@ -1,0 +1,129 @@
+"""Made collections of every distance, and what brute force finds in them."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from qdrant_client import QdrantClient, models
+
+from retrievers.embedding.bm25 import Bm25Encoder
+from retrievers.records import LOWER_IS_NEARER, Distance
+from tests.support.collections import TableEmbeddings, embedded
+from tests.support.qdrant_server import QdrantServer
+
+DISTANCES: tuple[Distance, ...] = ("cosine", "dot", "euclid", "manhattan")
+WORDS = ("arm", "battery", "camera", "drone", "encoder", "fuse", "gripper", "hinge")
+COUNT, SIZE = 40, 5
+RANDOM = np.random.default_rng(7)
+VECTORS: NDArray[np.float64] = RANDOM.normal(size=(COUNT, SIZE)).astype(np.float32).astype(np.float64)
+VECTORS[7] = VECTORS[3]  # two chunks at the same distance of everything
+TEXTS = tuple(
+    f"chunk {number}: " + " ".join(np.random.default_rng(number).choice(WORDS, size=6)) for number in range(COUNT)
+)
+QUERIES = ("gripper drone", "battery of the camera", "hinge hinge fuse")
+QUERY_VECTORS: NDArray[np.float64] = RANDOM.normal(size=(len(QUERIES), SIZE)).astype(np.float32).astype(np.float64)
+EMBEDDINGS = TableEmbeddings(
+    {
+        **dict(zip(TEXTS, VECTORS.tolist(), strict=True)),
+        **dict(zip(QUERIES, QUERY_VECTORS.tolist(), strict=True)),
+    }
+)
+STORES = ("edge", "server", "local")
+
+
+def chunk_id(number: int) -> str:
+    return f"chunk-{number:02}"
+
+
+@contextmanager
+def collection(store: str, distance: str, folder: Path, **vectors: Any) -> Iterator[dict[str, Any]]:
+    """Make the collection in a store of that kind; yield the `store` settings of who reads it."""
+    if store == "server":
+        with QdrantServer() as server:
+            make(server.client, distance, **vectors)
+            yield {"url": server.url}
+    elif store == "edge":
+        with embedded(folder / distance) as client:
+            make(client, distance, **vectors)
+        yield {"path": str(folder / distance)}
+    else:
+        local = QdrantClient(path=str(folder / distance))
+        make(local, distance, **vectors)
+        local.close()
+        yield {"path": str(folder / distance)}
+
+
+def make(client: QdrantClient, distance: str) -> None:
+    """Make the collection `mine` with dense vectors of a distance, and BM25."""
+    client.create_collection(
+        "mine",
+        vectors_config=models.VectorParams(size=SIZE, distance=models.Distance(distance.capitalize())),
+        sparse_vectors_config={"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)},
+    )
+    encoder = Bm25Encoder()
+    client.upsert(
+        "mine",
+        [
+            models.PointStruct(
+                id=number,
+                vector={"": VECTORS[number].tolist(), "bm25": encoder.document(text)},
+                payload={"page_content": text, "metadata": {"chunk_id": chunk_id(number)}},
+            )
+            for number, text in enumerate(TEXTS)
+        ],
+    )
+
+
+def semantic(distance: Distance, query: int) -> NDArray[np.float64]:
+    """Return the score of every chunk, as Qdrant reports it."""
+    vector = QUERY_VECTORS[query]
+    if distance == "euclid":
+        scores = np.sqrt(((VECTORS - vector) ** 2).sum(axis=1))
+    elif distance == "manhattan":
+        scores = np.abs(VECTORS - vector).sum(axis=1)
+    else:
+        scores = VECTORS @ vector
+    if distance == "cosine":
+        scores = np.clip(scores / np.linalg.norm(VECTORS, axis=1) / np.linalg.norm(vector), 0, 1)
+    return np.asarray(scores, dtype=np.float64)
+
+
+def keyword(query: int) -> NDArray[np.float64]:
+    """Return the BM25 of every chunk."""
+    encoder = Bm25Encoder()
+    documents = [_weights(encoder.document(text)) for text in TEXTS]
+    scores = np.zeros(COUNT)
+    for term, weight in _weights(encoder.query(QUERIES[query])).items():
+        held = sum(term in document for document in documents)
+        rarity = np.log((COUNT - held + 0.5) / (held + 0.5) + 1)
+        scores += [weight * document.get(term, 0) * rarity for document in documents]
+    return scores
+
+
+def ranked(scores: NDArray[np.float64], scale: str, depth: int = COUNT) -> list[int]:
+    """Return the best chunks by score, then chunk id; scores that differ by a rounding alone are equal."""
+    sign = 1 if scale in LOWER_IS_NEARER else -1
+    return sorted(range(COUNT), key=lambda number: (round(sign * float(scores[number]), 5), number))[:depth]
+
+
+def fused(distance: Distance, query: int, depth: int, weight: float = 0.7) -> dict[int, float]:
+    """Return Σ w / (60 + rank) of the chunks that meaning and keywords find."""
+    terms = keyword(query)
+    by_terms = [number for number in ranked(terms, "bm25") if terms[number] > 0][:depth]
+    sums: dict[int, float] = {}
+    for share, side in ((weight, ranked(semantic(distance, query), distance, depth)), (1 - weight, by_terms)):
+        for rank, number in enumerate(side, 1):
+            sums[number] = sums.get(number, 0.0) + share / (60 + rank)
+    return sums
+
+
+def _weights(vector: models.SparseVector) -> Mapping[int, float]:
+    return dict(zip(vector.indices, vector.values, strict=True))
+
+
+def embeddings() -> TableEmbeddings:
+    """Return the model that the vectors are of, as the factory of a user's own."""
+    return EMBEDDINGS
