@@ -7,6 +7,7 @@ from evals.grid.evaluation import GridResult
 from evals.metrics.run_result import RunResult
 from evals.report.figures.agreement import judge_agreement
 from evals.report.figures.canvas import Picture, style
+from evals.report.figures.headroom import reranker_headroom
 from evals.report.figures.heatmaps import heat_maps
 from evals.report.figures.latency import latency_by_stage
 from evals.report.figures.ranks import recall_by_rank
@@ -85,6 +86,11 @@ def _of_run(result: RunResult, queries: Iterable[QueryRow]) -> Painters:
         "recall_by_rank": (
             lambda: recall_by_rank(result),
             "How many more would be found, were more candidates read; no top_k lifts recall above this line.",
+        ),
+        "reranker_headroom": (
+            lambda: reranker_headroom(result),
+            "The blue line is the most that any reranker of so many candidates can reach; what lies above the grey one "
+            "is to be won.",
         ),
         "latency_by_stage": (
             lambda: latency_by_stage(result),

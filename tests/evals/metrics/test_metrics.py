@@ -22,6 +22,7 @@ from evals.metrics import (
     latency,
     llm_metrics,
     metadata,
+    oracle,
     ragas_metrics,
     ranking,
     scope,
@@ -32,7 +33,7 @@ from evals.metrics.base import QueryMetric
 from evals.metrics.depth import Reach
 
 MODULES = (
-    addresses, candidates, chunk_sequence, content, cost, determinism, index, latency, llm_metrics, metadata,
+    addresses, candidates, chunk_sequence, content, cost, determinism, index, latency, llm_metrics, metadata, oracle,
     ragas_metrics, ranking, scope, similarity,
     trust_metrics,
 )  # fmt: skip
@@ -49,6 +50,7 @@ DESIGNED = (
     | family("ranking", "hit_rate precision recall mrr map ndcg evidence_recall", "_at_1 _at_3 _at_5 _at_10")
     | family("ranking", "expected_top3_in_5")
     | family("candidates", "ndcg_at_10 mrr_at_10 recall_at_10 recall_at_100 hit_rate_at_100")
+    | family("candidates", "oracle_ndcg_at_10", "_of_10 _of_20 _of_50 _of_100")
     | family("index", "ann_recall", "_at_5 _at_100")
     | family("metadata", "completeness accuracy url_format chunk_sequence")
     | family(

@@ -155,10 +155,10 @@ class TestLatency:
         (
             [*INSIDE, *OUTSIDE],
             LATENCY,
-            ["score_distribution", "roc", "risk_coverage", "recall_by_rank", "latency_by_stage"],
+            ["score_distribution", "roc", "risk_coverage", "recall_by_rank", "reranker_headroom", "latency_by_stage"],
         ),
         (OUTSIDE, LATENCY, ["score_distribution", "risk_coverage", "latency_by_stage"]),
-        (INSIDE, [], ["score_distribution", "risk_coverage", "recall_by_rank"]),
+        (INSIDE, [], ["score_distribution", "risk_coverage", "recall_by_rank", "reranker_headroom"]),
         ([], [], ["score_distribution"]),
     ],
 )
