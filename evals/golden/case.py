@@ -32,13 +32,13 @@ class Evidence(_Record):
         source_url: Address of the page. Without it a quote is looked for in all chunks.
         heading: The nearest heading above the passage.
         quote: The passage, verbatim but for white space. Without it all text under the heading is meant.
-        grade: Relevance, 1 (background) upwards.
+        grade: Relevance, 1 (background) upwards; 0: judged, and not relevant.
     """
 
     source_url: Text | None = None
     heading: Text | None = None
     quote: Text | None = None
-    grade: int = Field(1, ge=1, le=MAX_GRADE)
+    grade: int = Field(1, ge=0, le=MAX_GRADE)
 
     @property
     def place(self) -> str:
@@ -61,7 +61,7 @@ class Case(_Record):
     Attributes:
         id: Unique within the file.
         reference_answer: The right answer, supported by the evidence; metrics that read it are unscored without.
-        evidence: Passages that answer the query; none for a query out of scope.
+        evidence: Passages that answer the query, none for a query out of scope; those of grade 0 do not answer it.
         relevant_ids: Chunk ids with grades, in place of evidence (as BEIR and TREC have them). Above 0: relevant; 0 or
             below: judged, and not relevant.
         human_verdicts: Chunk id to what people say to the judge's own question, "was this chunk useful for arriving at
@@ -118,13 +118,18 @@ class Case(_Record):
         """Those of `relevant_ids` that are relevant, with grades above 0."""
         return {key: grade for key, grade in self.relevant_ids.items() if grade > 0}
 
+    @property
+    def relevant_evidence(self) -> list[Evidence]:
+        """Evidence that answers the query, with a grade above 0."""
+        return [evidence for evidence in self.evidence if evidence.grade > 0]
+
     @model_validator(mode="after")
     def _scope_and_evidence_agree(self) -> Self:
-        labelled = bool(self.evidence or self.relevant)
+        labelled = bool(self.relevant_evidence or self.relevant)
         if self.in_scope and not labelled:
-            raise ValueError("an in-scope case needs evidence or relevant_ids")
+            raise ValueError("an in-scope case needs evidence or relevant_ids of a grade above 0")
         if not self.in_scope and labelled:
-            raise ValueError("an out-of-scope case must not have evidence or relevant_ids")
+            raise ValueError("an out-of-scope case must not have evidence or relevant_ids of a grade above 0")
         if self.human_verdicts and not self.in_scope:
             raise ValueError("an out-of-scope case must not have human_verdicts: it has no answer to arrive at")
         if self.human_verdicts and self.reference_answer is None:

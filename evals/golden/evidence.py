@@ -1,6 +1,6 @@
 """Evidence to chunks: which chunks of a collection a golden query makes relevant. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
@@ -23,7 +23,7 @@ class Relevance:
 
     Attributes:
         grades: Chunk id to grade, all above 0; the highest where several evidence items name a chunk.
-        items: For each evidence item the chunks that hold it.
+        items: For each relevant evidence item the chunks that hold it.
         irrelevant: Chunks that were judged not relevant; all others are unjudged.
         missing: Relevant chunks that the collection lacks, which nothing can retrieve.
         incomplete: Reason why `grades` may lack relevant chunks; empty when it holds all of them.
@@ -51,9 +51,15 @@ def labelled_ids(cases: Sequence[Case]) -> list[str]:
     return sorted({key for case in cases for key in case.relevant})
 
 
-def judged_irrelevant(case: Case, grades: Mapping[str, int]) -> frozenset[str]:
-    """Return the chunks that a case judges not relevant, and that its evidence does not make so."""
-    return frozenset(key for key, grade in case.relevant_ids.items() if grade <= 0 and key not in grades)
+def judged_irrelevant(case: Case, grades: Mapping[str, int], refused: Collection[str] = ()) -> frozenset[str]:
+    """Return the chunks that a case judges not relevant, and that no other judgement of it makes relevant.
+
+    Args:
+        case: The case.
+        grades: Its relevant chunks.
+        refused: The chunks that hold evidence of grade 0.
+    """
+    return frozenset({*refused, *(key for key, grade in case.relevant_ids.items() if grade <= 0)} - grades.keys())
 
 
 def missing_chunks(relevance: Mapping[str, Relevance]) -> str:
@@ -91,7 +97,7 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
     faults: list[str] = []
     result: dict[str, Relevance] = {}
     for case in cases:
-        grades = case.relevant
+        grades, refused = case.relevant, set[str]()
         items = [frozenset([key]) for key in grades]
         missing = frozenset(grades.keys() - chunk_ids)
         place = places.get(case.id, case.id)
@@ -101,10 +107,13 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
             if not holders:
                 faults.append(f"{place}: {_unresolved(number, evidence, evidence.source_url in pages)}")
                 continue
+            if evidence.grade == 0:
+                refused |= holders
+                continue
             items.append(holders)
             for chunk_id in holders:
                 grades[chunk_id] = max(grades.get(chunk_id, 0), evidence.grade)
-        irrelevant = judged_irrelevant(case, grades)
+        irrelevant = judged_irrelevant(case, grades, refused)
         result[case.id] = Relevance(grades=grades, items=tuple(items), irrelevant=irrelevant, missing=missing)
     lost = too_many_missing(cases, chunk_ids, places)
     if lost and not faults:

@@ -60,18 +60,21 @@ def resolve_returned(
 
 
 def _relevance(case: Case, chunks: Sequence[Chunk]) -> Relevance:
-    grades = case.relevant
+    grades, refused = case.relevant, set[str]()
     items = [frozenset([key]) for key in grades]
     for evidence in case.evidence:
         page = [chunk for chunk in chunks if evidence.source_url in (None, chunk.source_url)]
         holders = clear_holders(evidence, page)
+        if evidence.grade == 0:
+            refused |= holders
+            continue
         items.append(holders)
         grades |= {key: max(grades.get(key, 0), evidence.grade) for key in holders}
     return Relevance(
         grades=grades,
         items=tuple(items),
-        irrelevant=judged_irrelevant(case, grades),
-        incomplete=UNLISTED if case.evidence else "",
+        irrelevant=judged_irrelevant(case, grades, refused),
+        incomplete=UNLISTED if case.relevant_evidence else "",
     )
 
 

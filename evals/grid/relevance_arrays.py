@@ -6,7 +6,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.collect.observations import Observed
+from evals.collect.observations import Observation, Observed
 from evals.golden.evidence import Relevance
 from evals.grid.selections import Found, Selections
 from evals.metrics.arrays import Floats, Integers, RelevanceArrays, Small
@@ -64,6 +64,8 @@ def of_selections(observed: Observed, selections: Selections, candidates: Releva
         count_tokens=lambda: _tokens(observed.table, selections),
         fewest=np.asarray([o.case.min_results for o in observed.observations], dtype=np.int64)[query],
         read_cosines=lambda: _cosines(observed.table, selections),
+        read_judged=lambda: _judged(observed.table, relevance, selections),
+        irrelevant=np.asarray([_refused(o) for o in observed.observations], dtype=np.int64)[query],
     )
 
 
@@ -172,6 +174,17 @@ def _cosines(table: CandidateTable, selections: Selections) -> Floats:
     without = np.array([bool(query.no_cosine) or query.distance != "cosine" for query in table.rows], dtype=np.bool_)
     cosines[without[selections.query]] = np.nan
     return cosines
+
+
+def _judged(table: CandidateTable, relevance: Sequence[Relevance], selections: Selections) -> Small:
+    """Read 1 where the chunk at a place is judged, else 0."""
+    values = _lookup(table, [dict.fromkeys((*known.grades, *known.irrelevant), 1) for known in relevance])
+    return _at(table.matrix(values.astype(np.int32), 0), selections)
+
+
+def _refused(observation: Observation) -> int:
+    """Count the chunks judged not relevant to a query in scope, of which alone the metrics are that read it."""
+    return len(observation.relevance.irrelevant) if observation.case.in_scope else 0
 
 
 def _groups(table: CandidateTable, field: str) -> Integers:

@@ -26,6 +26,8 @@ class RelevanceArrays:
         fewest: The number of chunks that the case asks for at least; (lists,).
         read_cosines: Reads the cosine of the chunk at each place, -1 beyond the end; NaN in lists of a retriever that
             gives none; (lists, longest).
+        read_judged: Reads 1 where the chunk at a place is judged, relevant or not, else 0; (lists, longest).
+        irrelevant: The number of chunks that are judged not relevant, found or not; (lists,).
     """
 
     gains: Small
@@ -36,6 +38,8 @@ class RelevanceArrays:
     count_tokens: Callable[[], Small] | None = None
     fewest: Integers | None = None
     read_cosines: Callable[[], Floats] | None = None
+    read_judged: Callable[[], Small] | None = None
+    irrelevant: Integers | None = None
 
     @cached_property
     def items_found(self) -> Small:
@@ -54,6 +58,12 @@ class RelevanceArrays:
         """The cosine of the chunk at each place; read where a metric asks for it."""
         assert self.read_cosines is not None
         return self.read_cosines()
+
+    @cached_property
+    def judged(self) -> Small:
+        """1 where the chunk at a place is judged; read where a metric asks for it."""
+        assert self.read_judged is not None
+        return self.read_judged()
 
 
 Prefixes = Callable[[RelevanceArrays], Floats]

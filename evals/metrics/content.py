@@ -93,7 +93,7 @@ def topic_match(observation: Observation, _: Context) -> Score:
 
 def section_match(observation: Observation, _: Context) -> Score:
     """Return the share of the evidence's sections (page and heading) with a returned chunk, 0 to 1."""
-    sections = {(e.source_url, e.heading) for e in observation.case.evidence if e.heading and e.source_url}
+    sections = {(e.source_url, e.heading) for e in observation.case.relevant_evidence if e.heading and e.source_url}
     if not sections:
         return NO_SECTIONS
     returned = {

@@ -19,29 +19,29 @@ Number = TypeVar("Number", np.int32, np.int64, np.float64)
 
 def hits(arrays: RelevanceArrays) -> Integers:
     """Count the relevant among the first n."""
-    return _counted(arrays.gains > 0)
+    return counted(arrays.gains > 0)
 
 
 def precision(arrays: RelevanceArrays, k: int) -> Floats:
     """As `evals.metrics.ranking.precision`."""
-    return np.divide(_cut(hits(arrays), k), k)
+    return np.divide(cut(hits(arrays), k), k)
 
 
 def hit_rate(arrays: RelevanceArrays, k: int) -> Floats:
     """As `evals.metrics.ranking.hit_rate`."""
-    return (_cut(hits(arrays), k) > 0).astype(np.float64)
+    return (cut(hits(arrays), k) > 0).astype(np.float64)
 
 
 def recall(arrays: RelevanceArrays, k: int) -> Floats:
     """As `evals.metrics.ranking.recall`."""
-    return np.divide(_cut(hits(arrays), k), _at_least_one(arrays.relevant))
+    return np.divide(cut(hits(arrays), k), at_least_one(arrays.relevant))
 
 
 def reciprocal_rank(arrays: RelevanceArrays, k: int) -> Floats:
     """As `evals.metrics.ranking.reciprocal_rank`."""
     found = arrays.gains > 0
     place = np.argmax(found, axis=1) + 1 if found.shape[1] else np.ones(len(found), dtype=np.int64)
-    return np.where(_cut(hits(arrays), k) > 0, np.divide(1, place)[:, None], 0.0)
+    return np.where(cut(hits(arrays), k) > 0, np.divide(1, place)[:, None], 0.0)
 
 
 def average_precision(arrays: RelevanceArrays, k: int) -> Floats:
@@ -49,28 +49,28 @@ def average_precision(arrays: RelevanceArrays, k: int) -> Floats:
     found = arrays.gains > 0
     places = np.arange(1, found.shape[1] + 1)
     terms = np.where(found, np.divide(np.cumsum(found, axis=1), places), 0.0)
-    return np.divide(_cut(_added(terms), k), _at_least_one(arrays.relevant))
+    return np.divide(cut(added(terms), k), at_least_one(arrays.relevant))
 
 
 def ndcg(arrays: RelevanceArrays, k: int) -> Floats:
     """As `evals.metrics.ranking.ndcg`."""
-    gained = _added(np.divide(arrays.gains, _discounts(arrays.gains.shape[1])))
-    best = _added(np.divide(arrays.ideal[:, :k], _discounts(min(k, arrays.ideal.shape[1]))))[:, -1]
-    return np.divide(_cut(gained, k), np.where(best > 0, best, 1.0)[:, None])
+    gained = added(np.divide(arrays.gains, discounts(arrays.gains.shape[1])))
+    best = added(np.divide(arrays.ideal[:, :k], discounts(min(k, arrays.ideal.shape[1]))))[:, -1]
+    return np.divide(cut(gained, k), np.where(best > 0, best, 1.0)[:, None])
 
 
 def three_most_expected_in_five(arrays: RelevanceArrays) -> Floats:
     """As `evals.metrics.ranking.three_most_expected_in_five`; NaN for queries with fewer than three relevant."""
     third = arrays.ideal[:, 2][:, None]
-    above = _cut(_counted(arrays.gains > third), 5) == (arrays.ideal > third).sum(axis=1)[:, None]
-    level = _cut(_counted((arrays.gains >= third) & (arrays.gains > 0)), 5) >= 3
+    above = cut(counted(arrays.gains > third), 5) == (arrays.ideal > third).sum(axis=1)[:, None]
+    level = cut(counted((arrays.gains >= third) & (arrays.gains > 0)), 5) >= 3
     return np.where(arrays.relevant[:, None] < 3, np.nan, (above & level).astype(np.float64))
 
 
 def evidence_recall(arrays: RelevanceArrays, k: int) -> Floats:
     """As `evals.metrics.ranking.evidence_recall`."""
     assert arrays.item_count is not None
-    return np.divide(_cut(arrays.items_found, k), _at_least_one(arrays.item_count))
+    return np.divide(cut(arrays.items_found, k), at_least_one(arrays.item_count))
 
 
 def id_precision(arrays: RelevanceArrays) -> Floats:
@@ -80,7 +80,7 @@ def id_precision(arrays: RelevanceArrays) -> Floats:
 
 def id_recall(arrays: RelevanceArrays) -> Floats:
     """As ragas' `IDBasedContextRecall`."""
-    return np.divide(hits(arrays), _at_least_one(arrays.relevant))
+    return np.divide(hits(arrays), at_least_one(arrays.relevant))
 
 
 def returned(arrays: RelevanceArrays) -> Floats:
@@ -102,42 +102,44 @@ def enough_results(arrays: RelevanceArrays) -> Floats:
 
 def relevant_above(arrays: RelevanceArrays, cosine: float) -> Floats:
     """1 where one of the first n is relevant and has a higher cosine, else 0; NaN where the retriever gives none."""
-    found = _counted((arrays.gains > 0) & (arrays.cosines > cosine)) > 0
+    found = counted((arrays.gains > 0) & (arrays.cosines > cosine)) > 0
     unknown = np.isnan(arrays.cosines).any(axis=1)
     return np.where(np.reshape(unknown, (-1, 1)), np.nan, found.astype(np.float64))
 
 
 def context_tokens(arrays: RelevanceArrays) -> Floats:
     """As `evals.metrics.cost.context_tokens`."""
-    return _counted(arrays.tokens).astype(np.float64)
+    return counted(arrays.tokens).astype(np.float64)
 
 
-def _counted(values: NDArray[np.bool_] | NDArray[np.int32]) -> Integers:
+def counted(values: NDArray[np.bool_] | NDArray[np.int32]) -> Integers:
     """Return sums of the first n, n from 0."""
     summed = np.zeros((values.shape[0], values.shape[1] + 1), dtype=np.int64)
     np.cumsum(values, axis=1, dtype=np.int64, out=summed[:, 1:])
     return summed
 
 
-def _added(values: Floats) -> Floats:
+def added(values: Floats) -> Floats:
     """Return sums of the first n, n from 0, term after term as a loop adds."""
     summed = np.zeros((values.shape[0], values.shape[1] + 1))
     np.cumsum(values, axis=1, out=summed[:, 1:])
     return summed
 
 
-def _cut(values: NDArray[Number], k: int) -> NDArray[Number]:
+def cut(values: NDArray[Number], k: int) -> NDArray[Number]:
     """Return values in which all places beyond k are as at place k."""
     if values.shape[1] <= k + 1:
         return values
     return np.take(values, np.minimum(np.arange(values.shape[1]), k), axis=1)
 
 
-def _discounts(longest: int) -> Floats:
+def discounts(longest: int) -> Floats:
+    """Return log2(place + 1) of each place."""
     return np.asarray([log2(place + 1) for place in range(1, longest + 1)])  # math's log2, as in evals.metrics
 
 
-def _at_least_one(counts: Integers) -> Integers:
+def at_least_one(counts: Integers) -> Integers:
+    """Return counts as a column to divide by, 0 as 1."""
     return np.maximum(1, counts)[:, None]
 
 

@@ -1,6 +1,6 @@
 """Small observations by hand: chunks, results, cases, and all that a metric is computed from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from evals.collect.observations import Observation
@@ -44,6 +44,7 @@ def observe(
     grades: Mapping[str, int] | None = None,
     *,
     items: Sequence[frozenset[str]] | None = None,
+    irrelevant: Collection[str] = (),
     candidates: Sequence[RetrievedChunk] | None = None,
     case: Case | None = None,
     total_ms: float = 1.0,
@@ -52,7 +53,9 @@ def observe(
     grades = grades or {}
     found = candidates_of(returned if candidates is None else candidates, timings=StageTimings(total_ms=total_ms))
     relevance = Relevance(
-        grades=grades, items=tuple(items) if items is not None else tuple(frozenset([i]) for i in grades)
+        grades=grades,
+        items=tuple(items) if items is not None else tuple(frozenset([i]) for i in grades),
+        irrelevant=frozenset(irrelevant),
     )
     return Observation(
         case=case or make_case(), relevance=relevance, candidates=found, selection=candidates_of(returned)

@@ -42,6 +42,8 @@ def well(schema: str, prompt: str) -> Any:
             return {"query": query, "reference_answer": " ".join(quotes), "quotes": quotes}
         case "Question":
             return {"query": f"Which {' '.join(words_of(prompt[::-1])[:6])} costs least in Tuvalu?"}
+        case "Clarity":
+            return {"reason": "", "standalone": 1}
         case "Review":
             return {"reason": "", "follows": 1, "standalone": 1}
     return {"reason": "", "answering": []}

@@ -28,6 +28,13 @@ class Review(BaseModel):
     standalone: YesOrNo
 
 
+class Clarity(BaseModel):
+    """A judgement of a query alone."""
+
+    reason: str
+    standalone: YesOrNo
+
+
 class Answering(BaseModel):
     """The numbers of the passages that answer a query."""
 

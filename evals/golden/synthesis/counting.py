@@ -8,9 +8,9 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from evals.collect.observations import Unscored
-from evals.golden.synthesis.answers import Answering, Draft, Question, Review
+from evals.golden.synthesis.answers import Answering, Clarity, Draft, Question, Review
 from evals.golden.synthesis.passages import Passages
-from evals.golden.synthesis.prompts import review_prompt, search_prompt
+from evals.golden.synthesis.prompts import clarity_prompt, review_prompt, search_prompt
 from evals.golden.synthesis.sampling import Assignment
 from evals.golden.synthesis.writing import AT_ONCE, NEAREST, Writer
 from evals.judge.ask.buyer import USUAL_ANSWER
@@ -27,6 +27,7 @@ STAGES: Mapping[type[BaseModel], str] = {
     Draft: "write",
     Question: "write out of scope",
     Review: "check",
+    Clarity: "check out of scope",
     Answering: "check out of scope",
 }
 REPAIRS = "repairs, at most"
@@ -59,7 +60,7 @@ class _Counter:
     def __init__(self, judge: Judge) -> None:
         self._judge, self._keys = judge, Keys(judge.chat)
         self._kept = CheckedVerdicts(judge.store) if judge.store and not judge.config.refresh else None
-        self._counts = {stage: Counter[str]() for stage in (*STAGES.values(), REPAIRS)}
+        self._counts = {stage: Counter[str]() for stage in dict.fromkeys((*STAGES.values(), REPAIRS))}
         self._means = {kind: self._mean(kind) for kind in STAGES}
 
     @property
@@ -99,13 +100,14 @@ class _Counter:
             checks = -(-NEAREST // AT_ONCE)
             # All passages are of about one size.
             prompt = search_prompt(USUAL, passages[:1] * AT_ONCE)
-        missing = checks - 1 if written else checks
-        for _ in range(missing):
-            self._add(STAGES[schema], prompt, schema)
+        # Of a written query the question that was not asked is counted already.
+        asked = [(clarity_prompt(USUAL), Clarity)] * (not inside) + [(prompt, schema)] * checks
+        for text, kind in asked[written:]:
+            self._add(STAGES[kind], text, kind)
         shown = USUAL + "\n".join(chunk.text for chunk in passages)
         self._add(REPAIRS, f"{prompt}{shown}", Draft if inside else Question)
-        for _ in range(checks):
-            self._add(REPAIRS, prompt, schema)
+        for text, kind in asked:
+            self._add(REPAIRS, text, kind)
 
     def _add(self, stage: str, prompt: str, schema: type[BaseModel]) -> None:
         mean = self._means[schema]

@@ -18,6 +18,8 @@ MOST_WORDS, MOST_CHARACTERS = 60, 400
 LEAST_QUOTE = 15
 # The scripts after it in Unicode put no space between words.
 WORD = re.compile(r"[⺀-\uffff]|\w+")
+# A gap that the writer was to fill in, as `[device_name]` or `<subject>`.
+GAP = re.compile(r"[\[{<]\w*(?:name|type|subject|topic|query|question|passage|theme|value)\w*[\]}>]", re.IGNORECASE)
 # Words that point at the page in front of the writer, which the reader of a query does not see, in seven languages.
 POINTING = re.compile(
     r"""\b(?:
@@ -51,7 +53,7 @@ class Objection(NamedTuple):
 KINDS = {
     "no passage": "the collection has no second section on the subject in the same split",
     "no answer": "the model gave no usable answer",
-    "no query": "the query is empty, or too long to be typed into a search field",
+    "no query": "the query is empty, unfinished, or too long for a search field",
     "points": "the query points at a page that its reader does not see",
     "copies": "the query copies the passage",
     "quote": "a quote does not stand in the passage word for word",
@@ -103,6 +105,8 @@ def _length(query: str) -> Objection | None:
     words = len(query.split())
     if not query.strip():
         return Objection("no query", "")
+    if gap := GAP.search(query):
+        return Objection("no query", f"it has a gap to be filled in, {gap[0]}")
     too_long = words > MOST_WORDS or len(query) > MOST_CHARACTERS
     return Objection("no query", f"{words} words, {len(query)} characters") if too_long else None
 

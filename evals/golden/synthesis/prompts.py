@@ -40,6 +40,13 @@ REVIEW = """A test query for a search engine has a reference answer and quotes f
 - standalone: 1 if somebody who has never seen the page can tell from the query alone what it is about; 0 if it
   points to something unnamed, such as "this chapter", "the example" or "it".
 Answer with one JSON object: {{"reason": "…", "follows": 0 or 1, "standalone": 0 or 1}}"""
+CLARITY = """Somebody types this query into the search field of a documentation. Judge it.
+
+<query>{query}</query>
+
+- standalone: 1 if it is one whole question or search that can be understood by itself; 0 if it points to something
+  unnamed, has gaps to be filled in, or makes no sense.
+Answer with one JSON object: {{"reason": "…", "standalone": 0 or 1}}"""
 SEARCH = """Which of these passages answer the query? A passage that is only about the same subject does not.
 
 <query>{query}</query>
@@ -79,6 +86,11 @@ def review_prompt(draft: Draft) -> str:
     """Return the question whether an answer follows from its quotes, and a query can be understood alone."""
     quotes = "\n".join(f"<quote>{quote}</quote>" for quote in draft.quotes)
     return REVIEW.format(query=draft.query, answer=draft.reference_answer, quotes=quotes)
+
+
+def clarity_prompt(query: str) -> str:
+    """Return the question whether a query can be understood alone."""
+    return CLARITY.format(query=query)
 
 
 def search_prompt(query: str, chunks: Sequence[Chunk]) -> str:

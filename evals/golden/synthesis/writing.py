@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from evals.collect.observations import Unscored
-from evals.golden.synthesis.answers import Answering, Draft, Question, Review
+from evals.golden.synthesis.answers import Answering, Clarity, Draft, Question, Review
 from evals.golden.synthesis.objections import Objection, first_objection
 from evals.golden.synthesis.passages import Passages
-from evals.golden.synthesis.prompts import repair_prompt, review_prompt, search_prompt, write_prompt
+from evals.golden.synthesis.prompts import clarity_prompt, repair_prompt, review_prompt, search_prompt, write_prompt
 from evals.golden.synthesis.sampling import Assignment
 from evals.judge.ask.engine import Asker, UnansweredError
 from retrievers.records import Chunk
@@ -82,6 +82,9 @@ class Writer:
     async def _judged(self, draft: Question) -> Objection | None:
         """Return the judge's objection to a query."""
         if not isinstance(draft, Draft):
+            clarity = await self.asker.ask(clarity_prompt(draft.query), Clarity)
+            if not clarity.standalone:
+                return Objection("not standalone", clarity.reason.strip())
             # Embedding and search are no coroutines.
             chunks = await asyncio.to_thread(self.passages.nearest, draft.query, NEAREST)
             return await self._answered(draft.query, chunks)

@@ -87,7 +87,7 @@ def _first_relevant(observation: Observation) -> int | None:
 
 def _places(observation: Observation) -> list[str]:
     """Return the places that the evidence names, the most relevant first."""
-    ordered = sorted(observation.case.evidence, key=lambda evidence: -evidence.grade)
+    ordered = sorted(observation.case.relevant_evidence, key=lambda evidence: -evidence.grade)
     return list(dict.fromkeys(evidence.place for evidence in ordered))
 
 

@@ -58,7 +58,7 @@ def test_accepted(row: dict[str, Any]) -> None:
         ({**IN_SCOPE, "query": " ".join(["w"] * 513)}, "is too long: 513 words and 1025 characters"),
         ({**IN_SCOPE, "query": "w" * 4_001}, "is too long: 1 words and 4001 characters"),
         ({**IN_SCOPE, "evidence": [{"source_url": "/docs/a"}]}, "needs a quote or a heading"),
-        ({**IN_SCOPE, "evidence": [{**EVIDENCE, "grade": 0}]}, "greater than or equal to 1"),
+        ({**IN_SCOPE, "evidence": [{**EVIDENCE, "grade": -1}]}, "greater than or equal to 0"),
         ({**IN_SCOPE, "evidence": [{**EVIDENCE, "grade": 11}]}, "less than or equal to 10"),
         ({**IN_SCOPE, "evidence": [{**EVIDENCE, "page": 3}]}, "Extra inputs are not permitted"),
         ({**IN_SCOPE, "querry": "q"}, "Extra inputs are not permitted"),

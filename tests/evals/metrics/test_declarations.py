@@ -23,6 +23,7 @@ def test_the_direction_of_every_metric_by_hand() -> None:
         "latency/drift",
         "cost/judge_cache_hits",
         "cost/judge_calls_saved",
+        *(f"ranking/judged_at_{k}" for k in (1, 3, 5, 10)),
     }
 
 

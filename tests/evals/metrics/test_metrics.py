@@ -18,6 +18,7 @@ from evals.metrics import (
     content,
     cost,
     determinism,
+    incomplete_labels,
     index,
     latency,
     llm_metrics,
@@ -33,8 +34,8 @@ from evals.metrics.base import QueryMetric
 from evals.metrics.depth import Reach
 
 MODULES = (
-    addresses, candidates, chunk_sequence, content, cost, determinism, index, latency, llm_metrics, metadata, oracle,
-    ragas_metrics, ranking, scope, similarity,
+    addresses, candidates, chunk_sequence, content, cost, determinism, incomplete_labels, index, latency, llm_metrics,
+    metadata, oracle, ragas_metrics, ranking, scope, similarity,
     trust_metrics,
 )  # fmt: skip
 LEGAL = re.compile(r"[\w\-. :/]{1,250}")
@@ -48,7 +49,8 @@ def family(group: str, names: str, suffixes: str = "") -> set[str]:
 DESIGNED = (
     family("ragas", "id_context_precision id_context_recall nonllm_context_precision nonllm_context_recall")
     | family("ranking", "hit_rate precision recall mrr map ndcg evidence_recall", "_at_1 _at_3 _at_5 _at_10")
-    | family("ranking", "expected_top3_in_5")
+    | family("ranking", "expected_top3_in_5 bpref")
+    | family("ranking", "judged condensed_ndcg", "_at_1 _at_3 _at_5 _at_10")
     | family("candidates", "ndcg_at_10 mrr_at_10 recall_at_10 recall_at_100 hit_rate_at_100")
     | family("candidates", "oracle_ndcg_at_10", "_of_10 _of_20 _of_50 _of_100")
     | family("index", "ann_recall", "_at_5 _at_100")

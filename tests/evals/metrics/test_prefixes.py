@@ -39,8 +39,9 @@ def observations(count: int = 60) -> list[Observation]:
         ]
         items = [frozenset(rng.sample(sorted(grades), rng.randint(1, len(grades)))) for _ in range(rng.randint(1, 5))]
         case = make_case(f"q{number}", in_scope=True, min_results=rng.randint(1, 5))
+        refused = {chunk for chunk in POOL if chunk not in grades and rng.random() < number % 5 / 5}
         scores = sorted((rng.random() for _ in chunks), reverse=True)
-        made.append(observe(results(*chunks, scores=scores), grades, items=items, case=case))
+        made.append(observe(results(*chunks, scores=scores), grades, items=items, irrelevant=refused, case=case))
     return made
 
 
@@ -80,14 +81,13 @@ def test_equals_the_metric_on_every_prefix_to_the_last_bit(name: str) -> None:
     found = PREFIXES[name](prepared(known))
     metric = METRICS[name]
     assert isinstance(metric, QueryMetric)
-    for row, o in enumerate(known):
-        cut = [
-            observe(o.selection[:n], o.relevance.grades, items=o.relevance.items, case=o.case)
-            for n in range(len(o.selection) + 1)
-        ]
-        expected = metric.score(cut, make_context())
+    cut = [[replace(o, selection=o.candidates.at(range(n))) for n in range(len(o.selection) + 1)] for o in known]
+    # All at once: that some query has a chunk judged not relevant may matter to all.
+    scores = iter(metric.score([o for of_query in cut for o in of_query], make_context()))
+    for row, of_query in enumerate(cut):
+        expected = [next(scores) for _ in of_query]
         scored = [math.nan if isinstance(value, Unscored) else value for value in expected]
-        assert np.array_equal(found[row, : len(cut)], np.asarray(scored, dtype=float), equal_nan=True)
+        assert np.array_equal(found[row, : len(of_query)], np.asarray(scored, dtype=float), equal_nan=True)
 
 
 def test_a_metric_of_cosines_has_no_value_where_the_retriever_gives_none() -> None:

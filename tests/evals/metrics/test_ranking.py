@@ -241,7 +241,7 @@ def test_metrics_with_wilsons_interval_score_0_or_1_only(name: str) -> None:
     metric = METRICS[name]
     assert isinstance(metric, QueryMetric)
     observations = [
-        observe(results(*ids), relevant(qrels[query]))
+        observe(results(*ids), relevant(qrels[query]), irrelevant=qrels[query].keys() - relevant(qrels[query]))
         for seed in range(3)
         for run, qrels in [random_run(seed)]
         for query, ids in run.items()
@@ -253,18 +253,21 @@ def test_metrics_with_wilsons_interval_score_0_or_1_only(name: str) -> None:
         assert not values <= {0.0, 1.0}, "values of 0 and 1 have Wilson's interval"
 
 
-NEED_ALL = {"recall", "map", "ndcg", "expected_top3_in_5"}
+NEED_ALL = {"recall", "map", "ndcg", "condensed_ndcg"}
 
 
 @pytest.mark.parametrize("name", [name for name in METRICS if name.startswith("ranking/")])
 def test_what_divides_by_all_relevant_has_no_value_where_they_are_not_all_known(name: str) -> None:
-    known = observe(results("a", "b", "c", "d"), {"a": 2, "b": 1, "d": 1})
+    known = observe(results("a", "b", "c", "d"), {"a": 2, "b": 1, "d": 1}, irrelevant=["c"])
     unknown = replace(known, relevance=replace(known.relevance, incomplete="not listed"))
     empty = replace(unknown, selection=candidates_of(()))
     metric = METRICS[name]
     assert isinstance(metric, QueryMetric)
     complete, partial, nothing = metric.score([known, unknown, empty], make_context())
-    if name.removeprefix("ranking/").rpartition("_at_")[0] in NEED_ALL or name == "ranking/expected_top3_in_5":
+    if name.removeprefix("ranking/").rpartition("_at_")[0] in NEED_ALL or name in (
+        "ranking/expected_top3_in_5",
+        "ranking/bpref",
+    ):
         assert partial == nothing == Unscored(reason="not listed")
     else:
-        assert (partial, nothing) == (complete, 0.0)
+        assert (partial, nothing) == (complete, 1.0 if "judged" in name else 0.0)

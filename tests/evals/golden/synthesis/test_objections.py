@@ -39,6 +39,7 @@ def test_a_right_query_has_none() -> None:
     [
         ("no query", {"query": " "}),
         ("no query", {"query": "why " * 61}),
+        ("no query", {"query": "What is the purpose of the [device_name] of a robot?"}),
         ("copies", {"query": "Which method searches the joint angles that put the gripper at a pose?"}),
         ("copies", {"query": TEXT.splitlines()[0].upper()}),
         ("points", {"query": "What does this chapter say about reach?"}),
