@@ -27,9 +27,11 @@ from retrievers.terminal.command import (
 from retrievers.text.printable import json_text
 
 if TYPE_CHECKING:
+    from retrievers.indexing.corpus import Corpus
+    from retrievers.indexing.row_corpus import RowCorpus
     from retrievers.store.edge.checksums import Checksums
 
-GENERIC_FOLDERS = {"docs", "doc", "content", "pages", ""}
+GENERIC_FOLDERS = {"docs", "doc", "content", "pages", "corpus", "data", "train", ""}
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m retrievers") -> int:
@@ -39,9 +41,10 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m retrieve
 
 
 def default_collection(folder: Path) -> str:
-    """Return a collection's name from the folder of its pages: the folder's own, or its parent's where it is `docs`."""
+    """Return a collection's name from its folder or file: its own, or its parent's where it is `docs` or `corpus`."""
     folder = folder.resolve()
-    name = folder.name if folder.name.lower() not in GENERIC_FOLDERS else folder.parent.name
+    name = folder.stem if folder.is_file() else folder.name
+    name = folder.parent.name if name.lower() in GENERIC_FOLDERS else name
     return re.sub(r"[^\w-]+", "_", name) or "docs"
 
 
@@ -55,11 +58,28 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     index = commands.add_parser(
         "index", help="index a folder of pages", description="Index Markdown, HTML, text and PDF."
     )
-    index.add_argument("folder", type=path_argument, help="folder of .md, .mdx, .html, .txt and .pdf files")
+    index.add_argument(
+        "folder",
+        type=path_argument,
+        metavar="SOURCE",
+        help="folder of .md, .mdx, .html, .txt and .pdf files; or a dataset: a .jsonl, .csv, .tsv or .parquet file, a "
+        "folder of them (BEIR's too), a saved Hugging Face dataset, or hub:OWNER/NAME",
+    )
+    rows = index.add_argument_group("of a dataset")
+    for part in ("text", "title", "url", "id"):
+        rows.add_argument(f"--{part}-column", metavar="NAME", help=f"column of a document's {part}")
+    for part, meaning in (("revision", "commit or tag"), ("subset", "configuration"), ("split", "split (train)")):
+        rows.add_argument(f"--{part}", metavar="NAME", help=f"{meaning} of a Hugging Face dataset")
     index.add_argument(
         "--base-url", type=_base, default="/docs", help="what page addresses begin with (default: /docs)"
     )
     add_flags(index, IndexSettings)
+    index.add_argument(
+        "--write",
+        type=path_argument,
+        metavar="FILE",
+        help="write an experiment on it, for evals.run --config",
+    )
     index.add_argument("--skip-broken", action="store_true", help="index the other pages when some are broken")
     index.add_argument("--replace", action="store_true", help="allow more than half of the stored chunks to be removed")
     inspect = commands.add_parser(
@@ -139,17 +159,19 @@ def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
 
 def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
     from retrievers.embedding.models import make_embeddings
-    from retrievers.indexing.corpus import read_corpus
     from retrievers.indexing.index import IndexOptions, index_corpus
     from retrievers.net.patience import patient
     from retrievers.store import location, open_client
+    from retrievers.store.inspection import propose
+    from retrievers.terminal.inspecting import look, write_experiment
 
+    _check_new(namespace.write)
     options = IndexOptions(
         settings=build(IndexSettings, [flag_layer(namespace, IndexSettings)]),
         skip_broken=namespace.skip_broken,
         replace=namespace.replace,
     )
-    corpus = read_corpus(namespace.folder, namespace.base_url)
+    corpus = _corpus(namespace)
     embeddings = make_embeddings(config.embedding, env)
     client = open_client(config.store, env, create=True)
     try:
@@ -163,11 +185,39 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
         print_error(f"note: {note}")
     if not namespace.quiet:
         print_out(
-            f"{report.pages} pages, {report.chunks} chunks in collection {config.collection!r} "
-            f"at {location(config.store)}: {report.added} added, {report.refreshed} refreshed, "
+            f"{report.pages} {'documents' if corpus.large else 'pages'}, {report.chunks} chunks in collection "
+            f"{config.collection!r} at {location(config.store)}: {report.added} added, {report.refreshed} refreshed, "
             f"{report.removed} removed, {report.unchanged} unchanged"
         )
+    if namespace.write:
+        _, payloads = look(config, env)
+        write_experiment(namespace.write, config, propose(payloads), env)
+        if not namespace.quiet:
+            print_out(f"Written: {namespace.write}, for golden data in {namespace.write.parent / 'golden.jsonl'}")
     return 0
+
+
+def _check_new(file: Path | None) -> None:
+    if file and file.exists():
+        raise ConfigError(f"{file}: exists already; name another file with --write")
+
+
+def _corpus(namespace: argparse.Namespace) -> "Corpus | RowCorpus":
+    """Return the pages of a folder, or the rows of a dataset."""
+    from retrievers.indexing.columns import Columns
+    from retrievers.indexing.corpus import read_corpus
+    from retrievers.indexing.row_corpus import RowCorpus
+    from retrievers.indexing.table_files import HUB, is_table
+
+    columns = Columns(**{part: getattr(namespace, f"{part}_column") for part in ("text", "title", "url", "id")})
+    hub = {part: getattr(namespace, part) for part in ("revision", "subset", "split")}
+    if not is_table(namespace.folder):
+        if columns.named or any(hub.values()):
+            raise ConfigError(f"{namespace.folder}: columns, revision, subset and split are those of a dataset")
+        return read_corpus(namespace.folder, namespace.base_url)
+    if str(namespace.folder).startswith(HUB) and not hub["revision"]:
+        raise ConfigError(f"{namespace.folder}: name the commit or tag with --revision, so that it stays the same")
+    return RowCorpus(namespace.folder, columns, hub)
 
 
 def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
@@ -175,8 +225,7 @@ def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[s
     from retrievers.terminal.inspecting import look, retriever_text, write_experiment
     from retrievers.terminal.present import collection_text, payload_text
 
-    if namespace.write and namespace.write.exists():
-        raise ConfigError(f"{namespace.write}: exists already; name another file with --write")
+    _check_new(namespace.write)
     info, payloads = look(config, env)
     keys, proposal = payload_keys(payloads), propose(payloads)
     if info is None:

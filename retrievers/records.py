@@ -107,7 +107,7 @@ class Chunk:
     @property
     def source(self) -> str:
         """Location of the chunk, as `path:start-end` or `path:page`, or as much of it as is known."""
-        path = self.file_path or self.source_url or self.chunk_id
+        path = self.file_path or self.source_url or self.source_document_id or self.chunk_id
         if self.start_line is None:
             return path if self.page_number is None else f"{path}:{self.page_number}"
         return f"{path}:{self.start_line}" + ("" if self.end_line is None else f"-{self.end_line}")
@@ -244,4 +244,5 @@ class RetrievalSession:
     @property
     def sources(self) -> Mapping[str, int]:
         """The pages the result is from, each with how many of its chunks, in the order they come."""
-        return Counter(c.chunk.source_url or c.chunk.file_path or c.chunk.chunk_id for c in self.chunks)
+        chunks = (result.chunk for result in self.chunks)
+        return Counter(c.source_url or c.file_path or c.source_document_id or c.chunk_id for c in chunks)

@@ -79,8 +79,9 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
 
     A quote makes those chunks relevant that hold at least half of it (white space normalised), or else the one that
     holds most, provided that this is more than chance; the chunks under the evidence's heading come first, then the
-    whole page. Without a quote all chunks under the heading and its sub-headings are relevant. `relevant_ids` are taken
-    as they are; a missing one still counts as relevant, and as never retrieved (as in trec_eval).
+    whole page. Without a quote all chunks under the heading and its sub-headings are relevant. `relevant_ids` name
+    chunks, or documents, all of whose chunks are then relevant and one piece of evidence; a missing one still counts as
+    relevant, and as never retrieved (as in trec_eval).
 
     Args:
         cases: Golden queries.
@@ -92,13 +93,16 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
     """
     pages: dict[str, list[Chunk]] = {}
     chunk_ids = {chunk.chunk_id for chunk in chunks}
+    documents: dict[str, list[str]] = {}
     for chunk in chunks:
         pages.setdefault(chunk.source_url or "", []).append(chunk)
+        documents.setdefault(chunk.source_document_id or "", []).append(chunk.chunk_id)
     faults: list[str] = []
     result: dict[str, Relevance] = {}
     for case in cases:
-        grades, refused = case.relevant, set[str]()
-        items = [frozenset([key]) for key in grades]
+        named = {key: [key] if key in chunk_ids else documents.get(key, [key]) for key in case.relevant}
+        grades = {chunk_id: case.relevant[key] for key, holders in named.items() for chunk_id in holders}
+        items, refused = [frozenset(holders) for holders in named.values()], set[str]()
         missing = frozenset(grades.keys() - chunk_ids)
         place = places.get(case.id, case.id)
         # Every fault is collected before the error, so that one run names all of them.
@@ -115,7 +119,7 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
                 grades[chunk_id] = max(grades.get(chunk_id, 0), evidence.grade)
         irrelevant = judged_irrelevant(case, grades, refused)
         result[case.id] = Relevance(grades=grades, items=tuple(items), irrelevant=irrelevant, missing=missing)
-    lost = too_many_missing(cases, chunk_ids, places)
+    lost = too_many_missing(cases, chunk_ids | documents.keys(), places)
     if lost and not faults:
         raise DatasetError(lost)
     if faults := [*faults, *([lost] if lost else [])]:

@@ -292,10 +292,12 @@ def score(
 
 
 def _named(ids: Sequence[str], retriever: Retriever) -> list[Chunk]:
-    """Return the chunks of those ids; chunks without an id of their own have their point's."""
+    """Return the chunks of those ids, else of the documents; chunks without an id of their own have their point's."""
     chunks = retriever.chunks({"chunk_id": ids})
-    rest = sorted({*ids} - {chunk.chunk_id for chunk in chunks})
-    return chunks + (retriever.chunks({"point_id": rest}) if rest else [])
+    for field in ("point_id", "source_document_id"):
+        rest = sorted({*ids} - {chunk.chunk_id for chunk in chunks})
+        chunks += retriever.chunks({field: rest}) if rest else []
+    return chunks
 
 
 def _pass_rate(validation: ValidationReport) -> Summary:

@@ -9,10 +9,15 @@ from retrievers.config.settings import Settings
 from retrievers.errors import ConfigError
 
 Context = Literal["none", "title", "path"]
+Splitter = Literal["sections", "whole"]
 # The settings of a new collection where none are named.
-DEFAULTS: Mapping[str, Any] = {"context": "none", "max_tokens": 256, "overlap": 0, "merge_small": False}
+DEFAULTS: Mapping[str, Any] = {
+    "context": "none", "splitter": "sections", "max_tokens": 256, "overlap": 0, "merge_small": False,
+}  # fmt: skip
 # Those of a collection that was made before they were recorded.
-UNRECORDED: Mapping[str, Any] = {"context": "none", "max_tokens": 256, "overlap": 0, "merge_small": False}
+UNRECORDED: Mapping[str, Any] = {
+    "context": "none", "splitter": "sections", "max_tokens": 256, "overlap": 0, "merge_small": False,
+}  # fmt: skip
 
 
 class IndexSettings(Settings):
@@ -21,6 +26,7 @@ class IndexSettings(Settings):
     Attributes:
         context: Text before that of a chunk when it is embedded and indexed for BM25: nothing, the title of its page,
             or the title and the headings above it. The chunk's own text stays as it stands in the page.
+        splitter: How text is cut: whole blocks, section by section (sections), or not at all (whole).
         max_tokens: Token budget of a chunk, its context included.
         overlap: Tokens at the end of a chunk that the next chunk of the same section repeats, at most: whole sentences
             or lines where they fit.
@@ -28,6 +34,7 @@ class IndexSettings(Settings):
     """
 
     context: Context | None = Field(None, description="embedded before a chunk's text: none, title or path (headings)")
+    splitter: Splitter | None = Field(None, description="how text is cut: by sections, or not at all (whole)")
     max_tokens: int | None = Field(None, ge=16, le=4096, description="token budget of a chunk with its context")
     overlap: int | None = Field(None, ge=0, description="tokens that a chunk repeats of the one before, at most")
     merge_small: bool | None = Field(None, description="put small neighbouring sections of one parent into one chunk")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import PurePosixPath
 
-from retrievers.config.indexing import Context
+from retrievers.config.indexing import Context, Splitter
 from retrievers.indexing.contexts import SECTION_SEPARATOR, TokenCounter, context_of
 from retrievers.indexing.file_kinds import KINDS, MARKDOWN
 from retrievers.indexing.markdown import Block, Page
@@ -27,6 +27,7 @@ def chunk_page(
     count_tokens: TokenCounter,
     *,
     context: Context = "none",
+    splitter: Splitter = "sections",
     overlap: int = 0,
     merge_small: bool = False,
 ) -> tuple[Chunk, ...]:
@@ -40,6 +41,7 @@ def chunk_page(
         max_tokens: Budget of one chunk with its context.
         count_tokens: Counts the tokens of a text.
         context: Context that the chunks get.
+        splitter: `whole` makes one chunk of a page, whose id is the page's address.
         overlap: Tokens at the end of a chunk that the next one of the section repeats, at most.
         merge_small: Put neighbouring sections of one parent into one chunk while they fit; it stands at the first.
     """
@@ -53,14 +55,17 @@ def chunk_page(
     def fits_under(path: tuple[str, ...]) -> Fits:
         return budget(max_tokens, count_tokens, context_under(path))
 
-    parts = merged(page, lambda path, text: fits_under(path)(text)) if merge_small else passages(page)
     in_overlap = budget(overlap, count_tokens) if overlap else None
-    pieces = [
-        (passage, group)
-        for passage in parts
-        for run in passage.runs
-        for group in pack(run, fits_under(passage.path), in_overlap)
-    ]
+    if splitter == "whole":
+        pieces = [_whole(page)]
+    else:
+        parts = merged(page, lambda path, text: fits_under(path)(text)) if merge_small else passages(page)
+        pieces = [
+            (passage, group)
+            for passage in parts
+            for run in passage.runs
+            for group in pack(run, fits_under(passage.path), in_overlap)
+        ]
     counts: Counter[str] = Counter()
     chunks = []
     for index, (passage, group) in enumerate(pieces):
@@ -68,7 +73,7 @@ def chunk_page(
         path = SECTION_SEPARATOR.join(passage.sections[0].path)
         identity = "\x1f".join((page.source_url, path, text))
         # The occurrence tells equal chunks of a section apart; their order on the page is stable.
-        chunk_id = _digest(f"{identity}\x1f{counts[identity]}")[:32]
+        chunk_id = page.source_url if splitter == "whole" else _digest(f"{identity}\x1f{counts[identity]}")[:32]
         counts[identity] += 1
         chunks.append(
             replace(
@@ -104,6 +109,11 @@ def placement(file_path: str) -> tuple[str, str, str]:
         folders[0] if folders else bare.name,
         folders[1] if len(folders) > 1 else bare.name,
     )
+
+
+def _whole(page: Page) -> tuple[Passage, Sequence[Block]]:
+    blocks = tuple(block for section in page.sections for run in section.runs for block in run)
+    return Passage(path=(), sections=page.sections, runs=(blocks,)), blocks
 
 
 def _chunk(page: Page, passage: Passage, group: Sequence[Block]) -> Chunk:

@@ -4,14 +4,19 @@ import hashlib
 import os
 import stat
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, ClassVar
 
+from retrievers.config import IndexSettings
+from retrievers.embedding.tokens import count_tokens
 from retrievers.errors import IndexingError
+from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.file_kinds import KINDS, OTHER_DOCUMENTS
 from retrievers.indexing.front_matter import PageError
 from retrievers.indexing.markdown import Page
+from retrievers.records import Chunk
 from retrievers.text.printable import printable
 from retrievers.text.quoting import quoted
 
@@ -35,6 +40,21 @@ class Corpus:
     fingerprint: str
     broken: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, int] = field(default_factory=dict)
+
+    large: ClassVar[bool] = False
+
+    @property
+    def count(self) -> int:
+        """Number of pages."""
+        return len(self.pages)
+
+    def defaults(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings for which pages have defaults of their own: none."""
+        return {}
+
+    def cut(self, settings: IndexSettings) -> Iterator[Chunk]:
+        """Cut all pages into chunks."""
+        return (chunk for page in self.pages for chunk in chunk_page(page, count_tokens=count_tokens, **settings.named))
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The content and record of a collection, before an update."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
@@ -74,13 +74,15 @@ def _other_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> str | 
     )
 
 
-def payloads(client: "QdrantClient", config: RetrieverConfig, limits: Limits) -> dict[str, Mapping[str, Any]]:
-    """Return the payload of every point, by its id.
+def payloads(
+    client: "QdrantClient", config: RetrieverConfig, limits: Limits
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Return id and payload of every point.
 
     Raises:
         StoreError: The store failed.
     """
-    return {str(record.id): record.payload or {} for record in records(client, config, limits)}
+    return ((str(record.id), record.payload or {}) for record in records(client, config, limits))
 
 
 def layout(info: CollectionInfo) -> MetadataConfig:

@@ -5,21 +5,26 @@ the collection's manifest says `indexing`, and readers refuse it; it says `compl
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.embeddings import Embeddings
 
 from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
-from retrievers.embedding.tokens import count_tokens
+from retrievers.config.indexing import DEFAULTS
 from retrievers.errors import CollectionStateError, IndexingError
 from retrievers.indexing.child_process import check_room, write_safely
-from retrievers.indexing.chunking import CHUNKING_VERSION, chunk_page
+from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.corpus import Corpus
+from retrievers.indexing.disk_tables import DiskChunks, DiskMapping, disk_tables
 from retrievers.indexing.existing_collection import existing, kept, layout, payloads
 from retrievers.indexing.manifest import embedded_by, keyword_side
 from retrievers.indexing.payloads import check_writable, to_payload, written_part
+from retrievers.indexing.row_corpus import RowCorpus
 from retrievers.indexing.writing import Changes, Order, Progress
 from retrievers.records import Chunk
 from retrievers.store.payload import to_chunk
@@ -63,7 +68,7 @@ def index_corpus(
     client: "QdrantClient",
     config: RetrieverConfig,
     embeddings: Embeddings,
-    corpus: Corpus,
+    corpus: Corpus | RowCorpus,
     options: IndexOptions | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> IndexReport:
@@ -93,27 +98,31 @@ def index_corpus(
     check_writable(config.metadata)
     _check_pages(corpus, options)
     found = existing(client, config)
-    settings = options.settings.over(found.index if found else {})
+    settings = options.settings.over(found.index if found else {**DEFAULTS, **corpus.defaults(options.settings.named)})
     info = kept(found, config, settings, replace=options.replace)
-    chunks = _cut(corpus, settings)
-    stored = payloads(client, config, info.limits) if info else {}
-    changes = _compare(config.metadata, chunks, stored, layout(info) if info else config.metadata)
-    _refuse_mass_removal(config, changes, stored, options)
-    check_room(client, config.collection, changes.added)
-    vectors = _embed(changes.added, embeddings, progress)
-    manifest = {
-        "embedding": embedded_by(config, vectors, info),
-        "bm25": keyword_side(config, chunks, info),
-        **_origin(config, corpus, settings),
-        "points": len(chunks),
-    }
-    if not info or changes != Changes() or info.manifest != {**manifest, "state": "complete"}:
-        order = Order(config=config, changes=changes, vectors=vectors, manifest=manifest, exists=info is not None)
-        write_safely(client, order, progress)
-    return _report(corpus, chunks, changes)
+    with disk_tables() if corpus.large else nullcontext() as database:
+        cut = corpus.cut(settings)
+        chunks: Sequence[Chunk] = list(cut) if database is None else DiskChunks.of(database, cut)
+        stored: MutableMapping[str, Any] = {} if database is None else DiskMapping(database, "stored")
+        stored.update(payloads(client, config, info.limits) if info else ())
+        changes = _compare(config.metadata, chunks, stored, layout(info) if info else config.metadata)
+        _refuse_mass_removal(config, changes, stored, options)
+        check_room(client, config.collection, changes.added)
+        vectors: MutableMapping[str, Any] = {} if database is None else DiskMapping(database, "vectors")
+        _embed(changes.added, embeddings, vectors, progress)
+        manifest = {
+            "embedding": embedded_by(config, vectors, info),
+            "bm25": keyword_side(config, chunks, info),
+            **_origin(config, corpus, settings),
+            "points": len(chunks),
+        }
+        if not info or changes != Changes() or info.manifest != {**manifest, "state": "complete"}:
+            order = Order(config=config, changes=changes, vectors=vectors, manifest=manifest, exists=info is not None)
+            write_safely(client, order, progress)
+        return _report(corpus, chunks, changes)
 
 
-def _origin(config: RetrieverConfig, corpus: Corpus, settings: IndexSettings) -> dict[str, Any]:
+def _origin(config: RetrieverConfig, corpus: Corpus | RowCorpus, settings: IndexSettings) -> dict[str, Any]:
     """Return the settings that the payloads were made with."""
     return {
         "payload": config.metadata.layout,
@@ -124,15 +133,11 @@ def _origin(config: RetrieverConfig, corpus: Corpus, settings: IndexSettings) ->
     }
 
 
-def _check_pages(corpus: Corpus, options: IndexOptions) -> None:
-    if corpus.faults and (not options.skip_broken or not corpus.pages):
+def _check_pages(corpus: Corpus | RowCorpus, options: IndexOptions) -> None:
+    if corpus.faults and (not options.skip_broken or not corpus.count):
         raise IndexingError(
             "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):", corpus.faults
         )
-
-
-def _cut(corpus: Corpus, settings: IndexSettings) -> list[Chunk]:
-    return [chunk for page in corpus.pages for chunk in chunk_page(page, count_tokens=count_tokens, **settings.named)]
 
 
 def _refuse_mass_removal(
@@ -145,9 +150,9 @@ def _refuse_mass_removal(
         )
 
 
-def _report(corpus: Corpus, chunks: Sequence[Chunk], changes: Changes) -> IndexReport:
+def _report(corpus: Corpus | RowCorpus, chunks: Sequence[Chunk], changes: Changes) -> IndexReport:
     return IndexReport(
-        pages=len(corpus.pages),
+        pages=corpus.count,
         chunks=len(chunks),
         added=len(changes.added),
         refreshed=len(changes.refreshed),
@@ -164,31 +169,36 @@ def _compare(
 
     Under other keys all are refreshed. A chunk whose context changed is added again, since its vector did.
     """
-    point_ids = {chunk.point_id for chunk in chunks}
     contexts = {point: to_chunk(point, payload, before).chunk_context for point, payload in stored.items()}
-    embedded = {c.point_id for c in chunks if c.point_id in stored and contexts[c.point_id] == c.chunk_context}
     refresh = before.layout != config.layout
-    return Changes(
-        added=tuple(chunk for chunk in chunks if chunk.point_id not in embedded),
-        refreshed=tuple(
-            chunk
-            for chunk in chunks
-            if chunk.point_id in embedded
-            and (refresh or written_part(stored[chunk.point_id], config) != to_payload(chunk, config))
-        ),
-        removed=tuple(sorted(set(stored) - point_ids)),
-    )
+    added, refreshed, point_ids = array("q"), array("q"), set[str]()
+    for place, chunk in enumerate(chunks):
+        point_ids.add(chunk.point_id)
+        if chunk.point_id not in contexts or contexts[chunk.point_id] != chunk.chunk_context:
+            added.append(place)
+        elif refresh or written_part(stored[chunk.point_id], config) != to_payload(chunk, config):
+            refreshed.append(place)
+    removed = tuple(sorted(contexts.keys() - point_ids))
+    return Changes(added=_at(chunks, added), refreshed=_at(chunks, refreshed), removed=removed)
 
 
-def _embed(chunks: Sequence[Chunk], embeddings: Embeddings, progress: Progress) -> dict[str, list[float]]:
-    texts = list(dict.fromkeys(chunk.indexed_text for chunk in chunks))
-    vectors: dict[str, list[float]] = {}
-    for batch in _batches(texts, EMBED_BATCH):
-        vectors |= zip(batch, embeddings.embed_documents(list(batch)), strict=True)
-        progress("embedding", len(vectors), len(texts))
-    return vectors
+def _at(chunks: Sequence[Chunk], places: Sequence[int]) -> Sequence[Chunk]:
+    if places and isinstance(chunks, DiskChunks):
+        return chunks.at(places)
+    return tuple(chunks[place] for place in places)
 
 
-def _batches(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+def _embed(
+    chunks: Sequence[Chunk], embeddings: Embeddings, vectors: MutableMapping[str, Any], progress: Progress
+) -> None:
+    """Add the vector of each text, embedded once; the texts themselves are not all held at once."""
+    total = len({hash(chunk.indexed_text) for chunk in chunks})
+    done, batch = 0, dict[str, None]()
+    for text in chain((chunk.indexed_text for chunk in chunks), [None]):
+        if batch and (text is None or len(batch) == EMBED_BATCH):
+            texts = list(batch)
+            vectors.update(zip(texts, embeddings.embed_documents(texts), strict=True))
+            done, batch = done + len(texts), {}
+            progress("embedding", done, total)
+        if text is not None and text not in vectors:
+            batch[text] = None

@@ -32,8 +32,8 @@ Progress = Callable[[str, int, int], None]
 class Changes:
     """Chunks to add and to refresh, and point ids to remove."""
 
-    added: tuple[Chunk, ...] = ()
-    refreshed: tuple[Chunk, ...] = ()
+    added: Sequence[Chunk] = ()
+    refreshed: Sequence[Chunk] = ()
     removed: tuple[str, ...] = ()
 
 

@@ -24,7 +24,9 @@ from retrievers.retriever.qdrant import QdrantRetriever
 from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import DIMENSION, KEY, CohereServer
 from tests.support.golden_labels import golden_labels
+from tests.support.indexing import write_pages
 from tests.support.judging import Oracle
+from tests.support.pdf_files import pdf
 from tests.support.qdrant_server import QdrantServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -63,7 +65,7 @@ def named(*starts: str) -> list[str]:
 
 
 def test_no_command_of_the_readme_goes_untested() -> None:
-    ours = [*OWN, *WITH_THE_HANDBOOK, *COMPARED, *JUDGED, *SAVED, "make run", "make test", "make ui"]
+    ours = [*OWN, *MANUALS, *BEIR, *WITH_THE_HANDBOOK, *COMPARED, *JUDGED, *SAVED, "make run", "make test", "make ui"]
     assert [command for command in COMMANDS if command not in ours] == []
 
 
@@ -77,7 +79,12 @@ WITH_THE_HANDBOOK = [
 COMPARED = named("python -m evals.run --tracking.run-name", "python -m evals.compare")
 SAVED = named("python -m evals.run --save-retrieval", "python -m evals.run --from-retrieval")
 JUDGED = named("python -m evals.run --config evals/config/presets/cohere.yaml")
-WITH_THE_HANDBOOK = [command for command in WITH_THE_HANDBOOK if "QDRANT_URL" not in command and command not in JUDGED]
+MANUALS = [command for command in COMMANDS if "manuals" in command]
+BEIR = [command for command in COMMANDS if "scifact" in command or "beir.yaml" in command]
+ELSEWHERE = [*JUDGED, *MANUALS, *BEIR]
+WITH_THE_HANDBOOK = [
+    command for command in WITH_THE_HANDBOOK if "QDRANT_URL" not in command and command not in ELSEWHERE
+]
 OWN = [
     *[command for command in COMMANDS if "QDRANT_URL" in command],
     *named("python -m evals.golden validate", "python -m evals.run --config mine.yaml"),
@@ -99,6 +106,29 @@ def test_commands_on_the_handbook(command: str, after_make_run: Path) -> None:
     assert "physical_ai_handbook" in done.stdout
     if "--sweep.mode" in command:
         assert " ".join(done.stdout.split()).startswith(" ".join(sample("Recommended:").split()))
+
+
+def test_a_folder_of_manuals_is_indexed_and_searched(tmp_path: Path) -> None:
+    folder = write_pages(tmp_path / "manuals", {"arm.html": "<h1>Arm</h1><p>Calibrate a joint encoder at its stop."})
+    (folder / "base.pdf").write_bytes(pdf(["The base has four wheels."]))
+    index, search = (run(f"PYTHONPATH={ROOT} {command}", tmp_path) for command in MANUALS)
+    assert index.stdout.startswith("2 pages, 2 chunks in collection 'manuals'"), index.stderr
+    assert "arm.html:1-1" in search.stdout
+    assert "collection: manuals" in (tmp_path / "manuals.yaml").read_text(encoding="utf-8")
+
+
+def test_a_beir_folder_is_measured_with_three_commands(tmp_path: Path) -> None:
+    texts = {"d1": "Arms have seven joints.", "d2": "Wheels turn on axles.", "d3": "Batteries hold a charge."}
+    corpus = "".join(json.dumps({"_id": key, "title": "", "text": text}) + "\n" for key, text in texts.items())
+    queries = '{"_id": "q1", "text": "joints of an arm"}\n{"_id": "q2", "text": "what do wheels turn on"}\n'
+    judged = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\nq2\td3\t0\n"
+    files = {"corpus.jsonl": corpus, "queries.jsonl": queries, "qrels/test.tsv": judged}
+    write_pages(tmp_path / "scifact", files)
+    index, imported, measured = (run(f"PYTHONPATH={ROOT} {command}", tmp_path) for command in BEIR)
+    assert index.stdout.startswith("3 documents, 3 chunks in collection 'scifact'"), index.stderr
+    assert "2 cases with 2 relevant documents, 1 judged and not relevant" in imported.stdout, imported.stderr
+    assert (measured.returncode, measured.stderr) == (0, "")
+    assert "hit rate 1.000, recall 1.000" in " ".join(measured.stdout.split())
 
 
 def sample(words: str) -> str:

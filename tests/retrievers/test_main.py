@@ -493,7 +493,7 @@ def test_inspect_shows_a_collection_and_proposes_its_setting(store: list[str], c
         "Points       9",
         "Vectors      (unnamed): 256; distance cosine",
     ]
-    assert "Embedded by  wordllama:l2_supercat_256\nIndex        context none, max_tokens 256, " in shown
+    assert "Embedded by  wordllama:l2_supercat_256\nIndex        context none, splitter sections, " in shown
     assert "\nState        complete\n" in shown
     assert "metadata.source_url" in shown
     assert "Not found: none" in shown

@@ -80,7 +80,7 @@ def _import(namespace: argparse.Namespace) -> list[str]:
         f"{namespace.out}: {len(imported.cases)} cases with {relevant} relevant documents, "
         f"{judged - relevant} judged and not relevant",
         *(f"  {note}" for note in imported.notes),
-        "  relevant_ids must equal the chunk_id of your collection (see metadata.map in the experiment file)",
+        "  relevant_ids must equal the chunk_id or the source_document_id of your collection (see metadata.map)",
     ]
 
 

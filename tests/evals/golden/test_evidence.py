@@ -272,3 +272,11 @@ def test_quotes_of_other_pages_resolve_to_nothing(handbook: Path, evidence: list
         other = chooser.choice(sorted(set(cut) - {item.source_url}))
         with pytest.raises(DatasetError):
             relevant(cut[other], {**item.model_dump(), "source_url": other})
+
+
+def test_the_id_of_a_document_stands_for_all_of_its_chunks() -> None:
+    chunks = [replace(chunk(name, "text"), source_document_id=name[0]) for name in ("a1", "a2", "b1")]
+    cases = [case("q", relevant_ids={"a": 2, "b1": 1})]
+    assert resolve(cases, chunks, {})["q"] == Relevance(
+        grades={"a1": 2, "a2": 2, "b1": 1}, items=(frozenset({"a1", "a2"}), frozenset({"b1"}))
+    )

@@ -158,7 +158,7 @@ class TestFirstRun:
         assert manifest(index.client) == {
             "embedding": {"provider": "python", "model": "tests.support.indexing:make_embeddings", "dimension": 8},
             "pages_fingerprint": read_corpus(index.docs).fingerprint,
-            "index": {"context": "none", "max_tokens": 64, "overlap": 0, "merge_small": False},
+            "index": {"context": "none", "splitter": "sections", "max_tokens": 64, "overlap": 0, "merge_small": False},
             "chunking": CHUNKING_VERSION,
             "bm25": {"language": "english", "average_length": 2.4},
             "payload": {"text_key": "page_content", "nested_under": "metadata", "map": {}},

@@ -1,0 +1,174 @@
+"""Rows of JSON Lines, CSV, Parquet and Hugging Face datasets, one after the other, each with its place."""
+
+import csv
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from retrievers.config.guarded_json import load
+from retrievers.errors import IndexingError
+from retrievers.indexing.file_kinds import KINDS
+from retrievers.text.quoting import quoted
+
+HUB = "hub:"
+BEIR = "corpus.jsonl"
+# Bytes of one row; a longer line is no row.
+MOST_ROW_BYTES = 64 * 2**20
+PARQUET_BATCH = 512
+# What `Dataset.save_to_disk` leaves in its folder.
+SAVED = "state.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row: its values by column, or the fault of a row that cannot be read.
+
+    Attributes:
+        source: File, or name of the dataset.
+        number: Line of the file on which it starts, from 1; of Parquet and of datasets the number of the row.
+    """
+
+    source: str
+    number: int
+    values: Mapping[str, Any]
+    fault: str = ""
+
+    @property
+    def place(self) -> str:
+        """Source and number, for messages."""
+        return f"{self.source}:{self.number}"
+
+
+def is_table(source: Path) -> bool:
+    """Return True for a dataset, in place of a folder of pages."""
+    if str(source).startswith(HUB):
+        return True
+    if source.is_file():
+        return source.suffix.lower() in READERS
+    pages = any(file.suffix.lower() in KINDS for file in source.rglob("*"))
+    return _is_saved(source) or (source / BEIR).is_file() or (not pages and bool(table_files(source)))
+
+
+def table_files(folder: Path) -> list[Path]:
+    """Return the files of a folder of data: BEIR's `corpus.jsonl`, else all of its tables, in order; none in others."""
+    beir = folder / BEIR
+    if beir.is_file():
+        return [beir]
+    if not folder.is_dir() or _is_saved(folder):
+        return []
+    return sorted(f for f in folder.rglob("*") if f.suffix.lower() in READERS and not f.name.startswith((".", "_")))
+
+
+def rows_of(source: Path, hub: Mapping[str, str | None]) -> Iterator[Row]:
+    """Read the rows of a file, of a folder, or of a dataset of the hub (`hub:OWNER/NAME`), in their order.
+
+    Args:
+        source: The dataset.
+        hub: `revision`, `subset` and `split` of a dataset of the hub or of one that was saved to disk.
+
+    Raises:
+        IndexingError: It cannot be read.
+    """
+    if str(source).startswith(HUB) or _is_saved(source):
+        return _dataset_rows(source, hub)
+    files = [source] if source.is_file() else table_files(source)
+    return chain.from_iterable(READERS[file.suffix.lower()](file) for file in files)
+
+
+def _json_rows(file: Path) -> Iterator[Row]:
+    with file.open("rb") as opened:
+        for number, line in enumerate(iter(lambda: opened.readline(MOST_ROW_BYTES), b""), 1):
+            if not line.strip():
+                continue
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                values = load(text)
+                if not isinstance(values, dict):
+                    raise ValueError(f"expected an object with a value for each column, got {quoted(values)}")
+                yield Row(source=str(file), number=number, values=values)
+            except UnicodeDecodeError as error:
+                fault = f"not UTF-8 (byte {error.start} of the line: {error.reason})"
+                yield Row(source=str(file), number=number, values={}, fault=fault)
+            except ValueError as error:
+                yield Row(source=str(file), number=number, values={}, fault=str(error))
+
+
+def _csv_rows(file: Path, delimiter: str = ",") -> Iterator[Row]:
+    csv.field_size_limit(min(sys.maxsize, MOST_ROW_BYTES))
+    with file.open(encoding="utf-8-sig", newline="") as opened:
+        reader = csv.reader(opened, delimiter=delimiter, strict=True)
+        try:
+            header = next(reader, [])
+            start = reader.line_num + 1
+            for fields in reader:
+                fault = "" if len(fields) == len(header) else f"{len(fields)} fields, but the header has {len(header)}"
+                if fields:
+                    values = dict(zip(header, fields, strict=False))
+                    yield Row(source=str(file), number=start, values=values, fault=fault)
+                start = reader.line_num + 1
+        except csv.Error as error:
+            raise IndexingError(f"{file}:{reader.line_num}: not valid CSV: {error}") from None
+        except UnicodeDecodeError as error:
+            raise IndexingError(
+                f"{file}: not UTF-8 behind line {reader.line_num} ({error.reason}); convert it, for example: "
+                "iconv -f LATIN1 -t UTF-8"
+            ) from None
+
+
+def _parquet_rows(file: Path) -> Iterator[Row]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        with pyarrow.parquet.ParquetFile(file) as table:
+            number = 0
+            for batch in table.iter_batches(batch_size=PARQUET_BATCH):
+                for values in batch.to_pylist():
+                    number += 1
+                    yield Row(source=str(file), number=number, values=values)
+    except pyarrow.ArrowException as error:
+        raise IndexingError(f"{file}: cannot be read as Parquet: {error}") from error
+
+
+def _dataset_rows(source: Path, hub: Mapping[str, str | None]) -> Iterator[Row]:
+    for name in ("HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
+        os.environ.setdefault(name, "1")
+    # It would count the download.
+    os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
+    from datasets import DatasetDict, load_dataset, load_from_disk
+
+    try:
+        if str(source).startswith(HUB):
+            name = str(source).removeprefix(HUB)
+            split = hub["split"] or "train"
+            rows = load_dataset(name, hub["subset"], revision=hub["revision"], split=split, streaming=True)
+        else:
+            rows = load_from_disk(str(source))
+            if isinstance(rows, DatasetDict):
+                rows = rows[hub["split"] or "train"]
+        yield from _numbered(rows, str(source))
+    except IndexingError:
+        raise
+    except Exception as error:  # its errors are of many libraries
+        raise IndexingError(f"{source}: cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _numbered(rows: Iterable[Mapping[str, Any]], source: str) -> Iterator[Row]:
+    return (Row(source=source, number=number, values=values) for number, values in enumerate(rows, 1))
+
+
+def _is_saved(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in (SAVED, "dataset_dict.json"))
+
+
+READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
+    ".jsonl": _json_rows,
+    ".ndjson": _json_rows,
+    ".csv": _csv_rows,
+    ".tsv": lambda file: _csv_rows(file, "\t"),
+    ".parquet": _parquet_rows,
+}
