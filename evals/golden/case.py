@@ -2,12 +2,14 @@
 
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from evals.config.patterns import compiled
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS
 
 MAX_GRADE = 10
+# Context of validation in which a case may lack evidence: it is about to be labelled.
+UNLABELLED = "unlabelled"
 # Number of cases with human verdicts needed to correct a judge's mean.
 FEWEST_LABELLED = 100
 
@@ -55,6 +57,22 @@ class Evidence(_Record):
         return self
 
 
+class Labelling(_Record):
+    """Origin of the labels that people gave to a pool of chunks.
+
+    Attributes:
+        by: Names of the annotators.
+        at: Time of the last label, ISO 8601.
+        pool: Systems whose chunks were judged.
+        depth: Number of chunks of each system.
+    """
+
+    by: list[Text]
+    at: str
+    pool: list[str]
+    depth: int = Field(ge=1)
+
+
 class Case(_Record):
     """A golden query with what a right retrieval returns.
 
@@ -71,6 +89,7 @@ class Case(_Record):
         source_url_pattern: A regular expression (RE2) that the address of at least one right chunk matches.
         min_results: Least number of chunks in a correct result.
         split: Such as `dev` or `test`.
+        labelling: Origin of labels by people, as `golden label` writes it; no score depends on it.
     """
 
     id: Text
@@ -86,6 +105,7 @@ class Case(_Record):
     min_results: int = Field(1, ge=1, le=100)
     tags: list[str] = Field(default_factory=list)
     split: str | None = None
+    labelling: Labelling | None = None
 
     @field_validator("query")
     @classmethod
@@ -124,9 +144,9 @@ class Case(_Record):
         return [evidence for evidence in self.evidence if evidence.grade > 0]
 
     @model_validator(mode="after")
-    def _scope_and_evidence_agree(self) -> Self:
+    def _scope_and_evidence_agree(self, info: ValidationInfo) -> Self:
         labelled = bool(self.relevant_evidence or self.relevant)
-        if self.in_scope and not labelled:
+        if self.in_scope and not labelled and info.context != UNLABELLED:
             raise ValueError("an in-scope case needs evidence or relevant_ids of a grade above 0")
         if not self.in_scope and labelled:
             raise ValueError("an out-of-scope case must not have evidence or relevant_ids of a grade above 0")

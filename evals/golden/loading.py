@@ -54,17 +54,18 @@ class GoldenSet:
         )
 
 
-def load_golden(config: DatasetConfig) -> GoldenSet:
+def load_golden(config: DatasetConfig, context: str | None = None) -> GoldenSet:
     """Read, validate and choose cases.
 
     Args:
         config: A local file or folder of JSON Lines, or a hub id with a pinned revision; which split, ids, how many.
+        context: `UNLABELLED` to let cases lack evidence.
 
     Raises:
         DatasetError: The file has faults, listed with file and line, or no case is left to run.
     """
     rows = list(_hub_rows(config) if config.hub else _file_rows(config.path))
-    cases, places = validate_rows(rows)
+    cases, places = validate_rows(rows, context)
     chosen = choose(cases, config)
     return GoldenSet(
         cases=chosen,
@@ -74,8 +75,10 @@ def load_golden(config: DatasetConfig) -> GoldenSet:
     )
 
 
-def validate_rows(rows: Iterable[tuple[str, Any]]) -> tuple[tuple[Case, ...], dict[str, str]]:
-    """Turn (place, JSON value or error) pairs into cases.
+def validate_rows(
+    rows: Iterable[tuple[str, Any]], context: str | None = None
+) -> tuple[tuple[Case, ...], dict[str, str]]:
+    """Turn (place, JSON value or error) pairs into cases; `context` is that of their validation.
 
     Raises:
         DatasetError: Listing every fault of every row.
@@ -88,7 +91,7 @@ def validate_rows(rows: Iterable[tuple[str, Any]]) -> tuple[tuple[Case, ...], di
             faults.append(f"{place}: {row}")
             continue
         try:
-            case = Case.model_validate(row)
+            case = Case.model_validate(row, context=context)
         except ValidationError as error:
             faults += [f"{place}: {explain(dict(item))}" for item in error.errors(include_url=False)]
             continue
@@ -137,9 +140,10 @@ def choose(cases: Sequence[Case], config: DatasetConfig) -> tuple[Case, ...]:
 def case_fingerprint(case: Case) -> str:
     """Return the SHA-256 of all parts of a case that its scores can depend on.
 
-    Not over what only sorts it (`LABELS`), nor over human verdicts, which correct a mean and no query's own score.
+    Not over what only sorts it (`LABELS`), nor over human verdicts, which correct a mean and no query's own score, nor
+    over the origin of its labels.
     """
-    row = case.model_dump(mode="json", exclude=LABELS | {"human_verdicts"})
+    row = case.model_dump(mode="json", exclude=LABELS | {"human_verdicts", "labelling"})
     return hashlib.sha256(json.dumps(row, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
@@ -147,6 +151,7 @@ def fingerprint(cases: Sequence[Case]) -> str:
     """Return the SHA-256 of the content of cases, in the order of their ids.
 
     `human_verdicts` count only where there are any: cases without keep the fingerprint they had before the field was.
+    The origin of labels does not count.
     """
     rows = sorted((_content(case) for case in cases), key=lambda row: str(row["id"]))
     text = json.dumps(rows, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -154,7 +159,7 @@ def fingerprint(cases: Sequence[Case]) -> str:
 
 
 def _content(case: Case) -> dict[str, Any]:
-    return case.model_dump(mode="json", exclude=None if case.human_verdicts else {"human_verdicts"})
+    return case.model_dump(mode="json", exclude={"labelling", *(() if case.human_verdicts else ("human_verdicts",))})
 
 
 def _file_rows(path: Path | None) -> Iterator[tuple[str, Any]]:

@@ -10,13 +10,14 @@ import sys
 import time
 import urllib.request
 import webbrowser
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 
 from evals.errors import TrackingError
 from evals.tracking.addresses import PORT, runs_page
 from evals.tracking.store import FOLDER, local_uri
+from retrievers.terminal.browser import has_display
 from retrievers.terminal.command import Parser, print_out, run, whole_number
 
 EXPERIMENT = "retrieval-evals"
@@ -56,7 +57,7 @@ def _main(namespace: argparse.Namespace) -> int:
                 raise TrackingError(f"MLflow's server did not start: {' '.join(last) or 'it says nothing'}")
             page = runs_page(server, _experiment_id(vars(namespace)["tracking.experiment"]))
             print_out(f"Runs: {page} (Ctrl-C ends it)")
-            if not namespace.no_browser and _has_display(os.environ, sys.platform):
+            if not namespace.no_browser and has_display(os.environ, sys.platform):
                 webbrowser.open(page)
             return process.wait()
         finally:
@@ -99,8 +100,3 @@ def _experiment_id(name: str) -> str | None:
     with contextlib.closing(sqlite3.connect(file)) as database:
         found = database.execute(query, (name,)).fetchone()
     return str(found[0]) if found else None
-
-
-def _has_display(env: Mapping[str, str], platform: str) -> bool:
-    """Return True where a browser has a window; one of the terminal would take it over."""
-    return platform in ("darwin", "win32") or bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY"))

@@ -19,8 +19,8 @@ from retrievers.search.chunk_list import ChunkList
 from retrievers.store import CollectionInfo
 
 
-def read_folder(folder: Path) -> SavedRetrieval:
-    """Read a saved retrieval.
+def read_folder(folder: Path, flag: str = "--from-retrieval") -> SavedRetrieval:
+    """Read a saved retrieval; `flag` is the one that named it, for messages.
 
     Raises:
         ConfigError: The folder holds none, or one that is damaged or of another version.
@@ -28,21 +28,21 @@ def read_folder(folder: Path) -> SavedRetrieval:
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         if manifest["schema_version"] != SCHEMA_VERSION:
-            raise _refused(folder, f"schema version {SCHEMA_VERSION}", f"{manifest['schema_version']!r}")
+            raise _refused(f"{flag} {folder}", f"schema version {SCHEMA_VERSION}", f"{manifest['schema_version']!r}")
         for name in TABLES:
             if digest(folder / f"{name}.parquet") != manifest["files"][name]:
-                raise _refused(folder, f"{name}.parquet as it was written", "another content")
+                raise _refused(f"{flag} {folder}", f"{name}.parquet as it was written", "another content")
         queries, candidates, chunks = (pq.read_table(folder / f"{name}.parquet") for name in TABLES)
         return _retrieval(folder, manifest, queries, candidates, _chunk_list(chunks))
     except FileNotFoundError as error:
         missing = Path(str(error.filename)).name
-        raise _refused(folder, "a folder that --save-retrieval wrote", f"no {missing}") from error
+        raise _refused(f"{flag} {folder}", "a folder that --save-retrieval wrote", f"no {missing}") from error
     except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
-        raise _refused(folder, "a folder that --save-retrieval wrote", f"{error!r}") from error
+        raise _refused(f"{flag} {folder}", "a folder that --save-retrieval wrote", f"{error!r}") from error
 
 
-def _refused(folder: Path, expected: str, found: str) -> ConfigError:
-    return ConfigError(f"--from-retrieval {folder}: expected {expected}, found {found}; save it again")
+def _refused(place: str, expected: str, found: str) -> ConfigError:
+    return ConfigError(f"{place}: expected {expected}, found {found}; save it again")
 
 
 def _retrieval(

@@ -108,7 +108,7 @@ def test_every_fault_is_listed_at_once_with_its_line(tmp_path: Path) -> None:
         "2: expected a JSON object, got [1, 2]",
         "3: query: this field is required",
         "4: querry: unknown field; did you mean 'query' or 'query_type'?",
-        "5: an out-of-scope case must not have evidence or relevant_ids",
+        "5: an out-of-scope case must not have evidence or relevant_ids of a grade above 0",
         "6: min_results: Input should be greater than or equal to 1, got 0",
         "6: split: Input should be a valid string, got 3",
         f"8: id 'g' is used already at {file}:7",
@@ -233,13 +233,17 @@ def test_the_fingerprint_changes_with_any_content(values: dict[str, Any]) -> Non
 
 
 def test_the_fingerprint_changes_with_a_human_verdict_and_not_with_the_absence_of_any() -> None:
-    """Cases without keep the fingerprint they had before the field was: that of their other fields."""
+    """Cases without keep the fingerprint they had before the field was; the origin of labels is no part of it."""
     plain = case("a", reference_answer="yes")
-    content = {key: value for key, value in plain.model_dump(mode="json").items() if key != "human_verdicts"}
+    content = {
+        key: value for key, value in plain.model_dump(mode="json").items() if key not in ("human_verdicts", "labelling")
+    }
     text = json.dumps([content], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     assert fingerprint([plain]) == hashlib.sha256(text.encode()).hexdigest()
     judged = [case("a", reference_answer="yes", human_verdicts={"x": verdict}) for verdict in (0, 1)]
     assert len({fingerprint([one]) for one in (plain, *judged)}) == 3
+    labelled = case("a", reference_answer="yes", labelling={"by": ["ada"], "at": "now", "pool": ["s"], "depth": 5})
+    assert fingerprint([labelled]) == fingerprint([plain])
 
 
 def test_human_verdicts_survive_a_file_and_a_hugging_face_dataset(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ FULL = {
     "min_results": 2,
     "tags": ["x"],
     "split": "test",
+    "labelling": {"by": ["ada"], "at": "2026-11-23T12:00:00+00:00", "pool": ["hybrid"], "depth": 10},
 }
 OUT = {"id": "a-out", "query": "why?", "in_scope": False}
 CASES = [Case.model_validate(FULL), Case.model_validate(OUT)]

@@ -14,7 +14,8 @@ from threading import Thread
 import pytest
 
 from evals.tracking import ui
-from evals.tracking.ui import _has_display, main
+from evals.tracking.ui import main
+from retrievers.terminal.browser import has_display
 from tests.support.child import environment
 from tests.support.loopback import free_port
 from tests.support.tracking import start
@@ -190,4 +191,4 @@ def test_the_address_of_the_runs_is_printed_when_the_server_answers(runs: Path) 
     [({}, "linux", False), ({"DISPLAY": ":0"}, "linux", True), ({}, "darwin", True), ({"DISPLAY": ""}, "linux", False)],
 )
 def test_a_browser_is_opened_where_it_has_a_window(env: dict[str, str], platform: str, shown: bool) -> None:
-    assert _has_display(env, platform) == shown
+    assert has_display(env, platform) == shown

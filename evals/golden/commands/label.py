@@ -1,0 +1,147 @@
+"""`golden label`: people judge pooled chunks on a local page; `--write` takes their labels into the golden file."""
+
+import argparse
+import getpass
+import os
+import secrets
+import socket
+import sys
+import webbrowser
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from evals.config.files import check_writable
+from evals.errors import DatasetError
+from evals.golden.commands import Subcommands, say
+from retrievers.config import RetrieverConfig
+from retrievers.config.layers import add_flags
+from retrievers.terminal.browser import has_display
+from retrievers.terminal.command import add_logging_flags, path_argument, print_out, whole_number
+
+if TYPE_CHECKING:
+    from evals.golden.labelling.labels import LabelFile
+
+
+def add_label(commands: Subcommands) -> None:
+    """Add the subcommand to a parser."""
+    label = commands.add_parser(
+        "label",
+        help="let people judge chunks, on a local page",
+        description="Pool the best chunks of several systems, and let people judge each for its query. Every label is "
+        "on the disk before the next is taken; --write takes them into the golden file.",
+    )
+    label.add_argument("file", type=path_argument, help="golden .jsonl file; its cases may lack evidence")
+    label.add_argument(
+        "--pool", type=path_argument, nargs="+", default=[], metavar="DIR",
+        help="retrievals that evals.run --save-retrieval has written",
+    )  # fmt: skip
+    label.add_argument("--config", type=path_argument, metavar="FILE", help="a retriever that is asked now, as YAML")
+    label.add_argument(
+        "--depth", type=whole_number(1), default=10, metavar="K", help="best chunks of each system (default: 10)"
+    )
+    label.add_argument("--split", help="only the cases of this split")
+    label.add_argument(
+        "--labels", type=path_argument, metavar="FILE", help="file of the labels (default: FILE.labels.jsonl beside it)"
+    )
+    label.add_argument("--annotator", metavar="NAME", help="name beside each label (default: the user's)")
+    label.add_argument("--judge", type=path_argument, metavar="REPORT", help="judged report, to tell the agreement by")
+    label.add_argument("--seed", type=whole_number(0), default=0, help="of the order (default: 0)")
+    label.add_argument("--port", type=whole_number(0), default=0, help="port of the page (default: any that is free)")
+    label.add_argument("--no-browser", action="store_true", help="open no browser")
+    label.add_argument("--write", action="store_true", help="write the labels into the golden file, and end")
+    add_flags(label, RetrieverConfig)
+    add_logging_flags(label)
+    label.set_defaults(run=lambda namespace: say(namespace, _label(namespace)))
+
+
+def _label(namespace: argparse.Namespace) -> list[str]:
+    from evals.golden.commands.label_merging import merge
+    from evals.golden.labelling.labels import LabelFile
+
+    file = namespace.labels or namespace.file.with_name(f"{namespace.file.name}.labels.jsonl")
+    if not namespace.file.is_file():
+        raise DatasetError(f"{namespace.file}: expected a golden .jsonl file; begin one with: golden init, or import")
+    judge = _verdicts(namespace.judge)
+    return merge(namespace.file, LabelFile(file), judge) if namespace.write else _serve(namespace, file, judge)
+
+
+def _serve(namespace: argparse.Namespace, file: Path, judge: Mapping[tuple[str, str], int]) -> list[str]:
+    import uvicorn
+
+    from evals.golden.commands.label_merging import unlabelled_cases
+    from evals.golden.commands.pooled_systems import check_one_collection, systems
+    from evals.golden.labelling.labels import LabelFile
+    from evals.golden.labelling.pool import pool
+    from evals.golden.labelling.server import Work, make_app
+
+    check_writable(file)
+    cases = unlabelled_cases(namespace.file, namespace.split)
+    rankings = list(systems(namespace, cases))
+    check_one_collection(rankings)
+    pooled = pool(cases, [ranking.chunks for ranking in rankings], namespace.seed)
+    total = sum(len(entry.chunks) for entry in pooled)
+    if not total:
+        raise DatasetError("the pool is empty: none of its systems found a chunk with text for a query of this file")
+    names = tuple(ranking.name for ranking in rankings)
+    work = Work(pooled=pooled, labels=LabelFile(file), names=names, depth=namespace.depth, judge=judge)
+    work.labels.labels()  # a broken file is told before the page opens
+    token = secrets.token_urlsafe(16)
+    with _listening(namespace.port) as listener:
+        port = listener.getsockname()[1]
+        address = f"http://127.0.0.1:{port}/?token={token}&annotator={_annotator(namespace.annotator)}"
+        print_out(
+            f"{total} chunks of {len(pooled)} queries to judge, the best {namespace.depth} of {', '.join(names)}\n"
+            f"Page: {address} (Ctrl-C ends it; labels are in {file})"
+        )
+        if not namespace.no_browser and has_display(os.environ, sys.platform):
+            webbrowser.open(address)
+        server = uvicorn.Server(uvicorn.Config(make_app(work, token), log_level="error", timeout_graceful_shutdown=2))
+        try:
+            server.run(sockets=[listener])
+        except KeyboardInterrupt:  # uvicorn raises it again after a clean end
+            pass
+    return _summary(file, work.labels, judge, f"python -m evals.golden label {namespace.file} --write")
+
+
+def _verdicts(report: Path | None) -> dict[tuple[str, str], int]:
+    """Return a judge's verdicts in a report, by case and chunk id."""
+    if report is None:
+        return {}
+    from evals.tracking.references import open_run
+
+    verdicts = {
+        (row.id, hit.chunk_id): hit.judge.verdict
+        for row in open_run(str(report), None, "").report.rows()
+        for hit in row.retrieved
+        if hit.judge and hit.judge.verdict is not None
+    }
+    if not verdicts:
+        raise DatasetError(f"--judge {report}: expected a judged report, found no verdict in it")
+    return verdicts
+
+
+def _summary(file: Path, labels: "LabelFile", judge: Mapping[tuple[str, str], int], next_command: str) -> list[str]:
+    from evals.golden.labelling.agreement import agreement
+    from evals.golden.labelling.labels import standing
+
+    kept = standing(labels.labels())
+    people = sorted({label.annotator for label in kept.values()})
+    if not people:
+        return [f"{file}: no label yet"]
+    return [f"{file}: {len(kept)} labels by {', '.join(people)}", *agreement(kept, judge), f"Next: {next_command}"]
+
+
+def _listening(port: int) -> socket.socket:
+    try:
+        return socket.create_server(("127.0.0.1", port))
+    except (OSError, OverflowError) as error:
+        raise DatasetError(f"port {port} cannot be used ({error}); name another one with --port") from error
+
+
+def _annotator(given: str | None) -> str:
+    try:
+        return quote(given or getpass.getuser())
+    except (OSError, KeyError):  # a user without a name; the page asks for one
+        return ""

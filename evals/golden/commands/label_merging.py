@@ -1,0 +1,75 @@
+"""Labels of people taken into a golden file."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from evals.config.experiment import DatasetConfig
+from evals.config.files import write
+from evals.errors import DatasetError
+from evals.golden.case import UNLABELLED, Case
+from evals.golden.json_lines import json_lines
+from evals.golden.labelling.agreement import agreement
+from evals.golden.labelling.labels import LabelFile, standing
+from evals.golden.labelling.merging import check_unchanged, contradictions, merged
+from evals.golden.loading import MOST_BYTES, load_golden
+from retrievers.config.text_files import read_text
+
+
+def merge(file: Path, labels: LabelFile, judge: Mapping[tuple[str, str], int]) -> list[str]:
+    """Write labels into a golden file, whole or not at all; return what there is to say of them.
+
+    Args:
+        file: The golden file; lines of cases without labels stay as they are.
+        labels: The labels.
+        judge: Verdicts of a judge by case and chunk id, for the agreement.
+
+    Raises:
+        DatasetError: There are none, or the golden file changed since they were given.
+    """
+    before = _text(file)
+    cases = unlabelled_cases(file, None)
+    kept = standing(labels.labels())
+    if not kept:
+        raise DatasetError(f"{labels.path}: no label to write; label first, without --write")
+    check_unchanged(cases, kept)
+    changes = {case.id: changed for case in cases if (changed := merged(case, kept))}
+    text = "".join(_changed_line(line, changes) for line in before.splitlines(keepends=True))
+    # Its writer may have been at it in the meantime.
+    if _text(file) != before:
+        raise DatasetError(f"{file}: changed while the labels were taken in; nothing is written, do it again")
+    write(file, text)
+    against = [line for case in cases for line in contradictions(case, kept)]
+    return [
+        f"{file}: labels of {len(changes)} cases are written",
+        *(
+            [f"{len(against)} labels contradict the golden data; both are kept, and need a decision:"]
+            if against
+            else []
+        ),
+        *(f"  {line}" for line in against),
+        *agreement(kept, judge),
+    ]
+
+
+def _changed_line(line: str, changes: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a line of the golden file with the changes of its case; other lines stay as they are written."""
+    if not line.strip():
+        return line
+    row = json.loads(line)
+    changed = changes.get(row["id"])
+    return line if changed is None else json_lines([row | changed])
+
+
+def unlabelled_cases(file: Path, split: str | None) -> tuple[Case, ...]:
+    """Return the cases of a golden file, which may lack evidence.
+
+    Raises:
+        DatasetError: The file has faults.
+    """
+    return load_golden(DatasetConfig(path=file, split=split), UNLABELLED).cases
+
+
+def _text(file: Path) -> str:
+    return read_text(file, "golden .jsonl", MOST_BYTES, DatasetError)

@@ -1,0 +1,87 @@
+"""The systems of a pool: saved retrievals, and a retriever that is asked now."""
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evals.collect.passes import collect
+from evals.collect.saved.reading import read_folder
+from evals.errors import DatasetError
+from evals.experiment.provenance import collection_facts
+from evals.golden.case import Case
+from retrievers.config import RetrieverConfig
+from retrievers.config.layers import build, environment, environment_layer, flag_layer
+from retrievers.config.settings_file import file_layer
+from retrievers.records import Chunk
+from retrievers.retriever.opened import open_retriever
+
+
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """What a system of the pool ranked highest.
+
+    Attributes:
+        name: Folder of the retrieval, with the number of its variant where it holds several, or name of the settings.
+        collection: Facts of the collection, None where they are not known.
+        chunks: Its best chunks by case id.
+    """
+
+    name: str
+    collection: Mapping[str, Any] | None
+    chunks: Mapping[str, Sequence[Chunk]]
+
+
+def systems(namespace: argparse.Namespace, cases: Sequence[Case]) -> Iterator[System]:
+    """Yield the systems of the pool: each variant of the saved retrievals, and the retriever that is asked now.
+
+    Raises:
+        DatasetError: None is named.
+        RetrievalError: A saved retrieval cannot be read, or the retriever failed.
+    """
+    ids = {case.id for case in cases}
+    for folder in namespace.pool:
+        saved = read_folder(folder, "--pool")
+        for number, variant in enumerate(saved.variants, 1):
+            rows = zip(variant.ids, variant.table, strict=True)
+            chunks = {case_id: _first(found.chunks, namespace.depth) for case_id, found in rows if case_id in ids}
+            name = f"{folder.name}#{number}" if len(saved.variants) > 1 else folder.name
+            yield System(name=name, collection=saved.collection, chunks=chunks)
+    flags = flag_layer(namespace, RetrieverConfig)
+    if namespace.config or flags.values:
+        env = environment(os.environ)
+        layers = [
+            environment_layer(env),
+            *([file_layer(namespace.config, RetrieverConfig)] if namespace.config else []),
+        ]
+        config = build(RetrieverConfig, [*layers, flags])
+        with open_retriever(config, env=env) as retriever:
+            table = collect(retriever, cases, lambda stage, done, total: None)
+            chunks = {case.id: _first(found.chunks, namespace.depth) for case, found in zip(cases, table, strict=True)}
+            facts = collection_facts(retriever)
+        name = namespace.config.name if namespace.config else config.collection
+        yield System(name=name, collection=None if facts is None else facts.model_dump(mode="json"), chunks=chunks)
+    elif not namespace.pool:
+        raise DatasetError("there is no pool: name saved retrievals with --pool DIR, or a retriever with --config FILE")
+
+
+def _first(chunks: Sequence[Chunk], depth: int) -> list[Chunk]:
+    return [chunk for chunk in chunks[:depth] if chunk.text.strip()]
+
+
+def check_one_collection(pooled: Sequence[System]) -> None:
+    """Make sure that all systems searched the same collection, as far as that is known.
+
+    Raises:
+        DatasetError: Two did not.
+    """
+    known = [(system.name, system.collection) for system in pooled if system.collection]
+    for name, facts in known[1:]:
+        first, expected = known[0]
+        if facts["fingerprint"] != expected["fingerprint"]:
+            raise DatasetError(
+                f"the pool is of different collections: {first} of {expected['name']!r} ({expected['points']:,} "
+                f"points), {name} of {facts['name']!r} ({facts['points']:,} points); chunk ids of one mean nothing in "
+                "the other. Retrieve both from the same collection"
+            )
