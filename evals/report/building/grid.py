@@ -9,9 +9,11 @@ from evals.grid.cells import Configuration, MetricScores
 from evals.grid.choice import Choice
 from evals.grid.evaluation import GridResult
 from evals.grid.objective import Ranking
+from evals.grid.unjudged import unjudged
 from evals.report.building.choice import FALSE_ANSWER, choice_section, reported
 from evals.report.model import GridSection, MetricEntry
 from evals.report.model.abstention import AbstentionSection
+from evals.report.model.choice import ChoiceSection
 from evals.report.model.grid import CellColumns, ConfigurationEntry, GridMetric, RankingSection
 
 # Cells beyond these are left out of the report, from the end of the ranking; never one whose standing is shown.
@@ -31,7 +33,7 @@ def grid_section(result: GridResult, most: int = MOST_CELLS) -> GridSection:
     return GridSection(
         axes={name: "exact" if isinstance(values, str) else list(values) for name, values in grid.axes.items()},
         chosen=result.chosen,
-        choice=choice_section(result.choice, result.held_out, _false_answers(result)) if result.choice else None,
+        choice=_choice(result),
         ranking=_ranking(result.ranking, kept),
         top_k=list(grid.top_ks),
         configurations=[_configuration(configuration) for configuration in grid.configurations],
@@ -46,6 +48,13 @@ def grid_section(result: GridResult, most: int = MOST_CELLS) -> GridSection:
         abstention=AbstentionSection.of(result.abstaining) if result.abstaining else None,
         notes=list(grid.notes),
     )
+
+
+def _choice(result: GridResult) -> ChoiceSection | None:
+    if result.choice is None:
+        return None
+    holes = unjudged(result.grid, result.choice, result.config.objective.metrics)
+    return choice_section(result.choice, result.held_out, _false_answers(result), holes)
 
 
 def _false_answers(result: GridResult) -> float | None:

@@ -5,10 +5,13 @@ from typing import Any
 
 from evals.metrics import declared
 from evals.report.comparison.records import Mismatch, Pairing, SettingChange
+from evals.report.headline import deepest
 from evals.report.model import Facts, JudgeFacts, Report
 from retrievers.config.layers import flatten
 
 SHOWN = 5
+# Difference of the shares of judged chunks that a reader must know of.
+FAR_APART = 0.1
 DIGITS = 12
 # Settings on which no score depends.
 WITHOUT_SCORES = {"name", "tracking", "criteria", "metrics", "sweep", "objective"}
@@ -32,6 +35,7 @@ def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Mismat
     return [
         *_golden(baseline.facts, other.facts, pairing),
         *_relevance(baseline.facts, other.facts, pairing),
+        *_judged(baseline, other),
         *_collection(baseline.facts, other.facts),
         *_server(baseline.facts, other.facts),
         *_judges(baseline.facts, other.facts),
@@ -94,6 +98,22 @@ def _relevance(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Mism
             baseline=f"{sum(len(a.relevant) for a, _ in pairing.rows)} chunks",
             other=f"{sum(len(b.relevant) for _, b in pairing.rows)} chunks",
             meaning=f"of {len(differing)} queries ({some(differing)}): the same evidence lies in other chunks",
+        )
+
+
+def _judged(baseline: Report, other: Report) -> Iterator[Mismatch]:
+    """Yield that the golden data judge far more of what one run returns."""
+    name = deepest("ranking/judged_at_K", baseline.metrics, other.metrics)
+    shares = [run.metrics[name].value for run in (baseline, other) if name in run.metrics]
+    known = [share for share in shares if share is not None]
+    if len(known) == 2 and abs(known[0] - known[1]) > FAR_APART:
+        yield Mismatch(
+            what="judged chunks",
+            grade="known",
+            baseline=f"{known[0]:.0%} ({name})",
+            other=f"{known[1]:.0%}",
+            meaning="unjudged chunks count as not relevant, which is unfair to the run that returns more of them; "
+            "ranking/condensed_ndcg_at_K and ranking/bpref leave them out",
         )
 
 

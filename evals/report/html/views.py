@@ -175,6 +175,7 @@ def _cell(row: CellRow) -> Row:
         "place": row.place,
         "recommended": row.recommended,
         "in_set": standing.in_set,
+        "sparse": standing.sparsely_judged,
         "same": row.same,
         "configuration": row.configuration,
         "top_k": row.top_k,
