@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 Distance = Literal["cosine", "dot", "euclid", "manhattan"]
 """Distances of dense vectors, as Qdrant has them."""
-# `unknown`: scores of the user's own retriever, comparable within one result at most; `none`: it gives none.
+# `sparse`: weights of the user's own model of sparse vectors. `unknown`: scores of the user's own retriever, comparable
+# within one result at most; `none`: it gives none.
 ScoreScale = Literal[
-    "cosine", "dot", "euclid", "manhattan", "bm25", "weighted", "rrf", "dbsf", "rerank", "unknown", "none"
+    "cosine", "dot", "euclid", "manhattan", "bm25", "sparse", "weighted", "rrf", "dbsf", "rerank", "unknown", "none"
 ]
 LOWER_IS_NEARER: frozenset[str] = frozenset({"euclid", "manhattan"})
 """The scales on which a score is a distance: the lower, the nearer. On all others the higher is the better."""

@@ -226,6 +226,16 @@ class RetrieverConfig(Settings):
         return threshold
 
     @model_validator(mode="after")
+    def _server_can_encode(self) -> Self:
+        if self.keyword.encoder == "server" and self.mode != "semantic" and not self.store.url:
+            raise ValueError(
+                "keyword.encoder 'server' leaves the encoding of queries to a Qdrant server (1.15.3 or later), and the "
+                "store is a folder of this process; leave keyword.encoder out (bm25 gives the same weights), or set "
+                "store.url"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _weights_have_a_scale(self) -> Self:
         if self.mode == "hybrid" and self.used_fusion == "weighted" and self.used_distance != "cosine":
             raise ValueError(
@@ -236,7 +246,7 @@ class RetrieverConfig(Settings):
 
     @model_validator(mode="after")
     def _threshold_has_a_scale(self) -> Self:
-        if self.threshold_on == "final" and self.score_scale in ("rrf", "dbsf", "bm25"):
+        if self.threshold_on == "final" and self.score_scale in ("rrf", "dbsf", "bm25", "sparse"):
             raise ValueError(
                 f"threshold_on 'final' would compare the threshold with {self.score_scale} scores, which have no fixed "
                 "scale; use threshold_on: semantic, or fusion: weighted, or rerank: cross-encoder"
@@ -318,4 +328,4 @@ class RetrieverConfig(Settings):
             return self.reranker.scale
         if self.mode == "hybrid":
             return self.used_fusion
-        return "bm25" if self.mode == "keyword" else self.used_distance
+        return self.keyword.scale if self.mode == "keyword" else self.used_distance

@@ -29,7 +29,7 @@ def present(read: Examination) -> Iterator[Finding]:
 def idf(read: Examination) -> Iterator[Finding]:
     """Find a BM25 vector whose terms are not weighed by how rare they are."""
     name = read.config.keyword.vector_name
-    if name in read.info.without_idf:
+    if name in read.info.without_idf and read.config.keyword.scale == "bm25":
         yield Finding(
             check="keyword/idf",
             severity="error",
@@ -42,6 +42,8 @@ def idf(read: Examination) -> Iterator[Finding]:
 
 def shards(read: Examination) -> Iterator[Finding]:
     """Name shards, each of which counts the rarity of terms by itself."""
+    if read.config.keyword.vector_name in read.info.without_idf:
+        return
     if read.info.shards > 1 and read.config.keyword.vector_name in read.info.sparse_vectors:
         yield Finding(
             check="keyword/shards",
@@ -58,6 +60,8 @@ def average_length(read: Examination) -> Iterator[Finding]:
     A weight v of a term that stands once gives the average A in use: v = (k + 1) / (1 + k · (1 − b + b · length / A)).
     """
     name = read.config.keyword.vector_name
+    if read.config.keyword.scale != "bm25":
+        return
     encoder = Bm25Encoder(read.config.keyword.language)
     lengths, used = [], []
     for point in read.points:

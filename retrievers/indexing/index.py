@@ -16,7 +16,7 @@ from langchain_core.embeddings import Embeddings
 
 from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
 from retrievers.config.indexing import DEFAULTS
-from retrievers.errors import CollectionStateError, IndexingError
+from retrievers.errors import CollectionStateError, ConfigError, IndexingError
 from retrievers.indexing.child_process import check_room, write_safely
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.corpus import Corpus
@@ -89,12 +89,16 @@ def index_corpus(
 
     Raises:
         IndexingError: Pages are broken and `skip_broken` is off, or none is left; nothing was changed.
-        ConfigError: `metadata` gives two fields one payload key.
+        ConfigError: `metadata` gives two fields one payload key, or `keyword.encoder` is a model of the user's own.
         CollectionStateError: The collection exists and was not made by this function, or with other settings.
         EmbeddingMismatchError: It was made with another model.
         StoreFullError: The disk has no room for it; an embedded collection is as it was.
     """
     options = options or IndexOptions()
+    if config.keyword.scale != "bm25":
+        raise ConfigError(
+            f"keyword.encoder {config.keyword.encoder!r} is for queries, and indexing writes BM25; leave it out"
+        )
     check_writable(config.metadata)
     _check_pages(corpus, options)
     found = existing(client, config)

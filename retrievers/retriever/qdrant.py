@@ -18,6 +18,7 @@ from retrievers.config.settings_file import file_layer
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.cache import CacheStats, EmbeddingCache, ResultCache, open_embedding_cache
 from retrievers.embedding.models import checked, make_embeddings
+from retrievers.embedding.sparse import QueryEncoder, query_encoder
 from retrievers.errors import ConfigError, QueryError, RetrievalError
 from retrievers.net.deadline import bounded, searching
 from retrievers.records import Chunk, RetrievalSession, RetrievedChunk
@@ -60,7 +61,7 @@ class QdrantRetriever(BaseRetriever):
     embeddings: Any
     client: Any
     _info: CollectionInfo = PrivateAttr()
-    _encoder: Bm25Encoder = PrivateAttr(default_factory=Bm25Encoder)
+    _encoder: QueryEncoder = PrivateAttr(default_factory=Bm25Encoder)
     _among: Any = PrivateAttr(default=None)
     _rerank: Rerank | None = PrivateAttr(default=None)
     _vectors: EmbeddingCache | None = PrivateAttr(default=None)
@@ -94,6 +95,7 @@ class QdrantRetriever(BaseRetriever):
         env = environment(os.environ) if env is None else env
         embeddings = checked(embeddings, settings.embedding) if embeddings else make_embeddings(settings.embedding, env)
         rerank = make_reranker(settings, env)
+        encoder = Bm25Encoder() if settings.mode == "semantic" else query_encoder(settings.keyword)
         client = open_client(settings.store, env)
         try:
             info = describe(client, settings)
@@ -108,7 +110,7 @@ class QdrantRetriever(BaseRetriever):
             raise
         retriever = cls(settings=settings, embeddings=embeddings, client=client)
         retriever._info, retriever._among, retriever._rerank = info, among, rerank
-        retriever._encoder = Bm25Encoder(settings.keyword.language)
+        retriever._encoder = encoder
         retriever._vectors, retriever._results = vectors, open_result_cache(settings.cache, client)
         return retriever
 
@@ -138,7 +140,7 @@ class QdrantRetriever(BaseRetriever):
         """That BM25 scores depend on how the collection is cut into shards, and which settings change nothing."""
         info, mode = self._info, self.settings.mode
         idle = parameters.notes(self.settings, info)
-        if mode == "semantic" or info.shards == 1:
+        if mode == "semantic" or info.shards == 1 or self.settings.keyword.vector_name in info.without_idf:
             return idle
         return (
             f"collection {info.name!r} has {info.shards} shards, and Qdrant counts how rare a term is (IDF) within each"

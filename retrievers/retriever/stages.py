@@ -10,8 +10,8 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 
 from retrievers.config import RetrieverConfig, SearchConfig
-from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.cache import EmbeddingCache
+from retrievers.embedding.sparse import QueryEncoder
 from retrievers.errors import CollectionChangedError
 from retrievers.net.deadline import stage
 from retrievers.net.patience import working_time
@@ -46,7 +46,7 @@ class Pipeline:
     embeddings: Embeddings
     client: "QdrantClient"
     info: CollectionInfo
-    encoder: Bm25Encoder
+    encoder: QueryEncoder
     among: "models.Filter | None"
     rerank: Rerank | None
     vectors: EmbeddingCache | None

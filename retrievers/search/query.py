@@ -8,21 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, EmbeddingConfig, RetrieverConfig
-from retrievers.embedding.bm25 import Bm25Encoder, expand, spell_out
+from retrievers.embedding.bm25 import expand, spell_out
 from retrievers.embedding.cache import EmbeddingCache
+from retrievers.embedding.sparse import QueryEncoder, Terms
 from retrievers.errors import EmbeddingMismatchError, QueryError
 from retrievers.store import CollectionInfo
 
 if TYPE_CHECKING:
-    from qdrant_client.models import SparseVector
+    from qdrant_client.models import Document, SparseVector
 
-Vector: TypeAlias = Union[list[float], "SparseVector"]
+Vector: TypeAlias = Union[list[float], "SparseVector", "Document"]
 Encoded: TypeAlias = Mapping[str, Vector]
 """The vectors of one query by side: `semantic` its own; `keyword` the weights of its terms; `expanded` those of its
 terms and their synonyms, where these are searched for by themselves. A side without a term is not there."""
 
 
-def encode(query: str, vector: Sequence[float], settings: RetrieverConfig, encoder: Bm25Encoder) -> Encoded:
+def encode(query: str, vector: Sequence[float], settings: RetrieverConfig, encoder: QueryEncoder) -> Encoded:
     """Return the vectors that the mode reads; a query that no synonym is known for is not expanded."""
     semantic: dict[str, Vector] = {"semantic": list(vector)}
     if settings.mode == "semantic":
@@ -31,12 +32,14 @@ def encode(query: str, vector: Sequence[float], settings: RetrieverConfig, encod
     synonyms = expand(query, keyword.synonyms)
     counts = keyword.term_counts
     together = encoder.query(query, synonyms, keyword.synonym_weight, term_counts=counts)
+    sides: dict[str, Terms]
     if keyword.expansion == "terms":
         sides = {"keyword": together}
     else:
         terms = encoder.query(query, term_counts=counts)
         sides = {"keyword": terms} | ({} if together == terms else {"expanded": together})
-    return semantic | {name: terms for name, terms in sides.items() if terms.indices}
+    # Of a text that the server encodes it is not known here if it holds a term.
+    return semantic | {name: terms for name, terms in sides.items() if getattr(terms, "indices", True)}
 
 
 def embedded(

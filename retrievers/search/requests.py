@@ -95,7 +95,7 @@ def _read(
     if request.with_payload:
         chunks.keep(codes, [point.payload or {} for point in points])
     return PointScores(
-        scale=config.used_distance if isinstance(request.query, list) else "bm25",
+        scale=config.used_distance if isinstance(request.query, list) else config.keyword.scale,
         codes=codes,
         scores=_scores(raw, request, config).astype(np.float64),
         depth=depth,

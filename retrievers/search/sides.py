@@ -153,7 +153,9 @@ def _column(codes: Codes, side: PointScores | None, further: Mapping[int, float]
 def _by_terms(
     config: RetrieverConfig, sides: Sides, cosines: Mapping[int, float], _: Mapping[int, float], depth: int
 ) -> PointScores:
-    nothing = PointScores(scale="bm25", codes=NO_CODES, scores=np.empty(0), depth=depth, distance=config.used_distance)
+    nothing = PointScores(
+        scale=config.keyword.scale, codes=NO_CODES, scores=np.empty(0), depth=depth, distance=config.used_distance
+    )
     side = sides.get("keyword") or nothing
     side = side.at(np.argsort(side.codes))
     return replace(side, components={"keyword": side.scores, "semantic": _column(side.codes, None, cosines)})

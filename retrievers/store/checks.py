@@ -124,10 +124,13 @@ def _check_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> None:
             f"{have}; "
             "set keyword.vector_name, or index the pages again (python -m retrievers index DIR --replace)"
         )
+    if config.keyword.scale != "bm25":
+        return
     if name in info.without_idf:
         raise CollectionStateError(
             f"sparse vector {name!r} of collection {info.name!r} has no IDF modifier, so that its scores would not be "
-            "BM25; set keyword.vector_name, or index the pages again (python -m retrievers index DIR --replace)"
+            "BM25; set keyword.vector_name, or keyword.encoder: python:module:factory where it is of another model, or "
+            "index the pages again (python -m retrievers index DIR --replace)"
         )
     language = info.manifest.get("bm25", {}).get("language", config.keyword.language)
     if language != config.keyword.language:

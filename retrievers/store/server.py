@@ -49,6 +49,7 @@ def open_server(store: StoreConfig, key: str | None) -> "QdrantClient":
             grpc_port=store.grpc_port,
             prefer_grpc=store.prefer_grpc,
             grpc_options=grpc_options(store),
+            cloud_inference=True,  # texts are for the server to encode, which any server does, not for FastEmbed here
             **tls,
         )
     pace, keyed = RequestPace(), bool(key)

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
+from retrievers.embedding.bm25 import Bm25Encoder
 from tests.support.collections import widen
 from tests.support.loopback import Fault, LoopbackServer, Reply, Request
 from tests.support.qdrant_rules import Rules, recorded, reply
@@ -184,6 +185,9 @@ class QdrantServer(LoopbackServer):
 
     def _query(self, name: str, body: Mapping[str, Any]) -> Any:
         wanted = models.QueryRequest.model_validate(body)
+        asked = wanted.query.nearest if isinstance(wanted.query, models.NearestQuery) else wanted.query
+        if isinstance(asked, models.Document):
+            wanted = wanted.model_copy(update={"query": _encoded(asked)})
         found = self.client.query_points(
             name,
             query=wanted.query,
@@ -199,6 +203,13 @@ class QdrantServer(LoopbackServer):
     def _count(self, name: str, body: Mapping[str, Any]) -> Any:
         wanted = models.CountRequest.model_validate(body)
         return self.client.count(name, wanted.filter, exact=wanted.exact is not False)
+
+
+def _encoded(document: models.Document) -> models.SparseVector:
+    """Encode a text as the server does, whose weights are those of its engine; a repeated term of a query weighs 1."""
+    assert document.model == "qdrant/bm25"
+    language = dict(document.options or {}).get("language", "english")
+    return Bm25Encoder(language).query(document.text, term_counts=False)
 
 
 def plain(value: Any, *, exclude_none: bool = False) -> Any:
