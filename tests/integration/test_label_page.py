@@ -45,9 +45,11 @@ class Page:
             command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         assert self.process.stdout is not None
-        lines = [self.process.stdout.readline(), self.process.stdout.readline()]
-        address = re.search(r"http://127\S+", lines[1])
-        assert address, lines
+        self.said = ""
+        while not (address := re.search(r"http://127\S+", self.said)):
+            line = self.process.stdout.readline()
+            assert line, self.said
+            self.said += line
         self.address = address.group()
         self.server, _, rest = self.address.partition("/?token=")
         self.token = rest.partition("&")[0]
@@ -194,3 +196,26 @@ def test_cases_need_no_evidence_to_be_labelled_and_a_retriever_can_be_asked_now(
     state = page.ask("/state?annotator=eve")
     assert state["done"] == 0 and state["total"] == 2 * len(CASES)
     assert "no label yet" in page.end(signal.SIGINT)
+
+
+def test_the_holes_of_a_report_are_asked_for_until_none_is_left(
+    folder: Path, run: Golden, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--config", "experiment.yaml", "--from-retrieval", "semantic", "--output", "report.json", "--quiet"]
+    assert call(evaluate, [*flags, "--retriever.mode", "semantic"], capsys) == Done(0, "", "")
+    page = Page(folder, "--pool", "semantic", "hybrid", "--holes", "report.json")
+    report = json.loads((folder / "report.json").read_text())
+    returned = [(row, hit["chunk_id"]) for row in report["queries"] if row["in_scope"] for hit in row["retrieved"]]
+    relevant = [chunk_id for row, chunk_id in returned if chunk_id in row["relevant"]]
+    assert f"judged {len(relevant)} → {len(relevant)}, relevant {len(relevant)} → {len(relevant)};" in page.said
+    state = page.ask("/state?annotator=ada")
+    while "chunk" in state:
+        row = next(row for row in report["queries"] if row["id"] == state["case"]["id"])
+        assert state["chunk"]["id"] not in row["relevant"], "its label is known"
+        answer = {"case": row["id"], "chunk": state["chunk"]["id"], "annotator": "ada", "grade": 0}
+        state = page.ask("/label", answer)
+    page.end(signal.SIGINT)
+    assert run("--write").code == 0
+    done = run("--pool", "semantic", "hybrid", "--holes", "report.json")
+    assert done.code == 0 and done.out.endswith("No hole is left: all that can change the report was judged\n")
+    assert f"judged {len(relevant)} → {len(returned)}, relevant" in done.out

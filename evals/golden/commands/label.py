@@ -21,7 +21,8 @@ from retrievers.terminal.browser import has_display
 from retrievers.terminal.command import add_logging_flags, path_argument, print_out, whole_number
 
 if TYPE_CHECKING:
-    from evals.golden.labelling.labels import LabelFile
+    from evals.golden.labelling.server import Work
+    from evals.report.model import Report
 
 
 def add_label(commands: Subcommands) -> None:
@@ -47,6 +48,10 @@ def add_label(commands: Subcommands) -> None:
     )
     label.add_argument("--annotator", metavar="NAME", help="name beside each label (default: the user's)")
     label.add_argument("--judge", type=path_argument, metavar="REPORT", help="judged report, to tell the agreement by")
+    label.add_argument(
+        "--holes", type=path_argument, metavar="REPORT",
+        help="only what can change this report: unjudged chunks, and those that its judge and the labels differ on",
+    )  # fmt: skip
     label.add_argument("--seed", type=whole_number(0), default=0, help="of the order (default: 0)")
     label.add_argument("--port", type=whole_number(0), default=0, help="port of the page (default: any that is free)")
     label.add_argument("--no-browser", action="store_true", help="open no browser")
@@ -63,36 +68,56 @@ def _label(namespace: argparse.Namespace) -> list[str]:
     file = namespace.labels or namespace.file.with_name(f"{namespace.file.name}.labels.jsonl")
     if not namespace.file.is_file():
         raise DatasetError(f"{namespace.file}: expected a golden .jsonl file; begin one with: golden init, or import")
-    judge = _verdicts(namespace.judge)
-    return merge(namespace.file, LabelFile(file), judge) if namespace.write else _serve(namespace, file, judge)
+    judge = _verdicts(namespace.judge or namespace.holes, needed=bool(namespace.judge))
+    if namespace.write:
+        return merge(namespace.file, LabelFile(file), judge)
+    work = _work(namespace, file, judge)
+    return _serve(namespace, work) if work.pooled else ["No hole is left: all that can change the report was judged"]
 
 
-def _serve(namespace: argparse.Namespace, file: Path, judge: Mapping[tuple[str, str], int]) -> list[str]:
-    import uvicorn
-
+def _work(namespace: argparse.Namespace, file: Path, judge: Mapping[tuple[str, str], int]) -> "Work":
+    """Return the pool and what belongs to it; of the holes of a report it may be empty."""
+    from evals.golden.commands.label_holes import changed_since, deciding_depth, disagreements, known_of
     from evals.golden.commands.label_merging import unlabelled_cases
     from evals.golden.commands.pooled_systems import check_one_collection, systems
+    from evals.golden.labelling.holes import holes, most_decisive
     from evals.golden.labelling.labels import LabelFile
     from evals.golden.labelling.pool import pool
-    from evals.golden.labelling.server import Work, make_app
+    from evals.golden.labelling.server import Work
 
     check_writable(file)
-    cases = unlabelled_cases(namespace.file, namespace.split)
-    rankings = list(systems(namespace, cases))
-    check_one_collection(rankings)
-    pooled = pool(cases, [ranking.chunks for ranking in rankings], namespace.seed)
-    total = sum(len(entry.chunks) for entry in pooled)
-    if not total:
+    cases, report, depth = unlabelled_cases(namespace.file, namespace.split), _report(namespace.holes), namespace.depth
+    if report:
+        depth = deciding_depth(report)
+        of_report = {row.id for row in report.rows()}
+        cases = tuple(case for case in cases if case.id in of_report)
+    found = list(systems(namespace, cases, depth))
+    check_one_collection(found)
+    rankings = [system.chunks for system in found]
+    pooled = pool(cases, rankings, namespace.seed)
+    if not pooled:
         raise DatasetError("the pool is empty: none of its systems found a chunk with text for a query of this file")
-    names = tuple(ranking.name for ranking in rankings)
-    work = Work(pooled=pooled, labels=LabelFile(file), names=names, depth=namespace.depth, judge=judge)
-    work.labels.labels()  # a broken file is told before the page opens
-    token = secrets.token_urlsafe(16)
+    if report:
+        relevance = known_of(cases, rankings)
+        print_out(changed_since(report, relevance))
+        pooled = most_decisive(pooled, holes(rankings, relevance, disagreements(report, cases)))
+    labels = LabelFile(file)
+    labels.labels()  # a broken file is told before the page opens
+    return Work(pooled=pooled, labels=labels, names=tuple(system.name for system in found), depth=depth, judge=judge)
+
+
+def _serve(namespace: argparse.Namespace, work: "Work") -> list[str]:
+    import uvicorn
+
+    from evals.golden.labelling.server import make_app
+
+    token, file = secrets.token_urlsafe(16), work.labels.path
     with _listening(namespace.port) as listener:
         port = listener.getsockname()[1]
         address = f"http://127.0.0.1:{port}/?token={token}&annotator={_annotator(namespace.annotator)}"
+        count = sum(len(entry.chunks) for entry in work.pooled)
         print_out(
-            f"{total} chunks of {len(pooled)} queries to judge, the best {namespace.depth} of {', '.join(names)}\n"
+            f"{count} chunks of {len(work.pooled)} queries to judge, the best {work.depth} of {', '.join(work.names)}\n"
             f"Page: {address} (Ctrl-C ends it; labels are in {file})"
         )
         if not namespace.no_browser and has_display(os.environ, sys.platform):
@@ -102,35 +127,42 @@ def _serve(namespace: argparse.Namespace, file: Path, judge: Mapping[tuple[str, 
             server.run(sockets=[listener])
         except KeyboardInterrupt:  # uvicorn raises it again after a clean end
             pass
-    return _summary(file, work.labels, judge, f"python -m evals.golden label {namespace.file} --write")
+    return _summary(work, f"python -m evals.golden label {namespace.file} --write")
 
 
-def _verdicts(report: Path | None) -> dict[tuple[str, str], int]:
-    """Return a judge's verdicts in a report, by case and chunk id."""
-    if report is None:
-        return {}
+def _report(file: Path | None) -> "Report | None":
+    if file is None:
+        return None
     from evals.tracking.references import open_run
 
+    return open_run(str(file), None, "").report
+
+
+def _verdicts(file: Path | None, *, needed: bool) -> dict[tuple[str, str], int]:
+    """Return a judge's verdicts in a report, by case and chunk id."""
+    report = _report(file)
+    if report is None:
+        return {}
     verdicts = {
         (row.id, hit.chunk_id): hit.judge.verdict
-        for row in open_run(str(report), None, "").report.rows()
+        for row in report.rows()
         for hit in row.retrieved
         if hit.judge and hit.judge.verdict is not None
     }
-    if not verdicts:
-        raise DatasetError(f"--judge {report}: expected a judged report, found no verdict in it")
+    if not verdicts and needed:
+        raise DatasetError(f"--judge {file}: expected a judged report, found no verdict in it")
     return verdicts
 
 
-def _summary(file: Path, labels: "LabelFile", judge: Mapping[tuple[str, str], int], next_command: str) -> list[str]:
+def _summary(work: "Work", next_command: str) -> list[str]:
     from evals.golden.labelling.agreement import agreement
     from evals.golden.labelling.labels import standing
 
-    kept = standing(labels.labels())
-    people = sorted({label.annotator for label in kept.values()})
-    if not people:
+    kept, file = standing(work.labels.labels()), work.labels.path
+    people = ", ".join(sorted({label.annotator for label in kept.values()}))
+    if not kept:
         return [f"{file}: no label yet"]
-    return [f"{file}: {len(kept)} labels by {', '.join(people)}", *agreement(kept, judge), f"Next: {next_command}"]
+    return [f"{file}: {len(kept)} labels by {people}", *agreement(kept, work.judge), f"Next: {next_command}"]
 
 
 def _listening(port: int) -> socket.socket:

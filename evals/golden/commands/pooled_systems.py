@@ -33,7 +33,7 @@ class System:
     chunks: Mapping[str, Sequence[Chunk]]
 
 
-def systems(namespace: argparse.Namespace, cases: Sequence[Case]) -> Iterator[System]:
+def systems(namespace: argparse.Namespace, cases: Sequence[Case], depth: int) -> Iterator[System]:
     """Yield the systems of the pool: each variant of the saved retrievals, and the retriever that is asked now.
 
     Raises:
@@ -45,7 +45,7 @@ def systems(namespace: argparse.Namespace, cases: Sequence[Case]) -> Iterator[Sy
         saved = read_folder(folder, "--pool")
         for number, variant in enumerate(saved.variants, 1):
             rows = zip(variant.ids, variant.table, strict=True)
-            chunks = {case_id: _first(found.chunks, namespace.depth) for case_id, found in rows if case_id in ids}
+            chunks = {case_id: _first(found.chunks, depth) for case_id, found in rows if case_id in ids}
             name = f"{folder.name}#{number}" if len(saved.variants) > 1 else folder.name
             yield System(name=name, collection=saved.collection, chunks=chunks)
     flags = flag_layer(namespace, RetrieverConfig)
@@ -58,7 +58,7 @@ def systems(namespace: argparse.Namespace, cases: Sequence[Case]) -> Iterator[Sy
         config = build(RetrieverConfig, [*layers, flags])
         with open_retriever(config, env=env) as retriever:
             table = collect(retriever, cases, lambda stage, done, total: None)
-            chunks = {case.id: _first(found.chunks, namespace.depth) for case, found in zip(cases, table, strict=True)}
+            chunks = {case.id: _first(found.chunks, depth) for case, found in zip(cases, table, strict=True)}
             facts = collection_facts(retriever)
         name = namespace.config.name if namespace.config else config.collection
         yield System(name=name, collection=None if facts is None else facts.model_dump(mode="json"), chunks=chunks)

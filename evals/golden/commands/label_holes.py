@@ -1,0 +1,62 @@
+"""The part of a report that labels can change: its depth, its disagreements, and what labels have changed since."""
+
+from collections.abc import Mapping, Sequence
+
+from evals.golden.case import Case
+from evals.golden.evidence import Relevance
+from evals.golden.labelling.agreement import Pair
+from evals.golden.returned_evidence import resolve_returned
+from evals.report.model import Report
+from retrievers.records import Chunk
+
+
+def deciding_depth(report: Report) -> int:
+    """Return the depth to which chunks decide: the largest top_k of the cells that may be best, else the run's."""
+    grid = report.grid
+    if grid is None or grid.choice is None:
+        return int(report.config["retriever"]["top_k"])
+    top_k = dict(zip(grid.cells.index, grid.cells.top_k, strict=True))
+    return max(top_k[cell] for cell in grid.choice.set if cell in top_k)
+
+
+def disagreements(report: Report, cases: Sequence[Case]) -> set[Pair]:
+    """Return case and chunk id of the verdicts that differ from the report's labels, and that no person has decided."""
+    decided = {(case.id, chunk_id) for case in cases for chunk_id in case.human_verdicts}
+    return {
+        (row.id, hit.chunk_id)
+        for row in report.rows()
+        for hit in row.retrieved
+        if hit.judge and hit.judge.verdict is not None and hit.judge.verdict != int(hit.grade > 0)
+    } - decided
+
+
+def known_of(cases: Sequence[Case], rankings: Sequence[Mapping[str, Sequence[Chunk]]]) -> Mapping[str, Relevance]:
+    """Return what golden data says of the chunks of some rankings."""
+    union = {
+        case.id: list({chunk.chunk_id: chunk for ranking in rankings for chunk in ranking.get(case.id, ())}.values())
+        for case in cases
+    }
+    return resolve_returned(cases, union, None)
+
+
+def changed_since(report: Report, relevance: Mapping[str, Relevance]) -> str:
+    """Return what the golden data of today says of the chunks that a report returned, beside what it said then."""
+    before, after = [0, 0, 0], [0, 0, 0]  # chunks judged, chunks relevant, queries with a relevant chunk
+    returned, queries = 0, 0
+    for row in report.rows():
+        if not row.in_scope or row.id not in relevance:
+            continue
+        now, ids = relevance[row.id], [hit.chunk_id for hit in row.retrieved]
+        returned, queries = returned + len(ids), queries + 1
+        for counts, relevant, irrelevant in (
+            (before, row.relevant.keys(), set(row.irrelevant)),
+            (after, now.grades.keys(), now.irrelevant),
+        ):
+            found = [chunk_id for chunk_id in ids if chunk_id in relevant]
+            counts[0] += sum(chunk_id in relevant or chunk_id in irrelevant for chunk_id in ids)
+            counts[1] += len(found)
+            counts[2] += bool(found)
+    return (
+        f"Of the {returned} chunks that {report.name} returned in scope: judged {before[0]} → {after[0]}, relevant "
+        f"{before[1]} → {after[1]}; queries with a relevant chunk {before[2]} → {after[2]} of {queries}"
+    )
