@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from retrievers.config.indexing import Context, Splitter
 from retrievers.indexing.contexts import SECTION_SEPARATOR, TokenCounter, context_of
 from retrievers.indexing.file_kinds import KINDS, MARKDOWN
+from retrievers.indexing.langchain_splitters import Piece, pieces_by_characters, pieces_by_tokens
 from retrievers.indexing.markdown import Block, Page
 from retrievers.indexing.packing import Fits, budget, join_blocks, pack
 from retrievers.indexing.passages import Passage, merged, passages
@@ -30,6 +31,7 @@ def chunk_page(
     splitter: Splitter = "sections",
     overlap: int = 0,
     merge_small: bool = False,
+    **characters: int,
 ) -> tuple[Chunk, ...]:
     """Cut a page into chunks, section by section.
 
@@ -41,9 +43,11 @@ def chunk_page(
         max_tokens: Budget of one chunk with its context.
         count_tokens: Counts the tokens of a text.
         context: Context that the chunks get.
-        splitter: `whole` makes one chunk of a page, whose id is the page's address.
+        splitter: `whole` makes one chunk of a page, whose id is the page's address; `recursive`, `markdown` and
+            `token` cut as LangChain does.
         overlap: Tokens at the end of a chunk that the next one of the section repeats, at most.
         merge_small: Put neighbouring sections of one parent into one chunk while they fit; it stands at the first.
+        characters: `chunk_size` and `chunk_overlap` of `recursive` and `markdown`.
     """
     # The same piece is counted several times while groups are tried.
     count_tokens = cache(count_tokens)
@@ -58,6 +62,10 @@ def chunk_page(
     in_overlap = budget(overlap, count_tokens) if overlap else None
     if splitter == "whole":
         pieces = [_whole(page)]
+    elif splitter in ("recursive", "markdown"):
+        pieces = list(map(_alone, pieces_by_characters(page, splitter, **characters)))
+    elif splitter == "token":
+        pieces = list(map(_alone, pieces_by_tokens(page, max_tokens, overlap)))
     else:
         parts = merged(page, lambda path, text: fits_under(path)(text)) if merge_small else passages(page)
         pieces = [
@@ -109,6 +117,11 @@ def placement(file_path: str) -> tuple[str, str, str]:
         folders[0] if folders else bare.name,
         folders[1] if len(folders) > 1 else bare.name,
     )
+
+
+def _alone(piece: Piece) -> tuple[Passage, Sequence[Block]]:
+    block, sections = piece
+    return Passage(path=sections[0].path, sections=sections, runs=((block,),)), (block,)
 
 
 def _whole(page: Page) -> tuple[Passage, Sequence[Block]]:

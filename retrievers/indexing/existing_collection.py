@@ -57,8 +57,8 @@ def kept(
 
 def _other_settings(settings: IndexSettings, info: CollectionInfo) -> str | None:
     """Return the setting with which the collection was not indexed."""
-    names = (name for name, value in settings.named.items() if info.index[name] != value)
-    return next((f"was indexed with index.{n} {info.index[n]!r}, not {settings.named[n]!r}" for n in names), None)
+    names = (name for name, value in settings.named.items() if info.index.get(name) != value)
+    return next((f"was indexed with index.{n} {info.index.get(n)!r}, not {settings.named[n]!r}" for n in names), None)
 
 
 def _other_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> str | None:

@@ -67,9 +67,9 @@ def check_index(settings: IndexSettings, info: CollectionInfo) -> None:
                 f"collection {info.name!r} records no index settings: `retrievers index` did not make it; expected "
                 f"index.{name} {value!r}; leave index.{name} out"
             )
-        if info.index[name] != value:
+        if info.index.get(name) != value:
             raise CollectionStateError(
-                f"collection {info.name!r} was indexed with index.{name} {info.index[name]!r}, but {value!r} is "
+                f"collection {info.name!r} was indexed with index.{name} {info.index.get(name)!r}, but {value!r} is "
                 f"expected; set index.{name} to the former or leave it out, or index the pages again "
                 f"(python -m retrievers index DIR --{name.replace('_', '-')} {str(value).lower()} --replace)"
             )

@@ -303,6 +303,42 @@ class TestSecondRun:
         assert index(**change, replace=True).added == CHUNKS
         assert manifest(index.client)["index"] == {**DEFAULTS, "context": "title", **change}
 
+    @pytest.mark.parametrize(
+        ("first", "second"),
+        [
+            ({"splitter": "recursive"}, {"splitter": "markdown"}),
+            ({"splitter": "recursive", "chunk_size": 100, "chunk_overlap": 0}, {"chunk_size": 50}),
+            ({"splitter": "token", "max_tokens": 16}, {"splitter": "sections"}),
+            ({}, {"splitter": "recursive", "chunk_size": 40, "chunk_overlap": 5}),
+        ],
+    )
+    def test_another_splitter_is_refused_and_replaces_all(
+        self, index: Indexer, first: dict[str, Any], second: dict[str, Any]
+    ) -> None:
+        index(**first)
+        recorded = manifest(index.client)["index"]
+        assert index().unchanged == len(content(index.client))
+        assert manifest(index.client)["index"] == recorded
+        with pytest.raises(CollectionStateError, match=r"was indexed with index\.(splitter|chunk_size) .*--replace"):
+            index(**second)
+        index(replace=True, **second)
+        assert {**manifest(index.client)["index"], **second} == manifest(index.client)["index"]
+
+    @pytest.mark.parametrize(
+        ("named", "message"),
+        [
+            ({"splitter": "recursive", "overlap": 9}, "index.overlap does nothing under index.splitter recursive"),
+            ({"chunk_size": 100}, "index.chunk_size does nothing under index.splitter sections"),
+            ({"splitter": "whole", "merge_small": True}, "index.merge_small does nothing under index.splitter whole"),
+            ({"splitter": "markdown", "chunk_size": 200}, "index.chunk_overlap: expected less than chunk_size"),
+        ],
+    )
+    def test_a_setting_that_would_do_nothing_is_refused(
+        self, index: Indexer, named: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(ConfigError, match=message):
+            index(**named)
+
     def test_settings_that_are_not_named_are_the_recorded_ones(self, index: Indexer) -> None:
         index(context="path", max_tokens=64)
         before = index.state
