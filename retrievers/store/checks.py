@@ -83,6 +83,12 @@ def _check_depth(config: RetrieverConfig, info: CollectionInfo) -> None:
             f"collection {info.name!r} is in strict mode and allows no exact search (search_allow_exact), but "
             "search.exact is true; leave search.exact out"
         )
+    idle = quantization.ignore or config.search.exact or config.mode == "keyword"
+    if info.quantization == "binary" and quantization.rescore is False and not idle:
+        raise CollectionStateError(
+            f"collection {info.name!r} has binary quantisation, whose scores are counts of bits and no cosines, which "
+            "the threshold reads; leave search.quantization.rescore out, or set it to true"
+        )
     asked = {
         "candidates": (config.candidates, limits.results, "results a query (max_query_limit)"),
         "search.hnsw_ef": (config.search.hnsw_ef, limits.hnsw_ef, "as hnsw_ef (search_max_hnsw_ef)"),

@@ -13,6 +13,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 DATA = "DATA"
 """Stands for the folder of a small test collection."""
 SMALL: Mapping[str, Sequence[str]] = {
+    "ann_recall": ("--points", "300", "--queries", "2", "--rounds", "1"),
     "choice": ("--sizes", "40x20", "--rounds", "1"),
     "choice_cranfield": ("--data", DATA, "--draws", "1"),
     "choice_methods": ("--draws", "1", "--queries", "10", "--only", "60 near ties"),

@@ -39,7 +39,10 @@ def reranker_headroom(result: RunResult) -> "Figure | None":
     if settings.reranker.make:
         reranked = fmean(ndcg(o.candidate_ids, known, CUT) for o, known in zip(observations, grades, strict=True))
         axes.axhline(reranked, color=ORANGE, linewidth=LINE_WIDTH, label=_reranked(result, reranked))
-        title = f"{settings.rerank} won {reranked - found:+.3f} of {oracle[-1] - found:.3f}"
+        won, headroom = reranked - found, oracle[-1] - found
+        title = f"{settings.rerank} won {won:.3f} of {headroom:.3f}"
+        if won < 0:
+            title = f"{settings.rerank} lost {-won:.3f}; {headroom:.3f} to win"
     axes.set(xlabel="candidates that are reordered", ylabel=f"nDCG@{CUT}", title=f"{title} (n = {len(before)})")
     axes.set_xticks(depths)
     axes.set_ylim(0, 1)

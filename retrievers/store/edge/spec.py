@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import qdrant_edge as edge
+from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 from qdrant_client import models
 
 from retrievers.config.guarded_json import load
 from retrievers.errors import StoreError, StoreUnsupportedError, nearest
 
-DENSE = ("size", "distance")
+DENSE = ("size", "distance", "quantization_config")
 SPARSE = ("modifier",)
 PLAIN = (str, int, bool, type(None))
 
@@ -57,6 +58,7 @@ class Spec:
             raise StoreError(f"vector {both[0]!r} is both dense and sparse; give one of them another name")
         for name, params in dense.items():
             _only(params, DENSE, f"dense vector {name!r}")
+            _quantization(params)
             if params.size < 1:
                 raise StoreError(f"dense vector {name!r}: expected a size of at least 1, got {params.size}")
         for name, sparse_params in sparse.items():
@@ -103,7 +105,11 @@ class Spec:
         """Return the engine's settings: no write-ahead log, since a generation comes into force whole or not at all."""
         return edge.EdgeConfig(
             vectors={
-                name: edge.EdgeVectorParams(size=params.size, distance=getattr(edge.Distance, params.distance.value))
+                name: edge.EdgeVectorParams(
+                    size=params.size,
+                    distance=getattr(edge.Distance, params.distance.value),
+                    quantization_config=_quantization(params),
+                )
                 for name, params in self.dense.items()
             },
             sparse_vectors={
@@ -144,7 +150,30 @@ def is_json(value: Any) -> bool:
     return kind in PLAIN or (kind is float and math.isfinite(value))
 
 
-def _only(params: models.VectorParams | models.SparseVectorParams, supported: tuple[str, ...], what: str) -> None:
+def _quantization(params: models.VectorParams) -> edge.ScalarQuantizationConfig | edge.BinaryQuantizationConfig | None:
+    """Return the engine's settings of a vector's quantisation, which comes into force when an index is built.
+
+    Raises:
+        StoreUnsupportedError: It is neither scalar nor binary, or has settings that the engine is not used with.
+    """
+    given = params.quantization_config
+    if given is None:
+        return None
+    if isinstance(given, models.ScalarQuantization):
+        _only(given.scalar, ("type", "quantile", "always_ram"), "scalar quantisation")
+        scalar = given.scalar
+        return edge.ScalarQuantizationConfig(
+            type=edge.ScalarType.Int8, quantile=scalar.quantile, always_ram=scalar.always_ram
+        )
+    if isinstance(given, models.BinaryQuantization):
+        _only(given.binary, ("always_ram",), "binary quantisation")
+        return edge.BinaryQuantizationConfig(always_ram=given.binary.always_ram)
+    raise StoreUnsupportedError(
+        f"quantization_config={given!r}: the embedded engine is used with scalar and binary quantisation alone"
+    )
+
+
+def _only(params: BaseModel, supported: tuple[str, ...], what: str) -> None:
     extra = [name for name in type(params).model_fields if name not in supported and getattr(params, name) is not None]
     if extra:
         raise StoreUnsupportedError(f"{what}: the embedded engine is used without {', '.join(extra)}; leave it out")

@@ -223,6 +223,17 @@ def test_what_strict_mode_would_refuse_is_refused_at_once(
         server.rules.strict = None
 
 
+def test_binary_scores_are_no_cosines(server: QdrantServer, base: RetrieverConfig) -> None:
+    server.config = {"quantization_config": {"binary": {"always_ram": True}}}
+    try:
+        for quantization in ({}, {"rescore": True}, {"rescore": False, "ignore": True}):
+            QdrantRetriever.open(of_mode(base, search={"quantization": quantization}), env={}).close()
+        with pytest.raises(CollectionStateError, match=r"counts of bits .* leave search.quantization.rescore out"):
+            QdrantRetriever.open(of_mode(base, search={"quantization": {"rescore": False}}), env={})
+    finally:
+        server.config = {}
+
+
 @pytest.mark.parametrize("search", [SEARCH, {"exact": True}, {"exact": False, "hnsw_ef": 4}])
 def test_on_a_folder_without_an_index_they_change_nothing(tmp_path: Path, search: dict[str, Any]) -> None:
     config = settings(store={"path": str(tmp_path / "store")}, collection="pages", threshold=0)

@@ -36,7 +36,14 @@ def test_with_one_it_says_what_was_won_and_how_long_it_takes() -> None:
     axes = axes_of(reranker_headroom(run_of([reranked()], [serial], rerank="mmr", candidates=20)))
     assert lines(axes)["perfect order"] == ([10, 20], [0.0, 1.0])
     assert legend(axes) == ["perfect order", "as found: 0.000", "after mmr: 1.000, 3.0 ms a query"]
-    assert axes.get_title() == "mmr won +1.000 of 1.000 (n = 1)"
+    assert axes.get_title() == "mmr won 1.000 of 1.000 (n = 1)"
+
+
+def test_one_that_makes_the_order_worse_has_lost() -> None:
+    hits = results(*"bcdefghijkla")
+    worse = [replace(hit, original_rank=rank) for hit, rank in zip(hits, (*range(2, 13), 1), strict=True)]
+    axes = axes_of(reranker_headroom(run_of([observe((), {"a": 1}, candidates=worse)], rerank="mmr", candidates=20)))
+    assert axes.get_title() == "mmr lost 1.000; 0.000 to win (n = 1)"
 
 
 @pytest.mark.parametrize("candidates", [5, 100])
