@@ -6,6 +6,8 @@ from typing import TypeAlias
 
 from retrievers.terminal.command import Parser, print_out
 
+# Cosine from which on two queries count as nearly the same.
+NEAR = 0.85
 Subcommands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
@@ -14,3 +16,18 @@ def say(namespace: argparse.Namespace, lines: Sequence[str]) -> int:
     if not namespace.quiet:
         print_out("\n".join(lines))
     return 0
+
+
+def cosine_argument(text: str) -> float:
+    """Parse a cosine above 0.
+
+    Raises:
+        ArgumentTypeError: It is none.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"expected a cosine above 0, of at most 1, got {text!r}")
+    return value

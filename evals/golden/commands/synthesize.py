@@ -11,7 +11,7 @@ from pydantic import Field
 from evals.config.files import check_writable, write
 from evals.config.folders import named_folders
 from evals.config.judge import JudgeConfig
-from evals.golden.commands import Subcommands, say
+from evals.golden.commands import NEAR, Subcommands, cosine_argument, say
 from evals.golden.json_lines import json_lines
 from evals.golden.synthesis.query_types import DEFAULT
 from retrievers.config import RetrieverConfig, Settings
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from evals.golden.synthesis.writing import Attempt
     from evals.judge.judge import Judge
 
-NEAR = 0.85
 MOST_BYTES = 1_000_000
 
 
@@ -62,7 +61,7 @@ def add_synthesize(commands: Subcommands) -> None:
         "--personas", type=path_argument, metavar="FILE", help="text file: on each line a person who asks"
     )
     command.add_argument(
-        "--near", type=_cosine, default=NEAR, metavar="COSINE", help=f"repeats are as alike (default: {NEAR})"
+        "--near", type=cosine_argument, default=NEAR, metavar="COSINE", help=f"repeats are as alike (default: {NEAR})"
     )
     command.add_argument(
         "--out", type=path_argument, default=Path("golden.jsonl"), metavar="FILE", help="default: golden.jsonl"
@@ -75,16 +74,6 @@ def add_synthesize(commands: Subcommands) -> None:
     add_flags(command, ModelSettings)
     add_logging_flags(command)
     command.set_defaults(run=_synthesize)
-
-
-def _cosine(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"expected a cosine above 0, of at most 1, got {text!r}")
-    return value
 
 
 def _synthesize(namespace: argparse.Namespace) -> int:

@@ -67,7 +67,7 @@ def open_passages(
             order = np.argsort(-(vectors @ _unit([embeddings.embed_query(text)])[0]), kind="stable")
             return [chunks[place] for place in order[:count]]
 
-        yield Passages(chunks=chunks, nearest=among_pages, embed=_embedder(embeddings), origin=str(docs))
+        yield Passages(chunks=chunks, nearest=among_pages, embed=embedder(embeddings), origin=str(docs))
         return
     key = settings.metadata.text_key
     chunks = _checked(
@@ -81,7 +81,7 @@ def open_passages(
             return [candidate.chunk for candidate in candidates[:count]]
 
         origin = collection_name(settings)
-        yield Passages(chunks=chunks, nearest=in_collection, embed=_embedder(embeddings), origin=origin)
+        yield Passages(chunks=chunks, nearest=in_collection, embed=embedder(embeddings), origin=origin)
 
 
 def _unranked(settings: RetrieverConfig) -> RetrieverConfig:
@@ -96,7 +96,8 @@ def _checked(chunks: Sequence[Chunk], origin: str, hint: str) -> list[Chunk]:
     return with_text
 
 
-def _embedder(embeddings: Embeddings) -> Callable[[Sequence[str]], NDArray[np.float64]]:
+def embedder(embeddings: Embeddings) -> Callable[[Sequence[str]], NDArray[np.float64]]:
+    """Return a function from queries to their vectors of length 1, shape (queries, dimension)."""
     return lambda texts: _unit([embeddings.embed_query(text) for text in texts])
 
 

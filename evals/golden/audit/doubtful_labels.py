@@ -1,0 +1,101 @@
+"""Labels that runs contradict: evidence that nothing finds, and verdicts of a judge that differ. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from evals.golden.audit.section import AuditSection, first_few
+from evals.golden.case import Case
+from evals.report.model import QueryRow
+
+# Runs by name, each with its rows by case id, of the cases that are the same in the golden data.
+Runs = Mapping[str, Mapping[str, QueryRow]]
+
+
+def unfound(cases: Sequence[Case], runs: Runs) -> AuditSection:
+    """Return the in-scope queries of which no run found a relevant chunk among its candidates, and cases with a part.
+
+    Args:
+        cases: The golden queries.
+        runs: The runs.
+    """
+    title = "Evidence that no run finds"
+    seen = {case.id: [rows[case.id] for rows in runs.values() if case.id in rows] for case in cases if case.in_scope}
+    seen = {key: rows for key, rows in seen.items() if rows}
+    if not seen:
+        return AuditSection(name="unfound", title=title, lines=("not known: give reports of runs with --report",))
+    queries = {case.id: case.query for case in cases}
+    nowhere = [key for key, rows in seen.items() if all(row.first_relevant is None for row in rows)]
+    never = {
+        key: sorted(lost)
+        for key, rows in seen.items()
+        if (lost := set(rows[0].relevant) - {hit.chunk_id for row in rows for hit in row.retrieved})
+    }
+    examples = [f"{key}: {queries[key]!r}" for key in nowhere]
+    return AuditSection(
+        name="unfound",
+        title=title,
+        lines=(
+            f"{len(nowhere)} of {len(seen)} queries have no relevant chunk among the candidates of {_all(runs)}"
+            + (": wrong labels, or queries to improve the search with" if nowhere else ""),
+            *first_few(examples),
+            f"{sum(map(len, never.values()))} relevant chunks of {len(never)} queries are returned by no run",
+        ),
+        figures={"queries": nowhere, "chunks_never_returned": never, "runs": list(runs)},
+        doubtful=bool(nowhere),
+    )
+
+
+def _all(runs: Runs) -> str:
+    return "the run" if len(runs) == 1 else f"any of {len(runs)} runs"
+
+
+def contradicted(runs: Runs) -> AuditSection:
+    """Return the labels that the judge of some run contradicts, by query and chunk.
+
+    Args:
+        runs: The runs, with the judge's verdict on each returned chunk where there was a judge.
+    """
+    title = "Labels that the judge contradicts"
+    verdicts = {
+        (key, hit.chunk_id): (row, hit)
+        for rows in runs.values()
+        for key, row in rows.items()
+        for hit in row.retrieved
+        if hit.judge and hit.judge.verdict is not None
+    }
+    if not verdicts:
+        return AuditSection(
+            name="contradicted", title=title, lines=("not known: give the report of a judged run with --report",)
+        )
+    found = []
+    for (key, chunk_id), (row, hit) in verdicts.items():
+        label = "relevant" if hit.grade else "not relevant" if chunk_id in row.irrelevant else "unlabelled"
+        useful = bool(hit.judge and hit.judge.verdict)
+        if (label == "relevant") != useful:
+            reason = hit.judge.reason if hit.judge else ""
+            judged = "useful" if useful else "useless"
+            found.append(
+                {
+                    "query": key,
+                    "chunk": chunk_id,
+                    "source": hit.source,
+                    "label": label,
+                    "judged": judged,
+                    "reason": reason,
+                }
+            )
+    counts = Counter((one["label"], one["judged"]) for one in found)
+    # A label against a verdict is doubtful; a useful chunk without a label may only be missing.
+    found.sort(key=lambda one: (one["label"] == "unlabelled", str(one["query"])))
+    examples = [f"{one['query']}: {one['source']} is labelled {one['label']}, judged {one['judged']}" for one in found]
+    parts = [f"{count} {label} by the labels and {judged} to the judge" for (label, judged), count in counts.items()]
+    return AuditSection(
+        name="contradicted",
+        title=title,
+        lines=(
+            f"of {len(verdicts)} verdicts {', '.join(parts) or 'none differs'}",
+            *first_few(examples),
+        ),
+        figures={"verdicts": len(verdicts), "differing": found},
+        doubtful=any(one["label"] != "unlabelled" for one in found),
+    )
