@@ -10,10 +10,10 @@ from retrievers.indexing.front_matter import PageError
 from retrievers.indexing.markdown import Block, Page, PageSection
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-SKIPPED = frozenset({"script", "style", "noscript", "template", "nav", "svg"})
+SKIPPED = frozenset({"script", "style", "noscript", "template", "nav", "svg", "button", "dialog", "select"})
 FRAME = frozenset({"header", "footer"})
 CONTENT = frozenset({"article", "main"})
-ROLES = frozenset({"navigation", "banner", "contentinfo", "search"})
+ROLES = frozenset({"navigation", "banner", "contentinfo", "search", "dialog", "menu"})
 BREAKING = frozenset(
     {*HEADINGS, "p", "li", "ul", "ol", "pre", "div", "section", "article", "table", "tr", "br", "dt", "dd"}
     | {"body", "main", "aside", "blockquote", "figure", "figcaption", "hr", "dl", "form", "header", "footer", "nav"}
@@ -35,7 +35,10 @@ class Line:
 
 
 def html_page(html: str, source_url: str) -> Page:
-    """Return the text of an HTML page, a line for each block, with its headings; without navigation and scripts."""
+    """Return the text of an HTML page, a line for each block, with its headings; without navigation and scripts.
+
+    Where the page has a `main` with text, nothing outside of it is read: there stand help, menus and notices.
+    """
     reader = _Reader()
     reader.read(html.encode("utf-8", "replace"))
     first = next((line.text for line in reader.lines if line.level == 1), "")
@@ -94,6 +97,10 @@ def _only_heading(section: PageSection) -> bool:
     return bool(section.path) and block.start_line == block.end_line
 
 
+def _is_main(tag: str, attributes: Mapping[str, str]) -> bool:
+    return tag == "main" or attributes.get("role") == "main"
+
+
 class _Reader:
     """Collector of lines, of ids and of the title, from the elements in their order."""
 
@@ -102,7 +109,7 @@ class _Reader:
         self.ids: set[str] = set()
         self.title = ""
         self._words: list[str] = []
-        self._level = self._skipping = self._in_pre = self._in_content = 0
+        self._level = self._skipping = self._in_pre = self._in_content = self._outside = 0
         # The line of the file that is read, and the first and last one of the words.
         self._at, self._origin = 1, (0, 0)
 
@@ -113,7 +120,12 @@ class _Reader:
         if not data.strip():
             return
         root = etree.fromstring(data, etree.HTMLParser(huge_tree=True, encoding="utf-8"))
-        for event, element in () if root is None else etree.iterwalk(root, events=("start", "end", "comment", "pi")):
+        if root is None:
+            return
+        self._outside = int(
+            any("".join(main.itertext()).strip() for main in root.iter() if _is_main(main.tag, main.attrib))
+        )
+        for event, element in etree.iterwalk(root, events=("start", "end", "comment", "pi")):
             # libxml2 stops to count lines at 65,535; from there on the line ends in the text tell.
             self._at = max(self._at, element.sourceline or 0)
             if event == "start":
@@ -130,6 +142,7 @@ class _Reader:
             self._end_line()
         # The cells of a row are one line.
         self._words += [" "] if tag in ("td", "th") else []
+        self._outside -= _is_main(tag, attributes)
         self._skipping += self._is_skipped(tag, attributes)
         self._in_content += tag in CONTENT
         self._in_pre += tag == "pre"
@@ -141,6 +154,7 @@ class _Reader:
     def _end(self, tag: str, attributes: Mapping[str, str]) -> None:
         if tag in BREAKING:
             self._end_line()
+        self._outside += _is_main(tag, attributes)
         self._in_content -= tag in CONTENT
         self._skipping -= self._is_skipped(tag, attributes)
         self._in_pre -= tag == "pre"
@@ -149,7 +163,12 @@ class _Reader:
 
     def _is_skipped(self, tag: str, attributes: Mapping[str, str]) -> bool:
         # The header of an article holds its title, that of a site its menu.
-        return tag in SKIPPED or attributes.get("role") in ROLES or (tag in FRAME and not self._in_content)
+        return (
+            tag in SKIPPED
+            or "hidden" in attributes
+            or attributes.get("role") in ROLES
+            or (tag in FRAME and not self._in_content)
+        )
 
     def _data(self, text: str, *, in_title: bool = False) -> None:
         if in_title and not self._skipping:
@@ -160,9 +179,10 @@ class _Reader:
                 self._words.append("\n")
                 if self._in_pre:
                     self._end_line()
-            if part.strip() and not self._skipping and not in_title:
+            left_out = self._skipping or self._outside > 0 or in_title
+            if part.strip() and not left_out:
                 self._origin = (self._origin[0] or self._at, self._at)
-            self._words += [] if self._skipping or in_title else [part]
+            self._words += [] if left_out else [part]
 
     def _end_line(self) -> None:
         # Docusaurus ends headings with U+200B, Sphinx with a pilcrow.

@@ -112,3 +112,20 @@ def test_a_page_on_one_line_keeps_its_sections() -> None:
 def test_a_file_without_text_says_so(html: str, reason: str) -> None:
     with pytest.raises(PageError, match=reason):
         html_file(html, "a.html", "/a.html")
+
+
+HELP = '<div id="help"><h2>Keyboard shortcuts</h2><p>Press S to search</p></div>'
+
+
+@pytest.mark.parametrize(
+    "main", ["<main>{}</main>", '<div role="main">{}</div>', "<div><main><article>{}</article></main></div>"]
+)
+def test_what_stands_outside_of_the_main_part_is_no_text(main: str) -> None:
+    body = main.format("<h1 id=b>Borrowing</h1><p>At most one is mutable.</p><button>Copy</button><p hidden>later</p>")
+    page = html_page(f"<title>Book</title><body>{HELP}{body}<p>Powered by a generator</p></body>", "/docs/b")
+    assert (page.title, page.text) == ("Borrowing", "Borrowing\nAt most one is mutable.")
+    assert {"help", "b"} <= page.ids, "an address may lead to any element"
+
+
+def test_a_page_whose_main_part_is_empty_is_read_as_a_whole() -> None:
+    assert html_page("<h1>A</h1><p>text</p><main> <br></main>", "/docs/a").text == "A\ntext"
