@@ -89,7 +89,8 @@ def index_corpus(
 
     Raises:
         IndexingError: Pages are broken and `skip_broken` is off, or none is left; nothing was changed.
-        ConfigError: `metadata` gives two fields one payload key, or `keyword.encoder` is a model of the user's own.
+        ConfigError: `metadata` gives two fields one payload key, `keyword.encoder` is a model of the user's own,
+            or `within` is set.
         CollectionStateError: The collection exists and was not made by this function, or with other settings.
         EmbeddingMismatchError: It was made with another model.
         StoreFullError: The disk has no room for it; an embedded collection is as it was.
@@ -99,6 +100,8 @@ def index_corpus(
         raise ConfigError(
             f"keyword.encoder {config.keyword.encoder!r} is for queries, and indexing writes BM25; leave it out"
         )
+    if config.within is not None:
+        raise ConfigError("within names a part of a collection, and indexing writes the whole; leave it out")
     check_writable(config.metadata)
     _check_pages(corpus, options)
     found = existing(client, config)

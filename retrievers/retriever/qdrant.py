@@ -28,6 +28,7 @@ from retrievers.retriever.session import document, failed, without_vector
 from retrievers.retriever.stages import Pipeline
 from retrievers.search import parameters
 from retrievers.search.candidate_table import CandidateTable
+from retrievers.search.confined import confined
 from retrievers.search.pushdown import compile_filters
 from retrievers.search.ranking import PointScores
 from retrievers.search.selection import Selection
@@ -100,6 +101,7 @@ class QdrantRetriever(BaseRetriever):
         try:
             info = describe(client, settings)
             settings = with_distance(settings, info)
+            client, info = confined(client, settings, info)
             check_collection(client, settings, embeddings, info)
             if index is not None:
                 check_index(index, info)

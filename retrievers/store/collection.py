@@ -26,6 +26,8 @@ class CollectionInfo:
         dimension: Length of the vector that will be searched; 0 where there is no dense one of that name.
         distance: Its distance, lower case; empty where there is none.
         vectors: Every named vector with its length ('' is the unnamed one).
+        multivectors: Those under whose name each point has several vectors.
+        datatype: Number type of the vector that will be searched; empty for float32.
         without_idf: Those of the sparse vectors whose scores the store does not weigh by how rare a term is.
         shards: Number of parts that it is cut into on its server.
         limits: Limits on one request.
@@ -43,6 +45,8 @@ class CollectionInfo:
     vectors: Mapping[str, int]
     sparse_vectors: tuple[str, ...]
     manifest: Mapping[str, Any]
+    multivectors: tuple[str, ...] = ()
+    datatype: str = ""
     without_idf: tuple[str, ...] = ()
     shards: int = 1
     limits: Limits = NO_LIMITS
@@ -73,10 +77,16 @@ def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
 
     Raises:
         CollectionNotFoundError: There is none of that name; the nearest names are given.
-        EmbeddingMismatchError: It has no dense vector of the configured name.
+        EmbeddingMismatchError: It has no dense vector of the configured name, or several under it for each point.
         StoreError: The store cannot be asked.
     """
     info = read_info(client, config)
+    if config.vector_name in info.multivectors:
+        raise EmbeddingMismatchError(
+            f"vector {config.vector_name!r} of collection {info.name!r} is a multi-vector, of which each point has "
+            "several (as ColBERT makes): its score is a sum over the query's vectors, which is not searched yet; set "
+            "vector_name to one with a single vector a point"
+        )
     if config.vector_name not in info.vectors:
         have = ", ".join(map(repr, info.vectors)) or "none"
         raise EmbeddingMismatchError(
@@ -116,6 +126,8 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         dimension=chosen.size if chosen else 0,
         distance=str(chosen.distance.value).lower() if chosen else "",
         vectors={key: value.size for key, value in vectors.items()},
+        multivectors=tuple(key for key, value in vectors.items() if value.multivector_config),
+        datatype=str(getattr(chosen.datatype, "value", chosen.datatype) or "") if chosen else "",
         sparse_vectors=tuple(params.sparse_vectors or ()),
         without_idf=tuple(name for name, sparse in (params.sparse_vectors or {}).items() if sparse.modifier != "idf"),
         shards=getattr(params, "shard_number", None) or 1,

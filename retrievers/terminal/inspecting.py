@@ -10,6 +10,7 @@ from retrievers.config import RetrieverConfig, dump
 from retrievers.errors import ConfigError
 from retrievers.records import ALIASES
 from retrievers.retriever.opened import open_retriever
+from retrievers.search.confined import confined
 from retrievers.store import CollectionInfo, describe, embedded_folder, open_client
 from retrievers.store.inspection import SAMPLE, Proposal, sample
 from retrievers.store.payload import all_metadata
@@ -30,7 +31,7 @@ def look(config: RetrieverConfig, env: Mapping[str, str]) -> tuple[CollectionInf
     if config.python is None:
         client = open_client(config.store, env)
         try:
-            info = describe(client, config)
+            client, info = confined(client, config, describe(client, config))
             return info, sample(client, config, info.limits)
         finally:
             client.close()

@@ -1,0 +1,80 @@
+"""Vectors of whole numbers and of half precision, and vectors that are several."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from qdrant_client import models
+
+from retrievers.errors import EmbeddingMismatchError
+from retrievers.retriever.qdrant import QdrantRetriever
+from tests.support.collections import TableEmbeddings, fill, settings
+from tests.support.qdrant_server import QdrantServer
+
+RANDOM = np.random.default_rng(5)
+TEXTS = tuple(f"text {number}" for number in range(12))
+WHOLE = RANDOM.integers(0, 256, size=(12, 6)).astype(float)
+ASKED = WHOLE[3] * 0.9 + 10.4
+
+
+@pytest.fixture
+def server() -> Iterator[QdrantServer]:
+    with QdrantServer() as server:
+        yield server
+
+
+def opened(server: QdrantServer, vectors: Any, query: Any, **values: Any) -> QdrantRetriever:
+    table = {**dict(zip(TEXTS, np.asarray(vectors).tolist(), strict=True)), "what?": np.asarray(query).tolist()}
+    embedding = {"provider": "python", "model": "mine:make"}
+    config = settings(store={"url": server.url}, collection="mine", embedding=embedding, threshold=0, **values)
+    return QdrantRetriever.open(config, embeddings=TableEmbeddings(table))
+
+
+def stored(server: QdrantServer, vectors: Any, datatype: models.Datatype, distance: models.Distance) -> None:
+    params = models.VectorParams(size=len(vectors[0]), distance=distance, datatype=datatype)
+    payloads = [{"page_content": text, "metadata": {"chunk_id": text}} for text in TEXTS]
+    fill(server.client, "mine", np.asarray(vectors).tolist(), payloads, params=params)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.4])
+def test_a_query_of_whole_numbers_is_rounded_to_the_nearest(server: QdrantServer, noise: float) -> None:
+    stored(server, WHOLE, models.Datatype.UINT8, models.Distance.COSINE)
+    # A model whose numbers are near whole ones is the one that the collection was made with.
+    with opened(server, np.clip(WHOLE + noise, 0, 255), ASKED) as retriever:
+        assert retriever.info.datatype == "uint8"
+        query = np.rint(ASKED)
+        cosines = WHOLE @ query / np.linalg.norm(WHOLE, axis=1) / np.linalg.norm(query)
+        found = list(retriever.candidates(["what?"])[0])
+        assert [hit.chunk.chunk_id for hit in found] == [TEXTS[n] for n in np.argsort(-cosines)]
+        assert [hit.score for hit in found] == pytest.approx(sorted(cosines, reverse=True), abs=1e-6)
+        sent = [request.body["query"] for request in server.requests if (request.body or {}).get("query")]
+        assert sent[-1] in (query.tolist(), {"nearest": query.tolist()})
+
+
+@pytest.mark.parametrize("asked", [ASKED - 300, ASKED / 1_000, ASKED + 200])
+def test_a_model_of_other_numbers_is_named(server: QdrantServer, asked: Any) -> None:
+    stored(server, WHOLE, models.Datatype.UINT8, models.Distance.COSINE)
+    with opened(server, WHOLE, asked) as retriever:
+        error = retriever.search("what?").error or ""
+    assert "'mine' keeps vectors as whole numbers from 0 to 255 (uint8), and python:mine:make makes others" in error
+
+
+def test_half_precision_is_the_same_model(server: QdrantServer) -> None:
+    vectors = RANDOM.normal(size=(12, 6))
+    stored(server, vectors.astype(np.float16).astype(float), models.Datatype.FLOAT16, models.Distance.COSINE)
+    with opened(server, vectors, vectors[2]) as retriever:
+        assert retriever.info.datatype == "float16"
+        first, second = retriever.search("what?"), retriever.search("what?", use_cache=False)
+    assert first.chunks[0].chunk.chunk_id == TEXTS[2]
+    assert [(hit.chunk, hit.score) for hit in first.chunks] == [(hit.chunk, hit.score) for hit in second.chunks]
+
+
+def test_a_multi_vector_is_refused_in_a_sentence(server: QdrantServer) -> None:
+    several = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
+    params = {"colbert": models.VectorParams(size=2, distance=models.Distance.COSINE, multivector_config=several)}
+    server.client.create_collection("mine", vectors_config=params)
+    with pytest.raises(
+        EmbeddingMismatchError, match=r"vector 'colbert' of collection 'mine' is a multi-vector, of which"
+    ):
+        opened(server, WHOLE, ASKED, vector_name="colbert")
