@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from shlex import quote
 
 from evals import tracking
 from evals.collect.passes import Progress
@@ -67,6 +68,11 @@ class TrackingRun:
         return self._tracker.address if self._tracker else ""
 
     @property
+    def lacks_traces(self) -> bool:
+        """True if some of its traces failed."""
+        return self._tracker is not None and self._tracker.lacks_traces
+
+    @property
     def side_by_side(self) -> str:
         """The page that shows two cells of its grid side by side; empty without them."""
         return self._tracker.side_by_side if self._tracker else ""
@@ -111,9 +117,11 @@ def publish(evaluation: Evaluation, text: str, golden: GoldenSet, run: TrackingR
     with marked(file, run.run_id) as mark:
         published = _published(evaluation, text, golden, run, progress)
         run.finish()
-        if mark and not run.fault:
+        if mark and not run.fault and not run.lacks_traces:
             mark.remove()
-    if not run.fault:
+    if run.lacks_traces and not run.fault:
+        log.warning("python -m evals.tracking %s writes the traces that failed", quote(str(file)))
+    elif not run.fault:
         for line in complete_earlier(file.parent, run.config.tracking):
             log.warning("%s", line)
     return replace(published, untracked=run.fault)

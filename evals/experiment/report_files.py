@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -20,8 +19,8 @@ from evals.report.rows_file import ROWS_SUFFIX
 from evals.report.traces import traces
 from evals.tracking import Tracker
 from evals.tracking.values import run_files
-from retrievers.config import RetrieverConfig, dump
-from retrievers.store import embedded_folder
+from retrievers.config import RetrieverConfig
+from retrievers.store.portable_settings import portable_settings
 from retrievers.text.printable import json_text
 
 
@@ -66,7 +65,7 @@ def export(evaluation: Evaluation, retriever: RetrieverConfig) -> None:
     """
     settings = _chosen(evaluation, retriever)
     if evaluation.outputs.export and settings:
-        write(evaluation.outputs.export, yaml.safe_dump(_portable(settings), sort_keys=False))
+        write(evaluation.outputs.export, yaml.safe_dump(portable_settings(settings), sort_keys=False))
 
 
 def log_views(
@@ -94,7 +93,7 @@ def log_views(
         tracker.log_traces(traces(report, evaluation.result.observed, tracking.traces))
     chosen = _chosen(evaluation, evaluation.result.config.retriever)
     if tracking.register_as and chosen:
-        tracker.register(_portable(chosen), tracking.register_as)
+        tracker.register(portable_settings(chosen), tracking.register_as)
 
 
 def _log_grid(tracker: Tracker, sweep: Sweep, progress: Progress) -> None:
@@ -114,12 +113,3 @@ def _log_grid(tracker: Tracker, sweep: Sweep, progress: Progress) -> None:
 def _chosen(evaluation: Evaluation, retriever: RetrieverConfig) -> RetrieverConfig | None:
     """Return the settings of the retriever that was evaluated, or of the one that a grid recommends."""
     return evaluation.recommended if isinstance(evaluation, Sweep) else retriever
-
-
-def _portable(retriever: RetrieverConfig) -> dict[str, Any]:
-    """Return the retriever's settings for another folder, with the place of the embedded store."""
-    settings = dump(retriever)
-    store = retriever.store
-    if "store" in settings and not store.url and not store.path:
-        settings["store"]["path"] = str(embedded_folder(store).absolute())
-    return settings

@@ -5,32 +5,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from evals.config.experiment import DatasetConfig, TrackingConfig
 from evals.errors import DatasetError, ReportError, TrackingError
 from evals.golden.loading import GoldenSet, load_golden
 from evals.report.comparison.records import Run
 from evals.report.html import render_page
+from evals.report.kept_grid import kept_along_top_k, kept_table
 from evals.report.model import Report
 from evals.report.traces import kept_traces
 from evals.tracking.client import connection
 from evals.tracking.finding import find_reported
 from evals.tracking.marks import Mark, marked, reports_marked
 from evals.tracking.references import open_run
+from evals.tracking.rewritten_traces import remove_traces, write_missing
 from evals.tracking.starting import start
 from evals.tracking.store import FOLDER, check_database, local_uri
-from evals.tracking.tracker import Tracker
+from evals.tracking.tracker import MISSING_TRACES, Tracker
 from evals.tracking.values import run_files
+from retrievers.config import RetrieverConfig
+from retrievers.store.portable_settings import portable_settings
 from retrievers.text.secrets import redacted
-
-if TYPE_CHECKING:
-    from mlflow.entities import Run as MlflowRun
 
 log = logging.getLogger(__name__)
 # Most earlier runs that a run completes: each takes seconds.
 MOST_EARLIER = 10
-TRACES_AT_ONCE = 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +50,8 @@ class Completed:
 def complete(file: Path, uri: str | None = None, experiment: str | None = None) -> Completed:
     """Write what the run of a report lacks in MLflow; nothing where it is complete.
 
-    The report holds no whole texts of chunks, no figures and no cells' runs: those stay out.
+    The report holds no whole texts of chunks, no figures and no cells' runs: those stay out. A mark is removed even
+    where traces fail again, so that what MLflow refuses for good is tried once unasked.
 
     Args:
         file: The report.
@@ -121,30 +121,37 @@ def _completed(run: Run, config: TrackingConfig, mark: Mark) -> Completed:
         else:
             tracker = Tracker(client, found.info.run_id, found.info.experiment_id, uri)
             if found.info.status == "FINISHED":
-                return Completed(run_id=tracker.run_id, address=tracker.address, written=False)
-            _remove_traces(tracker, found)
+                written = MISSING_TRACES in found.data.tags
+                if written:
+                    write_missing(tracker, kept_traces(report, config.traces))
+                return Completed(run_id=tracker.run_id, address=tracker.address, written=written)
+            remove_traces(tracker)
     status = "FAILED"
     try:
         tracker.log(report, _golden(report), run.digest)
         text = Path(run.origin).read_text(encoding="utf-8")
         tracker.log_files(run_files(report, text, render_page(report, {})), report.rows_file, report.queries_file)
+        if report.grid:
+            tracker.log_grid([], kept_table(report.grid), kept_along_top_k(report.grid), _unseen)
         tracker.log_traces(kept_traces(report, config.traces))
+        _register(tracker, report, config)
         status = "FINISHED"
     finally:
         tracker.end(status)
     return Completed(run_id=tracker.run_id, address=tracker.address, written=True)
 
 
-def _remove_traces(tracker: Tracker, run: "MlflowRun") -> None:
-    """Remove the traces that were written before: some may lack their spans."""
-    from mlflow.tracing.client import TracingClient
+def _register(tracker: Tracker, report: Report, config: TrackingConfig) -> None:
+    """Register the retriever of a report if it was asked for, unless the run has done so."""
+    unranked = report.grid is not None and report.grid.choice is None
+    wanted = f"run_id = '{tracker.run_id}'"
+    if config.register_as and not unranked and not tracker.client.search_model_versions(wanted):
+        retriever = RetrieverConfig.model_validate(report.config["retriever"])
+        tracker.register(portable_settings(retriever), config.register_as)
 
-    store, experiment = TracingClient(tracker.uri), run.info.experiment_id
-    while found := store.search_traces(
-        locations=[experiment], run_id=run.info.run_id, include_spans=False, max_results=TRACES_AT_ONCE
-    ):
-        if not store.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in found]):
-            return
+
+def _unseen(stage: str, done: int, total: int, detail: str = "") -> None:
+    """Show no progress."""
 
 
 def _golden(report: Report) -> GoldenSet | None:

@@ -26,10 +26,12 @@ ROOT, RETRIEVAL, EXPECTED = "answer", "retrieve", "expected"
 # Traces of one batch, of which two are begun at once: more wait for one another at the database of a server.
 BATCH = 24
 WORKERS = 2
+UNKNOWN = "error code 404"
+OLD_SERVER = "; an older server knows no traces: MLflow has all else"
 Trace = tuple["TraceInfo", list["Span"]]
 
 
-def write_traces(client: "MlflowClient", experiment_id: str, runs: Sequence[str], traces: Sequence[QueryTrace]) -> None:
+def write_traces(client: "MlflowClient", experiment_id: str, runs: Sequence[str], traces: Sequence[QueryTrace]) -> int:
     """Write traces, linked to runs. Those that fail are named in a line of the log; a batch that fails whole ends it.
 
     Args:
@@ -37,11 +39,14 @@ def write_traces(client: "MlflowClient", experiment_id: str, runs: Sequence[str]
         experiment_id: Id of the runs' experiment.
         runs: Ids of the runs that they are of.
         traces: The worst first; a list by time shows them in this order.
+
+    Returns:
+        The number of traces that are missing and that a further attempt may bring.
     """
     from mlflow.tracing.client import TracingClient
 
     if not traces:
-        return
+        return 0
     store = TracingClient(client.tracking_uri)
     latest = time.time_ns()
     written, fault, unlinked = 0, "", ""
@@ -61,10 +66,11 @@ def write_traces(client: "MlflowClient", experiment_id: str, runs: Sequence[str]
                 break
             unlinked = unlinked or _link(client, kept, runs[1:])
     if fault or unlinked:
-        old = "; an older server knows no traces: MLflow has all else" if "error code 404" in fault else ""
+        old = OLD_SERVER if UNKNOWN in fault else ""
         which = ", not linked to all of their runs" if unlinked else ""
         why = redacted(fault or unlinked)[:300]
         log.warning("MLflow has %d of %d traces of the queries%s (%s)%s", written, len(traces), which, why, old)
+    return 0 if UNKNOWN in fault else len(traces) - written
 
 
 def _trace(trace: QueryTrace, experiment_id: str, runs: Sequence[str], start: int) -> Trace:

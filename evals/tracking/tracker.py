@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 REPORT_TAG = "report.sha256"
+# Tag of a run some of whose traces failed: how many.
+MISSING_TRACES = "traces.missing"
 # Most metrics of one request.
 BATCH = 1_000
 
@@ -34,6 +36,7 @@ class Tracker:
     """One MLflow run, begun by `evals.tracking.start`.
 
     Attributes:
+        lacks_traces: True once a trace of this run failed that a further attempt may bring.
         side_by_side: Page that shows two cells of its grid query by query; empty where there are no two with traces.
     """
 
@@ -42,6 +45,7 @@ class Tracker:
         self.run_id = run_id
         self.experiment_id = experiment_id
         self.uri = uri
+        self.lacks_traces = False
         self.side_by_side = ""
 
     @property
@@ -134,7 +138,7 @@ class Tracker:
             return log_cells(self.client, self.client.get_run(self.run_id), children, progress)
 
     def log_traces(self, traces: Sequence[QueryTrace], runs: Sequence[str] = ()) -> None:
-        """Write queries as traces, with their scores as assessments; what fails is only logged.
+        """Write queries as traces, with their scores as assessments. Those that fail are logged, and counted in a tag.
 
         Args:
             traces: The worst first.
@@ -144,7 +148,10 @@ class Tracker:
             TrackingError: MLflow cannot be spoken to at all.
         """
         with mlflow_at(self.uri):
-            write_traces(self.client, self.experiment_id, runs or (self.run_id,), traces)
+            missing = write_traces(self.client, self.experiment_id, runs or (self.run_id,), traces)
+            if missing and self.run_id in (runs or (self.run_id,)):
+                self.client.set_tag(self.run_id, MISSING_TRACES, str(missing))
+                self.lacks_traces = True
 
     def set_side_by_side(self, cell: str, other: str) -> None:
         """Name the page of two cells, by the ids of their runs."""

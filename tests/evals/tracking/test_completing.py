@@ -2,8 +2,10 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mlflow.tracing.client import TracingClient
 
 from evals.errors import TrackingError
 from evals.tracking.__main__ import main
@@ -63,6 +65,34 @@ def test_a_run_that_only_began_is_found_by_its_id_or_by_its_name(kept: Path) -> 
     kept.write_text(kept.read_text() + "\n")
     named = start(json.loads(kept.read_text())["run"])
     assert complete(kept).run_id == named.run_id
+
+
+@pytest.mark.parametrize("failing", ["start_trace", "log_spans"])
+def test_traces_that_failed_are_written_later_and_the_others_stay(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failing: str
+) -> None:
+    """Without its spans a trace is there, with nothing in it."""
+    works, calls = getattr(TracingClient, failing), []
+
+    def refused_once(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise ValueError("refused once")
+        return works(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TracingClient, failing, refused_once)
+        patch.setattr("evals.tracking.traces.WORKERS", 1)
+        run_id = complete(kept).run_id
+    run = client().get_run(run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["traces.missing"] == ("1" if failing == "start_trace" else "3")
+    assert complete(kept).written
+    assert "traces.missing" not in client().get_run(run_id).data.tags
+    found = client().search_traces(locations=[run.info.experiment_id], run_id=run_id)
+    assert sorted(trace.info.client_request_id for trace in found) == ["empty", "right", "wrong"]
+    assert all(trace.data.spans for trace in found)
+    assert not complete(kept).written
 
 
 def test_two_at_once_do_not_both_complete_it(kept: Path) -> None:
