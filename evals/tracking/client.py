@@ -54,13 +54,19 @@ def mlflow_at(uri: str) -> Iterator[None]:
 def current(uri: str) -> Iterator[None]:
     """Make an address MLflow's current one within the block, for what takes no client."""
     import mlflow
+    from mlflow.environment_variables import MLFLOW_TRACKING_URI
 
-    before = mlflow.get_tracking_uri()
+    before, inherited = mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else None, MLFLOW_TRACKING_URI.get()
     mlflow.set_tracking_uri(uri)
     try:
         yield
     finally:
-        mlflow.set_tracking_uri(before)
+        # MLflow's default depends on the working directory: set, it would hold for good, in the environment too.
+        mlflow.set_tracking_uri(None)
+        if inherited is not None:
+            MLFLOW_TRACKING_URI.set(inherited)
+        if before not in (None, inherited):
+            mlflow.set_tracking_uri(before)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import pytest
 
 from evals.golden.command import main
 from evals.golden.in_memory import golden_set
+from evals.tracking.client import current
 from tests.support.experiment import CASES
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of MLflow and what it imports
@@ -38,9 +39,7 @@ def test_a_round_trip_keeps_every_case(uri: str, capsys: pytest.CaptureFixture[s
 
 
 def test_a_dataset_of_mlflows_tutorial_becomes_skeletons(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
-    before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri(uri)
-    try:
+    with current(uri):
         dataset = mlflow.genai.datasets.create_dataset(name="tutorial", experiment_id="0")
         dataset.merge_records(
             [
@@ -50,8 +49,6 @@ def test_a_dataset_of_mlflows_tutorial_becomes_skeletons(uri: str, capsys: pytes
                 }
             ]
         )
-    finally:
-        mlflow.set_tracking_uri(before)
     assert main(["import", "mlflow", "tutorial", "-o", "golden.jsonl", "--tracking.uri", uri]) == 0
     assert "1 of them are skeletons, without evidence: add to each" in capsys.readouterr().out
     assert json.loads(Path("golden.jsonl").read_text(encoding="utf-8")) == {

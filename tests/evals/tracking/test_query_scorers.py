@@ -14,6 +14,7 @@ from evals.errors import DatasetError, ExperimentError, TrackingError
 from evals.golden.case import Case
 from evals.golden.mlflow_records import records_of
 from evals.tracking import scorers
+from evals.tracking.client import current
 from evals.tracking.retrieved_documents import retrieved
 from evals.tracking.traces import _content as content
 from evals.tracking.traces import _span as span
@@ -31,13 +32,11 @@ GOLDEN = [*CASES, {"id": "answered", "query": "a hand and the joints of an arm",
 def database(tmp_path_factory: pytest.TempPathFactory, mlflow_database: Path) -> Iterator[None]:
     """An MLflow of this module's own, in the foreground and quiet."""
     folder = tmp_path_factory.mktemp("genai")
-    before = mlflow.get_tracking_uri()
     shutil.copy(mlflow_database, folder)
-    mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
-    mlflow.create_experiment("genai", artifact_location=folder.as_uri())
-    mlflow.set_experiment("genai")
-    yield
-    mlflow.set_tracking_uri(before)
+    with current(f"sqlite:///{folder / 'mlflow.db'}"):
+        mlflow.create_experiment("genai", artifact_location=folder.as_uri())
+        mlflow.set_experiment("genai")
+        yield
 
 
 @pytest.fixture(scope="module")
