@@ -3,6 +3,7 @@
 python benchmarks/search_overhead.py [--rounds 20]
 
 Bound: 10% of the raw call or 0.5 ms, whichever is more. Also shown: langchain-qdrant's own search on the same store.
+A figure is the median over the queries of the fastest call of each, so that other work on the machine counts little.
 """
 
 import argparse
@@ -36,14 +37,15 @@ def main() -> None:
             "langchain-qdrant": lambda q: store.similarity_search_with_score(q, k=top_k),
             "QdrantRetriever.search": lambda q: retriever.search(q, use_cache=False),
         }
-        times: dict[str, list[float]] = {label: [] for label in contenders}
+        times: dict[str, dict[str, float]] = {label: {} for label in contenders}
         for turn in range(rounds + 1):
             for query in queries:
                 for label, call in contenders.items():
                     start = time.perf_counter()
                     call(query)
                     if turn:  # the first round warms up
-                        times[label].append((time.perf_counter() - start) * 1000)
+                        took = (time.perf_counter() - start) * 1000
+                        times[label][query] = min(took, times[label].get(query, took))
         retriever.close()
     report(times)
 
@@ -70,9 +72,9 @@ def open_handbook(folder: Path) -> tuple[Any, Any]:
     return retriever, store
 
 
-def report(times: dict[str, list[float]]) -> None:
-    """Medians, and the overhead over the raw call as a ratio and in milliseconds."""
-    medians = {label: statistics.median(values) for label, values in times.items()}
+def report(times: dict[str, dict[str, float]]) -> None:
+    """Medians over the queries, and the overhead over the raw call as a ratio and in milliseconds."""
+    medians = {label: statistics.median(values.values()) for label, values in times.items()}
     raw = medians["embedding + raw client"]
     for label, median in medians.items():
         print(f"{label:<24} {median:.3f} ms  {median / raw:.2f} of raw  {median - raw:+.3f} ms")

@@ -39,6 +39,8 @@ class SearchConfig(Settings):
     @property
     def named(self) -> dict[str, Any]:
         """The parameters that are set, as nested plain values."""
+        if not self.model_fields_set:
+            return {}
         return {name: value for name, value in self.model_dump(exclude_none=True).items() if value != {}}
 
 

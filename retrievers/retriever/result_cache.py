@@ -9,7 +9,7 @@ from typing import Any
 from retrievers.config import CacheConfig
 from retrievers.embedding.cache import ResultCache
 from retrievers.records import RetrievalSession, StageTimings
-from retrievers.store.embedded import EmbeddedStore
+from retrievers.store.embedded import is_embedded
 
 ON_A_SERVER = "a server, whose changes are not told"
 """The version of a collection on a server: results go by age alone."""
@@ -17,14 +17,14 @@ ON_A_SERVER = "a server, whose changes are not told"
 
 def open_result_cache(config: CacheConfig, client: Any) -> ResultCache[RetrievalSession]:
     """Open the cache of results: valid until an embedded store changes, on a server as long as the settings allow."""
-    if isinstance(client, EmbeddedStore):
+    if is_embedded(client):
         return ResultCache(config.results)
     return ResultCache(config.results if config.results_ttl_s else 0, config.results_ttl_s)
 
 
 def version_of(client: Any, collection: str) -> Hashable:
     """Return a value that changes with the collection, as far as its store tells: an embedded store's generation."""
-    return client.generation(collection) if isinstance(client, EmbeddedStore) else ON_A_SERVER
+    return client.generation(collection) if is_embedded(client) else ON_A_SERVER
 
 
 def remembered(

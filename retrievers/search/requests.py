@@ -15,7 +15,7 @@ from retrievers.records import oriented
 from retrievers.search.ranking import PointScores
 from retrievers.store import NO_LIMITS, Limits, least, parts
 from retrievers.store.chunk_table import ChunkTable, Codes
-from retrievers.store.embedded import EmbeddedStore
+from retrievers.store.embedded import is_embedded
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
@@ -128,7 +128,7 @@ def _sent(
     client: "QdrantClient", collection: str, requests: "Sequence[models.QueryRequest]"
 ) -> Sequence[Sequence[Any]]:
     """Return the points of each request, by the client's shortest way; in halves where a server demands it."""
-    if isinstance(client, EmbeddedStore):
+    if is_embedded(client):
         return client.nearest(collection, requests)
     if len(requests) > 1:
         try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from retrievers.config import StoreConfig
 from retrievers.config.layers import api_key
-from retrievers.store.embedded import EmbeddedStore
+from retrievers.store.embedded import is_embedded
 from retrievers.store.local_mode import is_local_mode, open_local_mode
 from retrievers.store.location import embedded_folder
 
@@ -43,5 +43,5 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
 @contextmanager
 def all_or_nothing(client: Any, collection: str) -> Iterator[None]:
     """Make the changes within one step where the store can (an embedded one); a server has them one by one."""
-    with client.changing(collection) if isinstance(client, EmbeddedStore) else nullcontext():
+    with client.changing(collection) if is_embedded(client) else nullcontext():
         yield

@@ -13,7 +13,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionChangedError, CollectionStateError
 from retrievers.records import Chunk
 from retrievers.store import NO_LIMITS, CollectionInfo, Limits, least, parts, store_errors
-from retrievers.store.embedded import EmbeddedStore
+from retrievers.store.embedded import is_embedded
 from retrievers.store.payload import filter_path, payload_keys, to_chunk
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _dense(client: "QdrantClient", config: RetrieverConfig, points: Sequence[Any
     """Return the vector of each point that is there, None where it has none."""
     with store_errors(config.store, config.collection):
         ids = list(map(as_id, points))
-        if isinstance(client, EmbeddedStore):
+        if is_embedded(client):
             records = client.stored(config.collection, ids, with_vectors=[config.vector_name])
         else:
             names = [config.vector_name] if config.vector_name else True

@@ -117,12 +117,13 @@ def _nearest(query: Any, using: str, view: View) -> edge.Query:
 
 def _params(params: models.SearchParams | None, using: str, view: View) -> edge.SearchParams:
     """Recount terms for the IDF where the engine's counts still hold replaced and removed points."""
-    params = params or models.SearchParams()
-    refuse(**{name: value for name, value in params if name not in SEARCH_PARAMS and value not in (None, False)})
-    exact = bool(params.exact) if "exact" in params.model_fields_set else not view.spec.optimized
     sparse = view.spec.sparse.get(using)
     recount = view.recount and sparse is not None and sparse.modifier == models.Modifier.IDF
     idf = edge.IdfParams(corpus=edge.Filter()) if recount else None
+    if params is None:
+        return edge.SearchParams(exact=not view.spec.optimized, idf=idf)
+    refuse(**{name: value for name, value in params if name not in SEARCH_PARAMS and value not in (None, False)})
+    exact = bool(params.exact) if "exact" in params.model_fields_set else not view.spec.optimized
     quantized = params.quantization or models.QuantizationSearchParams()
     return edge.SearchParams(
         exact=exact,
