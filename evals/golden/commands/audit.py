@@ -2,16 +2,13 @@
 
 import argparse
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evals.config.files import check_writable, write
-from evals.config.folders import named_folders
 from evals.golden.commands import NEAR, Subcommands, cosine_argument, say
-from retrievers.config import RetrieverConfig
-from retrievers.config.layers import add_flags, build, environment, environment_layer, flag_layer
-from retrievers.config.settings_file import file_layer
+from evals.golden.commands.named_chunks import add_chunk_flags, named_chunks, named_settings
+from retrievers.config.layers import environment
 from retrievers.config.text_files import read_text
 from retrievers.terminal.command import add_logging_flags, path_argument, print_out, whole_number
 from retrievers.text.printable import json_text
@@ -19,7 +16,6 @@ from retrievers.text.printable import json_text
 if TYPE_CHECKING:
     from evals.golden.audit.section import AuditSection
     from evals.report.model import Report
-    from retrievers.records import Chunk
 
 
 def add_audit(commands: Subcommands) -> None:
@@ -28,8 +24,6 @@ def add_audit(commands: Subcommands) -> None:
         "audit", help="measure golden data", description="Say what golden data can prove and what in them is doubtful."
     )
     command.add_argument("file", type=path_argument, help="golden .jsonl file, or a folder of them")
-    command.add_argument("--docs", type=path_argument, metavar="DIR", help="pages that the evidence is in")
-    command.add_argument("--base-url", default="/docs", help="what addresses of --docs begin with (default: /docs)")
     command.add_argument(
         "--report", type=path_argument, action="append", default=[], metavar="FILE", help="report of a run; repeatable"
     )
@@ -39,8 +33,7 @@ def add_audit(commands: Subcommands) -> None:
     command.add_argument("--seed", type=whole_number(0), default=0, help="of the chunks compared with (default: 0)")
     command.add_argument("--json", action="store_true", help="print everything as JSON")
     command.add_argument("--html", type=path_argument, metavar="FILE", help="write a page as well")
-    command.add_argument("--config", type=path_argument, metavar="FILE", help="experiment or retriever settings")
-    add_flags(command, RetrieverConfig)
+    add_chunk_flags(command)
     add_logging_flags(command)
     command.set_defaults(run=_audit)
 
@@ -59,8 +52,8 @@ def _audit(namespace: argparse.Namespace) -> int:
     golden = load_golden(DatasetConfig(path=namespace.file))
     reports = {str(file): _report(file) for file in namespace.report}
     env = environment(os.environ)
-    config, named = _settings(namespace, env)
-    chunks = _chunks(namespace, config, env) if named else None
+    config, is_named = named_settings(namespace, env)
+    chunks = named_chunks(namespace, config, env) if is_named else None
     embed = embedder(make_embeddings(config.embedding, env))
     sections = audit(golden, chunks, reports, embed, near=namespace.near, seed=namespace.seed)
     if namespace.html:
@@ -82,19 +75,3 @@ def _report(file: Path) -> "Report":
     from evals.report.parsing import MOST_BYTES, parse
 
     return parse(read_text(file, "a report of evals.run", MOST_BYTES, ReportError), str(file))
-
-
-def _settings(namespace: argparse.Namespace, env: Mapping[str, str]) -> tuple[RetrieverConfig, bool]:
-    """Return the retriever's settings, and True if pages or a collection are named."""
-    flags = flag_layer(namespace, RetrieverConfig)
-    layers = [environment_layer(env)]
-    if namespace.config:
-        layers.append(file_layer(namespace.config, RetrieverConfig, named_folders(env)))
-    named = namespace.docs or namespace.config or {"store", "collection", "python"} & flags.values.keys()
-    return build(RetrieverConfig, [*layers, flags]), bool(named)
-
-
-def _chunks(namespace: argparse.Namespace, config: RetrieverConfig, env: Mapping[str, str]) -> "list[Chunk]":
-    from evals.golden.listed_chunks import chunked_pages, listed_chunks
-
-    return chunked_pages(namespace.docs, namespace.base_url)[1] if namespace.docs else listed_chunks(config, env)

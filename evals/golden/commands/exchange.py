@@ -4,6 +4,7 @@ import argparse
 
 from evals.config.files import check_writable, write
 from evals.golden.commands import Subcommands, say
+from evals.golden.commands.import_tables import add_tables
 from evals.golden.json_lines import json_lines
 from retrievers.terminal.command import add_logging_flags, path_argument
 
@@ -11,7 +12,7 @@ from retrievers.terminal.command import add_logging_flags, path_argument
 def add_import(commands: Subcommands) -> None:
     """Add the subcommand to a parser."""
     imports = commands.add_parser(
-        "import", help="import a test collection", description="BEIR, TREC or an MLflow dataset to golden data."
+        "import", help="import queries and labels", description="Other formats to golden data."
     )
     formats = imports.add_subparsers(dest="format", required=True, metavar="FORMAT")
     beir = formats.add_parser("beir", help="a BEIR folder: queries.jsonl and qrels/*.tsv")
@@ -36,7 +37,8 @@ def add_import(commands: Subcommands) -> None:
             "-o", "--out", type=path_argument, required=True, metavar="FILE", help="golden file to write"
         )
         add_logging_flags(command)
-    imports.set_defaults(run=lambda namespace: say(namespace, _import(namespace)))
+        command.set_defaults(run=lambda namespace: say(namespace, _import(namespace)))
+    add_tables(formats)
 
 
 def add_export(commands: Subcommands) -> None:

@@ -1,0 +1,104 @@
+"""`golden import csv | jsonl | ragas`: tables with columns of any name."""
+
+import argparse
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evals.config.files import check_writable, write
+from evals.golden.commands import say
+from evals.golden.commands.named_chunks import add_chunk_flags, named_chunks, named_settings
+from evals.golden.json_lines import json_lines
+from retrievers.config.layers import environment
+from retrievers.terminal.command import Parser, add_logging_flags, path_argument
+
+if TYPE_CHECKING:
+    from evals.golden.located_contexts import Located
+    from evals.golden.table_rows import Row
+
+ABOUT = {
+    "csv": "a CSV file, one query or one piece of evidence a line",
+    "jsonl": "JSON Lines with other names than golden data's",
+    "ragas": "a testset or evaluation dataset of ragas, as CSV or JSON Lines",
+}
+# Contexts that were found nowhere are shown up to this many.
+SHOWN = 10
+
+
+def add_tables(formats: "argparse._SubParsersAction[Parser]") -> None:
+    """Add the formats to the parser of `golden import`."""
+    for name, about in ABOUT.items():
+        command = formats.add_parser(name, help=about, description=f"Import {about}.")
+        command.add_argument("table", type=path_argument, help="the file")
+        command.add_argument(
+            "--column", action="append", default=[], metavar="FIELD=COLUMN",
+            help="the column of a field, such as query=question; repeatable. contexts=… are passages, which are "
+            "looked for in --docs or the collection",
+        )  # fmt: skip
+        command.add_argument(
+            "-o", "--out", type=path_argument, required=True, metavar="FILE", help="golden file to write"
+        )
+        add_chunk_flags(command)
+        add_logging_flags(command)
+        command.set_defaults(run=_import)
+
+
+def _import(namespace: argparse.Namespace) -> int:
+    from evals.golden.loading import validate_rows
+    from evals.golden.mapped_columns import RAGAS, mapped, parse_columns
+    from evals.golden.table_rows import csv_rows, json_rows
+
+    check_writable(namespace.out)
+    columns = parse_columns(namespace.column, RAGAS if namespace.format == "ragas" else {})
+    as_csv = namespace.format == "csv" or (namespace.format == "ragas" and namespace.table.suffix.lower() == ".csv")
+    named = [text.partition("=")[0].strip() for text in namespace.column]
+    rows = mapped((csv_rows if as_csv else json_rows)(namespace.table), columns, named)
+    rows, notes = _with_evidence(rows, namespace)
+    cases, _ = validate_rows(rows)
+    write(namespace.out, json_lines([case.model_dump(exclude_defaults=True) for case in cases]))
+    outside = sum(not case.in_scope for case in cases)
+    return say(
+        namespace,
+        [f"{namespace.out}: {len(cases)} cases of {namespace.table}, {outside} of them out of scope", *notes],
+    )
+
+
+def _with_evidence(rows: "list[Row]", namespace: argparse.Namespace) -> "tuple[list[Row], list[str]]":
+    """Put evidence in the place of contexts; a case of which none was found is left out, with a line."""
+    from evals.golden.located_contexts import ContextFinder
+
+    if not any("contexts" in row for _, row in rows):
+        return rows, []
+    env = environment(os.environ)
+    config, is_named = named_settings(namespace, env)
+    finder = ContextFinder(named_chunks(namespace, config, env)) if is_named else None
+    kept: list[Row] = []
+    places: list[tuple[str, str, Located | None]] = []
+    for place, row in rows:
+        contexts = row.pop("contexts", [])
+        found = [(place, text, finder.find(text) if finder else None) for text in contexts]
+        places += found
+        evidence = [e for _, text, one in found for e in (one.evidence if one else ({"quote": text},))]
+        case = row | ({"evidence": [*row.get("evidence", []), *evidence]} if evidence else {})
+        if evidence or not contexts:
+            kept.append((place, case))
+    return kept, _notes(places, left_out=len(rows) - len(kept), table=namespace.table)
+
+
+def _notes(places: "list[tuple[str, str, Located | None]]", *, left_out: int, table: Path) -> list[str]:
+    located: list[tuple[str, str, Any]] = [(place, text, one) for place, text, one in places if one]
+    if not located:
+        return [f"  {len(places)} contexts are quotes without a page: name --docs or the collection to have them found"]
+    counts = Counter(one.how for _, _, one in located)
+    alike = [one.score for _, _, one in located if one.how == "alike"]
+    lines = [f"  {len(located)} contexts: " + ", ".join(f"{how} {count}" for how, count in counts.most_common())]
+    if alike:
+        lines.append(f"  alike: similarity {min(alike):.0f} to {max(alike):.0f} of 100; read these quotes")
+    lost = [(place, text, one) for place, text, one in located if one.how == "not found"]
+    lines += [
+        f"  {place}: not found (most alike {one.score:.0f} of 100): {text[:60]!r}" for place, text, one in lost[:SHOWN]
+    ]
+    if left_out:
+        lines.append(f"  {left_out} cases of {table} were left out, since none of their contexts was found")
+    return lines

@@ -1,0 +1,168 @@
+"""Rows with columns of any name to rows of golden data. Pure."""
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evals.errors import DatasetError
+from evals.golden.loading import refusal
+from evals.golden.table_rows import Row
+from retrievers.config.guarded_json import load
+from retrievers.config.languages import words
+from retrievers.errors import nearest
+from retrievers.text.quoting import quoted
+
+# Fields that a column may be named for; `contexts` are texts of passages, which are looked up.
+OF_EVIDENCE = ("quote", "source_url", "heading", "grade")
+FIELDS = (
+    *("id", "query", "reference_answer", "contexts", *OF_EVIDENCE, "relevant_ids", "in_scope", "query_type"),
+    *("tags", "split", "expected_topics", "source_url_pattern", "min_results"),
+)
+# Columns of ragas' testsets and evaluation datasets.
+RAGAS = {
+    "query": "user_input",
+    "reference_answer": "reference",
+    "contexts": "reference_contexts",
+    "relevant_ids": "reference_context_ids",
+    "query_type": "synthesizer_name",
+}
+LISTS = ("contexts", "tags", "expected_topics")
+NUMBERS = ("grade", "min_results")
+YES, NO = ("true", "yes", "1"), ("false", "no", "0")
+SEPARATORS = re.compile(r"[\s,;]+")
+# A list as text of more characters is no list of a table.
+LONGEST_LIST = 1_000_000
+
+
+def parse_columns(given: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """Parse `query=question` into field to column; fields that are not given are their own columns, or the defaults'.
+
+    Raises:
+        DatasetError: It has another form, or an unknown field.
+    """
+    columns = {name: name for name in FIELDS} | dict(defaults)
+    for text in given:
+        name, mark, column = (part.strip() for part in text.partition("="))
+        if not (mark and column):
+            raise DatasetError(f"--column: expected FIELD=COLUMN, such as query=question, got {text!r}")
+        if name not in FIELDS:
+            known = ", ".join(FIELDS)
+            raise DatasetError(f"--column: unknown field {name!r}{nearest(name, FIELDS)}; expected one of {known}")
+        columns[name] = column
+    return columns
+
+
+def mapped(rows: Sequence[Row], columns: Mapping[str, str], named: Sequence[str]) -> list[Row]:
+    """Return rows of golden data, those of one id joined; `contexts` are left as texts.
+
+    Args:
+        rows: Rows of a table.
+        columns: Field to the name of its column.
+        named: Fields whose columns were named, so that they must exist.
+
+    Raises:
+        DatasetError: A named column is missing, a cell is not of its field's kind, or a query is there twice under two
+            ids; every fault with its place.
+    """
+    known = {name for _, row in rows for name in row}
+    missing = [columns[name] for name in ("query", *named) if columns[name] not in known]
+    if missing:
+        raise DatasetError(
+            f"no column {missing[0]!r}{nearest(missing[0], known)}: it has {', '.join(map(quoted, sorted(known)))}; "
+            "name columns with --column FIELD=COLUMN"
+        )
+    joined: dict[str, Row] = {}
+    queries: dict[tuple[str, ...], Row] = {}
+    faults: list[str] = []
+    for number, (place, row) in enumerate(rows, 1):
+        cells = {name: row[column] for name, column in columns.items() if column in row}
+        try:
+            values = {name: _value(name, cell) for name, cell in cells.items()}
+        except ValueError as error:
+            faults.append(f"{place}: {error}")
+            continue
+        case = _case(values, f"q{number:03d}")
+        first = queries.setdefault(tuple(words(str(case.get("query", "")))), (place, case))
+        if first[1]["id"] != case["id"]:
+            faults.append(
+                f"{place}: the query is that of {first[0]}; name the column of an id (--column id=…) if both rows are "
+                "evidence of one query, or take one of them out"
+            )
+        elif case["id"] in joined:
+            _join(joined[case["id"]][1], case)
+        else:
+            joined[case["id"]] = (place, case)
+    if faults:
+        raise refusal(faults)
+    return list(joined.values())
+
+
+def _case(values: dict[str, Any], case_id: str) -> dict[str, Any]:
+    evidence = {name: values.pop(name) for name in OF_EVIDENCE if name in values}
+    return {"id": case_id, **values} | ({"evidence": [evidence]} if evidence.keys() - {"grade"} else {})
+
+
+def _join(case: dict[str, Any], other: Mapping[str, Any]) -> None:
+    """Add the evidence of another row of the same case to it."""
+    for name in ("evidence", "contexts"):
+        if name in other:
+            case[name] = [*case.get(name, []), *other[name]]
+    if "relevant_ids" in other:
+        case["relevant_ids"] = {**case.get("relevant_ids", {}), **other["relevant_ids"]}
+
+
+def _value(name: str, cell: Any) -> Any:
+    """Return a cell as its field's kind: tables of text hold numbers and lists as text.
+
+    Raises:
+        ValueError: It is not of that kind.
+    """
+    if name in LISTS:
+        return [str(item) for item in _list(cell, split=name != "contexts")]
+    if name == "relevant_ids":
+        return _ids(cell)
+    if name in NUMBERS and isinstance(cell, str):
+        if not (cell.strip().isascii() and cell.strip().lstrip("-").isdigit() and len(cell) < 10):
+            raise ValueError(f"{name}: expected a whole number, got {quoted(cell)}")
+        return int(cell)
+    if name == "in_scope" and not isinstance(cell, bool):
+        text = str(cell).strip().lower()
+        if text not in (*YES, *NO):
+            raise ValueError(f"in_scope: expected true or false, got {quoted(cell)}")
+        return text in YES
+    return str(cell) if name == "id" else cell
+
+
+def _list(cell: Any, *, split: bool) -> list[Any]:
+    """Return a list; of text, one in JSON's or Python's notation, as ragas and pandas write it."""
+    if isinstance(cell, list):
+        return cell
+    text = str(cell).strip()
+    if text.startswith("[") and len(text) <= LONGEST_LIST:
+        for read in (load, ast.literal_eval):
+            try:
+                value = read(text)
+            except (ValueError, SyntaxError, MemoryError, RecursionError):
+                continue
+            if isinstance(value, list):
+                return value
+    return [part for part in re.split(r"[,;]\s*", text) if part] if split else [text]
+
+
+def _ids(cell: Any) -> dict[str, int]:
+    """Return chunk ids with grades: of an object, a list, or a text such as `a b` or `a:2, b:0`."""
+    if isinstance(cell, dict):
+        return cell
+    if isinstance(cell, str) and cell.lstrip().startswith("{"):
+        value = load(cell)
+        if isinstance(value, dict):
+            return value
+    if isinstance(cell, list) or str(cell).lstrip().startswith("["):
+        return dict.fromkeys(map(str, _list(cell, split=True)), 1)
+    grades: dict[str, int] = {}
+    for part in filter(None, SEPARATORS.split(str(cell))):
+        name, _, grade = part.rpartition(":")
+        graded = bool(name) and grade.lstrip("-").isdigit() and len(grade) < 10
+        grades[name if graded else part] = int(grade) if graded else 1
+    return grades

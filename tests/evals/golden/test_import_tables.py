@@ -1,0 +1,191 @@
+"""`golden import csv | jsonl | ragas`: columns of any name, faults by line, contexts found in the pages."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ragas import EvaluationDataset
+from ragas.dataset_schema import SingleTurnSample
+from ragas.testset.synthesizers.testset_schema import Testset as RagasTestset
+
+from evals.golden.command import main
+from evals.golden.located_contexts import ContextFinder
+from evals.golden.mapped_columns import FIELDS, mapped, parse_columns
+from retrievers.records import Chunk
+from tests.support.command import Done, call
+
+STEPPER = "A stepper turns at up to a thousand revolutions each minute before it loses steps."
+RATE = "Ask for the rate of a channel with the hz verb,\nand wait for ten seconds until it is steady."
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "motors.md").write_text(f"---\ntitle: Motors\n---\n## Speed\n\n{STEPPER}\n")
+    (folder / "topics.md").write_text(f"---\ntitle: Topics\n---\n## Rates\n\n{RATE}\n")
+    return folder
+
+
+def imported(folder: Path, kind: str, table: Path, capsys: pytest.CaptureFixture[str], *flags: str | Path) -> Done:
+    return call(main, ["import", kind, table, "--out", folder / "out.jsonl", *flags], capsys)
+
+
+def cases(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_csv_of_other_column_names(
+    tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str], delimiter: str
+) -> None:
+    table = tmp_path / "table.csv"
+    lines = [
+        ["question", "truth", "answerable", "kind", "passage"],
+        ["How quick is a stepper?", "1,000 rpm", "yes", "factual", STEPPER],
+        ["Who won the cup?", "", "no", "general", ""],
+    ]
+    table.write_text("".join(delimiter.join(f'"{cell}"' for cell in line) + "\n" for line in lines))
+    names = ["query=question", "reference_answer=truth", "in_scope=answerable", "query_type=kind", "contexts=passage"]
+    done = imported(tmp_path, "csv", table, capsys, "--docs", docs, *(f for name in names for f in ("--column", name)))
+    assert done.code == 0, done.err
+    assert "2 cases of" in done.out and "1 of them out of scope" in done.out and "1 contexts: exact 1" in done.out
+    assert cases(tmp_path) == [
+        {
+            "id": "q001",
+            "query": "How quick is a stepper?",
+            "reference_answer": "1,000 rpm",
+            "evidence": [{"source_url": "/docs/motors", "heading": "Speed", "quote": STEPPER}],
+            "query_type": "factual",
+        },
+        {"id": "q002", "query": "Who won the cup?", "in_scope": False, "query_type": "general"},
+    ]
+    assert call(main, ["validate", tmp_path / "out.jsonl", "--docs", docs], capsys).code == 0
+
+
+def test_rows_of_one_id_are_one_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text(
+        "id,query,quote,grade\n7,how?,the first quote,3\n7,how?,the second quote,0\n8,why?,another quote,1\n"
+    )
+    assert imported(tmp_path, "csv", table, capsys).code == 0
+    first, second = cases(tmp_path)
+    assert [(e["quote"], e["grade"]) for e in first["evidence"]] == [("the first quote", 3), ("the second quote", 0)]
+    assert (first["id"], second["id"]) == ("7", "8")
+
+
+def test_relevant_ids_in_any_notation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    notations = ['{"a": 2, "b": 0}', "a:2, b:0", ["a", "b"], "a b", {"a": 2, "b": 0}]
+    table = tmp_path / "table.jsonl"
+    rows = [{"query": f"how {n}?", "gold": ids} for n, ids in enumerate(notations)]
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert imported(tmp_path, "jsonl", table, capsys, "--column", "relevant_ids=gold").code == 0
+    graded, plain = {"a": 2, "b": 0}, {"a": 1, "b": 1}
+    assert [case["relevant_ids"] for case in cases(tmp_path)] == [graded, graded, plain, plain, graded]
+
+
+SAMPLES = [
+    {"user_input": "How quick is a stepper?", "reference": "1,000 rpm", "reference_contexts": [STEPPER, RATE]},
+    {"user_input": "How is a rate measured?", "reference": "With hz.", "reference_contexts": [" ".join(RATE.split())]},
+]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+@pytest.mark.parametrize("kind", ["testset", "evaluation dataset"])
+def test_what_ragas_itself_writes(
+    tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str], kind: str, suffix: str
+) -> None:
+    table = tmp_path / f"ragas.{suffix}"
+    made: Any = EvaluationDataset(samples=[SingleTurnSample(**sample) for sample in SAMPLES])
+    if kind == "testset":
+        made = RagasTestset.from_list([{**sample, "synthesizer_name": "single_hop"} for sample in SAMPLES])
+    getattr(made, f"to_{suffix}")(table)
+    done = imported(tmp_path, "ragas", table, capsys, "--docs", docs)
+    assert done.code == 0, done.err
+    assert "3 contexts: exact 2, white space 1" in done.out
+    assert [case["query"] for case in cases(tmp_path)] == [sample["user_input"] for sample in SAMPLES]
+    assert {case.get("query_type") for case in cases(tmp_path)} == {"single_hop" if kind == "testset" else None}
+    assert call(main, ["validate", tmp_path / "out.jsonl", "--docs", docs], capsys).code == 0
+
+
+def test_contexts_without_pages_are_quotes_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "ragas.jsonl"
+    table.write_text(json.dumps(SAMPLES[0]) + "\n")
+    done = imported(tmp_path, "ragas", table, capsys)
+    assert "2 contexts are quotes without a page" in done.out
+    assert cases(tmp_path)[0]["evidence"] == [{"quote": STEPPER}, {"quote": RATE}]
+
+
+def test_contexts_that_are_nowhere_are_told_and_their_cases_left_out(
+    tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "ragas.jsonl"
+    lost = {"user_input": "Where are zebras?", "reference_contexts": ["Zebras have stripes on all of their legs."]}
+    table.write_text("".join(json.dumps(row) + "\n" for row in (*SAMPLES, lost)))
+    done = imported(tmp_path, "ragas", table, capsys, "--docs", docs)
+    assert done.code == 0
+    assert f"{table}:3: not found (most alike " in done.out and "1 cases of" in done.out
+    assert len(cases(tmp_path)) == 2
+
+
+CHUNKS = [
+    Chunk(chunk_id="m", point_id="m", text=STEPPER, source_url="/m"),
+    Chunk(chunk_id="t", point_id="t", text=RATE, source_url="/t"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "quotes"),
+    [
+        ("up to a thousand revolutions each minute", "exact", ["up to a thousand revolutions each minute"]),
+        (f"Intro. {STEPPER} And more. {' '.join(RATE.split())}", "several chunks", [STEPPER, RATE]),
+        ("A stepper turns at upto a thousand revolutions each minute before it looses steps.", "alike", None),
+        ("Zebras have stripes on all of their legs.", "not found", []),
+    ],
+)
+def test_a_text_is_found_exactly_or_nearly_or_not(text: str, how: str, quotes: list[str] | None) -> None:
+    located = ContextFinder(CHUNKS).find(text)
+    assert located.how == how
+    if quotes is None:
+        [evidence] = located.evidence
+        assert evidence["quote"] in STEPPER and len(evidence["quote"]) > 60 and 85 <= located.score < 100
+    else:
+        assert [evidence["quote"] for evidence in located.evidence] == quotes
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "message"),
+    [
+        ("question\nhow?\n", [], "no column 'query': it has 'question'; name columns with --column FIELD=COLUMN"),
+        ("query\nhow?\n", ["query=questions"], "no column 'questions'"),
+        ("query\nhow?\n", ["qury=query"], "unknown field 'qury'; did you mean 'query'"),
+        ("query\nhow?\n", ["query"], "expected FIELD=COLUMN, such as query=question, got 'query'"),
+        ("query\nhow?\n", [], "table.csv:2: an in-scope case needs evidence"),
+        ("query,quote\nhow?,a quote\nHow,other\n", [], "table.csv:3: the query is that of"),
+        ("query,quote\nhow?,a,b,c\n", [], "table.csv:2: has 2 more cells than the first line has names"),
+        ("query,in_scope\nhow?,maybe\n", [], "table.csv:2: in_scope: expected true or false, got 'maybe'"),
+        ("query,quote,grade\nhow?,a quote,high\n", [], "table.csv:2: grade: expected a whole number, got 'high'"),
+        ("query\n", [], "table.csv: holds no row"),
+    ],
+)
+def test_faults_are_named_by_line_and_nothing_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, flags: list[str], message: str
+) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text(text)
+    done = imported(tmp_path, "csv", table, capsys, *(f for flag in flags for f in ("--column", flag)))
+    assert done.code == 2
+    assert message in done.err and "Traceback" not in done.err
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_every_field_of_a_case_has_a_column(tmp_path: Path) -> None:
+    from evals.golden.case import Case, Evidence
+
+    assert {*FIELDS} == {*Case.model_fields, *Evidence.model_fields, "contexts"} - {
+        "evidence",
+        "human_verdicts",
+        "labelling",
+    }
+    assert mapped([("t:1", {"query": "how?"})], parse_columns([], {}), []) == [("t:1", {"id": "q001", "query": "how?"})]
