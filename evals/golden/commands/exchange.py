@@ -4,6 +4,7 @@ import argparse
 
 from evals.config.files import check_writable, write
 from evals.golden.commands import Subcommands, say
+from evals.golden.commands.export_files import add_files
 from evals.golden.commands.import_tables import add_tables
 from evals.golden.json_lines import json_lines
 from retrievers.terminal.command import add_logging_flags, path_argument
@@ -43,16 +44,18 @@ def add_import(commands: Subcommands) -> None:
 
 def add_export(commands: Subcommands) -> None:
     """Add the subcommand to a parser."""
-    exports = commands.add_parser("export", help="write golden data elsewhere", description="Golden data to MLflow.")
-    to_mlflow = exports.add_subparsers(dest="format", required=True, metavar="FORMAT").add_parser(
-        "mlflow", help="an evaluation dataset of MLflow"
+    exports = commands.add_parser(
+        "export", help="write golden data elsewhere", description="Golden data to other formats."
     )
+    formats = exports.add_subparsers(dest="format", required=True, metavar="FORMAT")
+    to_mlflow = formats.add_parser("mlflow", help="an evaluation dataset of MLflow")
     to_mlflow.add_argument("file", type=path_argument, help="golden .jsonl file, or a folder of them")
     to_mlflow.add_argument("--name", required=True, help="name of the dataset")
     to_mlflow.add_argument("--force", action="store_true", help="replace the dataset if it exists")
     _add_tracking(to_mlflow)
     add_logging_flags(to_mlflow)
-    exports.set_defaults(run=lambda namespace: say(namespace, _export(namespace)))
+    to_mlflow.set_defaults(run=lambda namespace: say(namespace, _export(namespace)))
+    add_files(formats)
 
 
 def _add_tracking(command: argparse.ArgumentParser) -> None:
