@@ -101,7 +101,8 @@ def recall(exact: PointScores, found: PointScores, k: int) -> float:
     count = min(k, len(exact.codes))
     if not count:
         return 1.0
-    least = np.sort(exact.scores)[::-1][count - 1] - ROUNDING
+    last = np.sort(exact.scores)[::-1][count - 1]
+    least = last - ROUNDING * max(1.0, abs(last))
     first = found.codes[np.argsort(-found.scores, kind="stable")][:count]
     return float(np.isin(first, exact.codes[exact.scores >= least]).sum() / count)
 

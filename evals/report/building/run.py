@@ -15,6 +15,7 @@ from evals.report.model import SCHEMA_VERSION, Criterion, Facts, MetricEntry, Qu
 from evals.report.rows_file import MOST_IN_REPORT, ROWS_SUFFIX, WORST_IN_REPORT, RowsFile, written
 from evals.report.worst import worst_first
 from retrievers.config import RERANKERS, RetrieverConfig, dump
+from retrievers.config.layers import flatten
 from retrievers.records import LOWER_IS_NEARER
 
 
@@ -107,7 +108,10 @@ def _search(retriever: RetrieverConfig) -> list[str]:
     fusion = [f"fusion {retriever.used_fusion}"] if retriever.mode == "hybrid" else []
     rerank = [f"rerank {retriever.rerank}"] if RERANKERS[retriever.rerank].make else []
     distance = [] if retriever.used_distance == "cosine" else [f"distance {retriever.used_distance}"]
-    return [retriever.mode, *distance, *fusion, *rerank]
+    sides = retriever.prefetch if retriever.mode == "hybrid" else ()
+    depths = [f"{side} side {depth}" for side, depth in sides if depth is not None]
+    index = [f"search.{name} {str(value).lower()}" for name, value in flatten(retriever.search.named)]
+    return [retriever.mode, *distance, *fusion, *depths, *rerank, *index]
 
 
 def _incomplete(result: RunResult, facts: Facts) -> str:

@@ -54,6 +54,12 @@ def test_points_that_rounding_puts_behind_the_last_one_are_as_near() -> None:
     assert recall(exact, points({1: 0.9, 4: 0.7}), 2) == 0.5
 
 
+def test_distances_come_with_the_nearest_first_like_all_scores() -> None:
+    exact = points({1: -0.5, 2: -40.0, 3: -40.00001, 4: -90.0})
+    assert recall(exact, points({1: -0.5, 3: -40.00001}), 2) == 1.0
+    assert recall(exact, points({1: -0.5, 4: -90.0}), 2) == 0.5
+
+
 def test_nothing_can_be_missed_in_an_empty_collection() -> None:
     assert recall(points({}), points({}), 5) == 1.0
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from evals.config.experiment import ExperimentConfig
-from tests.support.results import GATES, facts, report, result
+from tests.support.results import GATES, config, facts, report, result
 
 
 def test_a_run_passed_when_all_its_criteria_are_met() -> None:
@@ -50,3 +50,12 @@ def test_without_a_grid_the_file_has_no_field_for_one() -> None:
     made = report().plain()
     assert "grid" not in made and made["judge"] is None
     assert made["config"]["retriever"]["top_k"] == 3
+
+
+def test_the_settings_line_says_how_deep_the_sides_go_and_how_the_index_is_searched() -> None:
+    search = {"hnsw_ef": 128, "quantization": {"rescore": True}}
+    made = report(result(config=config(mode="hybrid", prefetch={"keyword": 4}, search=search)))
+    assert made.settings.startswith(
+        "hybrid · fusion weighted · keyword side 4 · search.hnsw_ef 128 · search.quantization.rescore true · top_k 3"
+    )
+    assert "side" not in report(result(config=config(mode="semantic", prefetch={"keyword": 4}))).settings
