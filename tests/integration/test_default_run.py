@@ -129,7 +129,7 @@ def test_the_artifacts_are_the_table_the_report_the_experiment_and_the_figures(
         "reranker_headroom", "latency_by_stage",
     }  # fmt: skip
     page = (artifacts / "report.html").read_text(encoding="utf-8")
-    assert page.count("<figure id=") == 6
+    assert page.count("<figure id=") == 7
     assert all(f'<td class="nowrap">{row["id"]}<td' in page for row in report["queries"])
 
 
