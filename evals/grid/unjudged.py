@@ -1,4 +1,4 @@
-"""Unjudged chunks by cell: the share that is judged, and the objective if all others were relevant. Pure."""
+"""Unjudged chunks by cell: the share that is judged, and the objective if all others were most relevant. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -26,8 +26,8 @@ class Unjudged:
 
     Attributes:
         judged: Cell to the mean share of its returned chunks that is judged.
-        best_case: Cell to its objective with its unjudged chunks counted as relevant. As measured they count as not
-            relevant, which is the worst case.
+        best_case: Cell to its objective with its unjudged chunks counted as relevant, of the query's highest grade. As
+            measured they count as not relevant, which is the worst case.
         sparse: Cells of which far fewer chunks are judged than of the others.
         statement: Whether they could change the choice, in a sentence; empty where all are judged.
     """
@@ -80,12 +80,12 @@ def _values(choice: Choice) -> dict[int, float]:
 
 
 def _gain(observation: Observation, measure: Measure, k: int) -> float:
-    """Return what a measure gains at most where the unjudged among the first k count as relevant."""
+    """Return what a measure gains where the unjudged among the first k count as relevant as the most relevant."""
     ranked, grades = observation.ranked_ids, observation.relevance.grades
     unknown = [key for key in ranked[:k] if key not in grades and key not in observation.relevance.irrelevant]
     if not unknown:
         return 0.0
-    counted = measure(ranked, {**dict.fromkeys(unknown, 1), **grades}, k)
+    counted = measure(ranked, {**dict.fromkeys(unknown, max(grades.values(), default=1)), **grades}, k)
     # One more relevant chunk at a low rank also raises the ideal, and may lower nDCG.
     return max(0.0, counted - measure(ranked, grades, k))
 

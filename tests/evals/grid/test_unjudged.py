@@ -8,6 +8,7 @@ import pytest
 
 from evals.grid.evaluation import GridResult
 from evals.grid.unjudged import Unjudged, unjudged
+from evals.metrics.ranking import ndcg
 from evals.report.building import build_report
 from evals.report.grid_terminal import recommendation, render_grid
 from evals.report.model import Facts
@@ -105,3 +106,15 @@ def test_without_grade_0_nothing_is_said(tmp_path: Path) -> None:
     assert report.grid and report.grid.choice
     assert report.grid.choice.unjudged == ""
     assert all(standing.judged is None for standing in report.grid.choice.standings)
+
+
+def test_in_the_best_case_unjudged_chunks_have_the_highest_grade_of_the_query(world: Experiment) -> None:
+    found = searched(world, {"ranking/ndcg_at_3": 1.0})
+    observations = found.grid.observed(1).observations
+    values = []
+    for o in observations:
+        known = {*o.relevance.grades, *o.relevance.irrelevant}
+        best = {key: max(o.relevance.grades.values()) for key in o.ranked_ids if key not in known}
+        as_measured = ndcg(o.ranked_ids, o.relevance.grades, 3)
+        values.append(max(as_measured, ndcg(o.ranked_ids, {**o.relevance.grades, **best}, 3)))
+    assert holes_of(found).best_case[1] == pytest.approx(sum(values) / len(values))
