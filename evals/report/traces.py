@@ -150,6 +150,7 @@ def _document(hit: RetrievedChunk, observation: Observation) -> dict[str, Any]:
         "rank": hit.rank,
         "score": hit.score,
         "score_scale": hit.score_scale,
+        **({} if hit.distance == "cosine" else {"distance": hit.distance}),
         **{f"score.{name}": value for name, value in hit.scores.items()},
         "grade": observation.relevance.grades.get(chunk.chunk_id, 0),
         "doc_uri": hit.source,

@@ -181,6 +181,8 @@ def _candidates(query: str, found: TracedRetrieval, reads: MetadataConfig, unkno
 
 def _cosine(metadata: Mapping[str, Any]) -> float:
     """Return the cosine in the metadata that `QdrantRetriever` and our own traces write; NaN without."""
+    if metadata.get("distance", "cosine") != "cosine":
+        return float("nan")
     scores = metadata.get("scores")
     value = scores.get("semantic") if isinstance(scores, Mapping) else metadata.get("score.semantic")
     return float(value) if isinstance(value, int | float) else float("nan")

@@ -78,7 +78,7 @@ def _clear(threshold: float | None, scale: ScoreScale) -> float | None:
 def _compared(best: float, clear: float | None, is_clear: bool, scale: ScoreScale) -> str:
     noun, clearer, other = ("distance", "≤", ">") if scale in LOWER_IS_NEARER else ("score", "≥", "<")
     if clear is None:
-        return f"best {scale} {noun} {best:.2f}, on a scale without bounds"
+        return f"best {scale} {noun} {best:.2f}, which nothing tells to be near or far"
     shown, enough = apart(best, clear, 2)
     return f"best {scale} {noun} {shown} {clearer if is_clear else other} {enough}"
 

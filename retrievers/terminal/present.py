@@ -188,7 +188,9 @@ def _threshold(parameters: Mapping[str, Any]) -> str:
         return f"{shown} on the final score"
     if parameters.get("threshold_on") == "best":
         return f"{shown} on the best {distance}"
-    return shown + (f" on the {distance}" if other or distance != "cosine" else "")
+    if distance != "cosine":
+        return f"{shown} on the {distance} {'distance' if _is_largest(parameters) else 'score'}"
+    return shown + (" on the cosine" if other else "")
 
 
 def _summary(session: RetrievalSession, verbose: bool) -> list[str]:

@@ -12,6 +12,8 @@ from evals import Experiment, evaluate, sweep
 from evals.errors import ExperimentError
 from evals.experiment.evaluation import Evaluation
 from evals.experiment.output_files import Outputs
+from evals.report.building.next_step import next_flags
+from evals.tracking.query_scorers import _cosine
 from retrievers.errors import ConfigError
 from retrievers.records import LOWER_IS_NEARER, Distance
 from tests.support.distances import COUNT, QUERIES, chunk_id, collection, ranked, semantic
@@ -105,6 +107,7 @@ def test_among_equal_cells_the_laxest_threshold_is_recommended(made: tuple[Dista
     grid = sweep(experiment(store, {"distance": distance}, sweep=axes), golden=GOLDEN)
     assert grid.recommended is not None
     assert grid.recommended.threshold == ends[0]
+    assert f"--retriever.threshold {ends[0]} --retriever.distance {distance}" in next_flags(grid.result, None)
 
 
 def test_every_observed_score_can_be_a_threshold(made: tuple[Distance, dict[str, Any]]) -> None:
@@ -155,3 +158,18 @@ def test_page_and_figures_show_the_distance(made: tuple[Distance, dict[str, Any]
     names = {"dot": "best dot product", "euclid": "least Euclidean", "manhattan": "least Manhattan"}
     assert names[distance] in (tmp_path / "run.html").read_text(encoding="utf-8")
     assert f"distance {distance}" in page.read_text(encoding="utf-8")
+
+
+def test_the_next_command_sweeps_what_can_be_a_threshold(made: tuple[Distance, dict[str, Any]]) -> None:
+    distance, store = made
+    run = evaluate(golden=GOLDEN, experiment=experiment(store, {"distance": distance}))
+    for cause, expected in (
+        ("cut by the threshold", "--sweep.threshold exact"),
+        ("too few returned", "threshold exact"),
+    ):
+        assert expected in next_flags(run.result, cause)  # type: ignore[arg-type]
+
+
+def test_what_a_trace_scores_is_no_cosine() -> None:
+    assert np.isnan(_cosine({"scores": {"semantic": 0.9}, "distance": "euclid"}))
+    assert _cosine({"scores": {"semantic": 0.9}}) == 0.9

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from evals.grid.choice.standings import Standing
 
-PREFERRED = "of these it has the lowest threshold, then the lowest cost"
+PREFERRED = "of these it has the least strict threshold, then the lowest cost"
 
 
 def recommend(standings: Sequence[Standing], margin: float) -> tuple[Standing, bool]:

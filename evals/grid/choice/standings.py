@@ -70,7 +70,7 @@ class Cells:
 
     @property
     def preference(self) -> NDArray[np.intp]:
-        """The cells in the order in which equal ones are preferred: the lowest threshold first, then the cheapest.
+        """The cells in the order in which equal ones are preferred: the least strict first, then the cheapest.
 
         A threshold that cost nothing so far saves little and leaves out more among other queries.
         """

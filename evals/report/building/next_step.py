@@ -5,9 +5,12 @@ from collections.abc import Mapping
 from evals.grid.evaluation import GridResult
 from evals.metrics.run_result import RunResult
 from evals.report.causes import Cause
+from retrievers.records import UNBOUNDED
 
 PAGE = "--html report.html"
 THRESHOLDS = "--sweep.threshold 0:0.6:0.05"
+# Where scores have no bounds, every one that is observed.
+OPEN_THRESHOLDS = "--sweep.threshold exact"
 # Main cause of failure to flags of evals.run.
 FLAGS: Mapping[Cause, str] = {
     "ranked too low": "--sweep.mode semantic,hybrid --sweep.top-k 3,5,10",
@@ -31,11 +34,16 @@ def next_flags(result: RunResult, cause: Cause | None) -> str:
     # The settings of a user's own retriever are not known.
     if cause is None or result.config.retriever.python is not None:
         return PAGE
-    return FLAGS.get(cause, PAGE)
+    flags = FLAGS.get(cause, PAGE)
+    return flags.replace(THRESHOLDS, OPEN_THRESHOLDS) if result.config.retriever.threshold_scale in UNBOUNDED else flags
 
 
 def _cell(grid: GridResult, chosen: int) -> str:
-    cell = grid.grid.cell(chosen)
+    cell, settings = grid.grid.cell(chosen), grid.grid.settings(chosen)
+    # A threshold that is none on cosines is one with its distance alone.
+    distance = {} if cell.threshold is None or settings.distance is None else {"distance": settings.distance}
     return " ".join(
-        f"--retriever.{name.replace('_', '-')} {value}" for name, value in cell.parameters.items() if value is not None
+        f"--retriever.{name.replace('_', '-')} {value}"
+        for name, value in {**cell.parameters, **distance}.items()
+        if value is not None
     )

@@ -9,7 +9,7 @@ class StandingEntry(Section):
     """Standing of a cell. Cells that scored the same on every query are one."""
 
     place: int | None = Field(None, ge=1, description="place among all standings, the best first, from 1")
-    cell: int = Field(ge=0, description="number of the cell, of its members that with the lowest threshold, then cost")
+    cell: int = Field(ge=0, description="number of the cell, of its members the least strict, then the cheapest")
     members: list[int] = Field(description="numbers of all cells that scored the same on every query, `cell` first")
     label: str = Field(description="the cell in words")
     cost: float = Field(description="mean context tokens of the cell")

@@ -137,7 +137,7 @@ class TestReasons:
         assert (found.best.members, found.proved) == ((1, 2), False)
         assert found.reason.endswith(
             "; 2 cells scored the same so far, which more queries may tell apart; "
-            "of these it has the lowest threshold, then the lowest cost"
+            "of these it has the least strict threshold, then the lowest cost"
         )
         assert chosen(np.column_stack([BASE - 0.4, BASE, BASE]), [1, 2, 3]).proved
 
@@ -180,7 +180,8 @@ class TestEdges:
         found = chosen(np.full((40, 3), value), [3, 1, 2])
         assert (found.best.members, found.best.win_share, found.best.in_set) == ((1, 2, 0), 1.0, True)
         assert found.reason == (
-            "all 3 cells scored the same on every query, and of these it has the lowest threshold, then the lowest cost"
+            "all 3 cells scored the same on every query, and of these it has the least strict threshold, then the "
+            "lowest cost"
         )
         assert (found.queries_needed, found.recommended.cell) == (None, 1)
 
