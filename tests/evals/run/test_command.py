@@ -223,6 +223,30 @@ def test_a_server_that_refuses_at_the_end_leaves_the_report_and_a_failed_run(run
     assert len(load_report(folder / "r.json")["queries"]) == len(CASES)
 
 
+def test_traces_that_failed_are_said_and_written_by_the_next_run(
+    run: Run, folder: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow.tracing.client import TracingClient
+
+    def refused(client: TracingClient, info: object) -> None:
+        raise ValueError("not now")
+
+    (folder / "mlruns").mkdir()
+    shutil.copy(mlflow_database, folder / "mlruns")
+    with monkeypatch.context() as patch:
+        patch.setattr(TracingClient, "start_trace", refused)
+        first = run("--tracking.enabled", "true", "--tracking.run-name", "a")
+    assert first.code == 0
+    assert "MLflow has 0 of 6 traces of the queries (ValueError: not now)" in first.err
+    assert "python -m evals.tracking mlruns/reports/a.json writes the traces that failed" in first.err
+    second = run("--tracking.enabled", "true", "--tracking.run-name", "b")
+    assert second.code == 0
+    assert "MLflow now has the whole run of mlruns/reports/a.json, which had been left incomplete" in second.err
+    assert runs(folder) == [("a", "FINISHED"), ("b", "FINISHED")]
+    with closing(sqlite3.connect(folder / "mlruns" / "mlflow.db")) as database:
+        assert database.execute("SELECT count(*) FROM trace_info").fetchall() == [(2 * len(CASES),)]
+
+
 def test_scores_that_failed_make_a_run_incomplete(run: Run, folder: Path) -> None:
     arguments = {
         "--retriever.store.path": "store",
