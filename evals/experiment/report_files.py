@@ -12,6 +12,7 @@ from evals.experiment.output_files import Outputs
 from evals.grid.children import along_top_k, children, table
 from evals.grid.compared_cell import compared_cell
 from evals.report.building import build_report
+from evals.report.description import description
 from evals.report.figures import Picture, draw
 from evals.report.html import render_page
 from evals.report.junit import junit
@@ -99,7 +100,8 @@ def log_views(
 def _log_grid(tracker: Tracker, sweep: Sweep, progress: Progress) -> None:
     """Write the cells of a grid, the queries of the recommended one, and those of the one to set beside it."""
     grid, tracking = sweep.result, sweep.result.config.tracking
-    runs = tracker.log_grid(children(grid, tracking.log_cells), table(grid.grid), along_top_k(grid), progress)
+    cells = children(grid, tracking.log_cells)
+    runs = tracker.log_grid(cells, table(grid.grid), along_top_k(grid), progress)
     second = compared_cell(grid.grid, grid.choice)
     chosen, other = (None if cell is None else runs.get(cell) for cell in (grid.chosen, second))
     of_both = [tracker.run_id, chosen] if chosen else [tracker.run_id]
@@ -108,6 +110,7 @@ def _log_grid(tracker: Tracker, sweep: Sweep, progress: Progress) -> None:
         report = build_report(grid.compared, sweep.report.facts)
         tracker.log_traces(traces(report, grid.compared.observed, tracking.traces), [other])
         tracker.set_side_by_side(chosen, other)
+    tracker.link_cells(description(sweep.report), cells, runs)
 
 
 def _chosen(evaluation: Evaluation, retriever: RetrieverConfig) -> RetrieverConfig | None:

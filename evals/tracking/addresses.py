@@ -1,5 +1,9 @@
 """Addresses of pages in MLflow's user interface. Pure."""
 
+import json
+from collections.abc import Sequence
+from urllib.parse import quote
+
 from retrievers.text.secrets import redacted
 
 PORT = 5000
@@ -20,6 +24,12 @@ def runs_page(server: str, experiment_id: str | None) -> str:
 def run_page(server: str, experiment_id: str, run_id: str) -> str:
     """Return the address of a run."""
     return f"{server}/#/experiments/{experiment_id}/runs/{run_id}"
+
+
+def plots_page(server: str, experiment_id: str, run_ids: Sequence[str]) -> str:
+    """Return the address of MLflow's plots of runs; without a server one that is relative to a page of the server."""
+    runs, experiments = (quote(json.dumps(ids, separators=(",", ":"))) for ids in (list(run_ids), [experiment_id]))
+    return f"{server and f'{server}/'}#/compare-runs?runs={runs}&experiments={experiments}"
 
 
 def comparison_page(server: str, experiment_id: str, run_id: str, baseline_id: str) -> str:

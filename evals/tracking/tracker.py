@@ -15,10 +15,11 @@ from evals.report.model import Report
 from evals.report.rows_file import RowsFile
 from evals.report.traces import QueryTrace
 from evals.tracking.addresses import comparison_page, run_page, server_of
+from evals.tracking.cell_links import with_cell_links
 from evals.tracking.cells import log_cells
 from evals.tracking.client import mlflow_at, quiet
 from evals.tracking.traces import write_traces
-from evals.tracking.values import MOST_ALONG, metric_values, metrics_table, six_digits, table, tags
+from evals.tracking.values import DESCRIPTION_TAG, MOST_ALONG, metric_values, metrics_table, six_digits, table, tags
 from retrievers.text.secrets import redacted
 
 if TYPE_CHECKING:
@@ -156,6 +157,22 @@ class Tracker:
     def set_side_by_side(self, cell: str, other: str) -> None:
         """Name the page of two cells, by the ids of their runs."""
         self.side_by_side = comparison_page(server_of(self.uri), self.experiment_id, cell, other)
+
+    def link_cells(self, text: str, children: Sequence[Child], runs: Mapping[int, str]) -> None:
+        """Write the description of a grid with links to the comparisons of its cells.
+
+        Args:
+            text: The description.
+            children: The cells that have a run.
+            runs: Cell to the id of its run.
+
+        Raises:
+            TrackingError: MLflow failed; the description is as it was.
+        """
+        page = self.side_by_side.removeprefix(server_of(self.uri)).removeprefix("/")
+        with mlflow_at(self.uri):
+            linked = with_cell_links(text, self.experiment_id, children, runs, page)
+            self.client.set_tag(self.run_id, DESCRIPTION_TAG, linked)
 
     def register(self, settings: Mapping[str, Any], name: str) -> None:
         """Register the measured retriever as a model of this run.

@@ -20,6 +20,7 @@ MOST_METRICS = 30
 MOST_ALONG = 10
 # First columns of MLflow's list of runs: metrics that every run has, whatever its top_k.
 COLUMNS = ("queries/pass_rate", "scope/false_answer", "ranking/hit_rate_at_1", "ragas/id_context_recall")
+DESCRIPTION_TAG = "mlflow.note.content"
 USUAL = (
     "retriever.mode",
     "retriever.top_k",
@@ -92,7 +93,7 @@ def tags(report: Report) -> dict[str, str]:
         or "none",
         "judge.model": facts.judge and facts.judge.model,
         "code.commit": facts.commit,
-        "mlflow.note.content": description(report),
+        DESCRIPTION_TAG: description(report),
     }
     return {key: str(value) for key, value in tags.items() if value is not None}
 

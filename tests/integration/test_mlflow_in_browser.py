@@ -10,7 +10,6 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 from mlflow import MlflowClient
@@ -18,7 +17,7 @@ from mlflow.entities import Run
 
 from evals.compare.command import main as compare
 from evals.run.command import main as evaluate
-from evals.tracking.addresses import LOCAL
+from evals.tracking.addresses import LOCAL, run_page
 from evals.tracking.values import COLUMNS
 from tests.support.child import environment
 from tests.support.chromium import Chromium, chromium, find_chromium
@@ -39,6 +38,8 @@ GRID = ["--sweep.mode", "semantic,hybrid", "--sweep.top-k", "3,5", "--sweep.thre
 HEADERS = "[...document.querySelectorAll('[role=columnheader]')].map(header => header.innerText)"
 ROWS = """[...document.querySelectorAll('[role=row]')].map(row => [...row.querySelectorAll('[role=cell]')].map(
   cell => cell.innerText)).filter(cells => cells.length)"""
+LINKS = """[...document.querySelectorAll('a[href^="#/compare-runs"]')].map(
+  link => [link.innerText, link.getAttribute('href')])"""
 OF_TWO_TRACES = r"cells => cells.join('\n').match(/^tr-/gm)?.length === 2"
 AXES = "[...document.querySelectorAll('.axis-title')].map(title => title.textContent)"
 # Nothing covers what is in sight: the element at its middle is its own.
@@ -154,7 +155,7 @@ def side_by_side(browser: Chromium, page: str) -> None:
 def test_the_page_of_a_run_is_short(shown: Shown, browser: Chromium, label: str) -> None:
     run = shown.run(label)
     assert 20 <= len(run.data.metrics) <= 40 and 5 <= len(run.data.params) <= 30
-    view(browser, f"{shown.server}/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}")
+    view(browser, run_page(shown.server, run.info.experiment_id, run.info.run_id))
     for title, count in (("Metrics", len(run.data.metrics)), ("Parameters", len(run.data.params))):
         browser.wait_for(f"document.body.innerText.includes('{title} ({count})')")
 
@@ -162,8 +163,10 @@ def test_the_page_of_a_run_is_short(shown: Shown, browser: Chromium, label: str)
 def test_cells_of_a_grid_are_compared_along_threshold_cut_and_objective(shown: Shown, browser: Chromium) -> None:
     cells = [run for run in shown.runs() if "cell" in run.data.tags]
     assert 2 <= len(cells) <= 8
-    ids, experiment = [run.info.run_id for run in cells], cells[0].info.experiment_id
-    view(browser, f"{shown.server}/#/compare-runs?runs={quote(json.dumps(ids))}&experiments=[%22{experiment}%22]")
+    view(browser, run_page(shown.server, cells[0].info.experiment_id, shown.run("grid 8 cells").info.run_id))
+    links = browser.wait_for(f"(links => links.length && Object.fromEntries(links))({LINKS})")
+    view(browser, "about:blank")  # a page of the same document loads nothing
+    view(browser, f"{shown.server}/{links['all']}")
     browser.wait_for(f"({AXES}).length === 4")
     assert browser.evaluate(AXES) == ["cell.threshold", "cell.top_k", "retriever.mode", "ranking/ndcg_at_10"]
     said = browser.evaluate("document.body.innerText")
