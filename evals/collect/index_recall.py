@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -22,16 +22,17 @@ WIDER = (2, 4, 8)
 
 def is_approximate(retriever: Retriever) -> bool:
     """Return True if a retriever's search for vectors may miss near ones, and can be compared with an exact one."""
-    settings = retriever.settings
     if isinstance(retriever, SavedRetriever):
         return any(row.ann_recall for row in retriever.variant.table.rows)
-    return (
-        isinstance(retriever, FindsNeighbours)
-        and retriever.info is not None
-        and retriever.info.is_approximate
-        and settings.mode != "keyword"
-        and not settings.search.exact
-    )
+    info = retriever.info
+    return info is not None and info.is_approximate and not retriever.settings.search.exact and _compares(retriever)
+
+
+def _compares(retriever: Retriever) -> TypeGuard[FindsNeighbours]:
+    """Return True if a retriever searches for vectors, and its collection lets it do so exactly."""
+    if not isinstance(retriever, FindsNeighbours) or retriever.settings.mode == "keyword":
+        return False
+    return retriever.info is None or retriever.info.limits.exact
 
 
 def with_ann_recall(
@@ -48,7 +49,7 @@ def with_ann_recall(
     Raises:
         RetrievalError: A search failed.
     """
-    if retriever.settings.mode == "keyword" or not isinstance(retriever, FindsNeighbours):
+    if not _compares(retriever):
         return table
     configured = retriever.settings.search
     rows = list(table.rows)
@@ -76,7 +77,7 @@ def trials(
     Raises:
         RetrievalError: A search failed.
     """
-    if not is_approximate(retriever) or not isinstance(retriever, FindsNeighbours):
+    if not (is_approximate(retriever) and _compares(retriever)):
         return ()
     tried = _other_parameters(retriever)
     gathered: list[list[Mapping[int, float]]] = [[] for _ in tried]

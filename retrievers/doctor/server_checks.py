@@ -89,7 +89,8 @@ def strict_mode(read: Examination) -> Iterator[Finding]:
             check="server/exact_search",
             severity="note",
             seen="strict mode allows no exact search and no exact counts (search_allow_exact)",
-            why="the recall of the vector index cannot be measured, and the number of points is an estimate",
+            why="search.exact is refused, what the index misses (index/ann_recall_at_5) cannot be measured, and the "
+            "number of points is an estimate",
             fix=f"{allow}search_allow_exact=True))",
         )
     if strict.read_rate_limit:

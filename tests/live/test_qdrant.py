@@ -13,7 +13,7 @@ from qdrant_client import QdrantClient, models
 
 from evals.experiment.provenance import collection_facts
 from evals.experiment.unchanged import differences
-from retrievers.config import RetrieverConfig
+from retrievers.config import RetrieverConfig, SearchConfig
 from retrievers.errors import CollectionNotFoundError, CollectionStateError, ConfigError, StoreUnreachableError
 from retrievers.net.patience import patient
 from retrievers.retriever.qdrant import QdrantRetriever
@@ -51,6 +51,23 @@ def test_a_server_gives_what_an_embedded_store_gives(
 ) -> None:
     changes = {"mode": mode, "fusion": fusion}
     assert ranked(config, **changes) == ranked(embedded, **changes)
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"exact": True},
+        {"hnsw_ef": 64, "indexed_only": True},
+        {"quantization": {"rescore": True, "oversampling": 2.0}},
+        {"quantization": {"ignore": True}, "exact": False},
+    ],
+)
+def test_search_parameters_are_taken_and_on_a_few_chunks_change_nothing(
+    config: RetrieverConfig, search: dict[str, Any]
+) -> None:
+    for mode in ("semantic", "hybrid"):
+        changes: dict[str, Any] = {"mode": mode, "search": SearchConfig.model_validate(search)}
+        assert ranked(config, **changes) == ranked(config, mode=mode)
 
 
 @pytest.mark.parametrize("filters", ["module == 'ros2' and chunk_index > 0", "not tags == 'ros2'", "start_line < 15"])

@@ -134,6 +134,20 @@ def test_where_nothing_can_be_missed_it_is_measured_by_name_alone(
     assert value == (1.0 if "retriever__search" in changes else None)
 
 
+def test_a_server_that_allows_no_exact_search_is_not_asked_for_one(
+    bench: Bench, server: LossyServer, world: Experiment, base: dict[str, Any]
+) -> None:
+    server.rules.strict = {"search_allow_exact": False}
+    try:
+        config = settings(world, **base, metrics=["index/*"])
+        (summary,) = [s for s in bench.run(config, config.retriever).summaries if s.metric.startswith("index/")]
+        assert (summary.value, summary.n_unscored) == (None, 6)
+        everything = settings(world, **base, metrics=["*"])
+        assert not [s for s in bench.run(everything, config.retriever).summaries if s.metric.startswith("index/")]
+    finally:
+        server.rules.strict = None
+
+
 def test_deeper_than_the_search_goes_there_is_no_score(bench: Bench, world: Experiment, base: dict[str, Any]) -> None:
     config = settings(world, **base, metrics=["index/ann_recall_at_100"])
     scores = bench.run(config, config.retriever).scores["index/ann_recall_at_100"]

@@ -6,9 +6,11 @@ from qdrant_client import models
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionNotFoundError, EmbeddingMismatchError
 from retrievers.retriever.qdrant import QdrantRetriever
+from retrievers.store import open_client, read_info
 from tests.support.checked import at, described
-from tests.support.collections import fill
+from tests.support.collections import fill, settings
 from tests.support.qdrant_server import QdrantServer
+from tests.support.recorded_server import RecordedServer
 
 
 def test_an_indexed_collection_describes_itself(pages: RetrieverConfig) -> None:
@@ -63,3 +65,23 @@ def test_a_missing_collection_names_the_nearest(server: QdrantServer, names: lis
 def test_a_missing_collection_of_a_folder_names_the_nearest(pages: RetrieverConfig) -> None:
     with pytest.raises(CollectionNotFoundError, match="it has 'pages'; did you mean 'pages'"):
         described(pages.model_copy(update={"collection": "page"}))
+
+
+@pytest.mark.parametrize(
+    ("recording", "in_hnsw", "quantization"),
+    [
+        ("info-big", True, ""),  # 50,613 points, of which nearly all dense vectors are indexed
+        ("info-handbook", False, ""),  # too small: only its sparse vectors are
+        ("info-q_bq", False, "binary"),
+    ],
+)
+def test_a_real_server_tells_whether_its_search_may_miss_something(
+    recording: str, in_hnsw: bool, quantization: str
+) -> None:
+    with RecordedServer(recording) as server:
+        config = settings(store={"url": server.url})
+        client = open_client(config.store, {})
+        info = read_info(client, config)
+        client.close()
+    assert (info.in_hnsw, info.quantization, info.ef_construct) == (in_hnsw, quantization, 100)
+    assert info.is_approximate == (in_hnsw or bool(quantization))
