@@ -63,6 +63,44 @@ def json_rows(file: Path) -> list[Row]:
     return _checked(file, rows, faults)
 
 
+def hub_rows(name: str, *, revision: str | None, split: str) -> list[Row]:
+    """Return the rows of a Hugging Face dataset: a folder or file of its formats, or a hub id with a pinned revision.
+
+    Raises:
+        DatasetError: A hub id has no revision, or the dataset cannot be loaded or has no row.
+    """
+    from datasets import load_dataset
+
+    local = Path(name).exists()
+    if not local and revision is None:
+        raise DatasetError(
+            f"{name!r}: no such file or folder; of a hub id give --revision, a commit hash, or its data may change"
+        )
+    try:
+        data = _local(Path(name), split) if local else load_dataset(name, revision=revision, split=split)
+    except Exception as error:  # the library has many; the cause is kept in the message
+        reason = next(iter(str(error).splitlines()), "")
+        raise DatasetError(f"{name!r} (split {split!r}) cannot be loaded: {type(error).__name__}: {reason}") from error
+    rows = [
+        (f"{name}:{number}", {key: cell for key, cell in row.items() if cell not in (None, "", [])})
+        for number, row in enumerate(data, 1)
+    ]
+    return _checked(Path(name), rows, [])
+
+
+def _local(path: Path, split: str) -> Any:
+    """Load a folder that `save_to_disk` wrote, or files of Parquet, JSON Lines or CSV."""
+    from datasets import DatasetDict, load_dataset, load_from_disk
+
+    if path.is_dir() and any((path / name).exists() for name in ("dataset_info.json", "dataset_dict.json")):
+        saved = load_from_disk(str(path))
+        return saved[split] if isinstance(saved, DatasetDict) else saved
+    if path.is_file():
+        kind = {".jsonl": "json"}.get(path.suffix.lower(), path.suffix.lower().lstrip("."))
+        return load_dataset(kind, data_files=str(path), split="train")
+    return load_dataset(str(path), split=split)
+
+
 def _checked(file: Path, rows: list[Row], faults: list[str]) -> list[Row]:
     if faults:
         raise refusal(faults)

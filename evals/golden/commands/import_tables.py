@@ -1,4 +1,4 @@
-"""`golden import csv | jsonl | ragas`: tables with columns of any name."""
+"""`golden import csv | jsonl | hf | ragas`: tables with columns of any name."""
 
 import argparse
 import os
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 ABOUT = {
     "csv": "a CSV file, one query or one piece of evidence a line",
     "jsonl": "JSON Lines with other names than golden data's",
+    "hf": "a Hugging Face dataset: a folder, a file, or a hub id with --revision",
     "ragas": "a testset or evaluation dataset of ragas, as CSV or JSON Lines",
 }
 # Contexts that were found nowhere are shown up to this many.
@@ -30,7 +31,12 @@ def add_tables(formats: "argparse._SubParsersAction[Parser]") -> None:
     """Add the formats to the parser of `golden import`."""
     for name, about in ABOUT.items():
         command = formats.add_parser(name, help=about, description=f"Import {about}.")
-        command.add_argument("table", type=path_argument, help="the file")
+        if name == "hf":
+            command.add_argument("table", type=str, help="the folder, file or hub id")
+            command.add_argument("--revision", metavar="COMMIT", help="commit hash; required with a hub id")
+            command.add_argument("--split", default="train", help="split of the dataset (default: train)")
+        else:
+            command.add_argument("table", type=path_argument, help="the file")
         command.add_argument(
             "--column", action="append", default=[], metavar="FIELD=COLUMN",
             help="the column of a field, such as query=question; repeatable. contexts=… are passages, which are "
@@ -45,15 +51,15 @@ def add_tables(formats: "argparse._SubParsersAction[Parser]") -> None:
 
 
 def _import(namespace: argparse.Namespace) -> int:
+    from evals.config.telemetry import silence
     from evals.golden.loading import validate_rows
     from evals.golden.mapped_columns import RAGAS, mapped, parse_columns
-    from evals.golden.table_rows import csv_rows, json_rows
 
     check_writable(namespace.out)
     columns = parse_columns(namespace.column, RAGAS if namespace.format == "ragas" else {})
-    as_csv = namespace.format == "csv" or (namespace.format == "ragas" and namespace.table.suffix.lower() == ".csv")
+    silence(hub=namespace.format == "hf" and not Path(namespace.table).exists())
     named = [text.partition("=")[0].strip() for text in namespace.column]
-    rows = mapped((csv_rows if as_csv else json_rows)(namespace.table), columns, named)
+    rows = mapped(_rows(namespace), columns, named)
     rows, notes = _with_evidence(rows, namespace)
     cases, _ = validate_rows(rows)
     write(namespace.out, json_lines([case.model_dump(exclude_defaults=True) for case in cases]))
@@ -62,6 +68,15 @@ def _import(namespace: argparse.Namespace) -> int:
         namespace,
         [f"{namespace.out}: {len(cases)} cases of {namespace.table}, {outside} of them out of scope", *notes],
     )
+
+
+def _rows(namespace: argparse.Namespace) -> "list[Row]":
+    from evals.golden.table_rows import csv_rows, hub_rows, json_rows
+
+    if namespace.format == "hf":
+        return hub_rows(namespace.table, revision=namespace.revision, split=namespace.split)
+    as_csv = namespace.format == "csv" or (namespace.format == "ragas" and namespace.table.suffix.lower() == ".csv")
+    return csv_rows(namespace.table) if as_csv else json_rows(namespace.table)
 
 
 def _with_evidence(rows: "list[Row]", namespace: argparse.Namespace) -> "tuple[list[Row], list[str]]":
@@ -86,7 +101,7 @@ def _with_evidence(rows: "list[Row]", namespace: argparse.Namespace) -> "tuple[l
     return kept, _notes(places, left_out=len(rows) - len(kept), table=namespace.table)
 
 
-def _notes(places: "list[tuple[str, str, Located | None]]", *, left_out: int, table: Path) -> list[str]:
+def _notes(places: "list[tuple[str, str, Located | None]]", *, left_out: int, table: Path | str) -> list[str]:
     located: list[tuple[str, str, Any]] = [(place, text, one) for place, text, one in places if one]
     if not located:
         return [f"  {len(places)} contexts are quotes without a page: name --docs or the collection to have them found"]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from datasets import Dataset, DatasetDict
 from ragas import EvaluationDataset
 from ragas.dataset_schema import SingleTurnSample
 from ragas.testset.synthesizers.testset_schema import Testset as RagasTestset
@@ -127,6 +128,31 @@ def test_contexts_that_are_nowhere_are_told_and_their_cases_left_out(
     assert done.code == 0
     assert f"{table}:3: not found (most alike " in done.out and "1 cases of" in done.out
     assert len(cases(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("kind", ["saved", "saved splits", "parquet", "folder of parquet"])
+def test_a_dataset_of_hugging_face(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    rows = [{"question": f"how {n}?", "gold": ["c1", f"d{n}"], "split": None} for n in range(3)]
+    made, place = Dataset.from_list(rows), tmp_path / "made"
+    if kind == "saved":
+        made.save_to_disk(str(place))
+    elif kind == "saved splits":
+        DatasetDict({"train": made, "test": made.select([0])}).save_to_disk(str(place))
+    else:
+        place = tmp_path / "made" / "train.parquet"
+        place.parent.mkdir()
+        made.to_parquet(str(place))
+        place = place if kind == "parquet" else place.parent
+    columns = ["--column", "query=question", "--column", "relevant_ids=gold"]
+    done = imported(tmp_path, "hf", place, capsys, *columns)
+    assert done.code == 0, done.err
+    assert [case["relevant_ids"] for case in cases(tmp_path)] == [{"c1": 1, f"d{n}": 1} for n in range(3)]
+
+
+def test_a_hub_id_without_a_revision_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = imported(tmp_path, "hf", Path("someone/data"), capsys)
+    assert done.code == 2
+    assert "'someone/data': no such file or folder; of a hub id give --revision" in done.err
 
 
 CHUNKS = [
