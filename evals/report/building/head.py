@@ -54,7 +54,7 @@ def index_line(result: RunResult) -> str:
         for trial in result.observed.index_trials or ()
     ]
     remedy = f" Measured with {'; '.join(tried)}." if tried else ""
-    return f"The index loses, not the model: its search found {exactly}.{remedy}"
+    return f"The index, not the model, loses near chunks: its search found {exactly}.{remedy}"
 
 
 def criteria_line(criteria: Sequence[Criterion | Gate]) -> str:

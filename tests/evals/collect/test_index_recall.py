@@ -103,8 +103,8 @@ def test_a_built_index_is_measured_unasked_and_named_at_the_head(
         f"search.hnsw_ef {beam}": 1.0 for beam in (200, 400, 800)
     }
     line = (
-        "The index loses, not the model: its search found 0.600 of the exact 5 nearest. Measured with search.hnsw_ef "
-        "200: 1.000; search.hnsw_ef 400: 1.000; search.hnsw_ef 800: 1.000."
+        "The index, not the model, loses near chunks: its search found 0.600 of the exact 5 nearest. Measured with "
+        "search.hnsw_ef 200: 1.000; search.hnsw_ef 400: 1.000; search.hnsw_ef 800: 1.000."
     )
     assert head(found, [], "").index == line
     made = report(found)
