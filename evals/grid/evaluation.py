@@ -42,7 +42,7 @@ class GridResult(RunResult):
         abstaining: Effect of thresholds under the cell's configuration, at its cut; None where none is in force.
         held_out: The recommended cell on queries that had no part in the choice; None without any.
         compared: A second cell (see `compared_cell`) as a run, with the scores of its queries, to be set beside the
-            recommended one; None where there is none.
+            recommended one; None where there is none, or where queries are not logged as traces.
     """
 
     grid: Grid
@@ -167,7 +167,8 @@ def evaluate_grid(
             judging = judge.again(judging, metrics, grid.observed(shown).observations, config.seed)
         context = with_trust(replace(context, judging=judging), grid.observed(shown))
     run = run_of(grid, shown, config, metrics, context)
-    second = compared_cell(grid, choice)
+    # MLflow alone shows it.
+    second = compared_cell(grid, choice) if config.tracking.enabled and config.tracking.traces else None
     compared = None if second is None else _queries_of(grid, second, config, metrics, context)
     abstains = abstaining(grid, shown, wanted_rates(config.objective.constraints))
     _release(configurations)

@@ -1,6 +1,7 @@
 """The cell that is set beside the recommended one, and its queries against a run of its own."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import Bench, make_world
 from tests.support.results import report
 
+TRACKED: dict[str, Any] = {"tracking__enabled": True}
 SWEEP = {"mode": ["semantic", "hybrid"], "top_k": [3, 5], "threshold": [0.0, 0.3]}
 METRICS = ["ranking/*", "scope/*"]
 
@@ -29,7 +31,7 @@ def bench(world: Experiment) -> Bench:
 
 @pytest.fixture(scope="module")
 def found(bench: Bench, world: Experiment) -> GridResult:
-    return bench.grid(settings(world, metrics=METRICS, sweep=SWEEP, retriever__candidates=20))
+    return bench.grid(settings(world, metrics=METRICS, sweep=SWEEP, retriever__candidates=20, **TRACKED))
 
 
 def test_the_plain_cell_is_semantic_with_five_chunks_above_0_3(found: GridResult) -> None:
@@ -56,8 +58,13 @@ def test_it_is_the_best_one_or_else_the_plain_one_and_never_the_recommended(foun
 
 
 def test_a_grid_that_has_no_other_to_compare_has_none(bench: Bench, world: Experiment) -> None:
-    alone = bench.grid(settings(world, metrics=METRICS, sweep={"top_k": [3]}, retriever__mode="hybrid"))
+    alone = bench.grid(settings(world, metrics=METRICS, sweep={"top_k": [3]}, retriever__mode="hybrid", **TRACKED))
     assert alone.choice is not None and alone.compared is None
+
+
+def test_a_grid_whose_queries_are_not_logged_has_none(bench: Bench, world: Experiment) -> None:
+    for off in ({"tracking__enabled": False}, {"tracking__traces": 0}):
+        assert bench.grid(settings(world, metrics=METRICS, sweep=SWEEP, **(TRACKED | off))).compared is None
 
 
 def test_its_queries_are_those_of_a_run_of_its_own(found: GridResult, bench: Bench, world: Experiment) -> None:
