@@ -1,7 +1,7 @@
 """The run in a sentence. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from evals.collect.observations import Gate
 from evals.metrics import OF_AN_INDEX, declared
@@ -22,13 +22,16 @@ NAMED = (
 )
 
 
-def head(result: RunResult, causes: Iterable[Cause], incomplete: str) -> HeadSection:
+def head(
+    result: RunResult, causes: Iterable[Cause], incomplete: str, sparse_vectors: Collection[str] | None = None
+) -> HeadSection:
     """Return the head of a run.
 
     Args:
         result: The run.
         causes: The cause of every query's verdict.
         incomplete: Reason why figures are over a part of the queries; empty when none is.
+        sparse_vectors: Names of those of the collection; None where they are not known.
     """
     failed = Counter(cause for cause in causes if cause in FAILURES)
     met = all(gate.passed for gate in result.gates) and not incomplete
@@ -39,7 +42,7 @@ def head(result: RunResult, causes: Iterable[Cause], incomplete: str) -> HeadSec
         index=index_line(result),
         index_trials=[IndexTrialEntry.of(trial) for trial in result.observed.index_trials or ()],
         causes=dict(failed.most_common()),
-        next_flags=next_flags(result, failed.most_common(1)[0][0] if failed else None),
+        next_flags=next_flags(result, failed.most_common(1)[0][0] if failed else None, sparse_vectors),
     )
 
 

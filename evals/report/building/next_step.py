@@ -1,6 +1,6 @@
 """The run that may say how to mend what fails. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from evals.grid.evaluation import GridResult
 from evals.metrics.run_result import RunResult
@@ -20,22 +20,34 @@ FLAGS: Mapping[Cause, str] = {
     "nothing returned": THRESHOLDS,
     "wrongly answered": THRESHOLDS,
 }
+# The same where the collection has no keywords to search: a deeper cut is what is left.
+WITHOUT_KEYWORDS: Mapping[Cause, str] = {"ranked too low": "--sweep.top-k 3,5,10", "not a candidate": PAGE}
 
 
-def next_flags(result: RunResult, cause: Cause | None) -> str:
+def next_flags(result: RunResult, cause: Cause | None, sparse_vectors: Collection[str] | None = None) -> str:
     """Return flags of evals.run for the next run: of a grid its recommended cell, else a grid against the main cause.
 
     Args:
         result: The run.
         cause: The main cause of failure, None where no query fails.
+        sparse_vectors: Names of those of the collection; None where they are not known.
     """
     if isinstance(result, GridResult):
         return PAGE if result.chosen is None else _cell(result, result.chosen)
     # The settings of a user's own retriever are not known.
-    if cause is None or result.config.retriever.python is not None:
+    retriever = result.config.retriever
+    if cause is None or retriever.python is not None:
         return PAGE
     flags = FLAGS.get(cause, PAGE)
-    return flags.replace(THRESHOLDS, OPEN_THRESHOLDS) if result.config.retriever.threshold_scale in UNBOUNDED else flags
+    if retriever.threshold_scale in UNBOUNDED:
+        flags = flags.replace(THRESHOLDS, OPEN_THRESHOLDS)
+    if sparse_vectors is not None and retriever.keyword.vector_name not in sparse_vectors:
+        flags = WITHOUT_KEYWORDS.get(cause, flags)
+    if retriever.used_distance != "cosine":
+        # Scores of other distances have no bounds, so a fusion that weighs them has no meaning.
+        flags = flags.replace("hybrid", "hybrid --retriever.fusion rrf")
+        flags = flags.replace(OPEN_THRESHOLDS, f"--retriever.distance {retriever.used_distance} {OPEN_THRESHOLDS}")
+    return flags
 
 
 def _cell(grid: GridResult, chosen: int) -> str:

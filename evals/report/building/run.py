@@ -40,7 +40,7 @@ def build_report(result: RunResult, facts: Facts) -> Report:
         config=dump(result.config),
         metrics=metrics,
         headline=leading(metrics, {*result.config.metrics, *(gate.metric for gate in result.gates)}),
-        head=head(result, causes, incomplete),
+        head=head(result, causes, incomplete, facts.collection.sparse_vectors if facts.collection else None),
         criteria=[Criterion.of(gate) for gate in result.gates],
         validation=Validation.of(result.validation),
         notes=list(result.notes),

@@ -68,6 +68,22 @@ def test_each_cause_has_its_next_run_and_a_users_own_retriever_the_page(cause: C
     assert head(result(config=config(python="mine:make")), [cause], "").next_flags == PAGE
 
 
+def test_without_keywords_in_the_collection_none_are_suggested() -> None:
+    assert head(result(), ["ranked too low"], "", []).next_flags == "--sweep.top-k 3,5,10"
+    assert head(result(), ["not a candidate"], "", ["other"]).next_flags == PAGE
+    assert head(result(), ["not a candidate"], "", ["bm25"]).next_flags == FLAGS["not a candidate"]
+    assert head(result(), ["wrongly answered"], "", []).next_flags == FLAGS["wrongly answered"]
+
+
+def test_a_distance_without_bounds_has_thresholds_and_a_fusion_of_its_own() -> None:
+    raw = result(config=config(distance="euclid", mode="semantic"))
+    assert head(raw, ["wrongly answered"], "").next_flags == "--retriever.distance euclid --sweep.threshold exact"
+    flags = head(raw, ["ranked too low"], "").next_flags
+    assert flags == "--sweep.mode semantic,hybrid --retriever.fusion rrf --sweep.top-k 3,5,10"
+    own = ["--retriever.distance", "euclid", "--retriever.threshold", "default"]
+    assert load_config(parser().parse_args([*own, *flags.split()]), {}).name == "default"
+
+
 def test_the_report_has_it() -> None:
     found = report(result(gates=GATES))
     assert found.head is not None and found.head.criteria == "1 of 2 criteria are not met."
