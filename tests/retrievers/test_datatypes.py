@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from qdrant_client import models
 
-from retrievers.errors import EmbeddingMismatchError
+from retrievers.errors import EmbeddingMismatchError, RetrievalError
 from retrievers.retriever.qdrant import QdrantRetriever
+from retrievers.store import open_client, read_info
 from tests.support.collections import TableEmbeddings, fill, settings
 from tests.support.qdrant_server import QdrantServer
+from tests.support.recorded_server import RecordedServer
 
 RANDOM = np.random.default_rng(5)
 TEXTS = tuple(f"text {number}" for number in range(12))
@@ -24,7 +26,7 @@ def server() -> Iterator[QdrantServer]:
         yield server
 
 
-def opened(server: QdrantServer, vectors: Any, query: Any, **values: Any) -> QdrantRetriever:
+def opened(server: QdrantServer | RecordedServer, vectors: Any, query: Any, **values: Any) -> QdrantRetriever:
     table = {**dict(zip(TEXTS, np.asarray(vectors).tolist(), strict=True)), "what?": np.asarray(query).tolist()}
     embedding = {"provider": "python", "model": "mine:make"}
     config = settings(store={"url": server.url}, collection="mine", embedding=embedding, threshold=0, **values)
@@ -78,3 +80,29 @@ def test_a_multi_vector_is_refused_in_a_sentence(server: QdrantServer) -> None:
         EmbeddingMismatchError, match=r"vector 'colbert' of collection 'mine' is a multi-vector, of which"
     ):
         opened(server, WHOLE, ASKED, vector_name="colbert")
+
+
+@pytest.mark.parametrize(
+    ("info", "vector_name", "said"),
+    [
+        (
+            "info-multivector",
+            "colbert",
+            r"vector 'colbert' of collection 'mine' is a multi-vector, of which each point",
+        ),
+        ("info-q_named", "", r"collection 'mine' has no dense vector '': it has 'dense', 'other'; set vector_name"),
+        ("info-q_dot", "", "collection 'mine' has the distance dot, where scores have no bounds, and threshold 0 is"),
+    ],
+)
+def test_what_a_real_server_describes_is_refused_by_name(info: str, vector_name: str, said: str) -> None:
+    with RecordedServer(info) as server, pytest.raises(RetrievalError, match=said):
+        opened(server, WHOLE, ASKED, vector_name=vector_name)
+
+
+def test_half_precision_is_read_off_a_real_server() -> None:
+    with RecordedServer("info-q_f16") as server:
+        config = settings(store={"url": server.url}, collection="mine")
+        client = open_client(config.store, {})
+        info = read_info(client, config)
+        client.close()
+    assert (info.datatype, info.distance, info.dimension, info.multivectors) == ("float16", "cosine", 256, ())

@@ -56,16 +56,16 @@ def collection(store: str, distance: str, folder: Path, **vectors: Any) -> Itera
         yield {"path": str(folder / distance)}
 
 
-def make(client: QdrantClient, distance: str) -> None:
-    """Make the collection `mine` with dense vectors of a distance, and BM25."""
+def make(client: QdrantClient, distance: str, name: str = "mine") -> None:
+    """Make a collection with dense vectors of a distance, and BM25."""
     client.create_collection(
-        "mine",
+        name,
         vectors_config=models.VectorParams(size=SIZE, distance=models.Distance(distance.capitalize())),
         sparse_vectors_config={"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)},
     )
     encoder = Bm25Encoder()
     client.upsert(
-        "mine",
+        name,
         [
             models.PointStruct(
                 id=number,
