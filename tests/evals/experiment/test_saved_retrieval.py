@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from evals.experiment.saved_retrieval import deciding
 from evals.run.command import main
+from retrievers.config import RetrieverConfig
 from tests.support.chat_server import CohereChatServer
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, SETTINGS, Experiment, load_report, settings
@@ -173,3 +175,13 @@ def test_a_judge_is_asked_the_same(server: CohereChatServer, made: Experiment, r
         shutil.rmtree(made.store, ignore_errors=True)
     assert asked[0] and asked[0] == asked[1]
     assert figures(load_report(made.folder / "1.json")) == figures(load_report(made.folder / "0.json"))
+
+
+def test_search_parameters_decide_what_is_found_and_unset_ones_are_as_in_older_retrievals() -> None:
+    plain = deciding(RetrieverConfig.model_validate({}))
+    assert not {"exact", "hnsw_ef", "indexed_only", "ignore_quantization", "rescore", "oversampling"} & plain.keys()
+    assert not [name for name in plain if name.startswith(("search.", "prefetch"))]
+    searched = RetrieverConfig.model_validate({"search": {"hnsw_ef": 64, "quantization": {"rescore": True}}})
+    assert deciding(searched) == {**plain, "hnsw_ef": 64, "rescore": True}
+    deep = RetrieverConfig.model_validate({"mode": "hybrid", "prefetch": {"semantic": 100, "keyword": 50}})
+    assert {name: value for name, value in deciding(deep).items() if "prefetch" in name} == {"prefetch_keyword": 50}
