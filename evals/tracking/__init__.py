@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from evals.tracking.golden_datasets import read_dataset, write_dataset
     from evals.tracking.query_scorers import scorers
     from evals.tracking.retriever_model import log_retriever
+    from evals.tracking.traced_queries import read_queries
 
 __all__ = [
     "FOLDER",
@@ -20,6 +21,7 @@ __all__ = [
     "local_uri",
     "log_retriever",
     "read_dataset",
+    "read_queries",
     "scorers",
     "start",
     "write_dataset",
@@ -29,6 +31,7 @@ _HOMES = {
     "log_retriever": "retriever_model",
     "read_dataset": "golden_datasets",
     "scorers": "query_scorers",
+    "read_queries": "traced_queries",
     "write_dataset": "golden_datasets",
 }
 

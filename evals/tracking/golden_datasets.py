@@ -32,7 +32,7 @@ def read_dataset(name: str, uri: str | None = None) -> list[dict[str, Any]]:
         TrackingError: There is no such dataset, or MLflow keeps none.
         ConfigError: The database is damaged.
     """
-    with _opened(uri) as client:
+    with opened(uri) as client:
         found = _named(client, name)
         if not found:
             names = [dataset.name for dataset in client.search_datasets(max_results=1_000)]
@@ -66,7 +66,7 @@ def write_dataset(
         TrackingError: There is one of that name, or MLflow keeps none.
         ConfigError: The local folder cannot be written, or the database is damaged.
     """
-    with _opened(uri) as client:
+    with opened(uri) as client:
         existing = _named(client, name)
         if existing and not replaced:
             raise TrackingError(
@@ -85,8 +85,13 @@ def write_dataset(
 
 
 @contextmanager
-def _opened(uri: str | None) -> Iterator["MlflowClient"]:
-    """Yield a client; within the block its address is MLflow's own, too, which datasets read."""
+def opened(uri: str | None) -> Iterator["MlflowClient"]:
+    """Yield a client of a SQL database; within the block its address is MLflow's own, too, which datasets read.
+
+    Raises:
+        TrackingError: It is no database and no server.
+        ConfigError: The database is damaged.
+    """
     address = uri or local_uri(FOLDER)
     if urlsplit(address).scheme.partition("+")[0] not in STORES:
         raise TrackingError(

@@ -39,7 +39,7 @@ def retrieved(trace: "Trace") -> TracedRetrieval:
     Raises:
         TrackingError: The trace has no such span, one failed, or it holds something else than documents.
     """
-    spans = _outermost(trace)
+    spans = outermost_retrievers(trace)
     if not spans:
         raise TrackingError(
             "the trace has no RETRIEVER span; trace the retriever with mlflow.langchain.autolog(), or decorate it with "
@@ -53,7 +53,7 @@ def retrieved(trace: "Trace") -> TracedRetrieval:
     )
 
 
-def _outermost(trace: "Trace") -> list["Span"]:
+def outermost_retrievers(trace: "Trace") -> list["Span"]:
     """Return the RETRIEVER spans below no other one, in the order of their start."""
     spans = {span.span_id: span for span in trace.data.spans}
 

@@ -6,6 +6,7 @@ from evals.config.files import check_writable, write
 from evals.golden.commands import Subcommands, say
 from evals.golden.commands.export_files import add_files
 from evals.golden.commands.import_tables import add_tables
+from evals.golden.commands.import_traces import add_traces
 from evals.golden.json_lines import json_lines
 from retrievers.terminal.command import add_logging_flags, path_argument
 
@@ -40,6 +41,7 @@ def add_import(commands: Subcommands) -> None:
         add_logging_flags(command)
         command.set_defaults(run=lambda namespace: say(namespace, _import(namespace)))
     add_tables(formats)
+    add_traces(formats)
 
 
 def add_export(commands: Subcommands) -> None:

@@ -1,0 +1,69 @@
+"""Queries that a retriever was asked, out of MLflow's traces."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from evals.errors import TrackingError
+from evals.tracking.golden_datasets import opened
+from evals.tracking.retrieved_documents import outermost_retrievers
+from retrievers.errors import nearest
+from retrievers.text.quoting import quoted
+
+AT_ONCE = 100
+# Names of a retriever's argument that holds the query.
+ARGUMENTS = ("query", "input", "question", "user_input", "text")
+
+
+def read_queries(experiment: str, uri: str | None = None, *, most: int) -> list[str]:
+    """Return the queries of an experiment's traces, the newest first, repeated ones too.
+
+    Args:
+        experiment: Name of the experiment.
+        uri: Address of MLflow; the database under ./mlruns when left out.
+        most: Number of traces to read at most.
+
+    Raises:
+        TrackingError: There is no such experiment, or none of its traces has a RETRIEVER span with a query.
+    """
+    with opened(uri) as client:
+        known = client.get_experiment_by_name(experiment)
+        if known is None:
+            names = [each.name for each in client.search_experiments(max_results=1_000)]
+            raise TrackingError(f"MLflow has no experiment {quoted(experiment)}{nearest(experiment, names)}")
+        queries: list[str] = []
+        read, token = 0, None
+        while read < most:
+            page = client.search_traces(
+                locations=[known.experiment_id],
+                max_results=min(AT_ONCE, most - read),
+                order_by=["timestamp_ms DESC"],
+                page_token=token,
+            )
+            queries += [query for trace in page for query in _queries(trace)]
+            read, token = read + len(page), page.token
+            if not token:
+                break
+    if not queries:
+        raise TrackingError(
+            f"none of the {read} traces of experiment {quoted(experiment)} has a RETRIEVER span with a query; trace "
+            'the retriever with mlflow.langchain.autolog(), or decorate it with @mlflow.trace(span_type="RETRIEVER")'
+        )
+    return queries
+
+
+def _queries(trace: Any) -> Iterator[str]:
+    for span in outermost_retrievers(trace):
+        query = _text(span.inputs)
+        if query:
+            yield query
+
+
+def _text(inputs: Any) -> str:
+    """Return the query among a span's inputs: a text, an argument of a usual name, or the only text."""
+    if isinstance(inputs, str):
+        return inputs.strip()
+    if not isinstance(inputs, Mapping):
+        return ""
+    texts = {name: value.strip() for name, value in inputs.items() if isinstance(value, str)}
+    named = next((texts[name] for name in ARGUMENTS if texts.get(name)), "")
+    return named or (next(iter(texts.values())) if len(texts) == 1 else "")
