@@ -1,17 +1,19 @@
 """Search parameters: which side gets which, in every kind of call, over REST and gRPC, and what changes nothing."""
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from qdrant_client import QdrantClient
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionStateError
 from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.search.parameters import beam_of, notes, rescores, search_params
 from retrievers.store import CollectionInfo, Limits
-from tests.support.collections import index_pages, settings, write_pages
+from tests.support.collections import TableEmbeddings, fill, index_pages, settings, write_pages
 from tests.support.hybrid import of_mode
 from tests.support.qdrant_grpc import GrpcFront
 from tests.support.qdrant_server import QdrantServer
@@ -244,3 +246,19 @@ def test_on_a_folder_without_an_index_they_change_nothing(tmp_path: Path, search
     with QdrantRetriever.open(of_mode(config, search=search), env={}) as retriever:
         assert [(hit.chunk.chunk_id, hit.score) for hit in retriever.search("topic node").chunks] == expected
         assert "changes nothing" in retriever.notes[0]
+
+
+def test_in_a_folder_of_qdrant_clients_local_mode_they_change_nothing_and_the_run_says_so(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Local mode")
+        client = QdrantClient(path=str(tmp_path / "local"))
+        fill(client, "c", [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]], [{"page_content": text} for text in "abc"])
+        client.close()
+    base = settings(store={"path": str(tmp_path / "local")}, collection="c", trust_embedding=True, threshold=0)
+    answers = []
+    for search in ({}, SEARCH, {"exact": True}):
+        embeddings = TableEmbeddings({"q": [1.0, 0.1]})
+        with QdrantRetriever.open(of_mode(base, search=search), env={}, embeddings=embeddings) as retriever:
+            answers.append([(hit.chunk.text, hit.score) for hit in retriever.search("q").chunks])
+            assert ["changes nothing" in note for note in retriever.notes] == ([True] if search else [])
+    assert answers[0] == answers[1] == answers[2] and [text for text, _ in answers[0]] == ["a", "b", "c"]
