@@ -11,7 +11,7 @@ import numpy as np
 from evals.collect.observations import ChangeCause, DeterminismPass, LatencyPass
 from evals.golden.case import Case
 from retrievers.errors import RetrievalError
-from retrievers.records import RetrievalSession, RetrievedChunk
+from retrievers.records import RetrievalSession, RetrievedChunk, oriented
 from retrievers.retriever.protocol import Replays, Retriever
 from retrievers.search.candidate_table import Candidates, CandidateTable, Chunks
 from retrievers.search.table_builder import TableBuilder
@@ -133,9 +133,10 @@ def repeat(
 
 
 def ranked(chunks: Sequence[RetrievedChunk]) -> Ranked:
-    """Return chunk ids with scores, in rank order."""
+    """Return chunk ids with scores as they are shown, in rank order."""
     if isinstance(chunks, Candidates):
-        scores = (None if isnan(score) else score for score in chunks.column("score").tolist())
+        shown = oriented(chunks.column("score"), chunks.table.scales[chunks.row])
+        scores = (None if isnan(score) else score for score in shown.tolist())
         return tuple(zip(chunks.chunk_ids, scores, strict=True))
     return tuple((hit.chunk.chunk_id, hit.score) for hit in chunks)
 

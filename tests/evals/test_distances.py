@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from evals import Experiment, evaluate, sweep
+from evals.collect.passes import ranked as ranked_with_scores
 from evals.errors import ExperimentError
 from evals.experiment.evaluation import Evaluation
 from evals.experiment.output_files import Outputs
@@ -47,7 +48,7 @@ def experiment(store: dict[str, Any], values: dict[str, Any], **others: Any) -> 
         "candidates": 20,
         "cache": {"results": 0, "embeddings": "off"},
     }
-    return Experiment.model_validate({"retriever": {**own, **values}, "metrics": METRICS, **others})
+    return Experiment.model_validate({"retriever": {**own, **values}, **{"metrics": METRICS, **others}})
 
 
 def figures(run: Evaluation) -> dict[str, float | None]:
@@ -173,3 +174,13 @@ def test_the_next_command_sweeps_what_can_be_a_threshold(made: tuple[Distance, d
 def test_what_a_trace_scores_is_no_cosine() -> None:
     assert np.isnan(_cosine({"scores": {"semantic": 0.9}, "distance": "euclid"}))
     assert _cosine({"scores": {"semantic": 0.9}}) == 0.9
+
+
+def test_what_is_repeated_is_compared_as_it_is_shown(made: tuple[Distance, dict[str, Any]]) -> None:
+    distance, store = made
+    whole = experiment(store, {"distance": distance}, metrics=("determinism/*", "latency/*"))
+    run = evaluate(golden=GOLDEN, experiment=whole)
+    assert figures(run)["determinism/rate"] == 1
+    assert figures(run)["determinism/max_score_delta"] == pytest.approx(0, abs=1e-6)
+    for observation in run.result.observed.observations:
+        assert ranked_with_scores(observation.candidates) == ranked_with_scores(tuple(observation.candidates))

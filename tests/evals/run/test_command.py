@@ -332,7 +332,7 @@ FAULTS: dict[str, tuple[Sequence[str] | Callable[[Path], list[str]], list[str]]]
     "top_k over the candidates": (["--retriever.top-k", "11"], ["top_k is 11 and exceeds the candidate depth 10"]),
     "threshold 1.5": (
         ["--retriever.threshold", "1.5"],
-        ["retriever.threshold: Input should be less than or equal to 1"],
+        ["retriever.threshold: expected a number from 0 to 1"],
     ),
     "two faults at once": (["--retriever.top-k", "x", "--seed", "-1"], ["retriever.top_k:", "seed:"]),
     "an unknown flag": (["--retriever.topk", "3"], ["unrecognized arguments", "did you mean '--retriever.top-k'"]),
