@@ -14,6 +14,7 @@ PAGE = """<!doctype html>
 body {{ font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem }}
 h1 {{ font-size: 1.4rem; overflow-wrap: anywhere }} h2 {{ font-size: 1.1rem; margin: 2rem 0 .3rem }}
 p {{ margin: .2rem 0; overflow-wrap: anywhere; white-space: pre-wrap; font-variant-numeric: tabular-nums }}
+.columns {{ font-family: ui-monospace, monospace; font-size: .9em }}
 .example {{ padding-left: 1.5rem; opacity: .8 }} .doubtful::after {{ content: " – look into this"; color: #b45309 }}
 </style></head><body>
 <h1>{title}</h1>
@@ -39,7 +40,10 @@ def _section(section: AuditSection) -> str:
 
 
 def _kind(line: str) -> str:
-    return ' class="example"' if line.startswith("  ") else ""
+    if line.startswith("  "):
+        return ' class="example"'
+    # Columns are set apart by blanks.
+    return ' class="columns"' if "  " in line else ""
 
 
 def _text(text: str) -> str:

@@ -24,8 +24,8 @@ def power(cases: Sequence[Case], scores: Mapping[str, Sequence[Mapping[str, floa
     """Return what differences of hit rate and nDCG the in-scope queries can prove, all and by split.
 
     At 5% significance, two-sided, and 80% power, paired by query: (1.96 + 0.84) · s / √n, with s the standard deviation
-    of the differences: measured between the runs, or √(2 · (1 − 0.5)) times that of the one run, or without a run the
-    largest that values from 0 to 1 can have. A difference of hit rates is at least 6 / n, by McNemar's exact test.
+    of the differences: measured between the runs, or √(2 · (1 − 0.5)) times that of the one run's scores, or without a
+    run times the largest that scores from 0 to 1 can have. A difference of hit rates is at least 6 / n (McNemar).
 
     Args:
         cases: The golden queries.
@@ -74,4 +74,7 @@ def deviation_of(runs: Sequence[Mapping[str, float]]) -> tuple[float, str]:
         if own:
             basis = f"from one run, taking its scores to have a correlation of {ASSUMED_CORRELATION:g} with another's"
             return sqrt(2 * (1 - ASSUMED_CORRELATION)) * own, basis
-    return LARGEST, "the largest that there can be, without a report that shows it (--report)"
+    basis = (
+        f"the largest for scores of 0 to 1 with a correlation of {ASSUMED_CORRELATION:g}; --report shows the real one"
+    )
+    return sqrt(2 * (1 - ASSUMED_CORRELATION)) * LARGEST, basis

@@ -45,7 +45,11 @@ def repeated_queries(cases: Sequence[Case], vectors: NDArray[np.float64], near: 
         title="Repeated queries",
         lines=(
             f"{len(same)} pairs of the same words, {len(pairs) - len(same)} more with a cosine of {near:g} and above; "
-            f"{len(across)} pairs across splits, by which a held-out figure is no longer held out",
+            + (
+                f"{len(across)} pairs across splits, so that a held-out figure is not"
+                if across
+                else "none across splits"
+            ),
             *first_few(examples),
         ),
         figures={"near": near, "pairs": pairs, "across_splits": len(across)},
