@@ -81,7 +81,8 @@ def measured(config: Any) -> Any:
     from evals.experiment.provenance import gather
     from evals.golden.loading import load_golden
     from evals.metrics.collaborators import Collaborators
-    from evals.metrics.evaluation import evaluate, ground
+    from evals.metrics.evaluation import evaluate
+    from evals.metrics.grounds import ground
     from evals.report.building import build_report
     from retrievers.retriever.qdrant import QdrantRetriever
 

@@ -117,7 +117,7 @@ def evaluated(observations: Sequence[Any], chat: Any, store: Path) -> tuple[Any,
     from evals.judge.ask.cache import VerdictStore
     from evals.judge.judge import Judge
     from evals.metrics.collaborators import Collaborators
-    from evals.metrics.evaluation import Grounds
+    from evals.metrics.grounds import Grounds
 
     sweep = {"top_k": list(TOP_KS), "threshold": list(THRESHOLDS)}
     judge_settings = {"model": f"{chat.provider}:{chat.name}", "max_concurrency": 16, "rejudge": 0}

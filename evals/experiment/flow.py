@@ -24,7 +24,8 @@ from evals.golden.loading import GoldenSet
 from evals.grid.evaluation import GridResult, evaluate_grid, retrieve
 from evals.grid.heldout import with_held_out
 from evals.metrics.collaborators import Collaborators
-from evals.metrics.evaluation import Grounds, evaluate, ground
+from evals.metrics.evaluation import evaluate
+from evals.metrics.grounds import Grounds, ground
 from evals.metrics.run_result import RunResult
 from evals.report.building import build_report
 from evals.report.building.slices import slices

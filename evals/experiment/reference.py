@@ -7,7 +7,8 @@ from evals.experiment.loading import Inputs
 from evals.metrics import choose, declared
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.depth import reach
-from evals.metrics.evaluation import evaluate, ground
+from evals.metrics.evaluation import evaluate
+from evals.metrics.grounds import ground
 from evals.report.building import build_report
 from evals.report.building.compared import compared_section
 from evals.report.comparison.comparing import ComparisonOptions, compare

@@ -22,7 +22,7 @@ from evals.grid.axes import VARIANT_AXES, dotted, effective
 from evals.grid.evaluation import GridResult
 from evals.metrics import needs
 from evals.metrics.collaborators import Collaborators
-from evals.metrics.evaluation import evidence_chunks
+from evals.metrics.grounds import evidence_chunks
 from evals.metrics.run_result import RunResult
 from evals.report.model import Facts
 from retrievers.config import RetrieverConfig

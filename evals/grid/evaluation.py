@@ -23,7 +23,8 @@ from evals.metrics.base import Context, Metric, QueryMetric, summarise
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.declaration import Need
 from evals.metrics.depth import reach
-from evals.metrics.evaluation import Grounds, context_of, finish, observe, with_passes, with_trust
+from evals.metrics.evaluation import context_of, finish, observe, with_passes, with_trust
+from evals.metrics.grounds import Grounds
 from evals.metrics.run_result import RunResult
 from retrievers.errors import nearest
 

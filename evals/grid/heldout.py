@@ -15,7 +15,7 @@ from evals.grid.recommending import objective_scores
 from evals.judge.judge import Judge
 from evals.metrics import criteria as gates
 from evals.metrics.collaborators import Collaborators
-from evals.metrics.evaluation import Grounds
+from evals.metrics.grounds import Grounds
 from evals.metrics.llm_metrics import respent
 
 CHOSEN_ON, HELD_OUT = "dev", "test"

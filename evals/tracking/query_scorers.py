@@ -15,7 +15,7 @@ from evals.golden.in_memory import golden_set
 from evals.metrics import choose
 from evals.metrics.base import Context, Metric, QueryMetric, within
 from evals.metrics.depth import Reach
-from evals.metrics.evaluation import Grounds, ground
+from evals.metrics.grounds import Grounds, ground
 from evals.report.headline import headline
 from evals.tracking.asked_case import Asked
 from evals.tracking.retrieved_documents import TracedRetrieval, retrieved

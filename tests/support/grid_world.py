@@ -14,7 +14,8 @@ from evals.grid.evaluation import GridResult, evaluate_grid, retrieve
 from evals.grid.objective import needed
 from evals.judge.judge import Judge
 from evals.metrics.collaborators import Collaborators
-from evals.metrics.evaluation import Grounds, evaluate, ground
+from evals.metrics.evaluation import evaluate
+from evals.metrics.grounds import Grounds, ground
 from evals.metrics.run_result import RunResult
 from retrievers.config import RetrieverConfig
 from retrievers.retriever.opened import open_retriever

@@ -14,7 +14,7 @@ from evals.grid.axes import plan
 from evals.grid.evaluation import GridResult, evaluate_grid, retrieve
 from evals.grid.heldout import load_held_out, with_held_out
 from evals.metrics.collaborators import Collaborators
-from evals.metrics.evaluation import ground
+from evals.metrics.grounds import ground
 from tests.support.experiment import Experiment, settings, silent
 from tests.support.grid_world import Bench, make_world
 

@@ -10,7 +10,8 @@ from evals.errors import DatasetError
 from evals.experiment.embedded_index import index_if_stale
 from evals.golden.loading import GoldenSet, load_golden
 from evals.metrics.collaborators import Collaborators
-from evals.metrics.evaluation import evaluate, ground
+from evals.metrics.evaluation import evaluate
+from evals.metrics.grounds import ground
 from evals.metrics.run_result import RunResult
 from retrievers.config import REQUIRED_METADATA, StoreConfig
 from retrievers.retriever.qdrant import QdrantRetriever
