@@ -1,5 +1,6 @@
 """The embedding models that LangChain knows by `provider:model`, without retries of their own and with one deadline."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -8,6 +9,7 @@ from pydantic import ValidationError
 
 from retrievers.config import EmbeddingConfig
 from retrievers.embedding.packages import needed
+from retrievers.embedding.tokens import tokenizer
 from retrievers.errors import ConfigError
 from retrievers.net import bounded
 from retrievers.net.faults import cause
@@ -77,6 +79,7 @@ def _of_openai_client(config: EmbeddingConfig, key: str | None) -> Arguments:
 def _bedrock(config: EmbeddingConfig, _: str | None) -> Arguments:
     from botocore.config import Config
 
+    _quieten("langchain_aws")
     limits = Config(connect_timeout=config.timeout_s, read_timeout=config.timeout_s, retries={"total_max_attempts": 1})
     return {"endpoint_url": config.base_url, "dimensions": config.dimensions, "config": limits}
 
@@ -96,14 +99,13 @@ def _google_vertexai(config: EmbeddingConfig, _: str | None) -> Arguments:
 
 
 def _mistralai(config: EmbeddingConfig, key: str | None) -> Arguments:
-    from langchain_mistralai.embeddings import DummyTokenizer
-
+    _quieten("langchain_mistralai.embeddings")
     return {
         "api_key": key,
         "endpoint": _address(config),
         "timeout": max(1, round(config.timeout_s)),
         "max_retries": None,
-        "tokenizer": DummyTokenizer(),  # its own would be downloaded
+        "tokenizer": tokenizer(),  # its own, by which it parts requests, would be downloaded
     }
 
 
@@ -125,6 +127,11 @@ ARGUMENTS: Mapping[str, Callable[[EmbeddingConfig, str | None], Arguments]] = {
     "ollama": _ollama,
     "openai": _openai,
 }
+
+
+def _quieten(logger: str) -> None:
+    """Keep a package from logging the faults that it raises, each with a traceback."""
+    logging.getLogger(logger).setLevel(logging.CRITICAL)
 
 
 def _address(config: EmbeddingConfig) -> str:

@@ -48,6 +48,9 @@ def timed_out(error: BaseException) -> bool:
 def status_of(error: BaseException) -> int | None:
     """Return the HTTP status of an error: its `status_code`, its `status`, or that of its `response`."""
     response = getattr(error, "response", None)
+    if isinstance(response, Mapping):
+        status = _aws(response).get("HTTPStatusCode")
+        return status if isinstance(status, int) else None
     for holder, name in ((error, "status_code"), (error, "status"), (response, "status_code"), (response, "status")):
         status = getattr(holder, name, None)
         if isinstance(status, int) and 100 <= status <= 599:
@@ -57,7 +60,16 @@ def status_of(error: BaseException) -> int | None:
 
 def headers_of(error: BaseException) -> Any:
     """Return the headers of the answer behind an error, None without one."""
-    return getattr(error, "headers", None) or getattr(getattr(error, "response", None), "headers", None)
+    response = getattr(error, "response", None)
+    if isinstance(response, Mapping):
+        return _aws(response).get("HTTPHeaders")
+    return getattr(error, "headers", None) or getattr(response, "headers", None)
+
+
+def _aws(response: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what botocore's errors hold of an answer."""
+    metadata = response.get("ResponseMetadata")
+    return metadata if isinstance(metadata, Mapping) else {}
 
 
 def retry_after_s(headers: Any) -> float | None:

@@ -56,6 +56,11 @@ def remembered(
     state = "miss" if keeps else "off"
     ready = {session.query: replace(session, cache={**session.cache, "result": state}) for session in found}
     for query, session in kept.items():
-        cache = {"embedding": "off", "result": "hit"}
-        ready[query] = replace(session, timings=waited, cache=cache)
-    return [replace(ready[query], session_id=uuid.uuid4().hex) for query in queries]
+        ready[query] = _again(replace(session, timings=waited, cache={"embedding": "off", "result": "hit"}))
+    # What was searched for now has an id of its own; each repetition gets another.
+    first = {query: place for place, query in reversed([*enumerate(queries)])}
+    return [ready[query] if first[query] == place else _again(ready[query]) for place, query in enumerate(queries)]
+
+
+def _again(session: RetrievalSession) -> RetrievalSession:
+    return replace(session, session_id=uuid.uuid4().hex)

@@ -45,31 +45,13 @@ print(json.dumps({
 ONNX = """
 import json, sys
 from pathlib import Path
-import numpy as np, onnx
-from onnx import TensorProto, helper, numpy_helper
-from tokenizers import Tokenizer, models, pre_tokenizers
 from retrievers.config import EmbeddingConfig
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import ConfigError
+from tests.support.onnx_model import write_model
 
-# A word is a direction: the model looks up its row in a table, FastEmbed takes the mean and its length becomes 1.
 folder = Path(sys.argv[1])
-words = ["[PAD]", "[UNK]", "robot", "arm", "sea"]
-tokens = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="[UNK]"))
-tokens.pre_tokenizer = pre_tokenizers.Whitespace()
-tokens.save(str(folder / "tokenizer.json"))
-marks = {"pad_token": "[PAD]", "unk_token": "[UNK]"}
-for name, value in {"config": {"pad_token_id": 0}, "special_tokens_map": marks,
-                    "tokenizer_config": {"model_max_length": 16, "pad_token": "[PAD]"}}.items():
-    (folder / f"{name}.json").write_text(json.dumps(value))
-table = np.eye(len(words), 384, dtype=np.float32)
-inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"])
-          for name in ("input_ids", "attention_mask", "token_type_ids")]
-output = helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, ["batch", "length", 384])
-graph = helper.make_graph([helper.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"])], "tiny",
-                          inputs, [output], [numpy_helper.from_array(table, "table")])
-model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-onnx.save(model, str(folder / "model.onnx"))
+write_model(folder, ["robot", "arm", "sea"])
 
 def config(name, **options):
     return EmbeddingConfig.model_validate({"model": f"fastembed:{name}", "options": options})

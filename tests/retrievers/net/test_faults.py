@@ -13,7 +13,7 @@ import openai
 import pytest
 import requests
 
-from retrievers.net.faults import headers_of, is_transient, is_untrusted, retry_after_s, timed_out
+from retrievers.net.faults import headers_of, is_transient, is_untrusted, retry_after_s, status_of, timed_out
 
 
 class Answered(Exception):
@@ -192,3 +192,17 @@ def test_retry_after_as_a_date(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_000_000.0)
     assert retry_after_s({"Retry-After": formatdate(1_000_030, usegmt=True)}) == pytest.approx(30)
     assert retry_after_s({"Retry-After": formatdate(1_000_030)}) == pytest.approx(30)  # -0000: no zone named
+
+
+class ClientError(Exception):
+    """As botocore's: the answer is a mapping."""
+
+    def __init__(self, response: object) -> None:
+        self.response = response
+
+
+def test_the_status_of_an_error_of_aws_is_that_of_its_answer() -> None:
+    error = ClientError({"ResponseMetadata": {"HTTPStatusCode": 429, "HTTPHeaders": {"retry-after": "3"}}})
+    assert (status_of(error), is_transient(error), retry_after_s(headers_of(error))) == (429, True, 3.0)
+    for response in ({}, {"ResponseMetadata": None}):
+        assert (status_of(ClientError(response)), headers_of(ClientError(response))) == (None, None)

@@ -1,0 +1,66 @@
+"""The clients of providers that are extras, against a server on the loopback: vectors, refused keys, busy servers."""
+
+import json
+
+import pytest
+
+from tests.support.local_models import absent, run
+
+pytestmark = pytest.mark.slow
+CODE = """
+import json, os, sys
+from retrievers.config import EmbeddingConfig
+from retrievers.embedding.models import make_embeddings
+from retrievers.errors import EmbeddingError
+from tests.support.cohere_server import vector
+from tests.support.loopback import Fault, Reply
+from tests.support.provider_server import KEY, ProviderServer
+
+model, path, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+names = ("MISTRAL_API_KEY", "AZURE_OPENAI_API_KEY", "GOOGLE_API_KEY")
+os.environ.update(AWS_ACCESS_KEY_ID=KEY, AWS_SECRET_ACCESS_KEY="s", AWS_EC2_METADATA_DISABLED="true")
+
+def made(key):
+    values = {"model": model, "base_url": server.url + path, "options": options, "timeout_s": 5}
+    if not key:
+        os.environ.update(AWS_ACCESS_KEY_ID="another")
+    return make_embeddings(EmbeddingConfig.model_validate(values), dict.fromkeys(names, key or "another"))
+
+with ProviderServer() as server:
+    texts = ["robot arms", "the sea"]
+    embeddings = made(KEY)
+    equal = embeddings.embed_documents(texts) + [embeddings.embed_query(texts[1])]
+    server.fault = Fault(reply=Reply.json({"message": "busy"}, 429, **{"Retry-After": "0"}), times=1)
+    again = embeddings.embed_query("robot arms")
+    before = len(server.requests)
+    try:
+        made(None).embed_query("robot arms")
+        refused = ""
+    except EmbeddingError as error:
+        refused = str(error)
+    expected = [vector(text) for text in (*texts, texts[1], texts[0])]
+    far = [abs(a - b) for pair in zip([*equal, again], expected, strict=True) for a, b in zip(*pair, strict=True)]
+    print(json.dumps({"far": max(far), "refused": refused, "requests": len(server.requests) - before}))
+"""
+CLIENTS = {
+    "langchain_openai": ("azure_openai:text-embedding-3-small", "", {"api_version": "2024-10-21"}),
+    "langchain_ollama": ("ollama:nomic-embed-text", "", {}),
+    "langchain_mistralai": ("mistralai:mistral-embed", "/v1", {}),
+    "langchain_google_genai": ("google_genai:gemini-embedding-001", "", {}),
+    "langchain_aws": ("bedrock:amazon.titan-embed-text-v2:0", "", {"region_name": "eu-central-1"}),
+}
+
+
+@pytest.mark.parametrize("package", CLIENTS)
+def test_a_client_embeds_repeats_and_gives_up_at_a_refused_key(package: str) -> None:
+    if package != "langchain_openai" and absent(package):
+        pytest.skip(absent(package))
+    model, path, options = CLIENTS[package]
+    found = json.loads(run(CODE, model, path, json.dumps(options)).splitlines()[-1])
+    assert found["far"] < 1e-6
+    if package == "langchain_ollama":  # it has no key
+        assert found["refused"] == ""
+    else:
+        assert found["requests"] == 1
+        assert "key" in found["refused"] or "401" in found["refused"]
+        assert "SECRET" not in found["refused"]
