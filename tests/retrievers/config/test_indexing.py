@@ -22,7 +22,7 @@ def test_only_given_settings_are_named() -> None:
 
 def test_a_new_collection_gets_the_defaults_and_an_existing_one_keeps_its_own() -> None:
     assert index(max_tokens=64).over({}).named == {**DEFAULTS, "max_tokens": 64}
-    recorded = {"context": "title", "max_tokens": 128, "overlap": 8, "merge_small": True}
+    recorded = {"context": "title", "splitter": "sections", "max_tokens": 128, "overlap": 8, "merge_small": True}
     assert index(context="path").over(recorded).named == {**recorded, "context": "path"}
 
 
