@@ -40,11 +40,13 @@ class Completed:
         run_id: Its id in MLflow.
         address: Its page on a server; empty for a local database.
         written: False where it was complete before.
+        lacks_traces: True where traces failed again.
     """
 
     run_id: str
     address: str
     written: bool
+    lacks_traces: bool = False
 
 
 def complete(file: Path, uri: str | None = None, experiment: str | None = None) -> Completed:
@@ -61,7 +63,8 @@ def complete(file: Path, uri: str | None = None, experiment: str | None = None) 
     Raises:
         ConfigError: The local store cannot be used.
         ReportError: The report cannot be read.
-        TrackingError: MLflow failed, its address is not known, or another process writes the run at this moment.
+        TrackingError: MLflow failed or has not taken all traces, its address is not known, or another process writes
+            the run at this moment.
     """
     run = open_run(str(file.absolute()), None, "")
     config = _config(run.report, uri, experiment)
@@ -74,6 +77,8 @@ def complete(file: Path, uri: str | None = None, experiment: str | None = None) 
                 raise TrackingError(f"{file}: another process writes its run to MLflow at this moment")
             done = _completed(run, config, mark)
             mark.remove()
+            if done.lacks_traces:
+                raise TrackingError(f"MLflow has the run of {file} ({done.run_id}), but not all traces of its queries")
             return done
     except OSError as error:
         raise TrackingError(f"{file}: cannot be marked as being logged ({error.strerror})") from error
@@ -124,7 +129,7 @@ def _completed(run: Run, config: TrackingConfig, mark: Mark) -> Completed:
                 written = MISSING_TRACES in found.data.tags
                 if written:
                     write_missing(tracker, kept_traces(report, config.traces))
-                return Completed(run_id=tracker.run_id, address=tracker.address, written=written)
+                return _done(tracker, written=written)
             remove_traces(tracker)
     status = "FAILED"
     try:
@@ -138,7 +143,12 @@ def _completed(run: Run, config: TrackingConfig, mark: Mark) -> Completed:
         status = "FINISHED"
     finally:
         tracker.end(status)
-    return Completed(run_id=tracker.run_id, address=tracker.address, written=True)
+    return _done(tracker, written=True)
+
+
+def _done(tracker: Tracker, *, written: bool) -> Completed:
+    lacking = tracker.lacks_traces
+    return Completed(run_id=tracker.run_id, address=tracker.address, written=written, lacks_traces=lacking)
 
 
 def _register(tracker: Tracker, report: Report, config: TrackingConfig) -> None:
