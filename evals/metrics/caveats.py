@@ -167,6 +167,11 @@ def _on_addresses(observations: Sequence[Observation], sources: Sources | None) 
     if any(chunk.source_url for chunk in chunks):
         faults = [fault for chunk in chunks if (fault := _address(chunk, sources))]
         yield from _on_faults("metadata/url_format", faults, len(chunks))
+    elif chunks:
+        yield (
+            "no returned chunk says which page it is from: results are told apart by chunk id and document; is the "
+            "address under another key? retriever.metadata.map {source_url: KEY} names it"
+        )
 
 
 def _address(chunk: Chunk, sources: Sources | None) -> str:

@@ -76,9 +76,11 @@ def test_of_many_faults_two_are_shown() -> None:
     assert note.endswith("; 'docs/1' is neither absolute nor site-relative; and 7 more")
 
 
-def test_chunks_without_addresses_are_no_fault_of_each() -> None:
+def test_chunks_without_addresses_are_no_fault_of_each_and_said_once() -> None:
     bare = observe(results(make_chunk("a", source_url=None)), {"a": 1}, case=make_case())
-    assert notes(Observed(observations=(bare, replace(bare, case=OUTSIDE.case))), 1, JUDGED) == []
+    [note] = notes(Observed(observations=(bare, replace(bare, case=OUTSIDE.case))), 1, JUDGED)
+    assert note.startswith("no returned chunk says which page it is from: results are told apart by chunk id")
+    assert said(bare) == []
 
 
 def test_queries_in_another_language_are_named() -> None:
