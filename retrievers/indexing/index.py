@@ -174,18 +174,20 @@ def _compare(
 ) -> Changes:
     """Find the differences between the stored payloads, under the keys they had `before`, and the chunks.
 
-    Under other keys all are refreshed. A chunk whose context changed is added again, since its vector did.
+    Under other keys all are refreshed. A chunk whose context or text changed (a whole document keeps its id) is
+    added again, since its vector did.
     """
-    contexts = {point: to_chunk(point, payload, before).chunk_context for point, payload in stored.items()}
+    # In place of the texts themselves, which may be many.
+    embedded = {point: hash(to_chunk(point, payload, before).indexed_text) for point, payload in stored.items()}
     refresh = before.layout != config.layout
     added, refreshed, point_ids = array("q"), array("q"), set[str]()
     for place, chunk in enumerate(chunks):
         point_ids.add(chunk.point_id)
-        if chunk.point_id not in contexts or contexts[chunk.point_id] != chunk.chunk_context:
+        if embedded.get(chunk.point_id) != hash(chunk.indexed_text):
             added.append(place)
         elif refresh or written_part(stored[chunk.point_id], config) != to_payload(chunk, config):
             refreshed.append(place)
-    removed = tuple(sorted(contexts.keys() - point_ids))
+    removed = tuple(sorted(embedded.keys() - point_ids))
     return Changes(added=_at(chunks, added), refreshed=_at(chunks, refreshed), removed=removed)
 
 
