@@ -128,7 +128,7 @@ def _recalls(
 
 
 def _other_parameters(retriever: FindsNeighbours) -> dict[str, SearchConfig]:
-    """Return the parameters that are tried, by what is written to set them."""
+    """Return the parameters that are tried, by the settings that choose them."""
     info, search = retriever.info, retriever.settings.search
     assert info is not None
     made: dict[str, SearchConfig] = {}

@@ -8,7 +8,7 @@ from retrievers.config.settings import Settings
 
 
 class QuantizationSearchConfig(Settings):
-    """Use of quantised vectors in a search; what is left out is as the collection has it."""
+    """Use of quantised vectors in a search; the collection's own settings fill those left out."""
 
     ignore: bool | None = Field(None, description="true: compare the original vectors")
     rescore: bool | None = Field(None, description="score what was found by the original vectors")

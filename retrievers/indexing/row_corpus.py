@@ -24,7 +24,7 @@ SHOWN = 5
 
 
 class RowCorpus:
-    """Documents of a dataset. What is known of all of them is known once they are cut.
+    """Documents of a dataset, read row by row; the attributes are complete once all of them are cut.
 
     Attributes:
         folder: The dataset.

@@ -62,7 +62,7 @@ class CollectionInfo:
 
     @property
     def is_approximate(self) -> bool:
-        """True if a search may miss near vectors, unless it is told to be exact."""
+        """True if a search may miss near vectors, unless `search.exact` is set."""
         return self.in_hnsw or bool(self.quantization)
 
     @property

@@ -36,7 +36,7 @@ def well(schema: str, prompt: str) -> Any:
     """Write as asked, and find nothing wrong with it."""
     passages = [text for _, _, text in PASSAGE.findall(prompt)]
     match schema:
-        case "Draft":
+        case "DraftCase":
             query = " ".join(["Which", *words_of("".join(passages))[:6]]) + "?"
             quotes = [sentence_of(text) for text in passages]
             return {"query": query, "reference_answer": " ".join(quotes), "quotes": quotes}
@@ -51,20 +51,20 @@ def well(schema: str, prompt: str) -> Any:
 
 def mends(schema: str, prompt: str) -> Any:
     """Point at the passage first, and write well when told."""
-    if schema == "Draft" and "Your last answer was" not in prompt:
+    if schema == "DraftCase" and "Your last answer was" not in prompt:
         return {**well(schema, prompt), "query": "What does this chapter say about it?"}
     return well(schema, prompt)
 
 
 def writes(**changes: Any) -> Manner:
     """Write well but for some fields."""
-    return lambda schema, prompt: {**well(schema, prompt), **(changes if schema == "Draft" else {})}
+    return lambda schema, prompt: {**well(schema, prompt), **(changes if schema == "DraftCase" else {})}
 
 
 def copies(schema: str, prompt: str) -> Any:
     """Return the passage as the query."""
     answer = well(schema, prompt)
-    return {**answer, "query": " ".join(answer["quotes"][0].split()[:50])} if schema == "Draft" else answer
+    return {**answer, "query": " ".join(answer["quotes"][0].split()[:50])} if schema == "DraftCase" else answer
 
 
 def judges(schema: str, **verdict: Any) -> Manner:

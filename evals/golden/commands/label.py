@@ -155,7 +155,7 @@ def _verdicts(file: Path | None, *, needed: bool) -> dict[tuple[str, str], int]:
 
 
 def _summary(work: "Work", next_command: str) -> list[str]:
-    from evals.golden.labelling.agreement import agreement
+    from evals.golden.labelling.annotator_agreement import agreement
     from evals.golden.labelling.labels import standing
 
     kept, file = standing(work.labels.labels()), work.labels.path

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from evals.golden.case import Case
 from evals.golden.evidence import Relevance
-from evals.golden.labelling.agreement import Pair
+from evals.golden.labelling.annotator_agreement import Pair
 from evals.golden.returned_evidence import resolve_returned
 from evals.report.model import Report
 from retrievers.records import Chunk

@@ -10,7 +10,7 @@ from evals.config.files import write
 from evals.errors import DatasetError
 from evals.golden.case import UNLABELLED, Case
 from evals.golden.json_lines import json_lines
-from evals.golden.labelling.agreement import agreement
+from evals.golden.labelling.annotator_agreement import agreement
 from evals.golden.labelling.labels import LabelFile, standing
 from evals.golden.labelling.merging import check_unchanged, contradictions, merged
 from evals.golden.loading import MOST_BYTES, load_golden

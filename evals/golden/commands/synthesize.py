@@ -30,9 +30,9 @@ from retrievers.terminal.command import (
 )
 
 if TYPE_CHECKING:
+    from evals.golden.synthesis.case_writing import Attempt
     from evals.golden.synthesis.passages import Passages
     from evals.golden.synthesis.sampling import Assignment
-    from evals.golden.synthesis.writing import Attempt
     from evals.judge.judge import Judge
 
 MOST_BYTES = 1_000_000

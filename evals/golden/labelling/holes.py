@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import log2
 
 from evals.golden.evidence import Relevance
-from evals.golden.labelling.agreement import Pair
+from evals.golden.labelling.annotator_agreement import Pair
 from evals.golden.labelling.pool import PooledCase
 from retrievers.records import Chunk
 

@@ -19,10 +19,10 @@ from starlette.routing import Route
 
 from evals.errors import DatasetError
 from evals.golden.evidence import normalise
-from evals.golden.labelling.agreement import agreement
+from evals.golden.labelling.annotator_agreement import agreement
 from evals.golden.labelling.labels import MOST_GRADE, Label, LabelFile, asked, standing
 from evals.golden.labelling.pool import PooledCase
-from evals.golden.labelling.progress import last_label, progress
+from evals.golden.labelling.work_state import last_label, work_state
 from retrievers.records import Chunk
 
 MOST_NOTE = 2_000
@@ -119,7 +119,7 @@ async def _answered(call: Callable[[], dict[str, Any]]) -> Response:
 def _state(work: Work, annotator: str) -> dict[str, Any]:
     labels = work.labels.labels()
     kept = standing(labels)
-    current = progress(work.pooled, labels, kept, annotator)
+    current = work_state(work.pooled, labels, kept, annotator)
     result: dict[str, Any] = {
         "done": current.done,
         "skipped": current.skipped,

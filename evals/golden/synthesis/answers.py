@@ -13,7 +13,7 @@ class Question(BaseModel):
     query: str
 
 
-class Draft(Question):
+class DraftCase(Question):
     """A query with its answer and the passages that support it."""
 
     reference_answer: str

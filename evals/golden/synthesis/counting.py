@@ -8,11 +8,11 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from evals.collect.observations import Unscored
-from evals.golden.synthesis.answers import Answering, Clarity, Draft, Question, Review
+from evals.golden.synthesis.answers import Answering, Clarity, DraftCase, Question, Review
+from evals.golden.synthesis.case_writing import AT_ONCE, NEAREST, Writer
 from evals.golden.synthesis.passages import Passages
 from evals.golden.synthesis.prompts import clarity_prompt, review_prompt, search_prompt
 from evals.golden.synthesis.sampling import Assignment
-from evals.golden.synthesis.writing import AT_ONCE, NEAREST, Writer
 from evals.judge.ask.buyer import USUAL_ANSWER
 from evals.judge.ask.checked_verdicts import CheckedVerdicts
 from evals.judge.ask.engine import UnansweredError
@@ -24,7 +24,7 @@ from retrievers.embedding.tokens import count_tokens
 Schema = TypeVar("Schema", bound=BaseModel)
 # What each kind of answer is asked for, as the plan calls it.
 STAGES: Mapping[type[BaseModel], str] = {
-    Draft: "write",
+    DraftCase: "write",
     Question: "write out of scope",
     Review: "check",
     Clarity: "check out of scope",
@@ -95,7 +95,7 @@ class _Counter:
         schema: type[BaseModel] = Review if inside else Answering
         if inside:
             checks = 1
-            prompt = review_prompt(Draft(query=USUAL, reference_answer=USUAL, quotes=[USUAL] * len(passages)))
+            prompt = review_prompt(DraftCase(query=USUAL, reference_answer=USUAL, quotes=[USUAL] * len(passages)))
         else:
             checks = -(-NEAREST // AT_ONCE)
             # All passages are of about one size.
@@ -105,7 +105,7 @@ class _Counter:
         for text, kind in asked[written:]:
             self._add(STAGES[kind], text, kind)
         shown = USUAL + "\n".join(chunk.text for chunk in passages)
-        self._add(REPAIRS, f"{prompt}{shown}", Draft if inside else Question)
+        self._add(REPAIRS, f"{prompt}{shown}", DraftCase if inside else Question)
         for text, kind in asked:
             self._add(REPAIRS, text, kind)
 

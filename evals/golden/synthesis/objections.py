@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from evals.golden.evidence import normalise
-from evals.golden.synthesis.answers import Draft
+from evals.golden.synthesis.answers import DraftCase
 from retrievers.records import Chunk
 from retrievers.text.language import differing, surely_not
 
@@ -67,7 +67,7 @@ KINDS = {
 
 
 def first_objection(
-    query: str, draft: Draft | None, passages: Sequence[Chunk], quoted: int, language: str
+    query: str, draft: DraftCase | None, passages: Sequence[Chunk], quoted: int, language: str
 ) -> Objection | None:
     """Return the first objection to a query that needs no model.
 
@@ -123,7 +123,7 @@ def _copied(query: str, passages: Sequence[Chunk]) -> Objection | None:
     )
 
 
-def _misquoted(draft: Draft, passages: Sequence[Chunk], quoted: int) -> Objection | None:
+def _misquoted(draft: DraftCase, passages: Sequence[Chunk], quoted: int) -> Objection | None:
     if not draft.reference_answer.strip():
         return Objection("unsupported", "there is none")
     if not draft.quotes:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from evals.golden.synthesis.answers import Draft, Question
+from evals.golden.synthesis.answers import DraftCase, Question
 from evals.golden.synthesis.sampling import Assignment
 from retrievers.records import Chunk
 
@@ -82,7 +82,7 @@ def repair_prompt(prompt: str, draft: Question, objection: str) -> str:
     return REPAIR.format(prompt=prompt, draft=draft.model_dump_json(), objection=objection)
 
 
-def review_prompt(draft: Draft) -> str:
+def review_prompt(draft: DraftCase) -> str:
     """Return the question whether an answer follows from its quotes, and a query can be understood alone."""
     quotes = "\n".join(f"<quote>{quote}</quote>" for quote in draft.quotes)
     return REVIEW.format(query=draft.query, answer=draft.reference_answer, quotes=quotes)

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from evals.golden.synthesis.case_writing import Attempt, Writer
 from evals.golden.synthesis.objections import Objection
-from evals.golden.synthesis.writing import Attempt, Writer
 
 
 async def without_repeats(attempts: Sequence[Attempt], writer: Writer, near: float) -> list[Attempt]:

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from evals.golden.synthesis.case_writing import Attempt
 from evals.golden.synthesis.objections import KINDS, Objection
-from evals.golden.synthesis.writing import Attempt
 from evals.judge.ask.budget import Usage
 
 # Characters of an example.

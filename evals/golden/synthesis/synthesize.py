@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
+from evals.golden.synthesis.case_writing import Attempt, Writer
 from evals.golden.synthesis.passages import Passages
 from evals.golden.synthesis.repeats import without_repeats
 from evals.golden.synthesis.sampling import Assignment
-from evals.golden.synthesis.writing import Attempt, Writer
 from evals.judge.judge import Judge
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from evals.golden.synthesis.answers import Draft
+from evals.golden.synthesis.answers import DraftCase
+from evals.golden.synthesis.case_writing import Attempt
 from evals.golden.synthesis.objections import holder
-from evals.golden.synthesis.writing import Attempt
 from retrievers.records import Chunk
 
 # Grade of a passage that answers.
@@ -22,7 +22,7 @@ def _row(attempt: Attempt) -> dict[str, Any]:
     assignment, draft = attempt.assignment, attempt.draft
     assert draft is not None
     row: dict[str, Any] = {"id": assignment.id, "query": draft.query.strip()}
-    if isinstance(draft, Draft):
+    if isinstance(draft, DraftCase):
         row["reference_answer"] = draft.reference_answer.strip()
         row["evidence"] = [_evidence(quote, assignment.passages) for quote in dict.fromkeys(draft.quotes)]
     return row | {

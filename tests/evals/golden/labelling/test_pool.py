@@ -5,7 +5,7 @@ from datetime import timedelta
 from evals.golden.case import Case
 from evals.golden.labelling.labels import Label, standing
 from evals.golden.labelling.pool import pool
-from evals.golden.labelling.progress import last_label, progress
+from evals.golden.labelling.work_state import last_label, work_state
 from retrievers.records import Chunk
 from tests.evals.golden.labelling.test_labels import NOON, label
 from tests.support.observed import make_chunk
@@ -44,13 +44,13 @@ def test_the_way_through_the_pool() -> None:
     order = [chunk.chunk_id for chunk in pooled[0].chunks]
     labels: list[Label] = []
     for number, (chunk, grade) in enumerate(zip(order, (1, None, 0), strict=True)):
-        state = progress(pooled, labels, standing(labels), "ada")
+        state = work_state(pooled, labels, standing(labels), "ada")
         assert state.next is not None
         assert (state.done, state.total, state.place, state.next[1].chunk_id) == (number, 3, number + 1, chunk)
         labels.append(label(chunk, grade, case="q0", at=NOON + timedelta(seconds=10 * number)))
-    state = progress(pooled, labels, standing(labels), "ada")
+    state = work_state(pooled, labels, standing(labels), "ada")
     assert (state.done, state.skipped, state.next, state.seconds_left) == (3, 1, None, 0.0)
-    assert progress(pooled, labels, standing(labels), "bob").done == 0
+    assert work_state(pooled, labels, standing(labels), "bob").done == 0
     last = last_label(standing(labels), "ada")
     assert last is not None and last.chunk == order[2] and last_label(standing(labels), "bob") is None
 
@@ -60,5 +60,5 @@ def test_the_time_left_is_by_the_median_and_pauses_do_not_count() -> None:
     at = [NOON + timedelta(seconds=seconds) for seconds in (0, 10, 30, 4_000, 4_020)]
     names = [chunk.chunk_id for chunk in pooled[0].chunks]
     labels = [label(name, 1, case="q0", at=time) for name, time in zip(names, at, strict=False)]
-    assert progress(pooled, labels, standing(labels), "ada").seconds_left == 3 * 20
-    assert progress(pooled, labels[:2], standing(labels[:2]), "ada").seconds_left is None
+    assert work_state(pooled, labels, standing(labels), "ada").seconds_left == 3 * 20
+    assert work_state(pooled, labels[:2], standing(labels[:2]), "ada").seconds_left is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evals.golden.synthesis.answers import Draft
+from evals.golden.synthesis.answers import DraftCase
 from evals.golden.synthesis.objections import POINTING, copied_share, first_objection
 from retrievers.records import Chunk
 
@@ -16,7 +16,7 @@ TEXT = (
 )
 PASSAGE = Chunk(chunk_id="ik", point_id="ik", text=TEXT)
 OTHER = Chunk(chunk_id="topic", point_id="topic", text="A topic is a named channel between nodes of a robot.")
-RIGHT = Draft(
+RIGHT = DraftCase(
     query="When can a robot arm reach a target in more than one way?",
     reference_answer="When it has more joints than the pose has coordinates.",
     quotes=["several where the arm has more joints  than the pose has coordinates"],

@@ -14,7 +14,7 @@ LONGEST_S = 300.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class WorkState:
     """State of an annotator's work.
 
     Attributes:
@@ -34,7 +34,7 @@ class Progress:
     place: int
 
 
-def progress(pooled: Sequence[PooledCase], labels: Sequence[Label], kept: Standing, annotator: str) -> Progress:
+def work_state(pooled: Sequence[PooledCase], labels: Sequence[Label], kept: Standing, annotator: str) -> WorkState:
     """Return the state of an annotator's work.
 
     Args:
@@ -48,7 +48,7 @@ def progress(pooled: Sequence[PooledCase], labels: Sequence[Label], kept: Standi
     done = sum(label is not None for label in mine)
     following = next((pair for pair, label in zip(pairs, mine, strict=True) if label is None), None)
     pace = _pace([label for label in labels if label.annotator == annotator])
-    return Progress(
+    return WorkState(
         done=done,
         skipped=sum(label is not None and label.grade is None for label in mine),
         total=len(pairs),

@@ -63,7 +63,7 @@ def cohen_kappa(first: Sequence[int], second: Sequence[int]) -> float | None:
 
 
 def agreement(kept: Standing, judge: Mapping[Pair, int] | None = None) -> list[str]:
-    """Return what is known of agreement, a line each: alpha, kappa of every pair of annotators, and with the judge.
+    """Return the agreement, a line each: alpha, kappa of every pair of annotators, and of each with the judge.
 
     Args:
         kept: The labels that count.

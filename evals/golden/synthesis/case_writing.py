@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from evals.collect.observations import Unscored
-from evals.golden.synthesis.answers import Answering, Clarity, Draft, Question, Review
+from evals.golden.synthesis.answers import Answering, Clarity, DraftCase, Question, Review
 from evals.golden.synthesis.objections import Objection, first_objection
 from evals.golden.synthesis.passages import Passages
 from evals.golden.synthesis.prompts import clarity_prompt, repair_prompt, review_prompt, search_prompt, write_prompt
@@ -56,7 +56,7 @@ class Writer:
         return await self.mend(attempt) if attempt.draft and attempt.objection else attempt
 
     async def mend(self, attempt: Attempt) -> Attempt:
-        """Write a query anew in view of the objection to it."""
+        """Write a query again, in view of the objection to it."""
         if attempt.draft is None or attempt.objection is None:
             return attempt
         prompt = write_prompt(attempt.assignment, self.language)
@@ -66,11 +66,11 @@ class Writer:
     async def _attempt(self, assignment: Assignment, prompt: str) -> Attempt:
         attempt = Attempt(assignment=assignment)
         try:
-            draft = await self.asker.ask(prompt, Draft if assignment.type.in_scope else Question)
+            draft = await self.asker.ask(prompt, DraftCase if assignment.type.in_scope else Question)
         except UnansweredError as error:
             return _unanswered(attempt, error, "no answer")
         attempt = replace(attempt, draft=draft)
-        answered = draft if isinstance(draft, Draft) else None
+        answered = draft if isinstance(draft, DraftCase) else None
         objection = first_objection(
             draft.query, answered, assignment.passages, assignment.type.passages, self.language
         )  # fmt: skip
@@ -81,7 +81,7 @@ class Writer:
 
     async def _judged(self, draft: Question) -> Objection | None:
         """Return the judge's objection to a query."""
-        if not isinstance(draft, Draft):
+        if not isinstance(draft, DraftCase):
             clarity = await self.asker.ask(clarity_prompt(draft.query), Clarity)
             if not clarity.standalone:
                 return Objection("not standalone", clarity.reason.strip())

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from evals.golden.labelling.agreement import agreement, cohen_kappa, krippendorff_alpha
+from evals.golden.labelling.annotator_agreement import agreement, cohen_kappa, krippendorff_alpha
 from evals.golden.labelling.labels import standing
 from tests.evals.golden.labelling.test_labels import label
 
