@@ -222,7 +222,7 @@ def test_a_collection_reads_as_size_vectors_and_model() -> None:
         "Vectors      (unnamed): 2, title: 3; distance cosine",
         "Sparse       bm25",
         "Embedded by  cohere:embed-english-v3.0",
-        "Index        context path, max_tokens 256, overlap 0, merge_small false",
+        "Index        context path, splitter sections, max_tokens 256, overlap 0, merge_small false",
         "State        complete",
     ]
     assert MANIFEST_KEY not in "".join(lines)
