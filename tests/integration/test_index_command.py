@@ -159,7 +159,8 @@ class TestSettings:
         assert index("--max-tokens", "16") == 0
         points, recorded = stored()
         assert max(payload["metadata"]["chunk_token_count"] for payload, _ in points.values()) <= 16
-        assert recorded["index"] == {"context": "none", "max_tokens": 16, "overlap": 0, "merge_small": False}
+        expected = {"context": "none", "splitter": "sections", "max_tokens": 16, "overlap": 0, "merge_small": False}
+        assert recorded["index"] == expected
 
     def test_context_is_recorded_and_another_one_refused(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
@@ -210,7 +211,10 @@ class TestFaults:
         [
             ("nowhere", "error: nowhere: expected a folder of pages, found nothing"),
             ("handbook/docs/a.md", "error: handbook/docs/a.md: expected a folder of pages, found a file"),
-            ("empty", "error: empty: holds no .md or .mdx page; nothing was changed"),
+            (
+                "empty",
+                "error: empty: holds no page (.md, .mdx, .html, .htm, .xhtml, .txt, .text, .pdf); nothing was changed",
+            ),
         ],
     )
     def test_a_folder_without_pages(
@@ -249,7 +253,7 @@ class TestFaults:
         assert hint in self.refused(capsys, index(flag))
 
     def test_no_folder_given(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert "required: folder" in self.refused(capsys, run())
+        assert "required: SOURCE" in self.refused(capsys, run())
 
     def test_an_unknown_setting_in_the_file(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         write_pages(folder, {"r.yaml": "colection: x\n"})
