@@ -58,7 +58,7 @@ def site() -> Iterator[tuple[str, list[str]]]:
         asked: ClassVar[list[str]] = []
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield f"127.0.0.1:{server.server_port}", Handler.asked
         server.shutdown()
