@@ -26,10 +26,11 @@ def pieces_by_characters(
 
     kind = RecursiveCharacterTextSplitter if splitter == "recursive" else MarkdownTextSplitter
     first, text = _body(page)
-    start, end, stretches = -1, 0, list[tuple[int, str]]()
+    start, before, stretches = -1, "", list[tuple[int, str]]()
     for piece in kind(chunk_size=chunk_size, chunk_overlap=chunk_overlap).split_text(text):
-        start = text.find(piece, max(start + 1, end - chunk_overlap))
-        end = start + len(piece)
+        # A piece that is repeated as a whole by the next one begins where that begins.
+        least = start if before and piece.startswith(before) and piece != before else start + 1
+        start, before = text.find(piece, max(least, start + len(before) - chunk_overlap)), piece
         stretches.append((start, piece))
     return _placed(page, first, text, stretches)
 

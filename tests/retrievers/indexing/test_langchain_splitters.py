@@ -60,6 +60,16 @@ def test_texts_are_those_of_langchain_at_their_lines(splitter: str, words: list[
     assert len({chunk.chunk_id for chunk in chunks}) == len(chunks)
 
 
+def test_a_piece_that_the_next_one_repeats_as_a_whole_stands_at_the_same_line() -> None:
+    text = "start \n\narmaaaaa# T\narm"
+    chunks = cut(text, splitter="markdown", chunk_size=16, chunk_overlap=12)
+    assert [(chunk.text, chunk.start_line, chunk.end_line) for chunk in chunks] == [
+        ("start", 1, 1),
+        ("armaaaaa# T", 3, 3),
+        ("armaaaaa# T\narm", 3, 4),
+    ]
+
+
 @given(words=WORDS, size=st.integers(4, 20), overlap=st.integers(0, 3))
 def test_tokens_are_cut_as_langchain_cuts_them(words: list[str], size: int, overlap: int) -> None:
     text = "start " + "".join(words)
