@@ -150,6 +150,7 @@ def test_a_saved_retrieval_keeps_scores_and_direction(made: tuple[Distance, dict
     assert figures(again)["scope/auroc"] == figures(first)["scope/auroc"]
 
 
+@pytest.mark.slow
 def test_page_and_figures_show_the_distance(made: tuple[Distance, dict[str, Any]], tmp_path: Path) -> None:
     distance, store = made
     axes = {"threshold": sorted(best_of(distance)), "top_k": [1, 3]}

@@ -101,6 +101,7 @@ def test_filters_are_within_the_part(store: dict[str, Any]) -> None:
             assert {hit.chunk.chunk_id for hit in retriever.search("battery").chunks} <= {"acme-1"}
 
 
+@pytest.mark.slow
 def test_no_report_page_or_saved_file_holds_anything_of_another(store: dict[str, Any], tmp_path: Path) -> None:
     retriever = {"store": store, "collection": "shared", "within": {"tenant": "acme"}, "mode": "hybrid", "threshold": 0}
     outputs = Outputs(report=tmp_path / "r.json", html=tmp_path / "r.html", retrieval=tmp_path / "saved")

@@ -189,6 +189,7 @@ def test_a_pool_of_two_collections_is_refused(folder: Path, run: Golden) -> None
     assert done.code == 2 and "the pool is of different collections: semantic of 'robots'" in done.err
 
 
+@pytest.mark.slow
 def test_cases_need_no_evidence_to_be_labelled_and_a_retriever_can_be_asked_now(folder: Path) -> None:
     rows = [{"id": case["id"], "query": case["query"]} for case in CASES]
     (folder / "golden.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -198,6 +199,7 @@ def test_cases_need_no_evidence_to_be_labelled_and_a_retriever_can_be_asked_now(
     assert "no label yet" in page.end(signal.SIGINT)
 
 
+@pytest.mark.slow
 def test_the_holes_of_a_report_are_asked_for_until_none_is_left(
     folder: Path, run: Golden, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -154,6 +154,7 @@ def test_deeper_than_the_search_goes_there_is_no_score(bench: Bench, world: Expe
     assert set(scores.values()) == {Unscored(reason="no search for 100 vectors was compared with an exact one")}
 
 
+@pytest.mark.slow
 def test_a_grid_has_the_recall_of_each_of_its_runs(bench: Bench, world: Experiment, base: dict[str, Any]) -> None:
     config = settings(
         world, **base, metrics=["*"], sweep={"hnsw_ef": "8,64", "mode": "semantic,hybrid,keyword", "top_k": "1,3"}

@@ -188,6 +188,7 @@ def test_the_help_names_the_exit_codes() -> None:
 # Real runs
 
 
+@pytest.mark.slow
 def test_real_runs_from_mlflow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mlflow_database: Path
 ) -> None:

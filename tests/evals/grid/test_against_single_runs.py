@@ -259,6 +259,7 @@ def judge_of(config: ExperimentConfig, bench: Bench) -> Iterator[Judge]:
         judge.close()
 
 
+@pytest.mark.slow
 def test_with_llm_metrics(bench: Bench, world: Experiment, server: CohereChatServer, tmp_path: Path) -> None:
     sweep = {"rerank": ["none", "mmr"], "top_k": "1:4", "threshold": "0:0.9:0.15"}
     config = experiment(world, server, judge=judging(server, bench, tmp_path), sweep=sweep)

@@ -223,6 +223,7 @@ def test_a_server_that_refuses_at_the_end_leaves_the_report_and_a_failed_run(run
     assert len(load_report(folder / "r.json")["queries"]) == len(CASES)
 
 
+@pytest.mark.slow
 def test_traces_that_failed_are_said_and_written_by_the_next_run(
     run: Run, folder: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,6 +104,7 @@ def answer(question: str) -> str:
 OVERLAP = plain()
 
 
+@pytest.mark.slow
 def test_a_function_within_an_application_gets_them_too_and_no_assessment_where_there_is_no_score() -> None:
     wanted = measured(evaluate(OVERLAP, GOLDEN, metrics=METRICS, top_k=2))
     data = [{"inputs": {"question": case["query"]}} for case in GOLDEN]

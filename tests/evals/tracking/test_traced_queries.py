@@ -50,6 +50,7 @@ def asked(uri: str) -> None:
         mlflow.flush_trace_async_logging()
 
 
+@pytest.mark.slow
 def test_real_queries_become_skeletons_the_most_frequent_first(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     asked(uri)
     assert main(["import", "traces", "live", "-o", "golden.jsonl", "--tracking.uri", uri]) == 0

@@ -536,6 +536,7 @@ def test_a_server_that_fails_is_an_error_session_and_recovers(
         assert opened.search("robot").status == "success"
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_is_a_timeout_session(server: QdrantServer, folder: RetrieverConfig) -> None:
     with QdrantRetriever.open(over(server, folder, timeout_s=2), env={}) as opened:
         with server.failing(FAULTS["slow"]):

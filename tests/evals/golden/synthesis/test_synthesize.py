@@ -64,6 +64,7 @@ def test_a_model_that_writes_well_gives_a_valid_file(
     assert (valid.code, "13 cases are valid (every piece of evidence found" in valid.out) == (0, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("manner", "kept", "reason"),
     [
@@ -119,6 +120,7 @@ def test_a_model_that_cannot_be_reached_ends_it_at_the_first_call(synthesize: Sy
     assert not (tmp_path / "golden.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_faults_of_the_server_in_between_are_survived(synthesize: Synthesize, tmp_path: Path) -> None:
     with WritingModel() as model, model.faulty("503", When(share=0.2, seed=3)):
         assert synthesize(model).code == 0

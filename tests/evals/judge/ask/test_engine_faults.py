@@ -107,6 +107,7 @@ def test_a_rate_limit_is_waited_for_and_fewer_are_asked_at_once(server: ChatServ
     assert made._buyer.gate.limit < 8
 
 
+@pytest.mark.slow
 def test_a_server_that_takes_few_at_once_is_asked_few_at_once(server: ChatServer) -> None:
     server.latency, server.capacity = 0.2, 3
     with later_engine(server, max_concurrency=8) as made:
