@@ -127,15 +127,15 @@ def test_two_runs_side_by_side_have_a_whole_row_a_query_and_the_verdict_in_sight
     ids = [shown.run(label).info.run_id for label in (SEMANTIC, WIDE)]
     said = call(compare, ["--tracking.uri", shown.server, *ids], capsys).out
     [page] = [word for word in said.split() if "compareToRunUuid" in word]
-    side_by_side(browser, page)
+    check_side_by_side(browser, page)
 
 
 def test_the_two_cells_that_a_grid_names_stand_side_by_side(shown: Shown, browser: Chromium) -> None:
     [page] = [word for word in shown.said.split() if "compareToRunUuid" in word]
-    side_by_side(browser, page.replace(LOCAL, shown.server))
+    check_side_by_side(browser, page.replace(LOCAL, shown.server))
 
 
-def side_by_side(browser: Chromium, page: str) -> None:
+def check_side_by_side(browser: Chromium, page: str) -> None:
     """Assert that MLflow's comparison has one row a query with both answers and verdicts, these in sight."""
     view(browser, page)
     browser.wait_for(f"({ROWS}).filter({OF_TWO_TRACES}).length === {len(CASES)}")

@@ -47,7 +47,12 @@ def add_label(commands: Subcommands) -> None:
         "--labels", type=path_argument, metavar="FILE", help="file of the labels (default: FILE.labels.jsonl beside it)"
     )
     label.add_argument("--annotator", metavar="NAME", help="name beside each label (default: the user's)")
-    label.add_argument("--judge", type=path_argument, metavar="REPORT", help="judged report, to tell the agreement by")
+    label.add_argument(
+        "--judge",
+        type=path_argument,
+        metavar="REPORT",
+        help="judged report to compare the labels with",
+    )
     label.add_argument(
         "--holes", type=path_argument, metavar="REPORT",
         help="only what can change this report: unjudged chunks, and those that its judge and the labels differ on",
@@ -91,9 +96,9 @@ def _work(namespace: argparse.Namespace, file: Path, judge: Mapping[tuple[str, s
         depth = deciding_depth(report)
         of_report = {row.id for row in report.rows()}
         cases = tuple(case for case in cases if case.id in of_report)
-    found = list(systems(namespace, cases, depth))
-    check_one_collection(found)
-    rankings = [system.chunks for system in found]
+    chosen = list(systems(namespace, cases, depth))
+    check_one_collection(chosen)
+    rankings = [system.chunks for system in chosen]
     pooled = pool(cases, rankings, namespace.seed)
     if not pooled:
         raise DatasetError("the pool is empty: none of its systems found a chunk with text for a query of this file")
@@ -102,8 +107,8 @@ def _work(namespace: argparse.Namespace, file: Path, judge: Mapping[tuple[str, s
         print_out(changed_since(report, relevance))
         pooled = most_decisive(pooled, holes(rankings, relevance, disagreements(report, cases)))
     labels = LabelFile(file)
-    labels.labels()  # a broken file is told before the page opens
-    return Work(pooled=pooled, labels=labels, names=tuple(system.name for system in found), depth=depth, judge=judge)
+    labels.labels()  # a broken file is an error before the page opens
+    return Work(pooled=pooled, labels=labels, names=tuple(system.name for system in chosen), depth=depth, judge=judge)
 
 
 def _serve(namespace: argparse.Namespace, work: "Work") -> list[str]:

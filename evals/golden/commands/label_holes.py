@@ -52,10 +52,9 @@ def changed_since(report: Report, relevance: Mapping[str, Relevance]) -> str:
             (before, row.relevant.keys(), set(row.irrelevant)),
             (after, now.grades.keys(), now.irrelevant),
         ):
-            found = [chunk_id for chunk_id in ids if chunk_id in relevant]
             counts[0] += sum(chunk_id in relevant or chunk_id in irrelevant for chunk_id in ids)
-            counts[1] += len(found)
-            counts[2] += bool(found)
+            counts[1] += sum(chunk_id in relevant for chunk_id in ids)
+            counts[2] += not relevant.isdisjoint(ids)
     return (
         f"Of the {returned} chunks that {report.name} returned in scope: judged {before[0]} → {after[0]}, relevant "
         f"{before[1]} → {after[1]}; queries with a relevant chunk {before[2]} → {after[2]} of {queries}"

@@ -3,7 +3,6 @@
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from pathlib import Path
 from threading import Lock
 
@@ -125,11 +124,6 @@ def standing(labels: Iterable[Label]) -> Standing:
         if not label.undone:
             result[key] = label
     return result
-
-
-def latest(labels: Iterable[Label]) -> datetime | None:
-    """Return the time of the last label, None without any."""
-    return max((label.at for label in labels), default=None)
 
 
 def _parsed(line: bytes, place: str) -> Label:

@@ -7,7 +7,7 @@ from typing import Any
 from evals.errors import DatasetError
 from evals.golden.case import Case, Evidence, Labelling
 from evals.golden.evidence import normalise
-from evals.golden.labelling.labels import Label, Standing, asked, latest
+from evals.golden.labelling.labels import Label, Standing, asked
 
 
 def check_unchanged(cases: Sequence[Case], kept: Standing) -> None:
@@ -57,10 +57,9 @@ def merged(case: Case, kept: Standing) -> dict[str, Any]:
         if case.in_scope and case.reference_answer is not None:
             verdicts[chunk_id] = int(grade > 0)
     every = [label for labels in by_chunk.values() for label in labels]
-    at = latest(every)
     labelling = Labelling(
         by=sorted({label.annotator for label in every}),
-        at=at.isoformat(timespec="seconds") if at else "",
+        at=max(label.at for label in every).isoformat(timespec="seconds"),
         pool=list(dict.fromkeys(name for label in every for name in label.pool)),
         depth=max(label.depth for label in every),
     )

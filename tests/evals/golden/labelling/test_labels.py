@@ -2,14 +2,14 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evals.errors import DatasetError
-from evals.golden.labelling.labels import Label, LabelFile, latest, standing
+from evals.golden.labelling.labels import Label, LabelFile, standing
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
@@ -81,8 +81,3 @@ def test_a_line_that_is_no_label_is_named(tmp_path: Path, line: str, fault: str)
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="the label cannot be written"):
         LabelFile(tmp_path).append(label())
-
-
-def test_the_time_of_the_last_label() -> None:
-    assert latest([]) is None
-    assert latest([label(at=NOON + timedelta(hours=1)), label()]) == NOON + timedelta(hours=1)
