@@ -1,5 +1,6 @@
 """The relevant chunks of a collection, found before any query is asked."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from evals.golden.source_pages import SourcePages, Sources
 from retrievers.records import Chunk
 from retrievers.retriever.protocol import Retriever
 from retrievers.search.candidate_table import CandidateTable
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +59,11 @@ def ground(golden: GoldenSet, retriever: Retriever, sources: Sources | None = No
             check_evidence(golden.cases, sources, golden.places)
         return Grounds(relevance={}, texts=None, sources=sources)
     chunks = evidence_chunks(golden.cases, retriever)
+    if chunks and not any(chunk.source_url for chunk in chunks):
+        log.warning(
+            "the chunks that golden queries may name have no page (source_url) and are known by their ids; if a "
+            "payload key holds the address, set retriever.metadata.map {source_url: KEY}"
+        )
     try:
         relevance = resolve(golden.cases, chunks, golden.places)
     except DatasetError as error:

@@ -206,3 +206,14 @@ def test_chunks_without_ids_of_their_own_are_named_by_their_points(foreign: Qdra
 def test_pages_are_found_under_another_name_of_their_address(foreign: QdrantRetriever) -> None:
     row = {"id": "a", "query": "q", "evidence": [{"source_url": "/wiki/arm", "quote": "the arm and its joint"}]}
     assert ground(golden_of([row]), foreign).relevance["a"].grades == {"7": 1}
+
+
+def test_chunks_without_a_page_are_said_before_any_query(
+    foreign: QdrantRetriever, caplog: pytest.LogCaptureFixture
+) -> None:
+    ground(golden_of([labelled("7")]), foreign)
+    assert not caplog.messages
+    metadata = foreign.settings.metadata.model_copy(update={"map": {"source_url": "page"}})
+    with QdrantRetriever.open(foreign.settings.model_copy(update={"metadata": metadata}), env={}) as opened:
+        ground(golden_of([labelled("7")]), opened)
+    assert [message for message in caplog.messages if "have no page (source_url)" in message]
