@@ -59,9 +59,9 @@ def ground(golden: GoldenSet, retriever: Retriever, sources: Sources | None = No
             check_evidence(golden.cases, sources, golden.places)
         return Grounds(relevance={}, texts=None, sources=sources)
     chunks = evidence_chunks(golden.cases, retriever)
-    if chunks and not any(chunk.source_url for chunk in chunks):
+    if chunks and not any(chunk.source_url or chunk.source_document_id for chunk in chunks):
         log.warning(
-            "the chunks that golden queries may name have no page (source_url) and are known by their ids; if a "
+            "the chunks that golden queries may name have no page (source_url) or document and are known by their ids; if a "
             "payload key holds the address, set retriever.metadata.map {source_url: KEY}"
         )
     try:

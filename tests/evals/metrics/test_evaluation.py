@@ -216,4 +216,4 @@ def test_chunks_without_a_page_are_said_before_any_query(
     metadata = foreign.settings.metadata.model_copy(update={"map": {"source_url": "page"}})
     with QdrantRetriever.open(foreign.settings.model_copy(update={"metadata": metadata}), env={}) as opened:
         ground(golden_of([labelled("7")]), opened)
-    assert [message for message in caplog.messages if "have no page (source_url)" in message]
+    assert [message for message in caplog.messages if "have no page (source_url) or document" in message]
