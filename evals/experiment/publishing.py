@@ -15,7 +15,8 @@ from evals.errors import TrackingError
 from evals.experiment.evaluation import Evaluation
 from evals.golden.loading import GoldenSet
 from evals.tracking.completing import complete_earlier
-from evals.tracking.marks import marked
+from evals.tracking.marks import being_logged
+from evals.tracking.tracker import NO_REPORT
 from retrievers.config import dump
 
 log = logging.getLogger(__name__)
@@ -35,8 +36,12 @@ class TrackingRun:
         self._ended = False
         self._started_ms = int(time.time() * 1000)
 
-    def begin(self) -> None:
-        """Begin the run, unless it is begun or the experiment is not tracked."""
+    def begin(self, digest: str = NO_REPORT) -> None:
+        """Begin the run, unless it is begun or the experiment is not tracked.
+
+        Args:
+            digest: SHA-256 of its report's text, once there is one.
+        """
         if self._tracker or self.fault or not self.config.tracking.enabled:
             return
         try:
@@ -44,7 +49,7 @@ class TrackingRun:
             if "embedding" in settings["retriever"]:
                 settings["retriever"]["embedding"]["model"] = self.config.retriever.embedding.resolved_model
             self._tracker = tracking.start(
-                self.config.tracking, self.name, settings, self.retriever, started_ms=self._started_ms
+                self.config.tracking, self.name, settings, self.retriever, self._started_ms, digest
             )
         except TrackingError as error:
             self._failed(error)
@@ -114,10 +119,10 @@ def publish(evaluation: Evaluation, text: str, golden: GoldenSet, run: TrackingR
     file = evaluation.outputs.report
     if not (run.config.tracking.enabled and file):
         return _published(evaluation, text, golden, run, progress)
-    with marked(file, run.run_id) as mark:
+    with being_logged(file, run.run_id) as mark:
         published = _published(evaluation, text, golden, run, progress)
         run.finish()
-        if mark and not run.fault and not run.lacks_traces:
+        if not run.fault and not run.lacks_traces:
             mark.remove()
     if run.lacks_traces and not run.fault:
         log.warning("python -m evals.tracking %s writes the traces that failed", quote(str(file)))
@@ -151,8 +156,8 @@ def _published(
     from evals.experiment.report_files import log_views, save_page
 
     progress(WRITING, 0, 3)
-    run.begin()
     digest = hashlib.sha256(text.encode()).hexdigest()
+    run.begin(digest)
     # The values first: of all that is written here they would be missed most.
     run.write(lambda tracker: tracker.log(evaluation.report, golden, digest))
     progress(WRITING, 1, 3)

@@ -61,8 +61,8 @@ def ground(golden: GoldenSet, retriever: Retriever, sources: Sources | None = No
     chunks = evidence_chunks(golden.cases, retriever)
     if chunks and not any(chunk.source_url or chunk.source_document_id for chunk in chunks):
         log.warning(
-            "the chunks that golden queries may name have no page (source_url) or document and are known by their ids; if a "
-            "payload key holds the address, set retriever.metadata.map {source_url: KEY}"
+            "the chunks that golden queries may name have no page (source_url) or document and are known by their ids; "
+            "if a payload key holds the address, set retriever.metadata.map {source_url: KEY}"
         )
     try:
         relevance = resolve(golden.cases, chunks, golden.places)

@@ -32,6 +32,10 @@ log = logging.getLogger(__name__)
 MOST_EARLIER = 10
 
 
+class BeingLoggedError(TrackingError):
+    """Another process writes the run at this moment."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Completed:
     """The complete run of a report.
@@ -74,7 +78,7 @@ def complete(file: Path, uri: str | None = None, experiment: str | None = None) 
     try:
         with marked(file) as mark:
             if mark is None:
-                raise TrackingError(f"{file}: another process writes its run to MLflow at this moment")
+                raise BeingLoggedError(f"{file}: another process writes its run to MLflow at this moment")
             done = _completed(run, config, mark)
             mark.remove()
             if done.lacks_traces:
@@ -87,7 +91,7 @@ def complete(file: Path, uri: str | None = None, experiment: str | None = None) 
 def complete_earlier(folder: Path, config: TrackingConfig) -> Iterator[str]:
     """Complete the runs of marked reports that belong to the same store; yield a line for each.
 
-    The first failure of MLflow ends it.
+    A run whose process lives is left to it. The first failure of MLflow ends it.
 
     Args:
         folder: The folder of the reports.
@@ -103,10 +107,13 @@ def complete_earlier(folder: Path, config: TrackingConfig) -> Iterator[str]:
             continue
         try:
             done = complete(file, config.uri)
+        except BeingLoggedError:
+            continue
         except TrackingError as error:
             yield f"the run of {file} is still not complete in MLflow: {error}"
             return
-        yield f"MLflow now has the whole run of {file}, which had been left incomplete (run {done.run_id})"
+        if done.written:
+            yield f"MLflow now has the whole run of {file}, which had been left incomplete (run {done.run_id})"
 
 
 def _config(report: Report, uri: str | None, experiment: str | None) -> TrackingConfig:

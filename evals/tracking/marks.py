@@ -1,7 +1,11 @@
-"""Marks of kept reports whose run in MLflow is not complete: a hidden file beside each, locked while one is written."""
+"""Marks of kept reports whose run in MLflow is not complete: a hidden file beside each.
 
+A mark is locked for as long as a living process writes the run; the system unlocks it at any end of that process.
+"""
+
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from retrievers.config.file_locks import FileLock, LockBusyError
@@ -16,42 +20,68 @@ class Mark:
         run_id: Id of the run in MLflow; empty where it was not begun.
     """
 
-    def __init__(self, file: Path, run_id: str) -> None:
-        self._file, self.run_id = file, run_id
+    def __init__(self, file: Path, lock: FileLock, run_id: str) -> None:
+        self._file, self._lock, self.run_id = file, lock, run_id
 
     def remove(self) -> None:
-        """Remove it: the run is complete."""
-        self._file.unlink(missing_ok=True)
+        """Remove it: the run is complete. A mark that a later run has put in its place stays."""
+        if self._lock.is_of(self._file):
+            self._file.unlink(missing_ok=True)
 
 
 @contextmanager
-def marked(report: Path, run_id: str = "") -> Iterator[Mark | None]:
-    """Mark a report as not logged for as long as the mark is not removed, at any end of this process.
+def being_logged(report: Path, run_id: str = "") -> Iterator[Mark]:
+    """Mark a report that this process has written, and now logs, as not logged until the mark is removed.
+
+    The mark is locked before it can be seen, so that no other process takes the run for one that was left.
 
     Args:
-        report: The file of the report.
-        run_id: Id of its run in MLflow; that of an existing mark, or none, when empty.
-
-    Yields:
-        The mark, or None where another process writes the run at this moment.
+        report: The file of the report; a mark of an earlier one goes with that.
+        run_id: Id of its run in MLflow; empty where it is not begun.
 
     Raises:
         OSError: The mark cannot be written.
     """
-    file = report.with_name(f".{report.name}{SUFFIX}")
+    file = _mark_of(report)
+    unseen = file.with_name(f"{file.name}.{os.getpid()}")
+    with FileLock(unseen, create=True) as lock:
+        unseen.write_text(run_id, encoding="utf-8")
+        unseen.replace(file)
+        yield Mark(file, lock, run_id)
+
+
+@contextmanager
+def marked(report: Path) -> Iterator[Mark | None]:
+    """Mark a report as not logged until the mark is removed, or take over the mark of a process that has ended.
+
+    Args:
+        report: The file of the report.
+
+    Yields:
+        The mark, or None where another process writes the run, or has just written it.
+
+    Raises:
+        OSError: The mark cannot be written.
+    """
+    file = _mark_of(report)
     try:
         lock = FileLock(file, create=True)
     except LockBusyError:
         yield None
         return
     with lock:
-        if run_id:
-            file.write_text(run_id, encoding="utf-8")
-        yield Mark(file, run_id or file.read_text(encoding="utf-8").strip())
+        yield Mark(file, lock, file.read_text(encoding="utf-8").strip()) if lock.is_of(file) else None
 
 
 def reports_marked(folder: Path) -> list[Path]:
     """Return the reports of a folder that have a mark, the oldest mark first; marks without a report are left out."""
-    marks = sorted(folder.glob(f".*{SUFFIX}"), key=lambda mark: (mark.stat().st_mtime, mark.name))
-    files = (folder / mark.name.removeprefix(".").removesuffix(SUFFIX) for mark in marks)
-    return [file for file in files if file.is_file()]
+    ages = dict[Path, float]()
+    for mark in folder.glob(f".*{SUFFIX}"):
+        # Its process may remove it at this moment.
+        with suppress(FileNotFoundError):
+            ages[folder / mark.name.removeprefix(".").removesuffix(SUFFIX)] = mark.stat().st_mtime
+    return sorted((file for file in ages if file.is_file()), key=lambda file: (ages[file], file.name))
+
+
+def _mark_of(report: Path) -> Path:
+    return report.with_name(f".{report.name}{SUFFIX}")

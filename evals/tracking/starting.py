@@ -7,7 +7,7 @@ from evals.config.experiment import TrackingConfig
 from evals.errors import TrackingError
 from evals.tracking.client import mlflow_at
 from evals.tracking.store import FOLDER, creation_lock, local_uri
-from evals.tracking.tracker import Tracker
+from evals.tracking.tracker import NO_REPORT, REPORT_TAG, Tracker
 from evals.tracking.values import parameters
 from retrievers.text.quoting import quoted
 
@@ -25,6 +25,7 @@ def start(
     settings: Mapping[str, Any],
     retriever: str = "",
     started_ms: int | None = None,
+    digest: str = NO_REPORT,
 ) -> Tracker:
     """Begin a run with its parameters; the local database is made first where there is none.
 
@@ -34,6 +35,7 @@ def start(
         settings: The resolved configuration, logged as flat parameters.
         retriever: Class of the retriever, logged as `retriever.class`.
         started_ms: Start of the work in milliseconds since 1970; now when left out.
+        digest: SHA-256 of its report's text, by which the run is found again at any end of this process.
 
     Raises:
         ConfigError: The local folder cannot be written.
@@ -44,8 +46,8 @@ def start(
         from mlflow.entities import Param
 
         client, experiment_id = _experiment(config, uri)
-        source = {"mlflow.source.name": "evals.run"}
-        run = client.create_run(experiment_id, start_time=started_ms, run_name=name[:MAX_NAME], tags=source)
+        known_by = {"mlflow.source.name": "evals.run", REPORT_TAG: digest}
+        run = client.create_run(experiment_id, start_time=started_ms, run_name=name[:MAX_NAME], tags=known_by)
         run_id = run.info.run_id
         tracker = Tracker(client, run_id, experiment_id, uri)
         try:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 REPORT_TAG = "report.sha256"
+# Its value in a run that has no report yet.
+NO_REPORT = "none yet"
 # Tag of a run some of whose traces failed: how many.
 MISSING_TRACES = "traces.missing"
 # Most metrics of one request.
@@ -209,6 +211,7 @@ class Tracker:
     def _log_input(self, golden: GoldenSet) -> None:
         from mlflow.data.huggingface_dataset import from_huggingface
         from mlflow.entities import DatasetInput, InputTag
+        from mlflow.exceptions import MlflowException
 
         # without a source MLflow describes the process instead, with MLFLOW_TRACKING_USERNAME and three calls of git
         is_file = Path(golden.name).exists()
@@ -221,7 +224,13 @@ class Tracker:
             path=None if is_file else golden.name,
         )
         entry = DatasetInput(data._to_mlflow_entity(), [InputTag("mlflow.data.context", "evaluation")])
-        self.client.log_inputs(self.run_id, [entry])
+        try:
+            self.client.log_inputs(self.run_id, [entry])
+        except MlflowException as error:
+            if error.error_code != "BAD_REQUEST":
+                raise
+            # Another run has entered the same golden data since MLflow looked for it; now it is found there.
+            self.client.log_inputs(self.run_id, [entry])
 
 
 def _milliseconds() -> int:

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import re
 import shutil
@@ -5,13 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import portalocker
 import pytest
 from mlflow.tracing.client import TracingClient
 
+from evals import tracking
 from evals.errors import TrackingError
 from evals.tracking.__main__ import main
 from evals.tracking.completing import complete, complete_earlier
-from evals.tracking.marks import marked, reports_marked
+from evals.tracking.marks import being_logged, marked, reports_marked
+from evals.tracking.tracker import REPORT_TAG
 from tests.support.results import report
 from tests.support.tracking import artifact, client, config, start
 
@@ -58,14 +62,23 @@ def test_a_half_written_run_is_completed_without_a_second_row_or_trace(kept: Pat
     assert client().get_metric_history(first.run_id, "ranking/hit_rate_at_5") == before
 
 
-def test_a_run_that_only_began_is_found_by_its_id_or_by_its_name(kept: Path) -> None:
+def test_a_run_that_only_began_is_found_by_its_id_or_by_its_report(kept: Path) -> None:
     begun = start("another name")
-    with marked(kept, begun.run_id):
+    with being_logged(kept, begun.run_id):
         pass
     assert complete(kept).run_id == begun.run_id
     kept.write_text(kept.read_text() + "\n")
-    named = start(json.loads(kept.read_text())["run"])
-    assert complete(kept).run_id == named.run_id
+    of_report = tracking.start(config(), "any", {}, digest=hashlib.sha256(kept.read_bytes()).hexdigest())
+    assert complete(kept).run_id == of_report.run_id
+
+
+def test_a_run_of_an_earlier_version_is_found_by_its_name_and_one_in_progress_is_not(kept: Path) -> None:
+    name = json.loads(kept.read_text())["run"]
+    former = start(name)
+    client().delete_tag(former.run_id, REPORT_TAG)
+    in_progress = start(name)
+    assert complete(kept).run_id == former.run_id
+    assert client().get_run(in_progress.run_id).data.metrics == {}
 
 
 @pytest.mark.parametrize("failing", ["start_trace", "log_spans"])
@@ -104,6 +117,43 @@ def test_traces_that_failed_are_written_later_and_the_others_stay(
 def test_two_at_once_do_not_both_complete_it(kept: Path) -> None:
     with marked(kept), pytest.raises(TrackingError, match="another process writes its run"):
         complete(kept)
+
+
+def test_a_run_in_progress_is_left_to_its_process_without_a_word(kept: Path) -> None:
+    """The lock is there before the mark can be seen, and until it is removed."""
+    with being_logged(kept) as mark:
+        assert reports_marked(kept.parent) == [kept]
+        assert list(complete_earlier(kept.parent, config())) == []
+        mark.remove()
+        assert list(complete_earlier(kept.parent, config())) == []
+    assert [file.name for file in kept.parent.iterdir()] == [kept.name]
+
+
+def test_a_mark_never_stands_unlocked_while_its_process_lives(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another run ends in the moment in which the mark is made: it finds none."""
+    others: list[list[str]] = []
+    lock = portalocker.lock
+
+    def overtaken(*arguments: Any) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(portalocker, "lock", lock)
+            others.append(list(complete_earlier(kept.parent, config())))
+        lock(*arguments)
+
+    monkeypatch.setattr(portalocker, "lock", overtaken)
+    with being_logged(kept) as mark:
+        assert reports_marked(kept.parent) == [kept]
+        mark.remove()
+    assert others == [[]] and not reports_marked(kept.parent)
+
+
+def test_a_mark_that_a_later_run_has_put_in_place_stays(kept: Path) -> None:
+    with marked(kept) as former:
+        with being_logged(kept, "later"):
+            assert former
+            former.remove()
+        with marked(kept) as left:
+            assert left and left.run_id == "later"
 
 
 def test_the_next_run_completes_what_is_marked_in_the_same_store(kept: Path) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 from mlflow.entities import Run
+from mlflow.store.tracking.dbmodels.models import SqlDataset
+from sqlalchemy import event
 
 from evals import tracking
 from evals.errors import TrackingError
@@ -35,6 +37,20 @@ def run(folder: Path) -> Run:
 def test_the_run_has_its_name_its_experiment_and_ends(run: Run) -> None:
     assert (run.info.run_name, run.info.status) == ("first", "FINISHED")
     assert client().get_experiment(run.info.experiment_id).name == "tests"
+
+
+def test_two_runs_that_enter_the_same_golden_data_at_once_both_have_it(folder: Path) -> None:
+    """Between MLflow's look for the golden data and its entry another run enters it: MLflow refuses the second."""
+    fresh = {"experiment": "two at once"}
+    first, second = start("first of two", **fresh), start("second of two", **fresh)
+
+    def overtaken(*_: object) -> None:
+        second.log(report(), golden(), "b")
+
+    event.listen(SqlDataset, "init", overtaken, once=True)
+    first.log(report(), golden(), "a")
+    inputs = [client().get_run(tracker.run_id).inputs.dataset_inputs for tracker in (first, second)]
+    assert [[entry.dataset.digest for entry in entries] for entries in inputs] == [[golden().fingerprint[:36]]] * 2
 
 
 def test_the_database_and_the_artifacts_are_under_mlruns(run: Run, folder: Path) -> None:
