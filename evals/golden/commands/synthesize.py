@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from evals.judge.judge import Judge
 
 MOST_BYTES = 1_000_000
+REDRAWS = 3
 
 
 class ModelSettings(Settings):
@@ -67,6 +68,10 @@ def add_synthesize(commands: Subcommands) -> None:
         "--out", type=path_argument, default=Path("golden.jsonl"), metavar="FILE", help="default: golden.jsonl"
     )
     command.add_argument("--seed", type=whole_number(0), default=0, help="of the choice of passages (default: 0)")
+    command.add_argument(
+        "--redraws", type=whole_number(0), default=REDRAWS, metavar="N",
+        help=f"dropped queries are replaced by ones to further passages up to N times (default: {REDRAWS})",
+    )  # fmt: skip
     command.add_argument("--force", action="store_true", help="replace the file if it exists")
     command.add_argument("--plan", action="store_true", help="count calls, tokens and price, and stop")
     command.add_argument("--config", type=path_argument, metavar="FILE", help="experiment or retriever settings")
@@ -105,19 +110,22 @@ def _synthesize(namespace: argparse.Namespace) -> int:
     ):
         judge = Judge.open(model, env)
         try:
-            alike = lambda chunk: passages.alike(chunk, NEIGHBOURS)  # noqa: E731
-            assignments = assign(passages.chunks, counts, namespace.seed, personas, alike)
+
+            def draw(draws: Sequence[Mapping[str, int]]) -> "list[Assignment]":
+                alike = lambda chunk: passages.alike(chunk, NEIGHBOURS)  # noqa: E731
+                return assign(passages.chunks, draws, namespace.seed, personas, alike)
+
             if namespace.plan:
-                return _plan(judge, passages, assignments, namespace)
+                return _plan(judge, passages, draw([counts]), namespace)
             from evals.golden.synthesis.synthesize import synthesize
 
             attempts = synthesize(
-                judge, passages, assignments, language=namespace.language, near=namespace.near,
-                progress=lambda done, total: bar("writing", done, total),
+                judge, passages, draw, counts, language=namespace.language, near=namespace.near,
+                redraws=namespace.redraws, progress=lambda done, total: bar("writing", done, total),
             )  # fmt: skip
         finally:
             judge.close()
-    return _write(attempts, judge, passages, namespace)
+    return _write(attempts, counts, judge, passages, namespace)
 
 
 # Chunks nearest to a passage among which the second one of a comparison is looked for.
@@ -154,17 +162,27 @@ def _plan(judge: "Judge", passages: "Passages", assignments: "list[Assignment]",
 
     plan = count_calls(judge, passages, assignments, namespace.language)
     lines = [f"{len(assignments)} queries to {len(passages.chunks)} chunks of {passages.origin}"]
+    if namespace.redraws:
+        lines.append(
+            "each query that is dropped costs about as much again, as another one is drawn (--redraws 0: none)"
+        )
     print_rendered(render_plan(plan, lines, width=terminal_width(), color=False).rstrip())
     return 0
 
 
-def _write(attempts: "list[Attempt]", judge: "Judge", passages: "Passages", namespace: argparse.Namespace) -> int:
+def _write(
+    attempts: "list[Attempt]",
+    counts: Mapping[str, int],
+    judge: "Judge",
+    passages: "Passages",
+    namespace: argparse.Namespace,
+) -> int:
     from evals.errors import DatasetError
     from evals.golden.synthesis.summary import summary
     from evals.golden.synthesis.written_cases import written_cases
 
     rows, unasked = written_cases(attempts), next((attempt.unasked for attempt in attempts if attempt.unasked), "")
-    lines = summary(attempts, judge.usage)
+    lines = summary(attempts, counts, namespace.redraws, judge.usage)
     out: Path = namespace.out.with_suffix(".partial.jsonl") if unasked else namespace.out
     if rows:
         write(out, json_lines(rows))

@@ -42,15 +42,15 @@ class Assignment:
 
 
 def assign(
-    chunks: Sequence[Chunk], counts: Mapping[str, int], seed: int, personas: Sequence[str], alike: Alike
+    chunks: Sequence[Chunk], draws: Sequence[Mapping[str, int]], seed: int, personas: Sequence[str], alike: Alike
 ) -> list[Assignment]:
     """Return an assignment for every query to write, type by type; none where no chunk holds text.
 
-    A higher number of one type leaves the first assignments of the others as they are.
+    A higher number of one type leaves the first assignments of the others as they are, a further draw leaves all.
 
     Args:
         chunks: Chunks of the collection; those without prose are passed over if others have some.
-        counts: Number of queries by type.
+        draws: Number of queries by type: those that are wanted, then those drawn in place of dropped ones.
         seed: Seed of the choice.
         personas: Descriptions of people who ask, used in turn.
         alike: Finds the second passage of a comparison.
@@ -63,7 +63,7 @@ def assign(
     readable_ids = {chunk.chunk_id for chunk in readable}
     used: Counter[tuple[str, str]] = Counter()
     assignments: list[Assignment] = []
-    for number, (name, place) in enumerate(_turns(counts)):
+    for number, (name, place) in enumerate(_turns(draws)):
         chunk = order[number % len(order)]
         split = splits[page_of(chunk)]
         partners = alike(chunk) if TYPES[name].passages > 1 else ()
@@ -84,7 +84,7 @@ def assign(
             )
         )
         used[name, chunk.chunk_id] += 1
-    names = list(counts)
+    names = list(draws[0])
     return sorted(assignments, key=lambda assignment: (names.index(assignment.type_name), assignment.id))
 
 
@@ -126,10 +126,13 @@ def _section(chunk: Chunk) -> tuple[str, str]:
     return page_of(chunk), chunk.section_path or chunk.heading or ""
 
 
-def _turns(counts: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """Yield type and number of each query, the types in turn."""
-    for place in range(max(counts.values())):
-        yield from ((name, place) for name, count in counts.items() if place < count)
+def _turns(draws: Sequence[Mapping[str, int]]) -> Iterator[tuple[str, int]]:
+    """Yield type and number of each query, draw by draw, the types in turn."""
+    drawn = Counter[str]()
+    for counts in draws:
+        for place in range(max(counts.values())):
+            yield from ((name, drawn[name] + place) for name, count in counts.items() if place < count)
+        drawn.update(counts)
 
 
 def _systematic(groups: Sequence[Sequence[Chunk]], rng: random.Random) -> list[Chunk]:

@@ -1,7 +1,7 @@
 """A synthesis in lines: queries by type, and the reasons of those dropped or mended. Pure."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from evals.golden.synthesis.case_writing import Attempt
 from evals.golden.synthesis.objections import KINDS, Objection
@@ -11,10 +11,19 @@ from evals.judge.ask.budget import Usage
 LONGEST = 100
 
 
-def summary(attempts: Sequence[Attempt], usage: Usage) -> list[str]:
-    """Return the lines: a table by type, the reasons with an example of each, splits, and the cost."""
-    names = list(dict.fromkeys(attempt.assignment.type_name for attempt in attempts))
-    table = [_row(name, [one for one in attempts if one.assignment.type_name == name]) for name in names]
+def summary(attempts: Sequence[Attempt], counts: Mapping[str, int], redraws: int, usage: Usage) -> list[str]:
+    """Return the lines: a table by type, the reasons with an example of each, what is missing, splits, and the cost.
+
+    Args:
+        attempts: All queries, those in place of dropped ones among them.
+        counts: Number of queries wanted, by type.
+        redraws: Most draws in place of dropped queries.
+        usage: What was bought.
+    """
+    by_type = {
+        name: [one for one in attempts if one.assignment.type_name == name] for name, count in counts.items() if count
+    }
+    table = [_row(name, counts[name], those) for name, those in by_type.items()]
     dropped = [one for one in attempts if one.objection]
     mended = [one for one in attempts if one.kept and one.mended]
     splits = Counter(one.assignment.split for one in attempts if one.kept)
@@ -22,22 +31,39 @@ def summary(attempts: Sequence[Attempt], usage: Usage) -> list[str]:
     return [
         f"  {'type':<12} {'wanted':>7} {'kept':>7} {'mended':>7} {'dropped':>7}",
         *table,
-        _row("all", attempts),
+        _row("all", sum(counts.values()), attempts),
         *_reasons("dropped", [(one, one.objection) for one in dropped]),
         *_reasons("mended", [(one, one.mended) for one in mended]),
+        *_missing(by_type, counts, redraws),
         f"  splits by page: {', '.join(f'{split}: {count}' for split, count in sorted(splits.items())) or 'none'}",
         f"  {usage.calls:,} calls, {usage.hits:,} answers from the store, {usage.tokens:,} tokens{price}",
     ]
 
 
-def _row(name: str, attempts: Sequence[Attempt]) -> str:
+def _row(name: str, wanted: int, attempts: Sequence[Attempt]) -> str:
     kept = [attempt for attempt in attempts if attempt.kept]
-    counts = (len(attempts), len(kept), sum(one.mended is not None for one in kept), _dropped(attempts))
+    counts = (wanted, len(kept), sum(one.mended is not None for one in kept), _dropped(attempts))
     return f"  {name:<12} " + " ".join(f"{count:>7}" for count in counts)
 
 
 def _dropped(attempts: Sequence[Attempt]) -> int:
     return sum(attempt.objection is not None for attempt in attempts)
+
+
+def _missing(by_type: Mapping[str, Sequence[Attempt]], counts: Mapping[str, int], redraws: int) -> list[str]:
+    """Return what is missing although passages were drawn again, with the way to it."""
+    if any(attempt.unasked for attempts in by_type.values() for attempt in attempts):
+        return []
+    kept = {name: sum(attempt.kept for attempt in attempts) for name, attempts in by_type.items()}
+    lacking = {name: counts[name] - count for name, count in kept.items() if 0 < count < counts[name]}
+    none = [name for name, count in kept.items() if not count]
+    more = (
+        f"  missing: {', '.join(f'{name} {count}' for name, count in lacking.items())}; --redraws {2 * redraws or 3} "
+    )
+    return [
+        *([f"{more}--force draws further passages for them, and buys nothing twice"] if lacking else []),
+        *([f"  of {', '.join(none)} no query passed its checks, so that none was drawn again"] if none else []),
+    ]
 
 
 def _reasons(title: str, pairs: Sequence[tuple[Attempt, Objection | None]]) -> list[str]:

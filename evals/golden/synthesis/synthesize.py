@@ -1,7 +1,8 @@
 """Writing all queries, concurrently, through the judge's engine: stored answers are free, each is bought once."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 from evals.golden.synthesis.case_writing import Attempt, Writer
 from evals.golden.synthesis.passages import Passages
@@ -9,25 +10,34 @@ from evals.golden.synthesis.repeats import without_repeats
 from evals.golden.synthesis.sampling import Assignment
 from evals.judge.judge import Judge
 
+# Assignments of all draws, each the number of queries by type.
+Draw = Callable[[Sequence[Mapping[str, int]]], Sequence[Assignment]]
+
 
 def synthesize(
     judge: Judge,
     passages: Passages,
-    assignments: Sequence[Assignment],
+    draw: Draw,
+    counts: Mapping[str, int],
     *,
     language: str,
     near: float,
+    redraws: int = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Attempt]:
-    """Write and check the queries of all assignments.
+    """Write and check queries, and draw further passages in place of those dropped.
+
+    The draws follow from the answers, so that a second synthesis finds them all in the store.
 
     Args:
         judge: The chat model that writes and judges, with its store and budget.
         passages: The collection.
-        assignments: What to write.
+        draw: Draws passages.
+        counts: Number of queries wanted, by type.
         language: Language to write in; that of the passages where it is empty.
         near: Cosine similarity of two queries from which on one repeats the other.
-        progress: Called with the number of queries done, and that of all.
+        redraws: Most draws in place of dropped queries; none for a type of which no query was kept.
+        progress: Called with the number of queries done, and that of all drawn so far.
 
     Returns:
         An attempt for each assignment, in their order.
@@ -37,8 +47,8 @@ def synthesize(
     """
     done: dict[str, Attempt] = {}
 
-    async def run() -> list[Attempt]:
-        writer, waiting = Writer(asker=engine, passages=passages, language=language), iter(assignments)
+    async def write(writer: Writer, assignments: Sequence[Assignment]) -> None:
+        waiting = (assignment for assignment in assignments if assignment.id not in done)
 
         async def work() -> None:
             for assignment in waiting:
@@ -51,7 +61,27 @@ def synthesize(
         await asyncio.gather(*(work() for _ in range(2 * judge.config.max_concurrency)))
         if engine.fatal:
             raise engine.fatal
-        return await without_repeats([done[assignment.id] for assignment in assignments], writer, near)
+        checked = await without_repeats(list(done.values()), writer, near)
+        done.update({attempt.assignment.id: attempt for attempt in checked})
+
+    async def run() -> list[Attempt]:
+        writer = Writer(asker=engine, passages=passages, language=language)
+        draws = [counts]
+        while True:
+            assignments = draw(draws)
+            await write(writer, assignments)
+            lacking = _lacking(list(done.values()), counts)
+            if not lacking or len(draws) > redraws:
+                return [done[assignment.id] for assignment in assignments]
+            draws.append(lacking)
 
     with judge.engine() as engine:
         return asyncio.run(run())
+
+
+def _lacking(attempts: Sequence[Attempt], counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the number of queries to draw again, by type; none where the model was not asked about all."""
+    if any(attempt.unasked for attempt in attempts):
+        return {}
+    kept = Counter(attempt.assignment.type_name for attempt in attempts if attempt.kept)
+    return {name: count - kept[name] for name, count in counts.items() if 0 < kept[name] < count}

@@ -24,7 +24,7 @@ CHUNKS = [
 
 
 def assigned(counts: dict[str, int], seed: int = 0, personas: Sequence[str] = ()) -> list[Assignment]:
-    return assign(CHUNKS, counts, seed, personas, lambda one: [other for other in CHUNKS if other != one])
+    return assign(CHUNKS, [counts], seed, personas, lambda one: [other for other in CHUNKS if other != one])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -61,7 +61,7 @@ def test_a_comparison_has_two_sections_of_one_split() -> None:
 
 def test_a_comparison_without_a_second_section_has_one_passage() -> None:
     alone = [chunk("a", "only", number) for number in range(3)]
-    [one] = assign(alone, {"comparison": 1}, 0, (), lambda _: alone)
+    [one] = assign(alone, [{"comparison": 1}], 0, (), lambda _: alone)
     assert len(one.passages) == 1
 
 
@@ -83,7 +83,18 @@ def test_more_queries_of_one_type_leave_the_first_of_the_others_as_they_are() ->
     assert few == [one for one in many if one.id <= "keyword-005"]
 
 
+def test_a_further_draw_leaves_the_queries_before_it_and_takes_other_passages() -> None:
+    first = {"factual": 5, "keyword": 9}
+    before, both = (
+        assign(CHUNKS, draws, 0, (), lambda _: ()) for draws in ([first], [first, {"factual": 3, "keyword": 1}])
+    )
+    new = [one for one in both if one not in before]
+    assert [one for one in both if one in before] == before
+    assert [one.id for one in new] == ["factual-006", "factual-007", "factual-008", "keyword-010"]
+    assert not {one.passages for one in new} & {one.passages for one in before}
+
+
 def test_chunks_of_code_are_passed_over_where_others_have_prose() -> None:
     code = Chunk(chunk_id="code", point_id="code", text="```\nimport rclpy\n```", source_url="/docs/a")
-    assert all(code not in one.passages for one in assign([code, *CHUNKS], {"factual": 90}, 0, (), lambda _: ()))
-    assert [one.passages for one in assign([code], {"factual": 1}, 0, (), lambda _: ())] == [(code,)]
+    assert all(code not in one.passages for one in assign([code, *CHUNKS], [{"factual": 90}], 0, (), lambda _: ()))
+    assert [one.passages for one in assign([code], [{"factual": 1}], 0, (), lambda _: ())] == [(code,)]

@@ -13,7 +13,7 @@ from evals.golden.evidence import normalise
 from retrievers.__main__ import main as retrievers
 from tests.support.chat_faults import When
 from tests.support.command import Done, call
-from tests.support.writing_model import Manner, WritingModel, copies, judges, mends, says, well, writes
+from tests.support.writing_model import PASSAGE, Manner, WritingModel, copies, judges, mends, says, well, writes
 
 COUNTS = "factual=6,comparison=3,near_domain=3,general=1"
 GERMAN = {
@@ -72,7 +72,7 @@ def test_a_model_that_writes_well_gives_a_valid_file(
         (mends, 13, "mended 9: the query points at a page"),
         (writes(quotes=["Robots never fail."]), 4, "dropped 9: a quote does not stand in the passage word for word"),
         (writes(**GERMAN), 4, "dropped 9: the query is in another language (factual-001: German in place of English)"),
-        (writes(query="How hot may a drive run at most?"), 5, "dropped 8: the query nearly repeats another one"),
+        (writes(query="How hot may a drive run at most?"), 5, "dropped 23: the query nearly repeats another one"),
         (judges("Review", follows=0), 4, "dropped 9: the reference answer does not follow from the quotes"),
         (judges("Review", standalone=0), 4, "dropped 9: the query cannot be understood without the passage"),
         (judges("Review", follows=7), 4, "dropped 9: the judge gave no usable verdict on it"),
@@ -100,6 +100,33 @@ def test_what_fails_a_check_is_mended_once_or_dropped_with_its_reason(
     assert (done.code, done.err) == (0, "")
     assert reason in done.out
     assert len(written(tmp_path)) == kept
+
+
+def test_dropped_queries_are_replaced_by_ones_to_further_passages_and_nothing_is_bought_twice(
+    synthesize: Synthesize, tmp_path: Path
+) -> None:
+    def copies_some(schema: str, prompt: str) -> Any:
+        passage = PASSAGE.findall(prompt)[0][2] if schema == "DraftCase" else ""
+        return (copies if len(passage) % 2 else well)(schema, prompt)
+
+    flags = ["--per-type", "factual=12,near_domain=1"]
+    with WritingModel(copies_some) as model:
+        first = synthesize(model, *flags, "--redraws", "0")
+        few = written(tmp_path)
+        short = 13 - len(few)
+        assert 0 < short < 12
+        assert f"missing: factual {short}; --redraws 3 --force draws further passages" in first.out
+        done = synthesize(model, *flags, "--force", "--redraws", "9")
+        cases, bought = written(tmp_path), len(model.chats)
+        assert done.code == 0 and "missing" not in done.out
+        assert [line.split()[:3] for line in done.out.splitlines() if line.startswith("  factual")] == [
+            ["factual", "12", "12"]
+        ]
+        assert Counter(case["query_type"] for case in cases) == {"factual": 12, "near_domain": 1}
+        assert [case for case in cases if case in few] == few
+        assert len({chat.prompt for chat in model.chats}) == len(model.chats)
+        assert synthesize(model, *flags, "--force", "--redraws", "9").code == 0
+        assert (len(model.chats), written(tmp_path)) == (bought, cases)
 
 
 @pytest.mark.parametrize("text", ["The passage looks useful.", "", '{"answer": 42}'], ids=["prose", "empty", "keys"])
