@@ -1,0 +1,202 @@
+"""Means of judged scores, where a random sample of the queries was judged, corrected by scores that all queries have.
+
+Let N queries have a proxy score p (the same metric by golden labels, or any that costs nothing), and n of them, drawn
+at random, a judged score j. The difference estimator with the weight λ is
+
+    θ = mean over the n of j + λ (mean over the N of p − mean over the n of p).
+
+Its variance over both the draw and the queries' own (a sample of all that users may ask) is
+Var(j)/N + (1/n − 1/N) · Var(j − λ p): judging more reduces the second part only, and n = N is plain judging.
+The best λ is that of the regression, Cov(j, p)/Var(p), whatever n and N are. It is PPI++'s tuned weight, whose factor
+1/(1 + n/N) is there because the labelled queries are not among its N: with them among the N, it cancels.
+
+λ is estimated, and so shrunk by 1 − 1/F, F being the regression's own statistic: it is 0 where the proxy says no more
+than chance would. It is kept within 0 to 1. Several columns (the cells of a grid) take one λ together, from their
+summed covariances and variances, so that chance hardly moves it, and so that a query on which two cells return the same
+adds nothing to the variance of their difference, as without correction.
+
+Taking λ for each judged query from the others would make θ unbiased exactly. In simulations it was the worse: where few
+queries are relevant, the weight of those that decide is 0, and intervals of 15 queries held the mean in 74% of samples.
+The bias that is left is below a third of the standard error, there, and a tenth elsewhere.
+
+Sources: Cochran, Sampling Techniques (3rd ed., 1977, chapter 7), difference and regression estimator; Angelopoulos,
+Bates, Fannjiang, Jordan & Zrnic (2023), Science 382, and Angelopoulos, Duchi & Zrnic (2023), PPI++, arXiv:2311.01453;
+Zou & Donner (2008), Statistics in Medicine 27, for intervals of sums from those of their parts (MOVER).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evals.stats.bounded_intervals import bounded_intervals, tied_share
+from evals.stats.intervals import SAME, Interval, mean_interval, mean_intervals
+from evals.stats.score_intervals import Pair, student
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+# A regression of fewer has no residual to judge it by.
+FEWEST_REGRESSED = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CorrectedMean:
+    """Mean of judged scores of a sample, corrected by the proxy scores of all queries.
+
+    Attributes:
+        value: The estimate, within 0 and 1 for shares.
+        interval: 95% interval, for all that users may ask.
+        weight: λ, 0 (judging alone) to 1.
+        n: Judged queries; `total`, those that have a proxy score.
+        alone: Mean of the judged scores alone, `alone_interval`, its interval.
+    """
+
+    value: float
+    interval: Interval
+    weight: float
+    n: int
+    total: int
+    alone: float
+    alone_interval: Interval
+
+    @property
+    def width_alone(self) -> float | None:
+        """Width of the interval that judging the sample alone has; None where it has none."""
+        return _width(self.alone_interval)
+
+    @property
+    def narrower(self) -> float | None:
+        """Share of that width which the correction saves, 0 to 1; None where one of them has no interval."""
+        alone, own = self.width_alone, _width(self.interval)
+        return None if own is None or not alone else 1 - own / alone
+
+
+def corrected_mean(judged: Floats, proxy: Floats, sampled: Bools, *, shares: bool = True) -> CorrectedMean:
+    """Return the corrected mean of one metric in one cell, with its interval.
+
+    Args:
+        judged: [N], judged scores; those of queries that are not in the sample are not read and may be NaN.
+        proxy: [N], finite.
+        sampled: [N], whether a query was drawn and judged; at least one.
+        shares: True if judged scores lie within 0 and 1.
+    """
+    columns = judged[:, None], proxy[:, None]
+    values, weight = corrected_means(*columns, sampled)
+    low, high = corrected_intervals(*columns, sampled, shares=shares)
+    scores = judged[sampled]
+    alone, value = mean_interval(scores.tolist(), shares=shares), float(values[0])
+    return CorrectedMean(
+        value=min(1.0, max(0.0, value)) if shares else value,
+        interval=Interval(low=float(low[0]), high=float(high[0])) if np.isfinite(low[0]) else alone,
+        weight=weight,
+        n=int(sampled.sum()),
+        total=len(proxy),
+        alone=float(scores.mean()),
+        alone_interval=alone,
+    )
+
+
+def corrected_means(judged: Floats, proxy: Floats, sampled: Bools) -> tuple[Floats, float]:
+    """Return the corrected mean of every column, not limited to 0 and 1, and the λ that all columns share.
+
+    Args:
+        judged: [N, columns], read where `sampled`.
+        proxy: [N, columns], finite.
+        sampled: [N], at least one True.
+    """
+    j, p = judged[sampled], proxy[sampled]
+    weight = shrunk_weight(j, p) if len(j) < len(proxy) else 0.0
+    return j.mean(axis=0) + weight * (proxy.mean(axis=0) - p.mean(axis=0)), weight
+
+
+def shrunk_weight(judged: Floats, proxy: Floats) -> float:
+    """Return λ = Cov/Var · (1 − 1/F), within 0 to 1, with F = (n − 2) R²/(1 − R²), summed over columns.
+
+    0 where the proxy is constant or speaks against the judge, or fewer than four queries were judged.
+
+    Args:
+        judged: [n, columns].
+        proxy: [n, columns].
+    """
+    n, j, p = len(judged), judged - judged.mean(axis=0), proxy - proxy.mean(axis=0)
+    jj, pp, jp = (float((x * y).sum()) for x, y in ((j, j), (p, p), (j, p)))
+    if n < FEWEST_REGRESSED or pp <= SAME**2 * p.size or jp <= 0:
+        return 0.0
+    explained = jp**2 / pp
+    chance = max(0.0, jj - explained) / (n - 2)
+    return min(1.0, jp / pp * max(0.0, 1 - chance / explained))
+
+
+def corrected_intervals(judged: Floats, proxy: Floats, sampled: Bools, *, shares: bool) -> Pair:
+    """Return 95% intervals of the corrected means, for all that users may ask: lower and upper ends, NaN where none.
+
+    The two parts of the variance each have an interval: the judged scores that of `mean_interval`, here scaled by
+    √(n/N), and the residuals j − λ p theirs, scaled by √(1 − n/N). Their distances to the mean add in squares. So
+    n = N and λ = 0 give the interval of plain judging. No distance is longer than its longer one: residuals that are
+    nearly all 0 must allow for some that were not seen, yet the estimate is not the worse for them.
+
+    In simulations of 15, 22 and 60 judged of 40, 225 and 500 queries (agreement 0.6, 0.88 and 0.97; relevance of 5% to
+    95%; one to six verdicts a query; labels that say the contrary or nothing) they hold the true mean in 94% of samples
+    and more.
+
+    Args:
+        judged: [N, columns], read where `sampled`.
+        proxy: [N, columns], finite.
+        sampled: [N], at least one True.
+        shares: True if judged scores lie within 0 and 1.
+    """
+    values, weight = corrected_means(judged, proxy, sampled)
+    scores, residuals, share = judged[sampled], judged[sampled] - weight * proxy[sampled], sampled.mean()
+    # A residual's bounds, and the score's own at λ = 0.
+    floor, span = (-weight * proxy.max(), 1 + weight * np.ptp(proxy)) if shares else (0.0, 1.0)
+    own = _residual_intervals((residuals - floor) / span, weight, shares=shares)
+    whole = [np.abs(end - scores.mean(axis=0)) for end in mean_intervals(scores, shares=shares)]
+    parts = [np.abs(floor + span * end - residuals.mean(axis=0)) for end in own]
+    reach = [np.sqrt(share * w**2 + (1 - share) * p**2) for w, p in zip(whole, parts, strict=True)]
+    low, high = (values + sign * np.fmin(r, np.maximum(*whole)) for sign, r in zip((-1, 1), reach, strict=True))
+    return (np.clip(low, 0, 1), np.clip(high, 0, 1)) if shares else (low, high)
+
+
+def _residual_intervals(values: Floats, weight: float, *, shares: bool) -> Pair:
+    """Return (1 − λ) · the interval of scores + λ · that of differences, t² of it by the bounds, as in `paired`.
+
+    Args:
+        values: [n, columns], residuals moved into 0 to 1 if they have bounds.
+        weight: λ.
+        shares: True if they have.
+    """
+    n, mean, scores = len(values), values.mean(axis=0), mean_intervals(values, shares=shares)
+    if not shares or not weight or n < FEWEST_REGRESSED:
+        return scores
+    half = student(np.asarray(float(n))) * values.std(axis=0, ddof=1) / np.sqrt(n)
+    tied, bounded = tied_share(values) ** 2, bounded_intervals(values, 0.0, 1.0)
+    low, high = (
+        (1 - weight) * s + weight * ((1 - tied) * (mean + sign * half) + tied * b)
+        for s, b, sign in zip(scores, bounded, (-1, 1), strict=True)
+    )
+    return low, high
+
+
+def pseudo_values(judged: Floats, proxy: Floats, sampled: Bools) -> Floats:
+    """Return an N-vector for every column whose mean is the corrected mean and whose variance / N is its variance.
+
+    ψᵢ = θ + λ (pᵢ − mean p) + k N/n · [i judged] (rᵢ − mean r), r = j − λ p, k² = (1 − 1/N)/(1 − 1/n), with λ the mean
+    over the judged queries. At n = N they are the judged scores. Columns that are equal have equal ones, and those of
+    two that are equal on many queries differ little there.
+
+    Args:
+        judged: [N, columns], read where `sampled`.
+        proxy: [N, columns], finite.
+        sampled: [N], at least two True.
+    """
+    values, weight = corrected_means(judged, proxy, sampled)
+    total, n = len(proxy), int(sampled.sum())
+    residuals = judged[sampled] - weight * proxy[sampled]
+    scale = total / n * np.sqrt((1 - 1 / total) / (1 - 1 / n))
+    pseudo: Floats = values + weight * (proxy - proxy.mean(axis=0))
+    pseudo[sampled] += scale * (residuals - residuals.mean(axis=0))
+    return pseudo
+
+
+def _width(interval: Interval) -> float | None:
+    return None if interval.low is None or interval.high is None else interval.high - interval.low
