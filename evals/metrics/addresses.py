@@ -1,13 +1,26 @@
 """Format of the chunks' addresses."""
 
+import re
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from evals.collect.observations import Observation, Score
+from evals.collect.observations import Observation, Score, Unscored, distinct_chunks
 from evals.golden.source_pages import Sources
 from evals.metrics.base import Context, QueryMetric, where_named
 from evals.metrics.metadata import NO_CHUNKS
 from retrievers.records import Chunk
 from retrievers.text.quoting import clipped, quoted
+
+NO_ADDRESS = "is neither absolute nor site-relative"
+# A path within no site, with the ending of a file: what loaders of files write as `source`.
+FILE_NAME = re.compile(r"(?!//|\w\w+:)[^/#?][^#?]*\.\w{1,8}")
+FILE_NAMES = Unscored(reason="the chunks carry names of files in place of addresses")
+
+
+def names_files(chunks: Sequence[Chunk]) -> bool:
+    """Return True if chunks carry names of files and no address: then there is none to be right or wrong."""
+    urls = {chunk.source_url for chunk in chunks if chunk.source_url}
+    return bool(urls) and all(FILE_NAME.fullmatch(url) for url in urls)
 
 
 def address_fault(chunk: Chunk, sources: Sources | None) -> str:
@@ -43,7 +56,7 @@ def _format_fault(url: str) -> str:
         return f"is no address ({clipped(str(error))})"
     if absolute or (url.startswith("/") and not parts.netloc):
         return ""
-    return "is neither absolute nor site-relative"
+    return NO_ADDRESS
 
 
 def url_format(observation: Observation, context: Context) -> Score:
@@ -54,6 +67,15 @@ def url_format(observation: Observation, context: Context) -> Score:
     return sum(not address_fault(chunk, context.sources) for chunk in chunks) / len(chunks)
 
 
+def _where_addresses(observations: Sequence[Observation], context: Context) -> Sequence[Score]:
+    if names_files(distinct_chunks(observations)):
+        return [FILE_NAMES] * len(observations)
+    return _named(observations, context)
+
+
+_named = where_named(url_format, "source_url")
+
+
 METRICS: tuple[QueryMetric, ...] = (
     QueryMetric(
         name="metadata/url_format",
@@ -61,6 +83,6 @@ METRICS: tuple[QueryMetric, ...] = (
         interval="mean",
         headline="never",
         about="share of returned chunks whose address is absolute or site-relative, without blanks or a dead fragment",
-        score=where_named(url_format, "source_url"),
+        score=_where_addresses,
     ),
 )

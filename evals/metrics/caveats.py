@@ -8,7 +8,7 @@ from evals.golden.source_pages import SourcePageError, Sources
 from evals.judge.trust.audit import describe
 from evals.judge.verdicts import Judging
 from evals.metrics import METRICS
-from evals.metrics.addresses import address_fault
+from evals.metrics.addresses import address_fault, names_files
 from evals.metrics.chunk_sequence import sequence_faults
 from evals.metrics.depth import reach
 from retrievers.config import RetrieverConfig
@@ -164,6 +164,8 @@ def _on_language(observations: Sequence[Observation]) -> Iterator[str]:
 
 def _on_addresses(observations: Sequence[Observation], sources: Sources | None) -> Iterator[str]:
     chunks = _returned(observations)
+    if names_files(distinct_chunks(observations)):
+        return
     if any(chunk.source_url for chunk in chunks):
         faults = [fault for chunk in chunks if (fault := _address(chunk, sources))]
         yield from _on_faults("metadata/url_format", faults, len(chunks))

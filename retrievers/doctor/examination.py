@@ -37,7 +37,7 @@ class Examination:
         config: Settings of the retriever that is to search it.
         info: Its properties.
         stored: Its properties in the client's terms.
-        points: The first points, at most 512.
+        points: Points from all over the collection, at most 512.
         cosines: Cosine of each of some stored vectors with its text embedded again; empty where that was not done.
         embedding_fault: Reason why no text was embedded again; empty where it was.
         version: The server's version; empty for an embedded store, and where the key may not ask.

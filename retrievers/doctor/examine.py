@@ -1,7 +1,8 @@
 """Reading a collection for an audit: its properties, a sample of its points, its cluster."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -11,13 +12,16 @@ from retrievers.doctor.examination import Examination, Point
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import RetrievalError, StoreError
 from retrievers.search.confined import confined
-from retrievers.store import CollectionInfo, least, read_info, store_errors
+from retrievers.store import CollectionInfo, least, parts, read_info, store_errors
+from retrievers.store.embedded import is_embedded
 from retrievers.store.payload import to_chunk
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
 
 SAMPLE = 512
+# Points, and ids alone, of one request.
+PAGE, IDS = 128, 1_000
 EMBEDDED_AGAIN = 8
 Answer = TypeVar("Answer")
 
@@ -46,17 +50,58 @@ def examine(client: "QdrantClient", config: RetrieverConfig, env: Mapping[str, s
 
 
 def _sample(client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo) -> list[Point]:
-    """Return the first points with vectors, read in pages that strict mode and the answer's size allow."""
+    """Return points from all over the collection, read in pages that strict mode and the answer's size allow.
+
+    The first ones in the order of their ids are often those of a few pages. A server draws by chance; of an embedded
+    collection they are evenly spread.
+    """
+    embedded = is_embedded(client)
+    ids = _spread(client, config, info) if embedded else _drawn(client, config, info)
     points: list[Point] = []
-    offset: Any = None
-    while len(points) < SAMPLE:
-        size = least(min(128, SAMPLE - len(points)), info.limits.results)
+    for some in parts(ids, least(PAGE, info.limits.results)):
         with store_errors(config.store, info.name):
-            records, offset = client.scroll(info.name, limit=size, offset=offset, with_payload=True, with_vectors=True)
+            records = client.retrieve(info.name, some, with_payload=True, with_vectors=True)
         points += [_point(record, config) for record in records]
-        if offset is None:
-            break
     return points
+
+
+def _spread(client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo) -> list[Any]:
+    ids = list(_ids(client, config, info))
+    return ids[:: -(-len(ids) // SAMPLE) or 1]
+
+
+def _drawn(client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo) -> list[Any]:
+    """Return the ids that a server draws by chance; the first ones of a small collection, and of an older server."""
+    from qdrant_client import models
+
+    if info.points > SAMPLE:
+        chance = models.SampleQuery(sample=models.Sample.RANDOM)
+        size = least(SAMPLE, info.limits.results)
+        ids: dict[Any, None] = {}
+        try:
+            # Strict mode may let through a part at a time.
+            for _ in range(-(-SAMPLE // size)):
+                with store_errors(config.store, info.name):
+                    drawn = client.query_points(info.name, query=chance, limit=size, with_payload=False)
+                ids |= dict.fromkeys(point.id for point in drawn.points)
+            return list(ids)[:SAMPLE]
+        except StoreError as error:
+            if error.transient or error.away:
+                raise
+    return list(islice(_ids(client, config, info), SAMPLE))
+
+
+def _ids(client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo) -> Iterator[Any]:
+    """Yield the ids of all points, in their order."""
+    offset: Any = None
+    while True:
+        with store_errors(config.store, info.name):
+            records, offset = client.scroll(
+                info.name, limit=least(IDS, info.limits.results), offset=offset, with_payload=False, with_vectors=False
+            )
+        yield from (record.id for record in records)
+        if offset is None:
+            return
 
 
 def _point(record: "models.Record", config: RetrieverConfig) -> Point:

@@ -53,7 +53,7 @@ def _head(read: Examination) -> str:
         f"Qdrant {read.version}" if read.version else "",
     ]
     read_in_full = len(read.points) == read.info.points
-    sample = "all points read" if read_in_full else f"the first {len(read.points):,} points read"
+    sample = "all points read" if read_in_full else f"{len(read.points):,} points from all over it read"
     return (
         f"Collection {read.info.name!r} at {location(read.config.store)}: {'; '.join(filter(None, parts))}; {sample}."
     )

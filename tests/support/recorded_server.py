@@ -41,6 +41,8 @@ class RecordedServer(LoopbackServer):
             "": self._info,
             "exists": {"exists": True},
             "points/count": {"count": self._info["points_count"]},
+            "points": self._points,
+            "points/query": {"points": [{"id": point["id"], "version": 0, "score": 0.0} for point in self._points]},
             "points/scroll": {"points": self._points, "next_page_offset": None},
         }
         return Reply.json({"result": results[action], "status": "ok", "time": 0.0})

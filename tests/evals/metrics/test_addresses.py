@@ -93,6 +93,13 @@ def test_the_metric_is_the_share_of_the_returned_chunks() -> None:
     assert scores(None, None) == [Unscored(reason="no chunk found carries source_url")]
 
 
+def test_names_of_files_are_no_addresses_and_no_fault_unless_other_chunks_have_addresses() -> None:
+    unscored = Unscored(reason="the chunks carry names of files in place of addresses")
+    assert scores("data/state_of_the_union.txt", r"C:\docs\my notes.md", "paper.pdf", None) == [unscored]
+    assert scores("data/state_of_the_union.txt", "/a") == [0.5]
+    assert scores("docs/topics") == scores("//cdn.example.com/a.md") == scores("file:///home/me/a.md") == [0.0]
+
+
 def test_an_unreadable_page_fails_only_what_must_be_looked_up_in_it() -> None:
     broken = SourcePages([], {"a.md": "not UTF-8"})
     assert scores("/docs/a", sources=broken) == [1.0]

@@ -69,6 +69,12 @@ def test_returned_chunks_with_a_bad_address_or_number_are_named() -> None:
     ]
 
 
+def test_names_of_files_in_place_of_addresses_are_no_fault() -> None:
+    chunks = [make_chunk(name, source_url=f"{name}.md") for name in "xyz"]
+    observed = Observed(observations=(observe(results(*chunks), {"x": 1}, case=make_case()),))
+    assert not [note for note in notes(observed, 1, JUDGED) if "url_format" in note]
+
+
 def test_of_many_faults_two_are_shown() -> None:
     chunks = [make_chunk(f"c{number}", source_url=f"docs/{number}") for number in range(9)]
     [note] = said(observe(results(*chunks), {"c1": 1}, case=make_case()))

@@ -1,6 +1,7 @@
 """Audits of collections made with one fault each: over a server's double with the real client, and embedded."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from qdrant_client import QdrantClient, models
 from retrievers.__main__ import main
 from retrievers.embedding.bm25 import Bm25Encoder
 from tests.support.command import call
+from tests.support.loopback import Fault, Reply
 from tests.support.qdrant_server import QdrantServer
 
 WORDS = "arm joint encoder motor gripper sensor torque camera lidar wheel planner map".split()
@@ -102,6 +104,28 @@ def test_what_is_in_order_is_not_named(server: QdrantServer, capsys: pytest.Capt
     assert named.keys() == {"vectors/threshold", "vectors/embedded_again", "payload/keys", "server/rights"}
 
 
+@pytest.mark.parametrize("allowed", [None, 100], ids=["a server", "under strict mode"])
+def test_a_fault_of_late_points_is_seen_in_a_big_collection(
+    allowed: int | None, server: QdrantServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = [f"{TEXTS[i % len(TEXTS)]} {i}" for i in range(1_000)]
+    fill(server, [*texts, *[""] * 1_000])
+    server.rules.strict = {"enabled": True, "max_query_limit": allowed} if allowed else None
+    [empty, read] = re.findall(r"\d+", audit(server, capsys)["texts/empty"]["seen"])[:2]
+    assert 400 <= int(read) <= 512
+    assert 0.35 < int(empty) / int(read) < 0.65
+
+
+def test_an_older_server_that_draws_nothing_by_chance_shows_its_first_points(
+    server: QdrantServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(server, [f"{TEXTS[i % len(TEXTS)]} {i}" for i in range(600)])
+    refused = Reply.json({"status": {"error": "did not match any variant of untagged enum VectorInput"}}, 400)
+    server.fault = Fault(reply=refused, on="points/query")
+    done = call(main, ["doctor", "--store.url", server.url, "--collection", "made"], capsys)
+    assert "512 points from all over" in " ".join(done.out.split())
+
+
 def test_near_duplicates_share_vector_and_words(server: QdrantServer, capsys: pytest.CaptureFixture[str]) -> None:
     # The directions repeat every 17 points.
     long = [f"{text} " + " ".join(TEXTS[i : i + 3]) for i, text in enumerate(TEXTS[:17])]
@@ -139,8 +163,6 @@ def test_what_cannot_be_audited_is_a_users_fault(
 
 
 def test_a_server_that_starts_is_named(server: QdrantServer, capsys: pytest.CaptureFixture[str]) -> None:
-    from tests.support.loopback import Fault, Reply
-
     server.fault = Fault(reply=Reply(status=503))
     done = call(main, ["doctor", "--store.url", server.url, "--store.timeout-s", "0.3"], capsys)
     assert done.code == 2

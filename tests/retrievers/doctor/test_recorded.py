@@ -21,7 +21,11 @@ def audit(capsys: pytest.CaptureFixture[str], server: RecordedServer, *flags: st
     with server:
         done = call(main, ["doctor", "--store.url", server.url, "--collection", "handbook", "--json", *flags], capsys)
     assert done.err == ""
-    assert all(request.method == "GET" or request.path.endswith(("/scroll", "/count")) for request in server.requests)
+    reading = ("/scroll", "/count", "/query")
+    assert all(
+        request.method == "GET" or request.path.endswith(reading) or "ids" in request.body
+        for request in server.requests
+    )
     findings = json.loads(done.out)["findings"]
     assert all(finding["why"] for finding in findings)
     return done.code, {finding["check"]: f"{finding['severity']}: {finding['seen']}" for finding in findings}
