@@ -3,11 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.json_schema import SkipJsonSchema
 
 from evals.golden.case import Case
 from evals.golden.evidence import Relevance
@@ -21,15 +19,14 @@ from retrievers.store.chunk_table import Codes
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unscored:
-    """A score that cannot be computed."""
+    """A value that cannot be computed, and why (an empty result, no sources, no reference).
 
-    # The report holds it as {"unscored": reason}.
-    __pydantic_config__: ClassVar = ConfigDict(extra="forbid", serialize_by_alias=True)
-    reason: Annotated[str, Field(alias="unscored", description="reason why it cannot be computed")]
-    missing: Annotated[
-        SkipJsonSchema[bool],
-        Field(exclude=True, description="true for a score that was not obtained, as when the budget is spent"),
-    ] = False
+    Attributes:
+        missing: True for a value that exists and was not obtained, such as a verdict that the budget did not buy.
+    """
+
+    reason: str
+    missing: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -190,6 +187,25 @@ class Observed:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SampledMean:
+    """Correction of a mean of judged scores of a sample by the proxy scores of all queries.
+
+    Attributes:
+        queries: Number of queries that the mean stands for, judged or not.
+        proxy: Metric that the mean was corrected by.
+        weight: Weight of the correction, 0 (judging alone) to 1.
+        alone: Mean of the judged queries alone, with the ends of its 95% interval; None where there is none.
+    """
+
+    queries: int
+    proxy: str
+    weight: float
+    alone: float
+    alone_low: float | None
+    alone_high: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
     """A metric over a run.
 
@@ -201,6 +217,8 @@ class Summary:
         n_missing: Number of the unscored that have a score which was not obtained (see `Unscored.missing`).
         bound_low: The value if everything that failed or is missing had scored 0, `bound_high` 1; None without any.
         note: Why there is no value or no interval.
+        sampled: How the mean was corrected, where a sample of the queries was judged; else None. `bound_low` and
+            `bound_high` are then the 95% bounds of what judging them all would give.
     """
 
     metric: str
@@ -214,6 +232,7 @@ class Summary:
     bound_low: float | None = None
     bound_high: float | None = None
     note: str = ""
+    sampled: SampledMean | None = None
 
     @property
     def usable(self) -> bool:

@@ -2,11 +2,27 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from retrievers.config import TABLE, Settings, VariableName, address
+
+Sample = Literal["all", "auto"] | int | float
+"""Which queries are judged: all, a share below 1, a number of them, or as many as the interval of the mean needs."""
+
+
+def _sample(written: Any) -> Sample:
+    expected = "expected all, auto, a share such as 0.1, or a number of queries from 2"
+    if written in ("all", "auto"):
+        return "all" if written == "all" else "auto"
+    try:
+        number = float(written)
+    except (TypeError, ValueError):
+        raise ValueError(f"{expected}, got {written!r}") from None
+    if isinstance(written, bool) or not (0 < number < 1 or (number >= 2 and number.is_integer())):
+        raise ValueError(f"{expected}, got {written!r}")
+    return number if number < 1 else int(number)
 
 
 class PriceConfig(Settings):
@@ -40,6 +56,9 @@ class JudgeConfig(Settings):
             everybody waits because a server limits the rate does not count.
         cache: `off` neither reads nor writes the verdict store.
         refresh: Ask for stored verdicts again, and store the new answer.
+        sample: Queries that are judged, drawn at random, of each query type its share. Means are corrected by the
+            golden labels of all queries. `auto` judges until the 95% interval is at most a quarter wider than that of
+            all queries would be.
         recall: `bisect` asks for context recall of nested results (the cells of a grid) only where the shortest and the
             longest do not agree, assuming that more chunks never lower it: an approximation.
         recall_audit: Number of results exempt from recall questions that are asked as a check.
@@ -70,6 +89,9 @@ class JudgeConfig(Settings):
     cache_max_mb: float = Field(2048.0, gt=0, description="megabytes of the verdict store, oldest used go first")
     cache_max_days: float | None = Field(None, gt=0, description="days a verdict is kept; without limit if left out")
     refresh: bool = Field(False, description="ask for stored verdicts again")
+    sample: Annotated[Sample, BeforeValidator(_sample)] = Field(
+        "all", description="queries to judge, drawn at random: all, auto, a share (0.1) or a number (40)"
+    )
     recall: Literal["exact", "bisect"] = Field(
         "exact", description="context recall of a grid: exact, bisect (fewer calls)"
     )

@@ -21,7 +21,9 @@ OF_THE_RUN_ALONE = {"latency", "determinism", "index", "judge", "judge usage"}
 
 
 def beside_reference(report: Report, inputs: Inputs, collaborators: Collaborators) -> Report:
-    """Return the report with its comparison with the reference, which is measured now; as it is without one.
+    """Return the report with its comparison with the reference, which is measured now.
+
+    It is as it is without a reference, and where the judge alone gives its metrics.
 
     Raises:
         RetrievalError: A search failed, or the evidence does not resolve in the reference's collection.
@@ -30,8 +32,10 @@ def beside_reference(report: Report, inputs: Inputs, collaborators: Collaborator
     if config is None or retriever is None:
         return report
     lists = reach(config.retriever)
-    chosen = headline(choose(inputs.config.metrics, (1,), reach=lists))
+    chosen = headline(choose(inputs.config.metrics, (1,), judged=True, reach=lists))
     names = tuple(name for name in chosen if declared(name).needs.isdisjoint(OF_THE_RUN_ALONE))
+    if not names:
+        return report
     own = config.model_copy(update={"metrics": names})
     alone = replace(collaborators, retrievers=[retriever], judge=None)
     grounds = ground(inputs.golden, retriever, collaborators.sources)

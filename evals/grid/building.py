@@ -12,6 +12,7 @@ from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Configuration, Grid, MetricScores
 from evals.grid.means import Scored, summarise_cells
 from evals.grid.relevance_arrays import threshold_scores
+from evals.grid.sampled_cells import with_samples
 from evals.grid.scoring import score_all
 from evals.grid.selections import observed_scores, select_all
 from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC
@@ -60,13 +61,15 @@ def build(
         context: Inputs of the metrics besides observations.
     """
     by_query = {name: metric for name, metric in metrics.items() if isinstance(metric, QueryMetric)}
-    parts = score_all(by_query, configurations, context)
+    sampled = context.judging is not None and context.judging.drawn is not None
+    proxies = {m.proxy.name: m.proxy for m in by_query.values() if m.proxy is not None} if sampled else {}
+    parts = score_all(by_query | proxies, configurations, context)
     observations = configurations[0].observed.observations
     rows = {name: _rows(observations, metric) for name, metric in by_query.items()}
     scored = {name: Scored(parts=parts[name], rows=rows[name]) for name in by_query}
     summaries = summarise_cells(scored, [c.selections for c in configurations])
     ids = tuple(o.case.id for o in observations)
-    return Grid(
+    grid = Grid(
         axes=dict(sweep.axes),
         top_ks=plan.top_ks,
         configurations=tuple(with_summaries(c, metrics, context) for c in configurations),
@@ -85,6 +88,8 @@ def build(
         },
         notes=plan.notes,
     )
+    corrections = {m.name: (m.proxy.name, parts[m.proxy.name]) for m in by_query.values() if m.proxy and sampled}
+    return with_samples(grid, corrections)
 
 
 def pass_rate() -> QueryMetric:

@@ -112,6 +112,7 @@ class MetricScores:
         scope: Which queries it is over; `query_ids` are these, in their order, and `rows` their places among all.
         interval: Which kind of interval its mean has.
         parts: Its scores, by configuration.
+        sample: Which queries were judged, where a sample was, and what corrects their means; else None.
     """
 
     metric: str
@@ -121,6 +122,25 @@ class MetricScores:
     rows: NDArray[np.int64]
     parts: tuple[Part, ...]
     summaries: CellSummaries
+    sample: "CellSample | None" = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellSample:
+    """The judged sample of a metric's queries; arrays are by query of the metric.
+
+    Attributes:
+        eligible: Whether a judge can score a query, which takes a reference answer: those the means stand for.
+        judged: Whether a query is eligible, was drawn, and has a score in every cell.
+        weight: Weight of the correction, the same in all cells.
+        proxy: Name of the metric that corrects the means; `proxy_parts`, its scores by configuration.
+    """
+
+    eligible: NDArray[np.bool_]
+    judged: NDArray[np.bool_]
+    weight: float
+    proxy: str
+    proxy_parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,12 +224,15 @@ class Grid:
         Raises:
             KeyError: The grid has no such metric.
         """
-        scores = self.metrics[metric]
-        matrix = np.empty((len(scores.query_ids), len(self)))
-        for configuration, part, first in zip(self.configurations, scores.parts, self._starts, strict=True):
+        return self.laid_out(self.metrics[metric].parts, self.metrics[metric].rows)
+
+    def laid_out(self, parts: Sequence[Part], rows: NDArray[np.int64]) -> Floats:
+        """Lay scores of selections out as scores[query, cell], over some of the queries."""
+        matrix = np.empty((len(rows), len(self)))
+        for configuration, part, first in zip(self.configurations, parts, self._starts, strict=True):
             values = part().values
             for cells, numbers in configuration.selections.blocks():
-                matrix[:, first + cells.start : first + cells.stop] = values[numbers[:, scores.rows]].T
+                matrix[:, first + cells.start : first + cells.stop] = values[numbers[:, rows]].T
         return matrix
 
     def scores(self, metric: str, index: int) -> "CellScores":
@@ -219,8 +242,17 @@ class Grid:
             KeyError: The grid has no such metric.
             IndexError: The grid has no such cell.
         """
-        metric_scores, cell = self.metrics[metric], self.cell(index)
-        part = metric_scores.parts[cell.configuration]()
+        return self._scores_of(self.metrics[metric], self.metrics[metric].parts, index)
+
+    def proxy_scores(self, metric: str, index: int) -> "CellScores":
+        """Return the scores of the proxy that corrects a metric's means, likewise."""
+        sample = self.metrics[metric].sample
+        assert sample is not None
+        return self._scores_of(self.metrics[metric], sample.proxy_parts, index)
+
+    def _scores_of(self, metric_scores: MetricScores, parts: Sequence[Part], index: int) -> "CellScores":
+        cell = self.cell(index)
+        part = parts[cell.configuration]()
         inner = index - int(self._starts[cell.configuration])
         numbers = self.configurations[cell.configuration].selections.of_cell(inner)[metric_scores.rows]
         chosen = SelectionScores(

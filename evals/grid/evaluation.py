@@ -17,15 +17,17 @@ from evals.grid.choice import Choice, HeldOut
 from evals.grid.compared_cell import compared_cell
 from evals.grid.objective import Ranking, describe, needed, rank
 from evals.grid.recommending import decide
+from evals.grid.sampled_cells import cell_summary
 from evals.grid.scoring import distinct
 from evals.metrics import BY_NAME_ONLY, METRICS, NEED_A_JUDGE, VERDICT_METRIC, choose, needs
-from evals.metrics.base import Context, Metric, QueryMetric, summarise
+from evals.metrics.base import Context, Metric, QueryMetric
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.declaration import Need
 from evals.metrics.depth import reach
 from evals.metrics.evaluation import context_of, finish, observe, with_passes, with_trust
 from evals.metrics.grounds import Grounds
 from evals.metrics.run_result import RunResult
+from evals.metrics.sampled_judging import judge_sample
 from retrievers.errors import nearest
 
 # What is measured of one variant alone, unless a constraint names it.
@@ -154,7 +156,9 @@ def evaluate_grid(
     configurations = configure(plan, retrieved)
     judge, judging = collaborators.judge, None
     if judge and not NEED_A_JUDGE.isdisjoint(metrics):
-        judging = judge.judge(metrics, [o for part in configurations for o in distinct(part).observations], config.seed)
+        blank = context_of(config, grounds, collaborators.sources, None, retrieved[0].observed)
+        selections = [observation for part in configurations for observation in distinct(part).observations]
+        judging = judge_sample(judge, metrics, selections, blank)
     context = context_of(config, grounds, collaborators.sources, judging, retrieved[0].observed)
     grid = build(plan, config.sweep, configurations, metrics, context)
     _release(configurations)
@@ -219,7 +223,7 @@ def run_of(
             continue
         if isinstance(metric, QueryMetric):
             scores[name] = grid.scores(name, index)
-            summaries.append(summarise(name, list(scores[name].values()), metric.interval))
+            summaries.append(cell_summary(grid, metric, index))
         else:
             summaries.append(metric.summarise(observed, context))
     return finish(own, observed, scores, summaries, context)

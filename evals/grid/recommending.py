@@ -6,6 +6,7 @@ from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.choice import Cells, Choice, ObjectiveScores, QueryScores, choose, combine
 from evals.grid.objective import TOKENS, Ranking, describe, thresholds
+from evals.grid.sampled_cells import comparable
 
 
 def decide(grid: Grid, ranking: Ranking, objective: ObjectiveConfig, seed: int) -> Choice | None:
@@ -40,6 +41,8 @@ def objective_scores(grid: Grid, objective: ObjectiveConfig) -> ObjectiveScores:
         objective.metrics,
         {
             name: QueryScores(query_ids=metric.query_ids, values=grid.matrix(name), kind=metric.interval)
+            if metric.sample is None
+            else QueryScores(query_ids=metric.query_ids, values=comparable(grid, name), kind="amount")
             for name, metric in known.items()
         },
     )

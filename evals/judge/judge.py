@@ -95,7 +95,8 @@ class Judge:
         """
         if not self.config.rejudge:
             return first
-        chosen = repeated(observations, self.config.rejudge, seed)
+        judged = [o for o in observations if first.drawn is None or o.case.id in first.drawn]
+        chosen = repeated(judged, self.config.rejudge, seed)
         second = self._judging(*self._ask(at_once(list(tasks(metrics, chosen, seed))), None))
         return replace(first, again=second, usage=second.usage)
 

@@ -4,7 +4,6 @@ Context precision is asked chunk by chunk (ragas asks it one chunk at a time as 
 metrics are asked about a whole selection. Source: ragas 0.4.3, `ragas.metrics.collections`.
 """
 
-import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -13,6 +12,7 @@ from typing import Any
 from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.judge.ask.engine import Asker, UnansweredError
 from evals.judge.claims import aligned, foreign
+from evals.judge.sampling import judging_order
 from evals.judge.verdicts import ChunkVerdict, Claim, Selected
 
 PRECISION = "ragas/llm_context_precision"
@@ -89,11 +89,6 @@ class Graded:
     claims: tuple[Claim, ...] = ()
 
 
-def turn(case_id: str, seed: int) -> bytes:
-    """Return what sorts queries into a random order, the same whichever other queries there are."""
-    return hashlib.sha256(f"{seed}\0{case_id}".encode()).digest()
-
-
 def tasks(metrics: Collection[str], observations: Sequence[Observation], seed: int = 0) -> Iterator[Task]:
     """Yield what has to be asked, each question once, query by query in random order. Empty selections need no judge.
 
@@ -106,7 +101,9 @@ def tasks(metrics: Collection[str], observations: Sequence[Observation], seed: i
         seed: Seed of the order of the queries.
     """
     keys: set[tuple[str, str, Selected]] = set()
-    for observation in sorted(observations, key=lambda observation: turn(observation.case.id, seed)):
+    places = {case_id: place for place, case_id in enumerate(judging_order((o.case for o in observations), seed))}
+    inside = [observation for observation in observations if observation.case.id in places]
+    for observation in sorted(inside, key=lambda observation: places[observation.case.id]):
         for name in (name for name in JUDGED if name in metrics):
             if why_not(name, observation) is None:
                 for task in _of(name, observation):

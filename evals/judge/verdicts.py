@@ -1,7 +1,7 @@
 """The judge's verdicts, as records."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from evals.collect.observations import Failure, Score, Unscored
 from evals.judge.ask.budget import Usage
@@ -41,6 +41,15 @@ class Bisected:
     audited: Mapping[tuple[str, Selected], Score]
     selections: int
 
+    @classmethod
+    def joined(cls, rounds: "Sequence[Bisected]") -> "Bisected":
+        """Return what several rounds on different queries skipped."""
+        return cls(
+            implied={key: value for each in rounds for key, value in each.implied.items()},
+            audited={key: value for each in rounds for key, value in each.audited.items()},
+            selections=sum(each.selections for each in rounds),
+        )
+
     @property
     def saved(self) -> int:
         """Questions that were not asked."""
@@ -64,6 +73,7 @@ class Judging:
         supports: (case id, chunk id) to each sentence of the reference answer, and whether that chunk alone supports
             it; or why that is not known. Empty where nobody asks.
         bisected: Which recall was not asked for, under `judge.recall: bisect`; None where all was.
+        drawn: Ids of the queries of the sample that was judged; None where all were.
         usage: Cost, with the second pass.
         again: Verdicts of the second pass on some queries; None without one.
     """
@@ -74,8 +84,21 @@ class Judging:
     claims: Mapping[tuple[str, Selected], tuple[Claim, ...]]
     supports: Mapping[tuple[str, str], tuple[Claim, ...] | Failure | Unscored] = field(default_factory=dict)
     bisected: Bisected | None = None
+    drawn: frozenset[str] | None = None
     usage: Usage = field(default_factory=Usage)
     again: "Judging | None" = None
+
+    def with_more(self, other: "Judging") -> "Judging":
+        """Return these verdicts and those of a later round, with the usage of both together, which is the later's."""
+        bisected = [part for part in (self.bisected, other.bisected) if part is not None]
+        return replace(
+            other,
+            verdicts={**self.verdicts, **other.verdicts},
+            scores={**self.scores, **other.scores},
+            claims={**self.claims, **other.claims},
+            supports={**self.supports, **other.supports},
+            bisected=Bisected.joined(bisected) if bisected else None,
+        )
 
     @property
     def incomplete(self) -> str:

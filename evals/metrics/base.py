@@ -54,6 +54,8 @@ class QueryMetric(Declaration):
         over_prefixes: Computes it over every beginning of every list at once, equal to `score` to the last bit; None
             where a grid scores selection by selection. NaN where there is nothing to score.
         undefined: Reason for a NaN of `over_prefixes`.
+        proxy: A metric that costs nothing and goes with this one, which corrects its mean where a sample of the queries
+            is judged; None for a metric that needs no judge.
     """
 
     scope: Scope
@@ -63,6 +65,7 @@ class QueryMetric(Declaration):
     depth: int | None = None
     over_prefixes: Prefixes | None = None
     undefined: str = ""
+    proxy: "QueryMetric | None" = None
 
 
 @dataclass(frozen=True, kw_only=True)

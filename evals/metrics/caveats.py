@@ -11,6 +11,7 @@ from evals.metrics import METRICS
 from evals.metrics.addresses import address_fault, names_files
 from evals.metrics.chunk_sequence import sequence_faults
 from evals.metrics.depth import reach
+from evals.stats.intervals import FEWEST
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk
 from retrievers.text.language import differing
@@ -45,7 +46,7 @@ def notes(observed: Observed, top_k: int, judging: Judging | None, sources: Sour
         *_on_addresses(observations, sources),
         *_on_numbering(observations),
         *_on_sources(sources),
-        *_on_judging(judging),
+        *_on_judging(judging, sum(observation.case.in_scope for observation in observations)),
     ]
 
 
@@ -202,11 +203,17 @@ def _returned(observations: Sequence[Observation]) -> list[Chunk]:
     return list({chunk.chunk_id: chunk for o in observations for chunk in o.selection.chunks}.values())
 
 
-def _on_judging(judging: Judging | None) -> Iterator[str]:
+def _on_judging(judging: Judging | None, in_scope: int) -> Iterator[str]:
     if judging is None:
         yield "there is no judge (judge.model): no LLM-graded metric was computed"
     elif judging.incomplete:
         yield f"not everything was judged: {judging.incomplete}"
+    if judging is not None and judging.drawn is not None:
+        few = f"; {FEWEST} or more have an interval" if len(judging.drawn) < FEWEST else ""
+        yield (
+            f"{len(judging.drawn)} of {in_scope} in-scope queries were judged, drawn at random (judge.sample); means "
+            f"of judged metrics are corrected by the golden labels of all{few}"
+        )
     if judging is not None and judging.bisected is not None:
         yield describe(judging.bisected)
 

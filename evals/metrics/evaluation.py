@@ -21,13 +21,15 @@ from evals.judge.trust.measuring import measure
 from evals.judge.verdicts import Judging
 from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC, choose, index, needs
 from evals.metrics import criteria as gates
-from evals.metrics.base import Context, Metric, QueryMetric, summarise, within
+from evals.metrics.base import Context, Metric, QueryMetric, within
 from evals.metrics.caveats import depth_notes, notes
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.depth import reach
 from evals.metrics.grounds import Grounds
 from evals.metrics.metadata import usual_in
 from evals.metrics.run_result import RunResult
+from evals.metrics.sampled import summary_of
+from evals.metrics.sampled_judging import judge_sample
 from evals.metrics.verdicts import validate
 from evals.stats import intervals as stats
 from retrievers.retriever.protocol import Retriever
@@ -64,7 +66,8 @@ def evaluate(
     observed = with_passes(config, metrics, observed, retriever, progress)
     judge, judging = collaborators.judge, None
     if judge and not NEED_A_JUDGE.isdisjoint(metrics):
-        judging = judge.judge(metrics, observed.observations, config.seed)
+        blank = context_of(config, grounds, collaborators.sources, None, observed)
+        judging = judge_sample(judge, metrics, observed.observations, blank)
         # After the first pass, so that a budget buys first verdicts before second ones.
         judging = judge.again(judging, metrics, observed.observations, config.seed)
     context = with_trust(context_of(config, grounds, collaborators.sources, judging, observed), observed)
@@ -212,7 +215,7 @@ def score(
             chosen = within(observed.observations, metric.scope)
             values = metric.score(chosen, context)
             scores[name] = {o.case.id: value for o, value in zip(chosen, values, strict=True)}
-            summaries.append(summarise(name, values, metric.interval))
+            summaries.append(summary_of(metric, values, chosen, context))
         else:
             summaries.append(metric.summarise(observed, context))
     return scores, summaries

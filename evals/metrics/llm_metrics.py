@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from evals.collect.observations import Observation, Observed, Score, Summary, Unscored
 from evals.judge.ask.budget import Usage
 from evals.judge.claim_recall import claim_recall
-from evals.judge.precision import NOT_JUDGED, context_precision
-from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE, selected, turn, why_not
+from evals.judge.precision import NOT_JUDGED, average_precision, context_precision
+from evals.judge.sampling import NOT_DRAWN, judging_order
+from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE, selected, why_not
 from evals.judge.verdicts import Judging
-from evals.metrics.base import Context, Metric, QueryMetric, RunMetric
+from evals.metrics.base import Context, Metric, QueryMetric, RunMetric, each
 from evals.metrics.declaration import AMOUNT, Direction, Need, Unit
+from evals.metrics.ranking import evidence_recall
 
 SAVED = "cost/judge_calls_saved"
 
@@ -31,8 +33,10 @@ def _scorer(
     def of(observation: Observation, context: Context) -> Score:
         if context.judging is None:
             return Unscored(reason="there is no judge (judge.model)")
-        reason = why_not(metric, observation)
-        return score(observation, context.judging) if reason is None else reason
+        known, drawn = why_not(metric, observation), context.judging.drawn
+        if drawn is not None and observation.case.id not in drawn and not isinstance(known, Unscored):
+            return NOT_DRAWN
+        return score(observation, context.judging) if known is None else known
 
     def score_all(observations: Sequence[Observation], context: Context) -> list[Score]:
         scores = [of(observation, context) for observation in observations]
@@ -47,11 +51,12 @@ def _as_far_as_judged(
 ) -> list[Score]:
     """Return the scores, but for empty results of queries whose turn had not come: they alone would be there, all 0."""
     unscored = Unscored(reason=incomplete, missing=True)
-    turns = [turn(observation.case.id, seed) for observation in observations]
-    end = min((at for at, score in zip(turns, scores, strict=True) if score == unscored), default=None)
+    order = {case_id: place for place, case_id in enumerate(judging_order((o.case for o in observations), seed))}
+    places = [order[observation.case.id] for observation in observations]
+    end = min((place for place, score in zip(places, scores, strict=True) if score == unscored), default=None)
     return [
-        score if end is None or at < end or observation.selection else unscored
-        for at, score, observation in zip(turns, scores, observations, strict=True)
+        score if end is None or place < end or observation.selection or score == NOT_DRAWN else unscored
+        for place, score, observation in zip(places, scores, observations, strict=True)
     ]
 
 
@@ -87,8 +92,35 @@ def _spent(name: str, about: str, unit: Unit, direction: Direction = "lower") ->
     )
 
 
+def _labelled_precision(observation: Observation, _: Context) -> Score:
+    """Return context precision with the golden labels in place of verdicts; 0 where nothing was returned."""
+    grades = observation.relevance.grades
+    return average_precision([int(chunk_id in grades) for chunk_id in selected(observation)])
+
+
+def _labelled_recall(observation: Observation, _: Context) -> Score:
+    """Return the share of evidence items found: what the labels say of statements that are supported."""
+    ranked, items = observation.ranked_ids, observation.relevance.items
+    return evidence_recall(ranked, items, len(ranked)) if items else Unscored(reason="the case names no evidence")
+
+
+def _by_labels(name: str, about: str, score: Callable[[Observation, Context], Score]) -> QueryMetric:
+    return QueryMetric(name=name, scope="in_scope", interval="mean", about=about, score=each(score))
+
+
+PRECISION_BY_LABELS = _by_labels(
+    "labels/context_precision", "context precision by the golden labels", _labelled_precision
+)
+RECALL_BY_LABELS = _by_labels("labels/evidence_recall", "share of the evidence items found", _labelled_recall)
+
+
 def _graded(
-    name: str, about: str, score: Callable[[Observation, Judging], Score], *, by_name_only: bool = False
+    name: str,
+    about: str,
+    score: Callable[[Observation, Judging], Score],
+    *,
+    proxy: QueryMetric = RECALL_BY_LABELS,
+    by_name_only: bool = False,
 ) -> QueryMetric:
     """Declare a metric that the judge grades."""
     return QueryMetric(
@@ -100,6 +132,7 @@ def _graded(
         needs=frozenset({"judge"}),
         by_name_only=by_name_only,
         score=_scorer(name, score),
+        proxy=proxy,
     )
 
 
@@ -111,7 +144,12 @@ SPENT: Mapping[str, Callable[[Usage], float | None]] = {
     "cost/judge_usd": lambda usage: usage.usd,
 }
 METRICS: tuple[Metric, ...] = (
-    _graded(PRECISION, "average precision of the returned chunks by the judge's verdicts", context_precision),
+    _graded(
+        PRECISION,
+        "average precision of the returned chunks by the judge's verdicts",
+        context_precision,
+        proxy=PRECISION_BY_LABELS,
+    ),
     _graded(RECALL, "share of the reference's statements that the returned chunks support", _by_selection(RECALL)),
     _graded(
         CLAIM_RECALL,

@@ -1,14 +1,18 @@
 """The judge in lines of text, for terminal, page and MLflow."""
 
-from evals.collect.observations import Unscored
 from evals.judge.ask.budget import Usage
-from evals.report.model import ClaimEntry, FailedValue, JudgeSection, QueryRow, Verdict
+from evals.report.model import ClaimEntry, FailedValue, JudgeSection, QueryRow, UnscoredValue, Verdict
 from evals.report.model.judge import JudgeUsage
 
 
 def judge_lines(judge: JudgeSection) -> list[str]:
     """Return the judge of a run in a few lines: cost, missing verdicts, recall that was not asked for."""
     lines = [f"{judge.model}: {spent(judge.usage)}"]
+    if judge.sample:
+        lines.append(
+            f"{judge.sample.drawn} of {judge.sample.queries} queries judged, drawn at random (judge.sample); means are "
+            "corrected by the golden labels of all queries"
+        )
     if judge.incomplete:
         lines.append(f"Not everything was judged: {judge.incomplete}")
     if judge.bisection:
@@ -50,11 +54,11 @@ def chunk_claim_lines(row: QueryRow) -> list[str]:
     return lines
 
 
-def cause(value: Verdict | Unscored | FailedValue) -> str:
+def cause(value: Verdict | UnscoredValue | FailedValue) -> str:
     """Return the reason why there is no verdict or score; empty where there is one."""
-    if isinstance(value, Unscored):
-        return value.reason
-    return value.failed or (value.unscored if isinstance(value, Verdict) else None) or ""
+    failed = "" if isinstance(value, UnscoredValue) else value.failed
+    unscored = "" if isinstance(value, FailedValue) else value.unscored
+    return failed or unscored or ""
 
 
 def _verdict_text(verdict: Verdict) -> str:

@@ -10,7 +10,7 @@ from evals.report.console import SafeConsole
 from evals.report.disagreements import print_disagreements
 from evals.report.figure_text import ends, figure
 from evals.report.headline import NO_WORSE
-from evals.report.model import Criterion, Facts, MetricEntry, Report
+from evals.report.model import Criterion, Facts, MetricEntry, Report, SampledEntry
 from evals.report.reference_terminal import print_reference
 from evals.report.slices_terminal import print_slices
 from evals.report.worst import line, print_worst
@@ -87,7 +87,7 @@ def _table(report: Report, *, everything: bool) -> Table:
             for place, one in enumerate(told)
             if not (place and one.passed and one.condition == NO_WORSE)
         ]
-        table.add_row(name, figure(name, metric.value), interval(name, metric), str(metric.n), ", ".join(conditions))
+        table.add_row(name, figure(name, metric.value), interval(name, metric), counted(metric), ", ".join(conditions))
     return table
 
 
@@ -126,6 +126,11 @@ def interval(name: str, metric: MetricEntry) -> str:
     return ends(name, metric.ci_low, metric.ci_high)
 
 
+def counted(metric: MetricEntry) -> str:
+    """Return the number of scored queries; of a sample also how many its mean stands for."""
+    return f"{metric.n} of {metric.sampled.queries}" if metric.sampled else str(metric.n)
+
+
 def remark(metric: MetricEntry) -> str:
     """Return what must be known beside a value: the counts of missing scores, the bounds these leave, its note."""
     parts = []
@@ -135,9 +140,31 @@ def remark(metric: MetricEntry) -> str:
         parts.append(f"{metric.n_failed} failed")
     if metric.n_missing:
         parts.append(f"{metric.n_missing} of them missing")
-    if parts and metric.bound_low is not None:
+    if metric.sampled:
+        parts += correction(metric, metric.sampled)
+    elif parts and metric.bound_low is not None:
         parts[-1] += f", {metric.bound_low:.3f} … {metric.bound_high:.3f}"
     return ": ".join(part for part in ("; ".join(parts), metric.note) if part)
+
+
+def correction(metric: MetricEntry, sampled: SampledEntry) -> list[str]:
+    """Return how the mean of a sample was corrected, what that gained, and what judging all queries would give."""
+    own, alone = _width(metric.ci_low, metric.ci_high), _width(sampled.alone_low, sampled.alone_high)
+    if not sampled.weight:
+        parts = [f"the judged queries alone, as {sampled.proxy} does not go with the judge"]
+    elif own is None or alone is None:
+        parts = [f"corrected by {sampled.proxy}, weight {sampled.weight:.2f}"]
+    else:
+        parts = [
+            f"corrected by {sampled.proxy}, weight {sampled.weight:.2f}: interval {own:.3f} wide, {alone:.3f} without"
+        ]
+    if metric.bound_low is not None and metric.bound_high is not None:
+        parts.append(f"judging all would give {metric.bound_low:.3f} … {metric.bound_high:.3f} (95%)")
+    return parts
+
+
+def _width(low: float | None, high: float | None) -> float | None:
+    return None if low is None or high is None else high - low
 
 
 def _print_unmet(console: Console, report: Report) -> None:

@@ -71,7 +71,9 @@ class CorrectedMean:
         return None if own is None or not alone else 1 - own / alone
 
 
-def corrected_mean(judged: Floats, proxy: Floats, sampled: Bools, *, shares: bool = True) -> CorrectedMean:
+def corrected_mean(
+    judged: Floats, proxy: Floats, sampled: Bools, *, shares: bool = True, weight: float | None = None
+) -> CorrectedMean:
     """Return the corrected mean of one metric in one cell, with its interval.
 
     Args:
@@ -79,10 +81,11 @@ def corrected_mean(judged: Floats, proxy: Floats, sampled: Bools, *, shares: boo
         proxy: [N], finite.
         sampled: [N], whether a query was drawn and judged; at least one.
         shares: True if judged scores lie within 0 and 1.
+        weight: λ, where it was estimated from more columns than this one; else None.
     """
     columns = judged[:, None], proxy[:, None]
-    values, weight = corrected_means(*columns, sampled)
-    low, high = corrected_intervals(*columns, sampled, shares=shares)
+    values, weight = corrected_means(*columns, sampled, weight)
+    low, high = corrected_intervals(*columns, sampled, shares=shares, weight=weight)
     scores = judged[sampled]
     alone, value = mean_interval(scores.tolist(), shares=shares), float(values[0])
     return CorrectedMean(
@@ -96,16 +99,18 @@ def corrected_mean(judged: Floats, proxy: Floats, sampled: Bools, *, shares: boo
     )
 
 
-def corrected_means(judged: Floats, proxy: Floats, sampled: Bools) -> tuple[Floats, float]:
+def corrected_means(judged: Floats, proxy: Floats, sampled: Bools, weight: float | None = None) -> tuple[Floats, float]:
     """Return the corrected mean of every column, not limited to 0 and 1, and the λ that all columns share.
 
     Args:
         judged: [N, columns], read where `sampled`.
         proxy: [N, columns], finite.
         sampled: [N], at least one True.
+        weight: λ to use; estimated from the columns where it is left out.
     """
     j, p = judged[sampled], proxy[sampled]
-    weight = shrunk_weight(j, p) if len(j) < len(proxy) else 0.0
+    if weight is None:
+        weight = shrunk_weight(j, p) if len(j) < len(proxy) else 0.0
     return j.mean(axis=0) + weight * (proxy.mean(axis=0) - p.mean(axis=0)), weight
 
 
@@ -127,7 +132,9 @@ def shrunk_weight(judged: Floats, proxy: Floats) -> float:
     return min(1.0, jp / pp * max(0.0, 1 - chance / explained))
 
 
-def corrected_intervals(judged: Floats, proxy: Floats, sampled: Bools, *, shares: bool) -> Pair:
+def corrected_intervals(
+    judged: Floats, proxy: Floats, sampled: Bools, *, shares: bool, weight: float | None = None
+) -> Pair:
     """Return 95% intervals of the corrected means, for all that users may ask: lower and upper ends, NaN where none.
 
     The two parts of the variance each have an interval: the judged scores that of `mean_interval`, here scaled by
@@ -144,6 +151,7 @@ def corrected_intervals(judged: Floats, proxy: Floats, sampled: Bools, *, shares
         proxy: [N, columns], finite.
         sampled: [N], at least one True.
         shares: True if judged scores lie within 0 and 1.
+        weight: λ, as in `corrected_means`.
     """
     values, weight = corrected_means(judged, proxy, sampled)
     scores, residuals, share = judged[sampled], judged[sampled] - weight * proxy[sampled], sampled.mean()

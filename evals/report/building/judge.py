@@ -6,7 +6,7 @@ from evals.judge.trust.audit import describe, error_rate
 from evals.judge.trust.estimate import Estimate
 from evals.judge.trust.trust import Trust
 from evals.judge.verdicts import Bisected, Judging
-from evals.report.model.judge import Bisection, JudgeSection, JudgeUsage
+from evals.report.model.judge import Bisection, JudgeSample, JudgeSection, JudgeUsage
 from evals.report.model.trust import (
     AgreementSection,
     CorrectionEntry,
@@ -17,12 +17,13 @@ from evals.report.model.trust import (
 )
 
 
-def judge_section(judging: Judging, trust: Trust | None) -> JudgeSection:
-    """Return the judge of a run: model, cost, why it is incomplete, how far to trust it."""
+def judge_section(judging: Judging, trust: Trust | None, queries: int) -> JudgeSection:
+    """Return the judge of a run: model, cost, why it is incomplete, how far to trust it; `queries` are in scope."""
     return JudgeSection(
         model=judging.model,
         usage=JudgeUsage.of(judging.usage),
         incomplete=judging.incomplete,
+        sample=None if judging.drawn is None else JudgeSample(drawn=len(judging.drawn), queries=queries),
         bisection=_bisection(judging.bisected) if judging.bisected else None,
         trust=trust_section(trust) if trust else None,
     )

@@ -14,7 +14,7 @@ from evals.report.headline import deepest
 from evals.report.judge_lines import cause
 from evals.report.model import Hit, QueryRow, Report
 from evals.report.model.compared import ComparedSection
-from evals.report.terminal import has_something, interval, remark
+from evals.report.terminal import counted, has_something, interval, remark
 from evals.report.worst import worst
 from retrievers.terminal.present import score_text
 
@@ -98,7 +98,7 @@ def metrics(report: Report) -> list[Row]:
             "metric": name,
             "figure": figure(name, metric.value),
             "interval": interval(name, metric),
-            "n": metric.n,
+            "n": counted(metric),
             "remark": remark(metric),
         }
         for name, metric in report.metrics.items()

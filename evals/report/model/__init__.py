@@ -1,10 +1,10 @@
 """The report as one pydantic model, a file a section."""
 
-from evals.report.model.base import IntervalEntry, MetricEntry, Section
+from evals.report.model.base import IntervalEntry, MetricEntry, SampledEntry, Section
 from evals.report.model.facts import CollectionFacts, Facts, JudgeFacts, SavedRetrievalFacts, ServerFacts
 from evals.report.model.grid import GridSection
 from evals.report.model.judge import JudgeSection
-from evals.report.model.queries import ClaimEntry, FailedValue, Hit, QueryRow, ScoreValue, Verdict
+from evals.report.model.queries import ClaimEntry, FailedValue, Hit, QueryRow, ScoreValue, UnscoredValue, Verdict
 from evals.report.model.report import SCHEMA_VERSION, Criterion, Report, Validation
 
 __all__ = [
@@ -22,10 +22,12 @@ __all__ = [
     "MetricEntry",
     "QueryRow",
     "Report",
+    "SampledEntry",
     "SavedRetrievalFacts",
     "ScoreValue",
     "Section",
     "ServerFacts",
+    "UnscoredValue",
     "Validation",
     "Verdict",
 ]

@@ -26,6 +26,17 @@ class IntervalEntry(Section):
     note: str = Field(description="reason why it cannot be computed; empty when it can")
 
 
+class SampledEntry(Section):
+    """Correction of a mean of which a sample of the queries was judged."""
+
+    queries: int = Field(ge=1, description="number of queries that the mean stands for, judged or not")
+    proxy: str = Field(description="the metric without a judge that the mean is corrected by")
+    weight: float = Field(ge=0, le=1, description="weight of the correction; 0: the judged queries alone")
+    alone: float = Field(description="mean of the judged queries alone")
+    alone_low: float | None = Field(description="lower end of its 95% interval; null when it cannot be computed")
+    alone_high: float | None = Field(description="upper end of its 95% interval; null when it cannot be computed")
+
+
 class MetricEntry(Section):
     """A metric over the run, or over a configuration of a grid."""
 
@@ -39,3 +50,8 @@ class MetricEntry(Section):
     bound_low: float | None = Field(description="value if all that failed or is missing had scored 0; else null")
     bound_high: float | None = Field(description="value if all that failed or is missing had scored 1; else null")
     note: str = Field(description="why there is no value or no interval, or that the value is an approximation")
+    sampled: SampledEntry | None = Field(
+        None,
+        description="correction of the mean where judge.sample judged a sample of the queries; the bounds are then the "
+        "95% bounds of what judging all would give; else null",
+    )

@@ -42,12 +42,20 @@ class Bisection(Section):
     statement: str = Field("", description="the same in a sentence")
 
 
+class JudgeSample(Section):
+    """Random sample of the queries that was judged (judge.sample)."""
+
+    drawn: int = Field(ge=0, description="number of queries in the sample")
+    queries: int = Field(ge=0, description="number of in-scope queries")
+
+
 class JudgeSection(Section):
     """The judge of a run."""
 
     model: str = Field(description="provider:model")
     usage: JudgeUsage = Field(description="cost of judging")
     incomplete: str = Field(description="reason why not everything was judged; empty when it was")
+    sample: JudgeSample | None = Field(None, description="the sample that was judged; null where all queries were")
     bisection: Bisection | None = Field(
         None, description="recall that was not asked for; null unless judge.recall is bisect"
     )

@@ -12,7 +12,8 @@ from evals.errors import JudgeError
 from evals.judge.ask.budget import Usage
 from evals.judge.claim_recall import claim_recall
 from evals.judge.judge import Judge, repeated
-from evals.judge.tasks import CLAIM_RECALL, PRECISION, RECALL, RELEVANCE, turn
+from evals.judge.sampling import judging_order
+from evals.judge.tasks import CLAIM_RECALL, PRECISION, RECALL, RELEVANCE
 from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.metrics.caveats import notes
 from tests.support.chat_faults import When
@@ -109,7 +110,7 @@ def test_what_the_budget_does_not_hold_is_unscored_with_the_reason(server: ChatS
     spent = Unscored(reason="the budget of 4 calls is spent", missing=True)
     assert said.incomplete == spent.reason
     useless = {"pose": "topic", "talk": "soup"}
-    asked, other = sorted(useless, key=lambda case_id: turn(case_id, 0))
+    asked, other = (case_id for case_id in judging_order((o.case for o in RUN), 0) if case_id in useless)
     assert said.verdicts[other, useless[other]] == spent
     assert useful(said)[asked, useless[asked]] == 0
 

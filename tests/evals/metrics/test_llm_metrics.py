@@ -7,7 +7,8 @@ import pytest
 
 from evals.collect.observations import Failure, Observation, Observed, Score, Summary, Unscored
 from evals.judge.ask.budget import Usage
-from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, turn
+from evals.judge.sampling import judging_order
+from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
 from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.metrics import BY_NAME_ONLY, METRICS, llm_metrics
 from evals.metrics.base import Context, QueryMetric, summarise
@@ -156,7 +157,8 @@ def test_a_perfect_score_is_just_below_one() -> None:
 @pytest.mark.parametrize("metric", [PRECISION, RECALL])
 def test_when_judging_ends_early_no_empty_result_behind_counts(metric: str) -> None:
     """Else the mean would be of what was judged and of all that is empty, and sink with every query not judged."""
-    first, empty_before, second, empty_behind, judged_all_the_same, last = sorted("abcdef", key=lambda i: turn(i, 0))
+    cases = [observe("pose", [], id=case_id).case for case_id in "abcdef"]
+    first, empty_before, second, empty_behind, judged_all_the_same, last = judging_order(cases, 0)
     run = [
         observe("pose", ["forward"], id=first), observe("pose", [], id=empty_before),
         observe("pose", ["topic"], id=second), observe("pose", [], id=empty_behind),

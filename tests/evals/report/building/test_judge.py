@@ -14,7 +14,7 @@ from evals.judge.verdicts import Bisected, ChunkVerdict, Claim
 from evals.report.building.judge import judge_section, trust_section
 from evals.report.building.queries import query_rows
 from evals.report.judge_lines import chunk_claim_lines, claim_lines, judge_lines, spent, verdict_lines
-from evals.report.model import FailedValue
+from evals.report.model import FailedValue, UnscoredValue
 from evals.report.model.trust import TrustSection
 from tests.support.json_schema import closed
 from tests.support.judged import judging
@@ -45,7 +45,7 @@ BISECTED = Bisected(
 
 def test_the_judge_of_a_run_is_in_its_report() -> None:
     made = report(result(judging=SAID)).plain()
-    assert made["judge"] == judge_section(SAID, None).model_dump(mode="json")
+    assert made["judge"] == judge_section(SAID, None, queries=4).model_dump(mode="json")
     assert made["judge"]["model"] == "cohere:command" and made["judge"]["incomplete"] == "over"
     assert made["judge"]["usage"] == {
         "calls": 4, "hits": 1200, "failed": 1, "tokens_in": 9000, "tokens_out": 34, "usd": 0.0229, "stopped": "over",
@@ -92,7 +92,7 @@ def test_what_each_chunk_alone_supports() -> None:
     alone = right.retrieved[0].claims
     assert isinstance(alone, list) and [claim.attributed for claim in alone] == [1, 0]
     assert right.retrieved[1].claims == FailedValue(failed="StatementMissing: none holds 'It turns.'")
-    assert wrong.retrieved[0].claims == Unscored(reason="over")
+    assert wrong.retrieved[0].claims == UnscoredValue(unscored="over")
     assert chunk_claim_lines(right) == [
         "1. supported: It turns. (It says so.)",
         "1. not supported: It flies. (Nobody says so.)",
@@ -104,7 +104,7 @@ def test_what_each_chunk_alone_supports() -> None:
 
 
 def test_recall_by_bisection_is_told_with_its_audit() -> None:
-    made = judge_section(judging(bisected=BISECTED), None).bisection
+    made = judge_section(judging(bisected=BISECTED), None, queries=4).bisection
     assert made is not None and made.statement.startswith("ragas/llm_context_recall is an approximation")
     section = made.model_dump(exclude={"statement"})
     low, high = section.pop("ci_low"), section.pop("ci_high")
@@ -113,14 +113,14 @@ def test_recall_by_bisection_is_told_with_its_audit() -> None:
         "compared": 2, "differing": 1, "error_rate": 0.5, "note": "",
     }  # fmt: skip
     assert (round(low, 3), round(high, 3)) == (0.095, 0.905)
-    assert judge_section(SAID, None).bisection is None
+    assert judge_section(SAID, None, queries=4).bisection is None
 
 
 def test_the_judge_in_a_few_lines() -> None:
-    cost, incomplete = judge_lines(judge_section(SAID, None))
+    cost, incomplete = judge_lines(judge_section(SAID, None, queries=4))
     assert cost == "cohere:command: 4 calls, 1,200 cached, 1 failed, 9,034 tokens, 0.0229 USD"
     assert incomplete == "Not everything was judged: over"
-    _, approximation = judge_lines(judge_section(judging(bisected=BISECTED), None))
+    _, approximation = judge_lines(judge_section(judging(bisected=BISECTED), None, queries=4))
     assert approximation.startswith("ragas/llm_context_recall is an approximation")
 
 

@@ -17,7 +17,7 @@ from tests.support.results import EMPTY, RIGHT, UNLISTED, WRONG, report, result,
 def test_metrics_have_value_interval_n_and_what_must_be_known() -> None:
     found = {row["metric"]: row for row in views.metrics(report())}
     hit = found["ranking/hit_rate_at_5"]
-    assert (hit["figure"], hit["interval"], hit["n"], hit["remark"]) == ("0.500", "0.095 … 0.905", 2, "")
+    assert (hit["figure"], hit["interval"], hit["n"], hit["remark"]) == ("0.500", "0.095 … 0.905", "2", "")
     assert found["ragas/id_context_recall"]["remark"] == "1 failed, 0.250 … 0.750"
     topic = found["content/topic_match"]
     assert (topic["figure"], topic["remark"]) == ("–", "the case names no topics")

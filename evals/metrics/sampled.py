@@ -1,0 +1,108 @@
+"""Means of metrics of which the judge saw a random sample of the queries. Pure.
+
+The mean is corrected by a proxy that all queries have, the same metric by golden labels (`evals.stats.corrected_mean`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from evals.collect.observations import Failure, Observation, SampledMean, Score, Summary, Unscored
+from evals.judge.sampling import NOT_DRAWN
+from evals.metrics.base import Context, QueryMetric, summarise
+from evals.stats.corrected_mean import CorrectedMean, Floats, corrected_mean
+
+
+def summary_of(
+    metric: QueryMetric, scores: Sequence[Score], observations: Sequence[Observation], context: Context
+) -> Summary:
+    """Average the scores of a metric; where a sample of the queries was judged, the mean is corrected by its proxy.
+
+    Args:
+        metric: Metric of the scores.
+        scores: One for each observation.
+        observations: The queries of the metric's scope.
+        context: Inputs of the proxy besides the observations.
+    """
+    if metric.proxy is None or NOT_DRAWN not in scores:
+        return summarise(metric.name, scores, metric.interval)
+    return sampled_summary(metric, scores, metric.proxy.score(observations, context))
+
+
+def sampled_summary(
+    metric: QueryMetric, scores: Sequence[Score], proxies: Sequence[Score], weight: float | None = None
+) -> Summary:
+    """Average the scores of a sample of the queries, corrected by the proxy's scores of all.
+
+    `bound_low` and `bound_high` are the 95% bounds of what judging all queries would give; where scores failed or are
+    missing, with all of these counted 0 and 1.
+
+    Args:
+        metric: Metric of the scores, with a proxy.
+        scores: One for each query of its scope, `NOT_DRAWN` for those that were left out.
+        proxies: Scores of the proxy for the same queries.
+        weight: Weight of the correction, where it was estimated from more than these scores; else None.
+    """
+    assert metric.proxy is not None
+    of_sample = summarise(metric.name, [score for score in scores if score != NOT_DRAWN], metric.interval)
+    if of_sample.value is None:
+        return of_sample
+    kept = [pair for pair in zip(scores, proxies, strict=True) if has_or_lacks_verdicts(pair[0])]
+    judged, proxy = np.array([_number(score) for score, _ in kept]), proxy_column([proxy for _, proxy in kept])
+    lost = np.array([score != NOT_DRAWN and not isinstance(score, float | int) for score, _ in kept])
+    mean = corrected_mean(judged, proxy, ~np.isnan(judged), weight=weight)
+    low, high = (
+        judged_of_all(corrected_mean(filled, proxy, ~np.isnan(filled), weight=weight))[side]
+        for side, filled in enumerate((np.where(lost, 0.0, judged), np.where(lost, 1.0, judged)))
+    )
+    return replace(
+        of_sample,
+        value=mean.value,
+        ci_low=mean.interval.low,
+        ci_high=mean.interval.high,
+        bound_low=low,
+        bound_high=high,
+        sampled=SampledMean(
+            queries=mean.total,
+            proxy=metric.proxy.name,
+            weight=mean.weight,
+            alone=mean.alone,
+            alone_low=mean.alone_interval.low,
+            alone_high=mean.alone_interval.high,
+        ),
+    )
+
+
+def has_or_lacks_verdicts(score: Score) -> bool:
+    """Return False for a query that no judge could score, for want of a reference answer."""
+    return not isinstance(score, Unscored) or score.missing or score == NOT_DRAWN
+
+
+def proxy_column(proxies: Sequence[Score]) -> Floats:
+    """Return the scores of a proxy; all 0, which corrects nothing, where it does not score every query."""
+    values = np.array([_number(score) for score in proxies])
+    return values if np.isfinite(values).all() else np.zeros(len(values))
+
+
+def judged_of_all(mean: CorrectedMean) -> tuple[float | None, float | None]:
+    """Return the 95% bounds of the mean that judging all of these queries would give.
+
+    Of the variance for all that users may ask, the part is left out that these queries have as a sample of them: n/N of
+    that of judging alone. n = N leaves nothing open.
+    """
+    ends = (mean.interval.low, mean.alone_interval.low), (mean.interval.high, mean.alone_interval.high)
+    bounds = [
+        None if end is None or alone is None else _without(end - mean.value, alone - mean.alone, mean.n / mean.total)
+        for end, alone in ends
+    ]
+    low, high = (None if reach is None else mean.value + reach for reach in bounds)
+    return low, high
+
+
+def _without(reach: float, alone: float, share: float) -> float:
+    return float(np.sign(reach) * np.sqrt(max(0.0, reach**2 - share * alone**2)))
+
+
+def _number(score: Score) -> float:
+    return float("nan") if isinstance(score, Unscored | Failure) else float(score)

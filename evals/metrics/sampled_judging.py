@@ -1,0 +1,80 @@
+"""Which queries are judged: all of them, or a random sample that grows until its mean is known well enough."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import ceil
+
+import numpy as np
+
+from evals.collect.observations import Observation
+from evals.judge.judge import Judge
+from evals.judge.sampling import judging_order, sample_size
+from evals.judge.verdicts import Judging
+from evals.metrics.base import Context, Metric, QueryMetric
+from evals.metrics.sampled import proxy_column
+from evals.stats.corrected_mean import shrunk_weight
+
+# Under `judge.sample: auto` the interval may be wider by this than that of judging all queries.
+WIDER = 0.25
+
+
+def judge_sample(
+    judge: Judge, metrics: Mapping[str, Metric], observations: Sequence[Observation], context: Context
+) -> Judging:
+    """Judge the queries that `judge.sample` says, all selections of each.
+
+    Args:
+        judge: Judge with its settings.
+        metrics: Metrics of the run; those that need no judge are passed over.
+        observations: The selections; several of one query are as many selections.
+        context: Inputs of the metrics, without verdicts.
+
+    Raises:
+        JudgeError: The very first call was refused for a reason that all others would share.
+    """
+    sample, seed = judge.config.sample, context.seed
+    order = judging_order((observation.case for observation in observations), seed)
+    size = sample_size(sample, len(order))
+    if size == len(order):
+        return judge.judge(metrics, observations, seed)
+    judging = judge.judge(metrics, _of(observations, order[:size]), seed)
+    while sample == "auto" and not judging.incomplete:
+        drawn = replace(context, judging=replace(judging, drawn=frozenset(order[:size])))
+        needed = _queries_needed(metrics, observations, drawn, len(order))
+        if needed <= size:
+            break
+        # By steps: the first round may have hit upon queries on which judge and labels differ most.
+        wanted = min(needed, 2 * size)
+        judging = judging.with_more(judge.judge(metrics, _of(observations, order[size:wanted]), seed))
+        size = wanted
+    return replace(judging, drawn=frozenset(order[:size]))
+
+
+def _of(observations: Sequence[Observation], case_ids: Sequence[str]) -> list[Observation]:
+    drawn = set(case_ids)
+    return [observation for observation in observations if observation.case.id in drawn]
+
+
+def _queries_needed(
+    metrics: Mapping[str, Metric], observations: Sequence[Observation], context: Context, total: int
+) -> int:
+    """Return the number of judged queries that `auto` needs for the metric that needs most.
+
+    The variance of a corrected mean is V/N + (1/n − 1/N) · R with the variances V of judged scores and R of what the
+    proxy leaves of them. It is (1 + `WIDER`)² V/N at n = N R / (R + ((1 + `WIDER`)² − 1) V).
+    """
+    assert context.judging is not None and context.judging.drawn is not None
+    drawn = [observation for observation in observations if observation.case.id in context.judging.drawn]
+    needed = 0
+    for metric in metrics.values():
+        if not isinstance(metric, QueryMetric) or metric.proxy is None:
+            continue
+        scores, proxies = metric.score(drawn, context), metric.proxy.score(drawn, context)
+        pairs = [pair for pair in zip(scores, proxies, strict=True) if isinstance(pair[0], float | int)]
+        if len(pairs) > 1:
+            judged, proxy = np.array([score for score, _ in pairs]), proxy_column([proxy for _, proxy in pairs])
+            weight = shrunk_weight(judged[:, None], proxy[:, None])
+            variance, rest = judged.var(ddof=1), (judged - weight * proxy).var(ddof=1)
+            if rest > 0:
+                needed = max(needed, ceil(total * rest / (rest + ((1 + WIDER) ** 2 - 1) * variance)))
+    return needed

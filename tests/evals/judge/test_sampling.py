@@ -1,0 +1,64 @@
+"""Every beginning of the judging order is a random sample with its share of each query type."""
+
+from collections import Counter
+
+import pytest
+
+from evals.config.judge import JudgeConfig
+from evals.golden.case import Case
+from evals.judge.sampling import judging_order, sample_size
+
+
+def case(case_id: str, query_type: str = "factual", *, in_scope: bool = True) -> Case:
+    return Case(
+        id=case_id, query="q", query_type=query_type, in_scope=in_scope, relevant_ids={"a": 1} if in_scope else {}
+    )
+
+
+CASES = [
+    *(case(f"f{number}") for number in range(60)),
+    *(case(f"p{number}", "procedural") for number in range(30)),
+    *(case(f"k{number}", "keyword") for number in range(10)),
+    case("soup", in_scope=False),
+]
+
+
+@pytest.mark.parametrize("size", [10, 20, 50, 90])
+def test_each_query_type_has_its_share_of_every_beginning(size: int) -> None:
+    shares = {"f": 0.6, "p": 0.3, "k": 0.1}
+    for seed in range(20):
+        counts = Counter(case_id[0] for case_id in judging_order(CASES, seed)[:size])
+        assert all(abs(counts[kind] - share * size) < 2 for kind, share in shares.items())
+
+
+def test_every_query_is_as_likely_to_be_drawn() -> None:
+    draws = Counter(case_id for seed in range(2_000) for case_id in judging_order(CASES, seed)[:20])
+    assert set(draws) == {case.id for case in CASES if case.in_scope}
+    # 2,000 draws of probability 0.2: a standard deviation is 18.
+    assert all(abs(count - 400) < 90 for count in draws.values())
+
+
+def test_the_order_is_that_of_the_cases_whatever_theirs_and_how_often_they_come() -> None:
+    assert judging_order(CASES, 7) == judging_order([*reversed(CASES), *CASES], 7) != judging_order(CASES, 8)
+
+
+@pytest.mark.parametrize(
+    ("written", "queries", "size"),
+    [
+        ("all", 66, 66),
+        ("0.1", 230, 23),
+        (0.1, 66, 7),
+        ("40", 66, 40),
+        (400, 66, 66),
+        ("auto", 66, 30),
+        ("auto", 500, 50),
+    ],
+)
+def test_the_size_of_the_sample(written: object, queries: int, size: int) -> None:
+    assert sample_size(JudgeConfig.model_validate({"sample": written}).sample, queries) == size
+
+
+@pytest.mark.parametrize("written", ["some", 0, 1, 1.5, -3, True, None, "nan"])
+def test_what_is_no_sample_is_refused(written: object) -> None:
+    with pytest.raises(ValueError, match=r"expected all, auto, a share such as 0\.1, or a number"):
+        JudgeConfig.model_validate({"sample": written})
