@@ -1,0 +1,213 @@
+"""Deciding with some of the verdicts: 336 real cells, a simulated judge, 300 draws of the queries it sees.
+
+python benchmarks/verdicts.py --data DIR [--draws 300] [--queries 225]
+
+DIR holds cran.all.1400.xml, cran.qry.xml and cranqrel.trec.txt. Six retrievals, eight top_k, seven thresholds; F1 by
+verdicts (how many chunks are relevant in all is taken from the labels). The judge says what the labels say with a
+probability of 0.97, 0.93 or 0.88, each verdict apart; then 0.97 and besides a quarter of what keyword search alone
+finds is relevant to it; and last the labels are replaced by some drawn at random. Verdicts and queries are drawn anew.
+
+Shown by the number of judged queries: how often the chosen cell is worse than the best (by all verdicts) by more than
+0.02, when chosen by the judged queries alone, by means corrected by the labels, and by these shrunk; the ratio of the
+last two to the first. Then λ, the share of corrected intervals that hold the mean of all that users may ask (of the
+best cell by labels; there the golden queries are drawn from Cranfield's with replacement), and their width over that of
+judging alone. Bounds: at 10% of the queries at most 4% for agreement of 0.93 and better; nowhere more than alone.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks import cranfield
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+SHARES, MARGIN, RELEVANT = (0.1, 0.2, 0.4), 0.02, 0.1
+TOP_KS, THRESHOLDS = (1, 2, 3, 5, 8, 10, 15, 20), (0.0, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulated:
+    """A judge: the probability that a verdict is the label, and of taking what keyword search alone finds as relevant.
+
+    Attributes:
+        useless: True where the labels are drawn at random instead.
+    """
+
+    agreement: float
+    favours: float = 0.0
+    useless: bool = False
+
+
+JUDGES: Mapping[str, Simulated] = {
+    "agrees 0.97": Simulated(agreement=0.97),
+    "agrees 0.93": Simulated(agreement=0.93),
+    "agrees 0.88": Simulated(agreement=0.88),
+    "0.97, favours keyword": Simulated(agreement=0.97, favours=0.25),
+    "useless labels": Simulated(agreement=0.97, useless=True),
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class World:
+    """What the cells return of every query, and what the labels say of it.
+
+    Attributes:
+        returned: [queries, cells, pool], whether a cell returns a chunk; the pool of a query is what any cell returns.
+        labels: [queries, pool].
+        relevant: [queries], relevant chunks in the whole collection.
+        pooled: [queries, pool], False beyond the end of a pool.
+        keyword_alone: [queries, pool], what keyword search finds and semantic search does not, at the largest cut.
+    """
+
+    returned: NDArray[np.float32]
+    labels: Bools
+    relevant: Floats
+    pooled: Bools
+    keyword_alone: Bools
+
+    def judged(self, judge: Simulated, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """F1 by the judge, and by what passes for labels; [queries, cells]."""
+        shape = self.labels.shape
+        verdicts = self.labels ^ (rng.random(shape) >= judge.agreement)
+        verdicts |= self.keyword_alone & (rng.random(shape) < judge.favours)
+        labels = rng.random(shape) < RELEVANT if judge.useless else self.labels
+        return self.f1(verdicts & self.pooled), self.f1(labels & self.pooled)
+
+    def of(self, rows: NDArray[np.int64], cell: int) -> "World":
+        """Some queries in one cell."""
+        return World(
+            returned=self.returned[rows][:, [cell]],
+            labels=self.labels[rows],
+            relevant=self.relevant[rows],
+            pooled=self.pooled[rows],
+            keyword_alone=self.keyword_alone[rows],
+        )
+
+    def f1(self, verdicts: Bools) -> Floats:
+        """F1 [queries, cells] by verdicts; how many chunks are relevant in all is taken from the labels."""
+        hits = (self.returned @ verdicts[:, :, None].astype(np.float32))[:, :, 0]
+        scores: Floats = np.minimum(1.0, 2.0 * hits / (self.returned.sum(axis=2) + self.relevant[:, None]))
+        return scores
+
+
+def main() -> None:
+    """Retrieve once, draw and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the collection")
+    parser.add_argument("--draws", type=int, default=300)
+    parser.add_argument("--queries", type=int, default=225, help="the first of them")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        world = read(options.data, Path(folder), options.queries)
+    print(
+        f"\n{world.returned.shape[0]} queries, {world.returned.shape[1]} cells, {world.pooled.sum():,} verdicts in all"
+    )
+    print(f"\n{'judge':<22} {'judged':>6}  worse by over {MARGIN}: alone, corrected, shrunk (ratios)   λ  held  width")
+    for name, judge in JUDGES.items():
+        for n in (max(4, round(share * options.queries)) for share in SHARES):
+            uniform(name, judge, world, n, options.draws)
+
+
+def uniform(name: str, judge: Simulated, world: World, n: int, draws: int) -> None:
+    """One line of the table of queries drawn at random."""
+    from evals.stats.corrected_mean import corrected_means
+    from evals.stats.shrunk_means import shrunk_means
+
+    returned, worse, weights = world.returned.sum(axis=2).mean(axis=0), [], []
+    for seed in range(draws):
+        rng = np.random.default_rng([n, seed])
+        judged, proxy = world.judged(judge, rng)
+        sampled = drawn(len(judged), n, rng)
+        corrected, weight = corrected_means(judged, proxy, sampled)
+        shrunk, truth = shrunk_means(judged, proxy, sampled, returned), judged.mean(axis=0)
+        chosen = [scores.argmax() for scores in (judged[sampled].mean(axis=0), corrected, shrunk)]
+        worse.append(truth.max() - truth[chosen] > MARGIN)
+        weights.append(weight)
+    alone, corrected_share, shrunk_share = np.mean(worse, axis=0)
+    held, width = coverage(judge, world, n, draws)
+    ratios = [f"{share / alone:.2f}" if alone else "-" for share in (corrected_share, shrunk_share)]
+    print(f"{name:<22} {n:>6}  {alone:>20.3f} {corrected_share:>9.3f} {shrunk_share:>9.3f} ({', '.join(ratios)})  "
+          f"{np.mean(weights):.2f}  {held:.3f}  {width:.2f}", flush=True)  # fmt: skip
+
+
+def coverage(judge: Simulated, world: World, n: int, draws: int) -> tuple[float, float]:
+    """Share of corrected intervals that hold the truth, and their mean width over that of judging alone."""
+    from evals.stats.corrected_mean import corrected_mean
+
+    cell = int(world.f1(world.labels).mean(axis=0).argmax())
+    rows = np.arange(len(world.labels))
+    best = world.of(rows, cell)
+    truth = np.mean([best.judged(judge, np.random.default_rng(seed))[0].mean() for seed in range(draws)])
+    held, widths = [], []
+    for seed in range(draws):
+        rng = np.random.default_rng([n, seed, 1])
+        judged, proxy = world.of(rng.choice(rows, len(rows)), cell).judged(judge, rng)
+        found = corrected_mean(judged[:, 0], proxy[:, 0], drawn(len(judged), n, rng))
+        if found.interval.low is not None and found.interval.high is not None and found.width_alone:
+            held.append(found.interval.low <= truth <= found.interval.high)
+            widths.append((found.interval.high - found.interval.low) / found.width_alone)
+    return (float(np.mean(held)), float(np.mean(widths))) if held else (np.nan, np.nan)
+
+
+def drawn(queries: int, n: int, rng: np.random.Generator) -> Bools:
+    """Queries drawn at random."""
+    sampled = np.zeros(queries, dtype=np.bool_)
+    sampled[rng.permutation(queries)[:n]] = True
+    return sampled
+
+
+def read(data: Path, folder: Path, queries: int) -> World:
+    """Retrieve in six ways and cut."""
+    from evals.collect.observations import Observation, Observed
+    from evals.golden.evidence import Relevance
+    from evals.golden.importers import import_trec
+    from evals.grid.selections import Found, select_all
+
+    cases = import_trec(data / "cran.qry.xml", data / "cranqrel.trec.txt").cases[:queries]
+    config = cranfield.index(folder / "store", cranfield.read_chunks(data / "cran.all.1400.xml"))
+    grades = [{chunk: grade for chunk, grade in case.relevant_ids.items() if grade > 0} for case in cases]
+    relevance = [Relevance(grades=known, items=tuple(frozenset([key]) for key in known)) for known in grades]
+    kept: list[list[list[str]]] = [[] for _ in cases]
+    for settings in cranfield.CONTENDERS.values():
+        with cranfield.opened(config, settings) as retriever:
+            candidates = retriever.candidates([case.query for case in cases], use_cache=False)
+        observed = Observed(observations=tuple(
+            Observation(case=case, relevance=known, candidates=one, selection=one)
+            for case, known, one in zip(cases, relevance, candidates, strict=True)
+        ))  # fmt: skip
+        table = observed.table
+        selections = select_all(Found(scores=table.matrix(table.column("semantic"), -np.inf)), THRESHOLDS, TOP_KS)
+        for cell in range(selections.cells):
+            for row, number in enumerate(selections.of_cell(cell).tolist()):
+                kept[row].append([candidates[row][place].chunk.chunk_id for place in selections.places(number)])
+    return _world(kept, grades)
+
+
+def _world(kept: Sequence[Sequence[Sequence[str]]], grades: Sequence[Any]) -> World:
+    pools = [sorted({chunk for cell in cells for chunk in cell}) for cells in kept]
+    shape = len(kept), len(kept[0]), max(map(len, pools))
+    returned = np.zeros(shape, dtype=np.float32)
+    labels, pooled = np.zeros(shape[::2], dtype=np.bool_), np.zeros(shape[::2], dtype=np.bool_)
+    for row, (cells, pool) in enumerate(zip(kept, pools, strict=True)):
+        place = {chunk: index for index, chunk in enumerate(pool)}
+        pooled[row, : len(pool)] = True
+        labels[row, : len(pool)] = [chunk in grades[row] for chunk in pool]
+        for column, cell in enumerate(cells):
+            returned[row, column, [place[chunk] for chunk in cell]] = 1
+    each, relevant = len(TOP_KS) * len(THRESHOLDS), np.array([len(known) for known in grades], dtype=float)
+    keyword = (returned[:, each : 2 * each].max(axis=1) > 0) & (returned[:, :each].max(axis=1) == 0)
+    return World(returned=returned, labels=labels, pooled=pooled, relevant=relevant, keyword_alone=keyword)
+
+
+if __name__ == "__main__":
+    main()
