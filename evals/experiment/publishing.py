@@ -17,6 +17,7 @@ from evals.golden.loading import GoldenSet
 from evals.tracking.completing import complete_earlier
 from evals.tracking.marks import being_logged
 from evals.tracking.tracker import NO_REPORT
+from evals.tracking.views import discard, keep, log_views
 from retrievers.config import dump
 
 log = logging.getLogger(__name__)
@@ -123,6 +124,7 @@ def publish(evaluation: Evaluation, text: str, golden: GoldenSet, run: TrackingR
         published = _published(evaluation, text, golden, run, progress)
         run.finish()
         if not run.fault and not run.lacks_traces:
+            discard(file)
             mark.remove()
     if run.lacks_traces and not run.fault:
         log.warning("python -m evals.tracking %s writes the traces that failed", quote(str(file)))
@@ -153,7 +155,7 @@ def _published(
     outputs = evaluation.outputs
     if not (outputs.html or run.config.tracking.enabled):
         return evaluation
-    from evals.experiment.report_files import log_views, save_page
+    from evals.experiment.report_files import register, save_page, views_of
 
     progress(WRITING, 0, 3)
     digest = hashlib.sha256(text.encode()).hexdigest()
@@ -163,6 +165,11 @@ def _published(
     progress(WRITING, 1, 3)
     pictures, page = save_page(evaluation, outputs.html)
     progress(WRITING, 2, 3)
-    run.write(lambda tracker: log_views(tracker, evaluation, text, page, pictures, progress))
+    if run.config.tracking.enabled:
+        views = views_of(evaluation, digest, page, pictures)
+        if outputs.report:
+            keep(outputs.report, views)
+        run.write(lambda tracker: log_views(tracker, evaluation.report, text, views, progress))
+        run.write(lambda tracker: register(tracker, evaluation))
     progress(WRITING, 3, 3)
     return replace(evaluation, address=run.address, side_by_side=run.side_by_side, untracked=run.fault)

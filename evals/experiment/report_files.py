@@ -1,25 +1,24 @@
 """Writing a finished experiment: report, JUnit, page, MLflow, the settings for an application."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
 
-from evals.collect.passes import Progress
 from evals.config.files import write
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.output_files import Outputs
 from evals.grid.children import along_top_k, children, table
 from evals.grid.compared_cell import compared_cell
 from evals.report.building import build_report
-from evals.report.description import description
 from evals.report.figures import Picture, draw
 from evals.report.html import render_page
 from evals.report.junit import junit
 from evals.report.rows_file import ROWS_SUFFIX
-from evals.report.traces import traces
+from evals.report.traces import QueryTrace, traces
 from evals.tracking import Tracker
-from evals.tracking.values import run_files
+from evals.tracking.views import Views
 from retrievers.config import RetrieverConfig
 from retrievers.store.portable_settings import portable_settings
 from retrievers.text.printable import json_text
@@ -69,48 +68,51 @@ def export(evaluation: Evaluation, retriever: RetrieverConfig) -> None:
         write(evaluation.outputs.export, yaml.safe_dump(portable_settings(settings), sort_keys=False))
 
 
-def log_views(
-    tracker: Tracker, evaluation: Evaluation, text: str, page: str, pictures: Mapping[str, Picture], progress: Progress
-) -> None:
-    """Write report, page and figures to MLflow, then the cells of a grid and the traces.
+def views_of(evaluation: Evaluation, digest: str, page: str, pictures: Mapping[str, Picture]) -> Views:
+    """Return all that MLflow shows of a run beside its values.
 
     Args:
-        tracker: The run in MLflow.
         evaluation: The finished experiment.
-        text: The text of its report.
+        digest: SHA-256 of the text of its report.
         page: Its page.
         pictures: Its figures by name.
-        progress: Called as cells are written.
+    """
+    result, report = evaluation.result, evaluation.report
+    most = result.config.tracking.traces
+    views = Views(
+        digest=digest,
+        page=page,
+        figures={picture.name: picture.file for picture in pictures.values()},
+        traces=traces(report, result.observed, most),
+    )
+    if not isinstance(evaluation, Sweep):
+        return views
+    grid = evaluation.result
+    beside: Sequence[QueryTrace] = ()
+    if grid.compared and most:
+        beside = traces(build_report(grid.compared, report.facts), grid.compared.observed, most)
+    return replace(
+        views,
+        cells=children(grid, result.config.tracking.log_cells),
+        table=table(grid.grid),
+        along=along_top_k(grid),
+        second=compared_cell(grid.grid, grid.choice),
+        of_second=beside,
+    )
+
+
+def register(tracker: Tracker, evaluation: Evaluation) -> None:
+    """Register the retriever that was evaluated or chosen in MLflow, if that is wanted and one was.
 
     Raises:
         TrackingError: MLflow failed.
     """
-    report, tracking = evaluation.report, evaluation.result.config.tracking
-    figures = {f"figures/{picture.name}.svg": picture.file for picture in pictures.values()}
-    tracker.log_files(run_files(report, text, page) | figures, report.rows_file, report.queries_file)
-    if isinstance(evaluation, Sweep):
-        _log_grid(tracker, evaluation, progress)
-    else:
-        tracker.log_traces(traces(report, evaluation.result.observed, tracking.traces))
-    chosen = _chosen(evaluation, evaluation.result.config.retriever)
-    if tracking.register_as and chosen:
-        tracker.register(portable_settings(chosen), tracking.register_as)
-
-
-def _log_grid(tracker: Tracker, sweep: Sweep, progress: Progress) -> None:
-    """Write the cells of a grid, the queries of the recommended one, and those of the one to set beside it."""
-    grid, tracking = sweep.result, sweep.result.config.tracking
-    cells = children(grid, tracking.log_cells)
-    runs = tracker.log_grid(cells, table(grid.grid), along_top_k(grid), progress)
-    second = compared_cell(grid.grid, grid.choice)
-    chosen, other = (None if cell is None else runs.get(cell) for cell in (grid.chosen, second))
-    of_both = [tracker.run_id, chosen] if chosen else [tracker.run_id]
-    tracker.log_traces(traces(sweep.report, grid.observed, tracking.traces), of_both)
-    if chosen and other and grid.compared and tracking.traces:
-        report = build_report(grid.compared, sweep.report.facts)
-        tracker.log_traces(traces(report, grid.compared.observed, tracking.traces), [other])
-        tracker.set_side_by_side(chosen, other)
-    tracker.link_cells(description(sweep.report), cells, runs)
+    name, chosen = (
+        evaluation.result.config.tracking.register_as,
+        _chosen(evaluation, evaluation.result.config.retriever),
+    )
+    if name and chosen:
+        tracker.register(portable_settings(chosen), name)
 
 
 def _chosen(evaluation: Evaluation, retriever: RetrieverConfig) -> RetrieverConfig | None:

@@ -37,7 +37,7 @@ class Feedback:
     """
 
     name: str
-    value: float | str | None
+    value: int | float | str | None
     reason: str = ""
     failure: Failure | None = None
     source: Source = CODE

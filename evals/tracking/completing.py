@@ -10,19 +10,16 @@ from evals.config.experiment import DatasetConfig, TrackingConfig
 from evals.errors import DatasetError, ReportError, TrackingError
 from evals.golden.loading import GoldenSet, load_golden
 from evals.report.comparison.records import Run
-from evals.report.html import render_page
-from evals.report.kept_grid import kept_along_top_k, kept_table
 from evals.report.model import Report
-from evals.report.traces import kept_traces
 from evals.tracking.client import connection
 from evals.tracking.finding import find_reported
 from evals.tracking.marks import Mark, marked, reports_marked
 from evals.tracking.references import open_run
-from evals.tracking.rewritten_traces import remove_traces, write_missing
+from evals.tracking.rewritten_traces import remove_cells, remove_traces, write_missing
 from evals.tracking.starting import start
 from evals.tracking.store import FOLDER, check_database, local_uri
 from evals.tracking.tracker import MISSING_TRACES, Tracker
-from evals.tracking.values import run_files
+from evals.tracking.views import discard, kept, log_views
 from retrievers.config import RetrieverConfig
 from retrievers.store.portable_settings import portable_settings
 from retrievers.text.secrets import redacted
@@ -56,8 +53,9 @@ class Completed:
 def complete(file: Path, uri: str | None = None, experiment: str | None = None) -> Completed:
     """Write what the run of a report lacks in MLflow; nothing where it is complete.
 
-    The report holds no whole texts of chunks, no figures and no cells' runs: those stay out. A mark is removed even
-    where traces fail again, so that what MLflow refuses for good is tried once unasked.
+    The views that were kept beside the report bring whole texts, stage times, figures and cells' runs; where they are
+    gone, those stay out. A mark is removed even where traces fail again, so that what MLflow refuses for good is tried
+    once unasked.
 
     Args:
         file: The report.
@@ -80,6 +78,8 @@ def complete(file: Path, uri: str | None = None, experiment: str | None = None) 
             if mark is None:
                 raise BeingLoggedError(f"{file}: another process writes its run to MLflow at this moment")
             done = _completed(run, config, mark)
+            if not done.lacks_traces:
+                discard(file)
             mark.remove()
             if done.lacks_traces:
                 raise TrackingError(f"MLflow has the run of {file} ({done.run_id}), but not all traces of its queries")
@@ -135,17 +135,15 @@ def _completed(run: Run, config: TrackingConfig, mark: Mark) -> Completed:
             if found.info.status == "FINISHED":
                 written = MISSING_TRACES in found.data.tags
                 if written:
-                    write_missing(tracker, kept_traces(report, config.traces))
+                    write_missing(tracker, kept(Path(run.origin), report, run.digest, config.traces).traces)
                 return _done(tracker, written=written)
             remove_traces(tracker)
+            remove_cells(tracker)
     status = "FAILED"
     try:
         tracker.log(report, _golden(report), run.digest)
         text = Path(run.origin).read_text(encoding="utf-8")
-        tracker.log_files(run_files(report, text, render_page(report, {})), report.rows_file, report.queries_file)
-        if report.grid:
-            tracker.log_grid([], kept_table(report.grid), kept_along_top_k(report.grid), _unseen)
-        tracker.log_traces(kept_traces(report, config.traces))
+        log_views(tracker, report, text, kept(Path(run.origin), report, run.digest, config.traces), _unseen)
         _register(tracker, report, config)
         status = "FINISHED"
     finally:

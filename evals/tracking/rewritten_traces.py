@@ -1,4 +1,4 @@
-"""Traces of a run that has some already: those that are missing, and those that are removed."""
+"""Traces and cells of a run that has some already: traces that are missing, and what is removed."""
 
 from collections.abc import Sequence
 
@@ -31,6 +31,16 @@ def remove_traces(tracker: Tracker) -> None:
     ):
         if not store.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in found]):
             return
+
+
+def remove_cells(tracker: Tracker) -> None:
+    """Remove the runs below a grid's run, with their traces."""
+    within = [tracker.experiment_id]
+    query = f"tags.`mlflow.parentRunId` = '{tracker.run_id}'"
+    while cells := tracker.client.search_runs(within, query, max_results=AT_ONCE):
+        for cell in cells:
+            remove_traces(Tracker(tracker.client, cell.info.run_id, tracker.experiment_id, tracker.uri))
+            tracker.client.delete_run(cell.info.run_id)
 
 
 def _queries(tracker: Tracker, *, include_spans: bool) -> dict[str, str]:

@@ -129,8 +129,9 @@ class Tracker:
         with mlflow_at(self.uri):
             from mlflow.entities import Metric
 
-            self.client.log_table(self.run_id, {name: list(values) for name, values in table.items()}, "grid.json")
-            now = _milliseconds()
+            self._log_table({name: list(values) for name, values in table.items()}, "grid.json")
+            # The same at a second time: MLflow keeps equal values once.
+            now = int(self.client.get_run(self.run_id).info.start_time)
             steps = [
                 Metric(f"by_top_k/{name}", six_digits(value), now, top_k)
                 for name, values in islice(along.items(), MOST_ALONG)
@@ -231,9 +232,3 @@ class Tracker:
                 raise
             # Another run has entered the same golden data since MLflow looked for it; now it is found there.
             self.client.log_inputs(self.run_id, [entry])
-
-
-def _milliseconds() -> int:
-    import time
-
-    return int(time.time() * 1000)

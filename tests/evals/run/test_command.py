@@ -198,8 +198,8 @@ def test_where_mlflow_cannot_be_reached_the_report_is_there_all_the_same(run: Ru
     uri = f"http://me:s3cret@127.0.0.1:{free_port()}"
     done = run("--tracking.enabled", "true", "--tracking.uri", uri, "--quiet", "--log-file", "log.jsonl")
     assert done.code == 3
-    mark, file = sorted((folder / "mlruns" / "reports").iterdir())
-    assert mark.name == f".{file.name}.untracked"
+    mark, views, file = sorted((folder / "mlruns" / "reports").iterdir())
+    assert (mark.name, views.name) == (f".{file.name}.untracked", f".{file.name}.views")
     assert done.err.startswith(f"incomplete: MLflow at {uri.replace('me:s3cret', '***')} failed: ")
     place = file.relative_to(folder)
     assert done.err.endswith(f"(the report is at {place}; python -m evals.tracking {place} logs it)\n")
