@@ -69,7 +69,7 @@ def mapped(rows: Sequence[Row], columns: Mapping[str, str], named: Sequence[str]
     missing = [columns[name] for name in ("query", *named) if columns[name] not in known]
     if missing:
         raise DatasetError(
-            f"no column {missing[0]!r}{nearest(missing[0], known)}: it has {', '.join(map(quoted, sorted(known)))}; "
+            f"no column {missing[0]!r}{nearest(missing[0], known)}; it has {', '.join(map(quoted, sorted(known)))}; "
             "name columns with --column FIELD=COLUMN"
         )
     joined: dict[str, Row] = {}

@@ -55,7 +55,7 @@ def print_worst(console: Console, report: Report, *, everything: bool) -> None:
     console.print(f"[bold]The {which}[/bold], and what was retrieved instead")
     for row in shown:
         tags = f"  [dim]{escape(' · '.join(row.tags))}[/dim]" if row.tags else ""
-        line(console, f"[bold]{escape(row.id)}[/bold] {escape(row.query)}{tags}")
+        line(console, f"[bold]{escape(row.id)}[/bold] {escape(' '.join(row.query.split()))}{tags}")
         for reason in row.reasons[: 2 if everything else 1]:
             line(console, f"  [red]{escape(reason)}[/red]")
         for hit in row.retrieved[: CHUNKS if everything else FIRST_CHUNKS]:

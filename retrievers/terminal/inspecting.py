@@ -61,7 +61,8 @@ def write_experiment(file: Path, config: RetrieverConfig, proposal: Proposal, en
     settings = config.model_copy(update=changes)
     open_retriever(settings, env=env).close()
     retriever = _differing(dump(settings), dump(RetrieverConfig.model_validate({})))
-    text = yaml.safe_dump({"retriever": retriever, "dataset": {"path": "golden.jsonl"}}, sort_keys=False)
+    name = {} if config.python is not None else {"name": config.collection}
+    text = yaml.safe_dump({**name, "retriever": retriever, "dataset": {"path": "golden.jsonl"}}, sort_keys=False)
     try:
         with file.open("x", encoding="utf-8") as target:
             target.write(text)

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 from retrievers.terminal.command import Parser, print_out
@@ -16,6 +17,15 @@ def say(namespace: argparse.Namespace, lines: Sequence[str]) -> int:
     if not namespace.quiet:
         print_out("\n".join(lines))
     return 0
+
+
+def next_of_skeletons(count: int, file: Path) -> str:
+    """Return what to do with cases that lack their evidence."""
+    return (
+        f"  {count} of them are skeletons, without evidence: let people judge what a retriever finds (python -m "
+        f"evals.golden label {file} --config EXPERIMENT), or add the passages that answer each (evidence or "
+        f"relevant_ids), or in_scope: false; then: python -m evals.golden validate {file}"
+    )
 
 
 def cosine_argument(text: str) -> float:

@@ -3,7 +3,7 @@
 import argparse
 
 from evals.config.files import check_writable, write
-from evals.golden.commands import Subcommands, say
+from evals.golden.commands import Subcommands, next_of_skeletons, say
 from evals.golden.commands.export_files import add_files
 from evals.golden.commands.import_tables import add_tables
 from evals.golden.commands.import_traces import add_traces
@@ -99,10 +99,7 @@ def _import_mlflow(namespace: argparse.Namespace) -> list[str]:
     write(namespace.out, json_lines(rows))
     lines = [f"{namespace.out}: {len(rows)} cases of MLflow's dataset {namespace.name!r}"]
     if skeletons:
-        lines.append(
-            f"  {skeletons} of them are skeletons, without evidence: add to each the passages that answer it (evidence "
-            f"or relevant_ids), or in_scope: false; then: python -m evals.golden validate {namespace.out}"
-        )
+        lines.append(next_of_skeletons(skeletons, namespace.out))
     return lines
 
 

@@ -50,6 +50,7 @@ def merge(file: Path, labels: LabelFile, judge: Mapping[tuple[str, str], int]) -
         ),
         *(f"  {line}" for line in against),
         *agreement(kept, judge),
+        f"Next: python -m evals.golden audit {file}, then a run on it (dataset.path)",
     ]
 
 
