@@ -40,6 +40,14 @@ class BudgetConfig(Settings):
     usd: float | None = Field(None, ge=0, description="most US dollars, by judge.prices")
 
 
+class StopConfig(Settings):
+    """When a grid is judged no further."""
+
+    margin: float | None = Field(
+        None, ge=0, description="judge no further once a cell is proved at most this far below the best, e.g. 0.03"
+    )
+
+
 class JudgeConfig(Settings):
     """Which language model judges, how fast, and for how much. Without `model` there is no judge and no LLM metric.
 
@@ -59,6 +67,8 @@ class JudgeConfig(Settings):
         sample: Queries that are judged, drawn at random, of each query type its share. Means are corrected by the
             golden labels of all queries. `auto` judges until the 95% interval is at most a quarter wider than that of
             all queries would be.
+        stop: With a margin, a grid is judged in rounds of queries, and no further once a cell is proved within that
+            margin of the best.
         recall: `bisect` asks for context recall of nested results (the cells of a grid) only where the shortest and the
             longest do not agree, assuming that more chunks never lower it: an approximation.
         recall_audit: Number of results exempt from recall questions that are asked as a check.
@@ -92,6 +102,7 @@ class JudgeConfig(Settings):
     sample: Annotated[Sample, BeforeValidator(_sample)] = Field(
         "all", description="queries to judge, drawn at random: all, auto, a share (0.1) or a number (40)"
     )
+    stop: StopConfig = Field(default_factory=lambda: StopConfig.model_validate({}), description="end of judging a grid")
     recall: Literal["exact", "bisect"] = Field(
         "exact", description="context recall of a grid: exact, bisect (fewer calls)"
     )

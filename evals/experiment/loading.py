@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 
 from evals.config.experiment import ExperimentConfig
+from evals.errors import ExperimentError
 from evals.experiment.baseline import open_baseline
 from evals.golden.loading import GoldenSet, load_golden
 from evals.grid.axes import Plan, plan
 from evals.grid.evaluation import grid_metrics
 from evals.grid.heldout import load_held_out
-from evals.metrics import BY_NAME_ONLY, VERDICT_METRIC, choose
+from evals.judge.tasks import PRECISION
+from evals.metrics import BY_NAME_ONLY, NEED_A_JUDGE, VERDICT_METRIC, choose
 from evals.metrics import criteria as gates
 from evals.metrics.depth import reach
 from evals.report.comparison.records import Run
@@ -68,6 +70,32 @@ def _check_metrics(config: ExperimentConfig) -> None:
     every = choose(["*", *BY_NAME_ONLY], config.latency.concurrency, judged=True, approximate=True)
     gates.check_names(config.criteria, [*every, VERDICT_METRIC])
     choose([*config.criteria], config.latency.concurrency, judged=judged)
+    if config.judge.stop.margin is not None:
+        _check_stop(config)
+
+
+def _check_stop(config: ExperimentConfig) -> None:
+    """Make sure that cells are compared by what a judge says.
+
+    Raises:
+        ExperimentError: There is no sweep, no judge, or no judged metric in the objective.
+    """
+    optimised = ", ".join(config.objective.metrics)
+    if not config.sweep.axes:
+        raise ExperimentError(
+            "judge.stop.margin: expected a sweep, whose cells are compared until one is proved near the best; got a "
+            "single run, of which judge.sample judges a part of the queries"
+        )
+    if config.judge.model is None:
+        raise ExperimentError(
+            "judge.stop.margin: expected a judge, and there is none; name one, for example "
+            "--judge.model cohere:command-a-03-2025"
+        )
+    if NEED_A_JUDGE.isdisjoint(config.objective.metrics):
+        raise ExperimentError(
+            f"judge.stop.margin: expected a judged metric in the objective, got {optimised}; for example "
+            f"--objective.metrics {PRECISION}"
+        )
 
 
 def _sweep(config: ExperimentConfig) -> Plan | None:

@@ -127,18 +127,19 @@ class MetricScores:
 
 @dataclass(frozen=True, kw_only=True)
 class CellSample:
-    """The judged sample of a metric's queries; arrays are by query of the metric.
+    """The judged sample of a metric's queries.
 
     Attributes:
-        eligible: Whether a judge can score a query, which takes a reference answer: those the means stand for.
-        judged: Whether a query is eligible, was drawn, and has a score in every cell.
-        weight: Weight of the correction, the same in all cells.
+        eligible: [queries], whether a judge can score it, which takes a reference answer: those the means stand for.
+        judged: [queries, cells], whether it is eligible, was drawn for the cell, and has a score in every cell that it
+            was drawn for.
+        weights: [cells], weight of the correction; cells judged on the same queries have the same.
         proxy: Name of the metric that corrects the means; `proxy_parts`, its scores by configuration.
     """
 
     eligible: NDArray[np.bool_]
     judged: NDArray[np.bool_]
-    weight: float
+    weights: Floats
     proxy: str
     proxy_parts: tuple[Part, ...]
 

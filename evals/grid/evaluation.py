@@ -15,6 +15,7 @@ from evals.grid.building import ObservedVariant, build, configure, pass_rate, wi
 from evals.grid.cells import Configuration, Grid
 from evals.grid.choice import Choice, HeldOut
 from evals.grid.compared_cell import compared_cell
+from evals.grid.judging_rounds import Proof, judge_until_proved, known_without_a_judge
 from evals.grid.objective import Ranking, describe, needed, rank
 from evals.grid.recommending import decide
 from evals.grid.sampled_cells import cell_summary
@@ -44,6 +45,8 @@ class GridResult(RunResult):
             of the first.
         abstaining: Effect of thresholds under the cell's configuration, at its cut; None where none is in force.
         held_out: The recommended cell on queries that had no part in the choice; None without any.
+        proof: What the verdicts that were bought prove of the cells, where judging ends once a cell is proved near the
+            best (`judge.stop`); else None.
         compared: A second cell (see `compared_cell`) as a run, with the scores of its queries, to be set beside the
             recommended one; None where there is none, or where queries are not logged as traces.
     """
@@ -54,6 +57,7 @@ class GridResult(RunResult):
     abstaining: Abstaining | None = None
     held_out: HeldOut | None = None
     compared: RunResult | None = None
+    proof: Proof | None = None
 
     @property
     def chosen(self) -> int | None:
@@ -154,15 +158,19 @@ def evaluate_grid(
     """
     metrics = _metrics(config, collaborators)
     configurations = configure(plan, retrieved)
-    judge, judging = collaborators.judge, None
-    if judge and not NEED_A_JUDGE.isdisjoint(metrics):
-        blank = context_of(config, grounds, collaborators.sources, None, retrieved[0].observed)
+    judge, judging, proof = collaborators.judge, None, None
+    blank = context_of(config, grounds, collaborators.sources, None, retrieved[0].observed)
+    if judge and judge.config.stop.margin is not None:
+        known = build(plan, config.sweep, configurations, known_without_a_judge(metrics, config.objective), blank)
+        judging, proof = judge_until_proved(judge, metrics, config.objective, known, blank)
+    elif judge and not NEED_A_JUDGE.isdisjoint(metrics):
         selections = [observation for part in configurations for observation in distinct(part).observations]
         judging = judge_sample(judge, metrics, selections, blank)
-    context = context_of(config, grounds, collaborators.sources, judging, retrieved[0].observed)
-    grid = build(plan, config.sweep, configurations, metrics, context)
+    context = replace(blank, judging=judging)
+    grid = build(plan, config.sweep, configurations, metrics, context, proof.drawn if proof else None)
     _release(configurations)
-    ranking = rank(grid, config.objective, judging.incomplete if judging else "")
+    remaining = proof.remaining if proof else None
+    ranking = rank(grid, config.objective, judging.incomplete if judging else "", remaining)
     choice = decide(grid, ranking, config.objective, config.seed)
     chosen = None if choice is None else choice.recommended.cell
     shown = 0 if chosen is None else chosen
@@ -192,6 +200,7 @@ def evaluate_grid(
         choice=choice,
         abstaining=abstains,
         compared=compared,
+        proof=proof,
     )
 
 

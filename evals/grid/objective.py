@@ -33,6 +33,7 @@ class Ranking:
             first, then by context tokens, then by number. Empty where cells cannot be ranked.
         n: On how many queries each of the metrics compares cells; `dropped`, how many it leaves out.
         constraints: Conditions on cells; `excluded` is the number of cells that do not meet them.
+        proved_worse: Number of cells that were dropped while a judge was asked, as proved not the best.
         reason: Why cells are not ranked; empty where they are.
     """
 
@@ -43,6 +44,7 @@ class Ranking:
     dropped: Mapping[str, int]
     constraints: Mapping[str, str]
     excluded: int
+    proved_worse: int = 0
     reason: str = ""
 
 
@@ -51,13 +53,16 @@ def needed(objective: ObjectiveConfig) -> list[str]:
     return [*objective.metrics, *objective.constraints, TOKENS]
 
 
-def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str = "") -> Ranking:
+def rank(
+    grid: Grid, objective: ObjectiveConfig, incomplete: str = "", remaining: NDArray[np.bool_] | None = None
+) -> Ranking:
     """Order the cells of a grid.
 
     Args:
         grid: The grid.
         objective: Metrics to optimise, and constraints.
         incomplete: Why not everything was judged; then it is no fault of the user if no cell meets the constraints.
+        remaining: [cells], those that were not proved worse while they were judged; None where none was.
 
     Raises:
         ExperimentError: No cell meets the constraints; the nearest are named.
@@ -72,6 +77,10 @@ def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str = "") -> Rankin
         if not incomplete:
             raise ExperimentError(_none_left(grid, objective.constraints, misses))
         reasons.append("no cell meets the constraints by what was judged")
+    excluded = int((~allowed).sum())
+    if remaining is not None:
+        # Where the constraints leave none of them, a cell that was proved worse is the best of those that meet them.
+        allowed = allowed & remaining if (allowed & remaining).any() else allowed
     reason = "; ".join(filter(None, reasons))
     tokens = grid.metrics[TOKENS].summaries.mean if TOKENS in grid.metrics else np.zeros(len(grid))
     order = np.lexsort((tokens, thresholds(grid), -values))
@@ -82,7 +91,8 @@ def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str = "") -> Rankin
         n={name: metric.summaries.n_common for name, metric in known.items()},
         dropped={name: metric.summaries.n_dropped for name, metric in known.items()},
         constraints=dict(objective.constraints),
-        excluded=int((~allowed).sum()),
+        excluded=excluded,
+        proved_worse=0 if remaining is None else int((~remaining).sum()),
         reason=reason,
     )
 

@@ -30,6 +30,7 @@ def decide(grid: Grid, ranking: Ranking, objective: ObjectiveConfig, seed: int) 
         cost=grid.metrics[TOKENS].summaries.mean,
         threshold=thresholds(grid),
         allowed=allowed,
+        proved_worse=ranking.proved_worse,
     )
     return choose(objective_scores(grid, objective), cells, margin=objective.margin, seed=seed)
 
@@ -42,7 +43,12 @@ def objective_scores(grid: Grid, objective: ObjectiveConfig) -> ObjectiveScores:
         {
             name: QueryScores(query_ids=metric.query_ids, values=grid.matrix(name), kind=metric.interval)
             if metric.sample is None
-            else QueryScores(query_ids=metric.query_ids, values=comparable(grid, name), kind="amount")
+            else QueryScores(
+                query_ids=metric.query_ids,
+                values=comparable(grid, name),
+                kind="amount",
+                judged=metric.summaries.n_common,
+            )
             for name, metric in known.items()
         },
     )

@@ -4,54 +4,64 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evals.collect.observations import Summary
-from evals.grid.cells import CellSample, CellSummaries, Floats, Grid, Part
+from evals.grid.cells import CellSample, Floats, Grid, MetricScores, Part
+from evals.judge.precision import NOT_JUDGED
+from evals.judge.sampling import NOT_DRAWN
 from evals.metrics.base import QueryMetric, summarise
-from evals.metrics.sampled import has_or_lacks_verdicts, sampled_summary
+from evals.metrics.sampled import can_be_judged, sampled_summary
 from evals.stats.corrected_mean import corrected_means, pseudo_values
 
+Bools = NDArray[np.bool_]
+Integers = NDArray[np.int64]
 
-def with_samples(grid: Grid, proxies: Mapping[str, tuple[str, tuple[Part, ...]]]) -> Grid:
+
+def with_samples(grid: Grid, proxies: Mapping[str, tuple[str, tuple[Part, ...]]], drawn: Bools | None = None) -> Grid:
     """Correct the means of judged metrics in every cell.
 
-    A mean stands for all queries that a judge can score; it is over those judged in every cell, with one weight for all
-    cells, so that two cells which return the same have the same mean.
+    A mean stands for all queries that a judge can score. Cells judged on the same queries share the weight of the
+    correction, so that two cells which return the same have the same mean.
 
     Args:
         grid: The grid, of which a sample of the queries was judged.
         proxies: Name of each judged metric to the name of its proxy, and the proxy's scores by configuration.
+        drawn: [all queries, cells], which queries were drawn for which cells; None where all cells have the same.
     """
     metrics = dict(grid.metrics)
     for name, (proxy, parts) in proxies.items():
-        scores = metrics[name]
-        eligible = np.array([has_or_lacks_verdicts(score) for score in grid.scores(name, 0).values()], dtype=np.bool_)
-        judged = grid.matrix(name)
+        scores, matrix = metrics[name], grid.matrix(name)
+        cases = [grid.configurations[0].observed.observations[row].case for row in scores.rows.tolist()]
+        eligible = np.array([can_be_judged(name, case) for case in cases], dtype=np.bool_)
+        of_cells = np.ones(matrix.shape, dtype=np.bool_) if drawn is None else drawn[scores.rows]
+        judged, dropped = np.zeros(matrix.shape, dtype=np.bool_), 0
+        for cells in _alike(of_cells):
+            asked, missing = eligible & of_cells[:, cells[0]], np.isnan(matrix[:, cells])
+            judged[:, cells] = (asked & ~missing.any(axis=1))[:, None]
+            dropped = max(dropped, int((asked & missing.any(axis=1) & ~missing.all(axis=1)).sum()))
         sample = CellSample(
-            eligible=eligible,
-            judged=eligible & ~np.isnan(judged).any(axis=1),
-            weight=0.0,
-            proxy=proxy,
-            proxy_parts=parts,
+            eligible=eligible, judged=judged, weights=np.zeros(len(grid)), proxy=proxy, proxy_parts=parts
         )
-        metrics[name] = replace(scores, sample=sample)
-        if not sample.judged.any():
-            continue
-        means, weight = corrected_means(*_eligible(replace(grid, metrics=metrics), name))
+        labelled = _proxy(grid, scores, sample)
+        means, counts = np.full(len(grid), np.nan), judged.sum(axis=0)
+        for cells in _alike(judged):
+            if counts[cells[0]] > 1:
+                own = matrix[eligible][:, cells], labelled[:, cells], judged[eligible, cells[0]]
+                means[cells], sample.weights[cells] = corrected_means(*own)
         # Rounding must not lead out of the range of shares.
         means = np.clip(means, 0.0, 1.0)
-        n = int(sample.judged.sum())
         metrics[name] = replace(
             scores,
-            sample=replace(sample, weight=weight),
-            summaries=CellSummaries(
+            sample=sample,
+            summaries=replace(
+                scores.summaries,
                 mean=means,
-                n=np.full(len(grid), n),
+                n=counts,
                 n_unscored=np.full(len(grid), int((~eligible).sum())),
-                n_failed=scores.summaries.n_failed,
                 common=means,
-                n_common=n,
-                n_dropped=scores.summaries.n_dropped,
+                n_common=int(counts.max(initial=0)),
+                n_dropped=dropped,
             ),
         )
     return replace(grid, metrics=metrics)
@@ -62,27 +72,40 @@ def comparable(grid: Grid, metric: str) -> Floats:
 
     Their column means are the corrected means, and their differences vary as those of the corrected means do.
     """
-    sample = grid.metrics[metric].sample
+    scores, matrix = grid.metrics[metric], grid.matrix(metric)
+    sample = scores.sample
     assert sample is not None
-    values = np.full((len(sample.eligible), len(grid)), np.nan)
-    values[sample.eligible] = pseudo_values(*_eligible(grid, metric))
+    labelled, eligible = _proxy(grid, scores, sample), sample.eligible
+    values = np.full(matrix.shape, np.nan)
+    for cells in _alike(sample.judged):
+        if sample.judged[:, cells[0]].sum() < 2:
+            continue
+        own = matrix[eligible][:, cells], labelled[:, cells], sample.judged[eligible, cells[0]]
+        values[np.ix_(eligible, cells)] = pseudo_values(*own)
     return values
 
 
 def cell_summary(grid: Grid, metric: QueryMetric, index: int) -> Summary:
     """Return the mean of a metric in a cell, with interval and counts, as a run of the cell has it."""
-    sample, scores = grid.metrics[metric.name].sample, list(grid.scores(metric.name, index).values())
+    sample, scores = grid.metrics[metric.name].sample, grid.scores(metric.name, index)
     if sample is None:
-        return summarise(metric.name, scores, metric.interval)
-    return sampled_summary(metric, scores, list(grid.proxy_scores(metric.name, index).values()), sample.weight)
+        return summarise(metric.name, list(scores.values()), metric.interval)
+    # A cell that was dropped may have verdicts on later queries, where it returns what another cell does.
+    of_sample = [
+        NOT_DRAWN if score == NOT_JUDGED or (isinstance(score, float | int) and not judged) else score
+        for score, judged in zip(scores.values(), sample.judged[:, index].tolist(), strict=True)
+    ]
+    proxies = list(grid.proxy_scores(metric.name, index).values())
+    return sampled_summary(metric, of_sample, proxies, float(sample.weights[index]))
 
 
-def _eligible(grid: Grid, metric: str) -> tuple[Floats, Floats, "np.ndarray[tuple[int], np.dtype[np.bool_]]"]:
-    """Return judged scores and proxies [query, cell] of the queries that a judge can score, and which were judged."""
-    scores = grid.metrics[metric]
-    assert scores.sample is not None
-    eligible = scores.sample.eligible
-    proxy = grid.laid_out(scores.sample.proxy_parts, scores.rows[eligible])
-    if np.isnan(proxy).any():
-        proxy = np.zeros_like(proxy)
-    return grid.matrix(metric)[eligible], proxy, scores.sample.judged[eligible]
+def _alike(mask: Bools) -> list[Integers]:
+    """Return groups of columns that are equal, each as places."""
+    _, groups = np.unique(mask, axis=1, return_inverse=True)
+    return [np.flatnonzero(groups.ravel() == group) for group in range(int(groups.max(initial=-1)) + 1)]
+
+
+def _proxy(grid: Grid, scores: MetricScores, sample: CellSample) -> Floats:
+    """Return the scores [eligible query, cell] of the proxy; all 0 where it does not score every query."""
+    proxy = grid.laid_out(sample.proxy_parts, scores.rows[sample.eligible])
+    return np.zeros_like(proxy) if np.isnan(proxy).any() else proxy

@@ -9,7 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from evals.collect.observations import Failure, Observation, SampledMean, Score, Summary, Unscored
+from evals.golden.case import Case
 from evals.judge.sampling import NOT_DRAWN
+from evals.judge.tasks import JUDGED
 from evals.metrics.base import Context, QueryMetric, summarise
 from evals.stats.corrected_mean import CorrectedMean, Floats, corrected_mean
 
@@ -72,6 +74,11 @@ def sampled_summary(
             alone_high=mean.alone_interval.high,
         ),
     )
+
+
+def can_be_judged(metric: str, case: Case) -> bool:
+    """Return True if the judge can be asked about a query's results for a metric."""
+    return case.in_scope and (bool((case.reference_answer or "").strip()) or not JUDGED[metric].needs_reference)
 
 
 def has_or_lacks_verdicts(score: Score) -> bool:

@@ -31,6 +31,8 @@ def render_grid(report: Report, *, width: int, color: bool) -> str:
     if grid is None:
         return ""
     console = SafeConsole(width=width, color=color)
+    if grid.proof:
+        console.print(f"[bold]{escape(grid.proof.statement)}[/bold]")
     console.print(
         f"[bold]Grid of {grid.cells.count:,} cells[/bold]  {len(grid.configurations)} × retrieved, "
         f"{len(grid.top_k)} × top_k, {_thresholds(grid)} × threshold · {report.validation.total} queries"

@@ -30,8 +30,8 @@ SAME = "See the glossary for the words that are used here, and the index for whe
 PAGES, SECTIONS = 6, 4
 
 
-def make_world(folder: Path) -> Experiment:
-    """Return six pages of four sections and a shared one; eleven golden queries, three out of scope."""
+def make_world(folder: Path, queries: int = 8) -> Experiment:
+    """Return six pages of four sections and a shared one; so many golden queries, and three out of scope."""
     rng = random.Random(7)
     texts = {
         (page, section): " ".join(rng.choices(WORDS, k=14)) + "."
@@ -40,7 +40,7 @@ def make_world(folder: Path) -> Experiment:
     }
     made = make_experiment(folder)
     made.write_pages({f"p{page}.md": _page(page, texts) for page in range(PAGES)})
-    made.write_golden([*_inside(texts, rng), *_outside()])
+    made.write_golden([*_inside(texts, rng, queries), *_outside()])
     return made
 
 
@@ -49,8 +49,8 @@ def _page(page: int, texts: Mapping[tuple[int, int], str]) -> str:
     return f"---\ntitle: Page {page}\n---\n\n# Page {page}\n\n" + "\n".join(sections) + f"\n## See also\n\n{SAME}\n"
 
 
-def _inside(texts: Mapping[tuple[int, int], str], rng: random.Random) -> Iterator[dict[str, Any]]:
-    for number in range(8):
+def _inside(texts: Mapping[tuple[int, int], str], rng: random.Random, queries: int) -> Iterator[dict[str, Any]]:
+    for number in range(queries):
         places = rng.sample(sorted(texts), k=1 + number % 4)
         words = " ".join(rng.sample(texts[places[0]].rstrip(".").split(), k=4))
         yield {

@@ -70,6 +70,8 @@ def choose(
         reason=reason(standings, chosen, margin, n, compared.queries_needed, compared.note),
         queries_needed=compared.queries_needed,
         note=compared.note,
+        judged=scores.judged,
+        n_proved_worse=cells.proved_worse,
     )
 
 
@@ -103,9 +105,10 @@ def check(scores: ObjectiveScores, cells: Cells, margin: float) -> None:
 def _compare(
     scores: ObjectiveScores, groups: Groups, costs: Floats, margin: float, seed: int, resamples: int
 ) -> _Compared:
-    n = len(scores.values)
+    n = scores.judged or len(scores.values)
     if n < FEWEST:
-        few = f"not computable: {n} {'query is' if n == 1 else 'queries are'} too few, {FEWEST} are needed"
+        judged = "" if scores.judged is None else "judged "
+        few = f"not computable: {n} {judged}{'query is' if n == 1 else 'queries are'} too few, {FEWEST} are needed"
         return _Compared(in_set=np.ones(len(groups), dtype=np.bool_), note=few)
     values, cost = np.ascontiguousarray(scores.values), costs[[group[0] for group in groups]]
     # One generator in a fixed order of draws, so that a seed gives the same choice on every machine.

@@ -60,8 +60,7 @@ def best_set(pairs: Pairs, deviations: NDArray[np.float32], rng: np.random.Gener
         deviations: [resamples, cells].
         rng: Random generator of the resampling.
     """
-    # A mean a stratum is estimated, so each takes one degree of freedom.
-    freedom = pairs.n - pairs.strata
+    freedom = pairs.freedom
     scaled = deviations * np.sqrt(freedom / rng.chisquare(freedom, size=(len(deviations), 1))).astype(np.float32)
     left = _step_down(pairs, scaled)
     quantiles = np.full(len(pairs.cells), np.nan)
@@ -87,7 +86,7 @@ def _step_down(pairs: Pairs, scaled: NDArray[np.float32]) -> Places:
     cells = np.argsort(-pairs.values.mean(axis=0), kind="stable")
     best = cells[:1]
     # By Bonferroni no quantile is larger.
-    largest = stdtrit(pairs.n - pairs.strata, 1 - (1 - LEVEL) / len(cells))
+    largest = stdtrit(pairs.freedom, 1 - (1 - LEVEL) / len(cells))
     left = cells[~_beaten(pairs, best, cells, _leads(pairs, best, cells), np.full(len(cells), largest))]
     leads, variance = _leads(pairs, left, left), pairs.between(left, left)[1]
     while True:

@@ -17,13 +17,16 @@ def explain(choice: Choice) -> tuple[str, str, str]:
 
 
 def _recommended(choice: Choice) -> str:
-    return f"Recommended: {_described(choice.recommended, choice.objective)} (n={choice.n}{_dropped(choice)})"
+    judged = "" if choice.judged is None else f", {choice.judged} of them judged"
+    return f"Recommended: {_described(choice.recommended, choice.objective)} (n={choice.n}{judged}{_dropped(choice)})"
 
 
 def _best(choice: Choice) -> str:
     count = sum(len(standing.members) for standing in choice.best_set)
     of = f"{choice.n_allowed:,} cells"
-    if choice.n_allowed < choice.n_cells:
+    if choice.n_proved_worse:
+        of = f"{choice.n_allowed:,} cells that were judged to the end (of {choice.n_cells:,})"
+    elif choice.n_allowed < choice.n_cells:
         of = f"{choice.n_allowed:,} cells that meet the constraints (of {choice.n_cells:,})"
     certainty = choice.note or f"{count:,} of {of} may be the best (95%)"
     shares = "" if choice.best.win_share is None else f", first in {choice.best.win_share:.0%} of resamples"

@@ -32,6 +32,7 @@ class Pairs:
         span: The largest difference possible on one query.
         losses: Number of queries that bounds add on which a cell loses `span`, 1 to 2.
         typical_loss: Loss of a cell on a query on which it loses everything.
+        judged: Number of queries that a judge saw, where it saw a sample of them; else None.
     """
 
     values: Floats
@@ -39,11 +40,17 @@ class Pairs:
     span: float
     losses: float
     typical_loss: float
+    judged: int | None = None
 
     @property
     def n(self) -> int:
         """Queries."""
         return len(self.values)
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of variances: queries that tell them, less a mean estimated for each stratum."""
+        return (self.judged or self.n) - self.strata
 
     @property
     def cells(self) -> Places:
@@ -99,6 +106,7 @@ def pair_up(scores: ObjectiveScores, values: Floats) -> Pairs:
         span=span,
         losses=1 + _all_or_nothing(values, best, span),
         typical_loss=span if scores.span is None else min(span, _typical_loss(values, best, scores.floor)),
+        judged=scores.judged,
     )
 
 

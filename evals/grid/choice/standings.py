@@ -21,11 +21,13 @@ class QueryScores:
         query_ids: The queries of the metric's scope.
         values: [queries, cells]; NaN where a query has no score.
         kind: Kind of the metric: proportions and means lie within 0 and 1, amounts anywhere.
+        judged: Number of queries that a judge saw, where it saw a sample and the values are pseudo-values; else None.
     """
 
     query_ids: tuple[str, ...]
     values: Floats
     kind: Kind = "mean"
+    judged: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,6 +42,7 @@ class ObjectiveScores:
         floor: The lowest value possible on any query, `ceiling` the highest; not so of amounts.
         span: The largest difference possible between two cells on one query, None where there is no bound.
         dropped: Queries left out because some cells score them and others do not.
+        judged: Number of queries that a judge saw, where it saw a sample of them; else None.
     """
 
     objective: str
@@ -50,6 +53,7 @@ class ObjectiveScores:
     ceiling: float = 1.0
     span: float | None = 1.0
     dropped: int = 0
+    judged: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,13 +64,15 @@ class Cells:
         labels: Label of each cell, such as `top_k 5, threshold 0.3`.
         cost: [cells], mean context tokens.
         threshold: [cells], below which a chunk is left out; 0 where none is in force.
-        allowed: [cells], whether it meets the constraints.
+        allowed: [cells], whether it meets the constraints and was not proved worse before.
+        proved_worse: Number of cells that were proved worse before, by the verdicts on some of the queries.
     """
 
     labels: tuple[str, ...]
     cost: Floats
     threshold: Floats
     allowed: Bools
+    proved_worse: int = 0
 
     @property
     def preference(self) -> NDArray[np.intp]:
@@ -113,8 +119,10 @@ class Choice:
     Attributes:
         objective: Objective, as text.
         margin: Largest loss against the best cell that the recommended one may have, in units of the objective.
-        n: Queries it is over; `dropped`, how many were left out because some cells score them and others do not.
-        n_cells: Cells of the grid; `n_allowed`, how many of them meet the constraints.
+        n: Queries it is over; `dropped`, how many were left out because some cells score them and others do not;
+            `judged`, how many of them the judge saw, None where it saw all or there is none.
+        n_cells: Cells of the grid; `n_allowed`, how many of them meet the constraints and were not proved worse before,
+            as `n_proved_worse` were.
         standings: The highest value first, the preferred first among equals.
         best: The first of them.
         recommended: The cheapest standing proved not worse than the truly best by more than the margin, where it is
@@ -139,6 +147,8 @@ class Choice:
     reason: str
     queries_needed: int | None
     note: str = ""
+    judged: int | None = None
+    n_proved_worse: int = 0
 
     @property
     def best_set(self) -> tuple[Standing, ...]:

@@ -56,6 +56,7 @@ def combine(weights: Mapping[str, float], scores: Mapping[str, QueryScores]) -> 
         ceiling=float(highest.max()),
         span=None if kind == "amount" else float((highest - lowest).max()),
         dropped=int(partial.sum()),
+        judged=min((s.judged for s in scores.values() if s.judged is not None), default=None),
     )
 
 

@@ -11,6 +11,7 @@ from evals.grid.evaluation import GridResult
 from evals.grid.objective import Ranking
 from evals.grid.unjudged import unjudged
 from evals.report.building.choice import FALSE_ANSWER, choice_section, reported
+from evals.report.building.proof import proof_section
 from evals.report.model import GridSection, MetricEntry
 from evals.report.model.abstention import AbstentionSection
 from evals.report.model.choice import ChoiceSection
@@ -45,6 +46,7 @@ def grid_section(result: GridResult, most: int = MOST_CELLS) -> GridSection:
             threshold=[cell.threshold for cell in cells],
         ),
         metrics={name: _metric(metric, kept) for name, metric in grid.metrics.items()},
+        proof=proof_section(result),
         abstention=AbstentionSection.of(result.abstaining) if result.abstaining else None,
         notes=list(grid.notes),
     )

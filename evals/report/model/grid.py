@@ -25,6 +25,26 @@ class RankingSection(Section):
     values: list[float | None] = Field(description="value of the objective, by cell")
 
 
+class ProofSection(Section):
+    """What the verdicts that were bought prove (judge.stop), of what all verdicts on these queries would say."""
+
+    statement: str = Field(description="the same in a sentence")
+    margin: float = Field(ge=0, description="margin that was asked for")
+    cell: int | None = Field(description="number of the cell that it is about; null where cells are not ranked")
+    within: float | None = Field(
+        description="95% upper bound of how far that cell is below the best, simultaneous over cells and looks; null "
+        "where nothing could be compared"
+    )
+    remaining: int = Field(ge=0, description="number of cells that were not proved worse")
+    queries: int = Field(ge=0, description="number of queries that the remaining cells were judged on")
+    queries_in_all: int = Field(ge=0, description="number of in-scope queries")
+    questions: int = Field(ge=0, description="number of distinct questions to the judge that were asked or stored")
+    questions_in_all: int = Field(ge=0, description="number of those about all cells on all queries")
+    next_within: float | None = Field(
+        description="bound of the best cell that is expected after 100 more questions; null where none are left"
+    )
+
+
 class ConfigurationEntry(Section):
     """A way to retrieve, for which the search ran once."""
 
@@ -72,5 +92,6 @@ class GridSection(Section):
     configurations: list[ConfigurationEntry] = Field(description="each way to retrieve")
     cells: CellColumns = Field(description="the cells, by columns")
     metrics: dict[str, GridMetric] = Field(description="every metric over queries, by name")
+    proof: ProofSection | None = Field(None, description="what is proved; null unless judge.stop has a margin")
     abstention: AbstentionSection | None = Field(description="abstention; null where no threshold is in force")
     notes: list[str] = Field(description="combinations that were left out or are one")
