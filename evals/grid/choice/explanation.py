@@ -35,7 +35,8 @@ def _best(choice: Choice) -> str:
 
 
 def _described(standing: Standing, objective: str = "") -> str:
-    others = f", and {len(standing.members) - 1:,} more cells with the same scores" if len(standing.members) > 1 else ""
+    more = len(standing.members) - 1
+    others = f", and {more:,} more cell{'s' * (more > 1)} with the same scores" if more else ""
     value = f"{objective} {standing.value:.3f}".lstrip()
     return f"{standing.label}{others} · {value} {_ends(standing.interval)} · {standing.cost:,.0f} tokens"
 

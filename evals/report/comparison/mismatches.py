@@ -45,9 +45,14 @@ def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Mismat
 
 
 def changes(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> list[SettingChange]:
-    """Return the settings of retrieval and scoring that differ; one that is not set is None."""
+    """Return the settings of retrieval and scoring that differ; one that is not set is None.
+
+    Those of a judge that neither run has are left out.
+    """
     first, second = dict(flatten(baseline)), dict(flatten(other))
-    names = [name for name in {**first, **second} if name.partition(".")[0] not in WITHOUT_SCORES]
+    judged = first.get("judge.model") or second.get("judge.model")
+    without = WITHOUT_SCORES if judged else WITHOUT_SCORES | {"judge"}
+    names = [name for name in {**first, **second} if name.partition(".")[0] not in without]
     return [
         SettingChange(setting=name, baseline=first.get(name), other=second.get(name))
         for name in names

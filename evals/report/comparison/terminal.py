@@ -1,7 +1,7 @@
 """A comparison for the terminal: other differences, the metrics, the queries that moved, the tolerances."""
 
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from typing import Any
 
 from rich.console import Console
@@ -171,15 +171,21 @@ def _side_by_side(move: Moved, width: int) -> Table:
     half = width // 2 - 3
     for name in ("baseline", "other"):
         table.add_column(f"  {name}", width=half, no_wrap=True)
-    columns = [_hits(row, half) for row in (move.baseline, move.other)]
+    pairs = zip(move.baseline.retrieved, move.other.retrieved, strict=False)
+    same = len(list(takewhile(lambda pair: pair[0].chunk_id == pair[1].chunk_id, pairs)))
+    # What differs may stand below the first ranks.
+    first = same if same >= HITS else 0
+    if first:
+        table.add_row(*([f"  [dim]1 to {first} the same[/dim]"] * 2))
+    columns = [_hits(row, half, first) for row in (move.baseline, move.other)]
     for both in zip_longest(*columns, fillvalue=""):
         table.add_row(*(f"  {cell}" for cell in both))
     return table
 
 
-def _hits(row: QueryRow, width: int) -> list[str]:
+def _hits(row: QueryRow, width: int, first: int) -> list[str]:
     if row.retrieved:
-        return [_hit(hit, width) for hit in row.retrieved[:HITS]]
+        return [_hit(hit, width) for hit in row.retrieved[first : first + HITS]]
     below = [f"[dim]below the threshold[/dim] {_hit(hit, width - 20)}" for hit in row.best_below_threshold[:1]]
     return ["nothing returned", *below]
 

@@ -147,3 +147,10 @@ def test_settings_on_which_no_score_depends_are_left_out() -> None:
     first: dict[str, Any] = {"name": "a", "tracking": {"uri": None}, "criteria": {}, "metrics": ["*"]}
     second = {"name": "b", "tracking": {"uri": "x"}, "criteria": {"ranking/mrr_at_5": "> 0"}, "metrics": ["a"]}
     assert changes(first, second) == []
+
+
+def test_settings_of_a_judge_count_where_a_run_has_one() -> None:
+    first: dict[str, Any] = {"judge": {"model": None}}
+    assert changes(first, {"judge": {"model": None, "sample": "all"}}) == []
+    judged = {"judge": {"model": "openai:x", "sample": "all"}}
+    assert [one.setting for one in changes(first, judged)] == ["judge.model", "judge.sample"]

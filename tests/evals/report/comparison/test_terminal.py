@@ -97,6 +97,17 @@ def test_the_queries_that_moved_show_both_results_side_by_side() -> None:
     assert line(text, "2. 0.800").split() == ["2.", "0.800", "✓", "a.md:1-2"]
 
 
+def test_ranks_that_are_the_same_in_both_results_give_way_to_those_that_differ() -> None:
+    short = [hit(rank, 1 - rank / 10, f"p{rank}.md:1-2") for rank in range(1, 7)]
+    longer = [*short[:5], *(hit(rank, 0.1, f"new{rank}.md:1-2", 1) for rank in (6, 7))]
+    first = report({NDCG: []}, rows=[row("q", {NDCG: 0.5}, retrieved=short)])
+    text = shown(first, report({NDCG: []}, rows=[row("q", {NDCG: 1.0}, retrieved=longer)]))
+    assert line(text, "1 to 5").split() == "1 to 5 the same 1 to 5 the same".split()
+    assert line(text, "6. ").split() == ["6.", "0.400", "p6.md:1-2", "6.", "0.100", "✓", "new6.md:1-2"]
+    assert line(text, "7. ").split() == ["7.", "0.100", "✓", "new7.md:1-2"]
+    assert "p1.md" not in text
+
+
 def test_where_nothing_was_returned_the_best_below_the_threshold_is_shown() -> None:
     below = [hit(1, 0.29, "x.md:1-2", 1), hit(2, 0.2, "y.md:1-2")]
     empty = row("q0", {NDCG: 0.0}, retrieved=[], best_below_threshold=below)
