@@ -82,8 +82,9 @@ def _deviations(covariance: Floats, freedom: float, rng: np.random.Generator, dr
 
 def _quantile(deviations: NDArray[np.float32], error: Floats, control: int, largest: float, alpha: float) -> float:
     """Return Dunnett's one-sided quantile for a control."""
-    rivals = np.flatnonzero(error > 0)
-    if not len(rivals):
+    if not error.any():
         return 0.0
-    apart = (deviations[:, rivals] - deviations[:, [control]]) * (1 / error[rivals]).astype(np.float32)
+    inverse = np.divide(1.0, error, out=np.zeros_like(error), where=error > 0).astype(np.float32)
+    apart = deviations - deviations[:, [control]]
+    apart *= inverse
     return min(largest, max(0.0, float(np.quantile(apart.max(axis=1), 1 - alpha))))

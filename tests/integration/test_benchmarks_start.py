@@ -31,7 +31,7 @@ SMALL: Mapping[str, Sequence[str]] = {
     "search_overhead": ("--rounds", "1"),
     "tracking": ("--cells", "2", "--metrics", "2", "--each", "1"),
     "tracking_traces": ("--queries", "2", "--rounds", "1"),
-    "verdicts": ("--data", DATA, "--draws", "2"),
+    "verdicts": ("--data", DATA, "--draws", "2", "--rounds", "1"),
     "whole_run": ("--sizes", "30", "--candidates", "20"),
 }
 IN_DEPTH = {"default_run", "handbook", "structure"}
