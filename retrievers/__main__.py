@@ -190,7 +190,7 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
             f"{report.removed} removed, {report.unchanged} unchanged"
         )
     if namespace.write:
-        _, payloads = look(config, env)
+        _, _, payloads = look(config, env)
         write_experiment(namespace.write, config, propose(payloads), env)
         if not namespace.quiet:
             print_out(f"Written: {namespace.write}, for golden data in {namespace.write.parent / 'golden.jsonl'}")
@@ -226,12 +226,12 @@ def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[s
     from retrievers.terminal.present import collection_text, payload_text
 
     _check_new(namespace.write)
-    info, payloads = look(config, env)
+    config, info, payloads = look(config, env)
     keys, proposal = payload_keys(payloads), propose(payloads)
     if info is None:
         print_out(f"{retriever_text(config, payloads)}\n\n{payload_text(keys, proposal)}")
     else:
-        print_out(collection_text(info, keys, proposal))
+        print_out(collection_text(info, keys, proposal, config.vector_name))
     if namespace.write:
         write_experiment(namespace.write, config, proposal, env)
         print_out(

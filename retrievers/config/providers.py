@@ -158,7 +158,9 @@ CROSS_ENCODER_PROVIDERS: dict[str, Provider] = {
 
 
 def _to_install(name: str) -> str:
-    """Return what a provider near to a mistyped one needs."""
+    """Return what a provider near to a mistyped one needs, or the way to a model of none of them."""
+    if not name:
+        return " (python: any other LangChain Embeddings, by embedding.model python:MODULE:FACTORY)"
     installation = EMBEDDING_PROVIDERS[name].installation
     return f" ({installation})" if installation else ""
 

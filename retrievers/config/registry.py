@@ -14,14 +14,14 @@ def one_of(registry: Mapping[str, object], note: Callable[[str], str] = lambda n
 
     Args:
         registry: Its keys are the names.
-        note: What to add to the name that is nearest to an unknown one.
+        note: What to add to the name that is nearest to an unknown one; to none where none is near.
     """
 
     def check(name: str) -> str:
         if name not in registry:
             *names, last = map(repr, registry)
             near = nearest(name, registry, limit=1)
-            added = note(near.split("'")[1]) if near else ""
+            added = note(near.split("'")[1] if near else "")
             raise ValueError(f"Input should be {', '.join(names)} or {last}{near}{added}")
         return name
 

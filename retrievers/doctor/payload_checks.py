@@ -18,19 +18,25 @@ FILTERED_BY = ("module", "chapter", "tags", "source_document_id")
 
 def keys(read: Examination) -> Iterator[Finding]:
     """Find required fields that chunks lack, and values of the wrong type."""
-    named = read.config.metadata.required
-    # Without an address no chunk can be cited, whatever else the collection has.
-    usual = dict.fromkeys(("source_url", *usual_fields([point.chunk for point in read.points])))
-    required = usual if named is None else named
-    missing = Counter(name for point in read.points for name in required if getattr(point.chunk, name, None) is None)
+    named, chunks = read.config.metadata.required, [point.chunk for point in read.points]
+    required = usual_fields(chunks) if named is None else named
+    missing = Counter(name for chunk in chunks for name in required if getattr(chunk, name, None) is None)
     if missing:
-        counts = ", ".join(f"{name} ({count} of {len(read.points)})" for name, count in missing.most_common())
+        counts = ", ".join(f"{name} ({count} of {len(chunks)})" for name, count in missing.most_common())
         yield Finding(
             check="payload/keys",
             severity="warning",
             seen=f"chunks lack {'usual fields' if named is None else 'fields that metadata.required names'}: {counts}",
             why="every query that returns one of them passes in part only",
             fix="map the payload's own keys (python -m retrievers inspect), or require only what there is",
+        )
+    if named is None and chunks and not any(chunk.source_url for chunk in chunks):
+        yield Finding(
+            check="payload/address",
+            severity="note",
+            seen="no chunk says which page it is from (source_url)",
+            why="an application cannot cite it, and golden data has to name chunks by their ids or documents",
+            fix="if a payload key holds the address: metadata.map {source_url: KEY} (python -m retrievers inspect)",
         )
     wrong = Counter(problem.split(":")[0] for point in read.points for problem in point.chunk.problems)
     wrong.pop("text", None)

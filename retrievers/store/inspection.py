@@ -19,6 +19,8 @@ SAMPLE = 256
 OUR_OWN = ("chunk_context", "chunk_headings", "page_number")
 # A place in characters, which is no line and no number of a chunk.
 OFFSETS = ("start_index", "end_index", "start_char", "end_char", "start_offset", "end_offset", "offset")
+# Keys under which LangChain and Haystack put what describes a text.
+NESTING = ("metadata", "meta")
 TEXT_KEYS = ("page_content", "text", "content", "chunk_text", "chunk", "body", "document", "passage")
 HINTS: Mapping[str, tuple[str, ...]] = {
     "source_url": ("link", "page_url", "permalink", "href", "source", "uri"),
@@ -79,8 +81,8 @@ def payload_keys(payloads: Sequence[Mapping[str, Any]]) -> list[PayloadKey]:
 
 def propose(payloads: Sequence[Mapping[str, Any]]) -> Proposal:
     """Guess the `metadata` setting: by equal names, then aliases and common names, then near spellings."""
-    nested = "metadata" if any(isinstance(p.get("metadata"), Mapping) for p in payloads) else ""
-    inner = [p.get("metadata") or {} for p in payloads] if nested else payloads
+    nested = next((key for key in NESTING if any(isinstance(p.get(key), Mapping) for p in payloads)), "")
+    inner = [p.get(nested) or {} for p in payloads] if nested else payloads
     keys = list(dict.fromkeys(key for payload in inner for key in payload))
     text = next((key for key in TEXT_KEYS if any(isinstance(p.get(key), str) for p in payloads)), None)
     free = [key for key in keys if key != text]

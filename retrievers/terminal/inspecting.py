@@ -11,7 +11,7 @@ from retrievers.errors import ConfigError
 from retrievers.records import ALIASES
 from retrievers.retriever.opened import open_retriever
 from retrievers.search.confined import confined
-from retrievers.store import CollectionInfo, describe, embedded_folder, open_client
+from retrievers.store import CollectionInfo, describe, embedded_folder, open_client, read_info
 from retrievers.store.inspection import SAMPLE, Proposal, sample
 from retrievers.store.payload import all_metadata
 
@@ -19,8 +19,12 @@ from retrievers.store.payload import all_metadata
 QUESTION = "What is this about?"
 
 
-def look(config: RetrieverConfig, env: Mapping[str, str]) -> tuple[CollectionInfo | None, list[Mapping[str, Any]]]:
-    """Return the collection, and the payloads of some of its chunks.
+def look(
+    config: RetrieverConfig, env: Mapping[str, str]
+) -> tuple[RetrieverConfig, CollectionInfo | None, list[Mapping[str, Any]]]:
+    """Return the settings, the collection, and the payloads of some of its chunks.
+
+    Where the settings name no vector, and the collection has one alone under a name, they are returned with that name.
 
     For the user's own retriever it is the collection behind it. Where that is unknown there is none, and the payloads
     are the metadata of what it returns for a question.
@@ -31,17 +35,25 @@ def look(config: RetrieverConfig, env: Mapping[str, str]) -> tuple[CollectionInf
     if config.python is None:
         client = open_client(config.store, env)
         try:
+            config = _with_only_vector(config, read_info(client, config))
             client, info = confined(client, config, describe(client, config))
-            return info, sample(client, config, info.limits)
+            return config, info, sample(client, config, info.limits)
         finally:
             client.close()
     with open_retriever(config, env=env) as retriever:
         if retriever.info is not None:
-            return retriever.info, [payload for _, payload in retriever.sample(SAMPLE)]
+            return config, retriever.info, [payload for _, payload in retriever.sample(SAMPLE)]
         session = retriever.search(QUESTION)
     if session.error:
         raise ConfigError(f"{session.error} (it was asked {QUESTION!r})")
-    return None, [_payload(hit.chunk) for hit in session.chunks]
+    return config, None, [_payload(hit.chunk) for hit in session.chunks]
+
+
+def _with_only_vector(config: RetrieverConfig, info: CollectionInfo) -> RetrieverConfig:
+    single = [name for name in info.vectors if name not in info.multivectors]
+    if config.vector_name or "" in info.vectors or len(single) != 1:
+        return config
+    return config.model_copy(update={"vector_name": single[0]})
 
 
 def write_experiment(file: Path, config: RetrieverConfig, proposal: Proposal, env: Mapping[str, str]) -> None:

@@ -87,8 +87,8 @@ def score_text(score: float | None) -> str:
     return "  –  " if score is None else f"{score:.3f}"
 
 
-def collection_text(info: CollectionInfo, keys: Sequence[PayloadKey], proposal: Proposal) -> str:
-    """Render a collection: size, vectors, recorded model, payload keys, the proposed `metadata` setting."""
+def collection_text(info: CollectionInfo, keys: Sequence[PayloadKey], proposal: Proposal, vector_name: str = "") -> str:
+    """Render a collection: size, vectors, recorded model, payload keys, the settings that are proposed for it."""
     recorded = info.manifest.get("embedding")
     model = f"{recorded['provider']}:{recorded['model']}" if recorded else "none recorded"
     vectors = ", ".join(f"{name or '(unnamed)'}: {size}" for name, size in info.vectors.items())
@@ -102,11 +102,11 @@ def collection_text(info: CollectionInfo, keys: Sequence[PayloadKey], proposal: 
         f"State        {info.manifest.get('state', 'not made by retrievers index')}",
         "",
     ]
-    return "\n".join([*lines, payload_text(keys, proposal)])
+    return "\n".join([*lines, payload_text(keys, proposal, vector_name)])
 
 
-def payload_text(keys: Sequence[PayloadKey], proposal: Proposal) -> str:
-    """Render payload keys, and the `metadata` setting that is proposed for them."""
+def payload_text(keys: Sequence[PayloadKey], proposal: Proposal, vector_name: str = "") -> str:
+    """Render payload keys, and the settings that are proposed for them and for a vector of that name."""
     lines = ["Payload keys (of the first points):"]
     width = max((len(key.key) for key in keys), default=0)
     for key in keys:
@@ -115,10 +115,11 @@ def payload_text(keys: Sequence[PayloadKey], proposal: Proposal) -> str:
     setting: dict[str, Any] = {"text_key": proposal.text_key or "?", "nested_under": proposal.nested_under}
     if proposal.map:
         setting["map"] = dict(proposal.map)
+    named = {"vector_name": vector_name} if vector_name else {}
     lines += [
         "",
         "Proposed setting for your experiment file (check it against the examples above):",
-        yaml.safe_dump({"retriever": {"metadata": setting}}, sort_keys=False).rstrip(),
+        yaml.safe_dump({"retriever": named | {"metadata": setting}}, sort_keys=False).rstrip(),
         "",
         f"Found under their own names: {', '.join(proposal.same_name) or 'none'}",
         f"Not found: {', '.join(proposal.missing) or 'none'}",

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from qdrant_client import models
 
 from retrievers.__main__ import default_collection, main
 from retrievers.config import RetrieverConfig
@@ -509,6 +510,29 @@ def test_inspect_reads_a_foreign_collection_that_search_would_refuse(server: Qdr
     assert "holds no vector with a text under payload key 'page_content'" in refused(
         ["search", "robot", *flags], capsys
     )
+
+
+def test_inspect_takes_the_only_vector_of_a_collection_whatever_its_name(
+    server: QdrantServer, tmp_path: Path, capsys: Captured
+) -> None:
+    size = models.VectorParams(size=256, distance=models.Distance.EUCLID)
+    server.client.create_collection("theirs", vectors_config={"text-dense": size})
+    point = models.PointStruct(
+        id=1, vector={"text-dense": [1.0] * 256}, payload={"content": "a", "meta": {"title": "b"}}
+    )
+    server.client.upsert("theirs", [point])
+    file = tmp_path / "mine.yaml"
+    where = ["--store.url", server.url, "--collection", "theirs", "--trust-embedding", "true"]
+    assert main(["inspect", *where, "--write", str(file)]) == 0
+    assert (
+        "  vector_name: text-dense\n  metadata:\n    text_key: content\n    nested_under: meta"
+        in capsys.readouterr().out
+    )
+    assert main(["search", "robot", "--config", str(file)]) == 0
+    capsys.readouterr()
+    other = models.VectorParams(size=4, distance=models.Distance.COSINE)
+    server.client.create_collection("several", vectors_config={"a": other, "b": other})
+    assert "set vector_name" in refused(["inspect", *where[:3], "several"], capsys)
 
 
 def test_inspect_reads_an_empty_collection(server: QdrantServer, capsys: Captured) -> None:

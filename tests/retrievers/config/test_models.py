@@ -39,6 +39,7 @@ def test_provider_and_model_are_named_together_or_apart(values: dict[str, str], 
     ("values", "message"),
     [
         ({"model": "opnai:small"}, "did you mean 'openai'"),
+        ({"model": "voyage:voyage-3.5"}, "any other LangChain Embeddings, by embedding.model python:MODULE:FACTORY"),
         ({"provider": "cohere", "model": "openai:small"}, "is of provider 'openai', but provider is 'cohere'"),
         ({"provider": "cohere", "dimensions": 256}, "dimensions cannot be set for provider 'cohere', only for openai"),
         ({"provider": "cohere", "options": {"a": 1}}, "options cannot be set for provider 'cohere'"),

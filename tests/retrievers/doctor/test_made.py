@@ -82,7 +82,7 @@ def audit(server: QdrantServer, capsys: pytest.CaptureFixture[str], *flags: str)
          "vectors/normalised", "warning", "distance Dot, and vectors have lengths from 1 to 7"),
         ({"distance": models.Distance.EUCLID}, "vectors/threshold", "note", "the distance is euclid"),
         ({"metadata": {"title": 7}}, "payload/types", "warning", "values of the wrong type: title × 60"),
-        ({}, "payload/keys", "warning", "chunks lack usual fields: source_url (60 of 60)"),
+        ({}, "payload/address", "note", "no chunk says which page it is from (source_url)"),
     ],
 )  # fmt: skip
 def test_a_fault_is_found(
@@ -101,7 +101,7 @@ def test_a_fault_is_found(
 def test_what_is_in_order_is_not_named(server: QdrantServer, capsys: pytest.CaptureFixture[str]) -> None:
     fill(server, scale=(1.0,), distance=models.Distance.DOT)
     named = audit(server, capsys)
-    assert named.keys() == {"vectors/threshold", "vectors/embedded_again", "payload/keys", "server/rights"}
+    assert named.keys() == {"vectors/threshold", "vectors/embedded_again", "payload/address", "server/rights"}
 
 
 @pytest.mark.parametrize("allowed", [None, 100], ids=["a server", "under strict mode"])

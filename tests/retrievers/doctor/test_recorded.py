@@ -13,7 +13,7 @@ from tests.support.recorded_server import RecordedServer
 TEXT = "The arm has six joints, and each joint has an encoder of its own."
 POINT = {"id": 1, "payload": {"page_content": TEXT, "metadata": {}}, "vector": {"": [1.0, *[0.0] * 255]}}
 # Findings that the made point, or a model asked for its text, gives in every case.
-OF_THE_POINT = {"vectors/embedded_again", "payload/keys", "vectors/usable"}
+OF_THE_POINT = {"vectors/embedded_again", "payload/address", "vectors/usable"}
 
 
 def audit(capsys: pytest.CaptureFixture[str], server: RecordedServer, *flags: str) -> tuple[int, dict[str, str]]:
