@@ -14,10 +14,13 @@ from evals.judge.ask.buyer import USUAL_ANSWER
 from evals.judge.ask.checked_verdicts import CheckedVerdicts
 from evals.judge.ask.keys import Keys
 from evals.judge.judge import Judge, repeated, waves
+from evals.judge.sampling import among, judging_order, sample_size
 from evals.judge.tasks import JUDGED, RECALL, grade, tasks
 from retrievers.embedding.tokens import count_tokens
 
 Schema = TypeVar("Schema", bound=BaseModel)
+# Samples that a plan tells the cost of, besides that of the settings and all.
+SHOWN_SHARES = (0.1, 0.2, 0.4)
 # The share of the second pass.
 AGAIN = "judged again"
 # Assumed duration of a call without a limit a minute; the plan states this assumption.
@@ -54,6 +57,19 @@ class Share:
         return self.questions - self.cached
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampleCost:
+    """Calls that judging a sample of so many queries takes.
+
+    Attributes:
+        usd: Their price, None without one.
+    """
+
+    queries: int
+    calls: int
+    usd: float | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class JudgePlan:
     """Calls of a run's judging.
@@ -67,6 +83,9 @@ class JudgePlan:
         fewest: Calls of recall by bisection (`judge.recall`) if it never changes along a list, the audit included; its
             share counts the most. None where all of it is asked for.
         stopped: Part that the budget leaves out, empty when it covers everything.
+        drawn: Number of queries that `shares` are of: all, or those of `judge.sample` (of `auto` its first round).
+        grows: True if more queries are judged after these, as far as the interval needs them (`judge.sample: auto`).
+        samples: Costs of samples of several sizes, the largest of them all queries.
     """
 
     model: str
@@ -76,6 +95,9 @@ class JudgePlan:
     seconds: float
     stopped: str
     fewest: int | None = None
+    drawn: int = 0
+    grows: bool = False
+    samples: tuple[SampleCost, ...] = ()
 
     @property
     def total(self) -> Share:
@@ -110,6 +132,15 @@ class _Counter:
             self._count(key, prompt, schema)
         return schema.model_validate({name: BLANK[name] for name in schema.model_fields})
 
+    def shares(self, metrics: Collection[str]) -> tuple[Share, ...]:
+        """Return what was counted so far, by metric."""
+        fields = ("questions", "cached", "tokens_in", "tokens_out")
+        return tuple(
+            Share(metric=name, **{field: counts[field] for field in fields})
+            for name, counts in self.found.items()
+            if name in metrics
+        )
+
     def begin_again(self) -> None:
         """Count the second pass, which asks past the store and past what the first has asked."""
         self._seen.clear()
@@ -135,34 +166,49 @@ def plan(
     again: Sequence[Observation],
     seed: int,
 ) -> JudgePlan:
-    """Count the calls that judging these selections would take. No call is made.
+    """Count the calls that judging these selections, or the sample of their queries, would take. No call is made.
 
     Args:
         judge: Judge with its model, limits, prices and store.
         metrics: Names of metrics; those that need no judge are passed over.
         observations: The selections; several of one query are as many selections.
         again: One for each query, of which some are judged a second time, if the settings say so.
-        seed: Seed of that choice.
+        seed: Seed of that choice, and of the sample.
     """
-    counter = _Counter(judge)
+    counter, order = _Counter(judge), judging_order((o.case for o in observations), seed)
+    drawn = sample_size(judge.config.sample, len(order))
+    sizes = {drawn, len(order), *(sample_size(share, len(order)) for share in SHOWN_SHARES)}
+    places, counted = {case_id: place for place, case_id in enumerate(order)}, dict[int, tuple[Share, ...]]()
 
     async def count() -> None:
         for task in tasks(metrics, observations, seed):
+            # Query by query in the order of the sample: what was counted before one is the cost of a smaller sample.
+            for size in sizes - counted.keys():
+                if size <= places[task.case_id]:
+                    counted[size] = counter.shares(metrics)
             counter.share = task.metric
             await grade(task, counter, strict=False)
+        for size in sizes - counted.keys():
+            counted[size] = counter.shares(metrics)
         if judge.config.rejudge:
             counter.begin_again()
-            for task in tasks(metrics, repeated(again, judge.config.rejudge, seed), seed):
+            for task in tasks(metrics, repeated(among(order[:drawn], again), judge.config.rejudge, seed), seed):
                 await grade(task, counter, strict=False)
+            counted[drawn] += counter.shares([AGAIN])
 
     asyncio.run(count())
-    fewest = asyncio.run(_fewest(judge, metrics, observations, seed))
-    shares = tuple(
-        Share(metric=name, **{field: counts[field] for field in ("questions", "cached", "tokens_in", "tokens_out")})
-        for name, counts in counter.found.items()
-        if name in metrics or (name == AGAIN and judge.config.rejudge)
+    return replace(
+        priced(judge, counted[drawn], measured=counter.measured),
+        fewest=asyncio.run(_fewest(judge, metrics, among(order[:drawn], observations), seed)),
+        drawn=drawn,
+        grows=judge.config.sample == "auto" and drawn < len(order),
+        samples=tuple(_sample_cost(judge, size, counted[size]) for size in sorted(sizes)),
     )
-    return replace(priced(judge, shares, measured=counter.measured), fewest=fewest)
+
+
+def _sample_cost(judge: Judge, queries: int, shares: tuple[Share, ...]) -> SampleCost:
+    whole = priced(judge, shares, measured=True)
+    return SampleCost(queries=queries, calls=whole.total.calls, usd=whole.usd)
 
 
 def priced(judge: Judge, shares: tuple[Share, ...], *, measured: bool) -> JudgePlan:

@@ -1,10 +1,10 @@
 """The order in which queries are judged, of which every beginning is a random sample. Pure."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from math import ceil
 
-from evals.collect.observations import Unscored
+from evals.collect.observations import Observation, Unscored
 from evals.config.judge import Sample
 from evals.golden.case import Case
 
@@ -45,6 +45,12 @@ def sample_size(sample: Sample, queries: int) -> int:
         return min(queries, max(FIRST_ROUND, ceil(queries / 10)))
     # A share that is written 0.1 must not become 24 of 230 by rounding errors.
     return min(queries, sample if isinstance(sample, int) else ceil(sample * queries - 1e-9))
+
+
+def among(case_ids: Collection[str], observations: Iterable[Observation]) -> list[Observation]:
+    """Return the observations of these cases, in their order."""
+    drawn = set(case_ids)
+    return [observation for observation in observations if observation.case.id in drawn]
 
 
 def _uniform(seed: int, kind: str, name: str) -> float:

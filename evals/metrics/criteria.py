@@ -34,7 +34,8 @@ def check_names(criteria: Mapping[str, str], known: Sequence[str]) -> None:
 def judge(criteria: Mapping[str, str], summaries: Sequence[Summary]) -> list[Gate]:
     """Compare every criterion with its metric; where scores failed or are missing, with the worse bound.
 
-    A criterion is undecided where one bound meets it and the other does not. A metric without a value fails it.
+    A criterion is undecided where one bound meets it and the other does not. A metric without a value fails it. Of a
+    metric of which a sample of the queries was judged, the bounds are those of what judging all would give (95%).
 
     Args:
         criteria: Metric name to condition, such as `>= 0.8`.
@@ -62,8 +63,27 @@ def _gate(name: str, condition: str, summary: Summary | None) -> Gate:
     worst = min(figures, key=lambda figure: _margin(symbol, figure, limit))
     passed = COMPARISONS[symbol](worst, limit)
     undecided = not passed and any(COMPARISONS[symbol](figure, limit) for figure in figures)
+    if summary.sampled:
+        return _gate_of_sample(
+            Gate(metric=name, condition=condition, figure=worst, passed=passed, reason="", undecided=undecided), summary
+        )
     reason = "" if passed else f"{_lost(summary)} leave it open" if undecided else "not met"
     return Gate(metric=name, condition=condition, figure=worst, passed=passed, reason=reason, undecided=undecided)
+
+
+def _gate_of_sample(gate: Gate, summary: Summary) -> Gate:
+    """Add what the queries that were not judged leave open; where it cannot be said, nothing is decided."""
+    assert summary.sampled is not None
+    judged = f"{summary.n} of {summary.sampled.queries} queries are judged"
+    if summary.bound_low is None or summary.bound_high is None:
+        reason = f"{judged}, too few for an interval; a larger judge.sample decides"
+        return replace(gate, passed=False, undecided=True, reason=reason)
+    ends = f"{judged}; judging all would give {summary.bound_low:.3f} … {summary.bound_high:.3f} (95%)"
+    if gate.passed:
+        return replace(gate, reason=ends)
+    lost = f", with the {_lost(summary)}" if summary.n_failed or summary.n_missing else ""
+    open_ = f"the others leave it open{lost}; a larger judge.sample decides"
+    return replace(gate, reason=f"{ends}: {open_ if gate.undecided else 'not met'}")
 
 
 def _lost(summary: Summary) -> str:

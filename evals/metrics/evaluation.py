@@ -19,7 +19,7 @@ from evals.golden.source_pages import Sources
 from evals.judge.trust.audit import marked
 from evals.judge.trust.measuring import measure
 from evals.judge.verdicts import Judging
-from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC, choose, index, needs
+from evals.metrics import METRICS, NEED_A_JUDGE, VERDICT_METRIC, choose, index, needs
 from evals.metrics import criteria as gates
 from evals.metrics.base import Context, Metric, QueryMetric, within
 from evals.metrics.caveats import depth_notes, notes
@@ -120,9 +120,24 @@ def finish(
             *depth_notes([summary.metric for summary in summaries], config.retriever),
             *notes(observed, config.retriever.top_k, context.judging, context.sources),
         ],
+        proxies=_proxies(scores, observed, context),
         judging=context.judging,
         trust=context.trust,
     )
+
+
+def _proxies(
+    scores: Mapping[str, Mapping[str, Score]], observed: Observed, context: Context
+) -> dict[str, dict[str, Score]]:
+    """Return what the proxies of the judged metrics give: they do without a judge, and score every query."""
+    proxies: dict[str, dict[str, Score]] = {}
+    for name in scores if context.judging else ():
+        metric = METRICS.get(name)
+        if isinstance(metric, QueryMetric) and metric.proxy:
+            chosen = within(observed.observations, metric.scope)
+            given = metric.proxy.score(chosen, context)
+            proxies[name] = {o.case.id: value for o, value in zip(chosen, given, strict=True)}
+    return proxies
 
 
 def _requiring(required: tuple[str, ...], config: ExperimentConfig) -> ExperimentConfig:

@@ -1,7 +1,7 @@
 """A finished run. Frozen."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from evals.collect.observations import Gate, Observed, Score, Summary, ValidationReport
 from evals.config.experiment import ExperimentConfig
@@ -16,6 +16,7 @@ class RunResult:
     Attributes:
         config: The experiment; of a grid with the retriever of the cell that the run is of.
         scores: Metric to case id to score, for the metrics that score queries.
+        proxies: Judged metric to case id to its proxy's score (see `QueryMetric.proxy`).
         notes: Notes for the reader of the figures.
         judging: Verdicts of the judge, None without a judge; `trust`, how far to trust it.
     """
@@ -27,5 +28,6 @@ class RunResult:
     gates: Sequence[Gate]
     validation: ValidationReport
     notes: Sequence[str] = ()
+    proxies: Mapping[str, Mapping[str, Score]] = field(default_factory=dict)
     judging: Judging | None = None
     trust: Trust | None = None

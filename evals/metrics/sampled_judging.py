@@ -8,7 +8,7 @@ import numpy as np
 
 from evals.collect.observations import Observation
 from evals.judge.judge import Judge
-from evals.judge.sampling import judging_order, sample_size
+from evals.judge.sampling import among, judging_order, sample_size
 from evals.judge.verdicts import Judging
 from evals.metrics.base import Context, Metric, QueryMetric
 from evals.metrics.sampled import proxy_column
@@ -37,7 +37,7 @@ def judge_sample(
     size = sample_size(sample, len(order))
     if size == len(order):
         return judge.judge(metrics, observations, seed)
-    judging = judge.judge(metrics, _of(observations, order[:size]), seed)
+    judging = judge.judge(metrics, among(order[:size], observations), seed)
     while sample == "auto" and not judging.incomplete:
         drawn = replace(context, judging=replace(judging, drawn=frozenset(order[:size])))
         needed = _queries_needed(metrics, observations, drawn, len(order))
@@ -45,14 +45,9 @@ def judge_sample(
             break
         # By steps: the first round may have hit upon queries on which judge and labels differ most.
         wanted = min(needed, 2 * size)
-        judging = judging.with_more(judge.judge(metrics, _of(observations, order[size:wanted]), seed))
+        judging = judging.with_more(judge.judge(metrics, among(order[size:wanted], observations), seed))
         size = wanted
     return replace(judging, drawn=frozenset(order[:size]))
-
-
-def _of(observations: Sequence[Observation], case_ids: Sequence[str]) -> list[Observation]:
-    drawn = set(case_ids)
-    return [observation for observation in observations if observation.case.id in drawn]
 
 
 def _queries_needed(

@@ -6,7 +6,7 @@ from evals.report.figure_text import figure
 from evals.report.headline import LEADING, deepest
 from evals.report.judge_lines import judge_lines
 from evals.report.model import Report
-from evals.report.terminal import interval
+from evals.report.terminal import counted, interval
 
 
 def description(report: Report) -> str:
@@ -46,7 +46,7 @@ def _metrics(report: Report) -> Iterator[str]:
         yield from ("", "| metric | value | 95% interval | n |", "|---|---|---|---|")
     for name in shown:
         metric = report.metrics[name]
-        yield f"| {name} | {figure(name, metric.value)} | {interval(name, metric)} | {metric.n} |"
+        yield f"| {name} | {figure(name, metric.value)} | {interval(name, metric)} | {counted(metric)} |"
 
 
 def _criteria(report: Report) -> Iterator[str]:

@@ -39,10 +39,11 @@ def _criteria(suites: Element, report: Report, incomplete: str) -> None:
         case = _case(suite, "criteria", f"{criterion.metric} {criterion.condition}", 0.0)
         if not criterion.passed:
             _explain(case, "failure", _message(criterion), "undecided" if criterion.undecided else "criterion")
+    met = [f"{one.metric} {one.condition}: {one.reason}" for one in report.criteria if one.passed and one.reason]
     case = _case(suite, "criteria", "complete", 0.0)
     if incomplete:
         _explain(case, "failure", incomplete, "incomplete")
-    _count(suite)
+    _count(suite, met)
 
 
 def _message(criterion: Criterion) -> str:
@@ -97,10 +98,10 @@ def _explain(case: Element, tag: str, message: str, kind: str, details: Sequence
     element.text = printable("\n".join(details or [message]))
 
 
-def _count(suite: Element) -> None:
+def _count(suite: Element, remarks: Sequence[str] = ()) -> None:
     suite.set("tests", str(len(suite.findall("testcase"))))
     for count, tag in (("failures", "failure"), ("skipped", "skipped")):
         suite.set(count, str(len(suite.findall(f"testcase/{tag}"))))
     suite.set("errors", "0")
-    SubElement(suite, "system-out")
+    SubElement(suite, "system-out").text = printable("\n".join(remarks)) or None
     SubElement(suite, "system-err")

@@ -50,6 +50,7 @@ def _table(plan: JudgePlan) -> Table:
 
 def _remarks(plan: JudgePlan, held_out: int | None) -> Iterator[str]:
     """Yield what the table leaves out and rests on, cost and time."""
+    yield from _on_sample(plan)
     if plan.fewest is not None:
         yield (
             f"Recall by bisection (judge.recall) takes at least {plan.fewest:,} calls, its audit included; "
@@ -66,6 +67,22 @@ def _remarks(plan: JudgePlan, held_out: int | None) -> Iterator[str]:
     money = f"about {plan.usd:,.2f} USD" if plan.usd is not None else f"no price for {plan.model} in judge.prices"
     time = f"about {_duration(plan.seconds)}, if a call takes {SECONDS_PER_CALL:g} s"
     yield f"Cost: {money}. Time at the given limits: {time}."
+
+
+def _on_sample(plan: JudgePlan) -> Iterator[str]:
+    """Yield what a sample of the queries costs that the table does not count."""
+    most = plan.samples[-1] if plan.samples else None
+    if most is None or plan.drawn == most.queries:
+        return
+    counted = f"{plan.drawn:,} of {most.queries:,} in-scope queries"
+    price = "" if most.usd is None else f", about {most.usd:,.2f} USD"
+    if plan.grows:
+        yield (
+            f"judge.sample auto judges at least its first round of {counted}, which the table counts, and at most all: "
+            f"{most.calls:,} calls{price}."
+        )
+    else:
+        yield f"The table counts the {counted} of judge.sample; all would take {most.calls:,} calls{price}."
 
 
 def retrieval_calls(config: RetrieverConfig, cases: int, latency_calls: int, determinism_calls: int) -> list[str]:

@@ -102,7 +102,7 @@ def _shown(report: Report, *, everything: bool) -> list[str]:
 
 
 def _remarks(report: Report, *, everything: bool) -> list[tuple[str, str]]:
-    """Return what must be known beside the table: at first only of values that failed, are missing or approximate."""
+    """Return what must be known beside the table: at first where values are not of every query."""
     shown = [(name, report.metrics[name]) for name in _shown(report, everything=everything)]
     wanted = [
         (name, metric)
@@ -111,6 +111,7 @@ def _remarks(report: Report, *, everything: bool) -> list[tuple[str, str]]:
         or metric.n_failed
         or metric.n_missing
         or metric.value is None
+        or metric.sampled
         or metric.note.startswith(APPROXIMATION)
     ]
     return [(name, text) for name, metric in wanted if (text := remark(metric))]
@@ -155,8 +156,10 @@ def correction(metric: MetricEntry, sampled: SampledEntry) -> list[str]:
     elif own is None or alone is None:
         parts = [f"corrected by {sampled.proxy}, weight {sampled.weight:.2f}"]
     else:
+        narrower = f"{1 - own / alone:.0%} narrower than" if own < alone else "no narrower than"
         parts = [
-            f"corrected by {sampled.proxy}, weight {sampled.weight:.2f}: interval {own:.3f} wide, {alone:.3f} without"
+            f"corrected by {sampled.proxy}, weight {sampled.weight:.2f}: interval {own:.3f} wide, {narrower} without "
+            f"({alone:.3f})"
         ]
     if metric.bound_low is not None and metric.bound_high is not None:
         parts.append(f"judging all would give {metric.bound_low:.3f} … {metric.bound_high:.3f} (95%)")

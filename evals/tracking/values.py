@@ -10,7 +10,7 @@ import yaml
 from evals.config.experiment import ExperimentConfig
 from evals.report.description import description, leading_first, most_telling
 from evals.report.judge_lines import chunk_claim_lines, claim_lines, verdict_lines
-from evals.report.model import MetricEntry, QueryRow, Report, ScoreValue
+from evals.report.model import MetricEntry, QueryRow, Report, SampledEntry, ScoreValue
 from retrievers.config import dump
 from retrievers.config.layers import flatten, tables
 from retrievers.terminal.present import score_text
@@ -75,9 +75,9 @@ def six_digits(value: float) -> float:
 
 
 def metrics_table(report: Report) -> dict[str, list[Any]]:
-    """Return every metric of a run by columns: value, interval, n, counts of missing scores, bounds and note."""
-    rows = [{"metric": name, **metric.model_dump()} for name, metric in report.metrics.items()]
-    return {key: [row[key] for row in rows] for key in ("metric", *MetricEntry.model_fields)}
+    """Return every metric of a run by columns: value, interval, n, counts of missing scores, bounds, note, sample."""
+    rows = [_metric_row(name, metric) for name, metric in report.metrics.items()]
+    return {key: [row[key] for row in rows] for key in rows[0]} if rows else {}
 
 
 def tags(report: Report) -> dict[str, str]:
@@ -105,6 +105,13 @@ def table(report: Report) -> dict[str, list[Any]]:
     rows = [_columns(row, judged=report.judge is not None) for row in report.queries]
     columns = {key: [row[key] for row in rows] for key in rows[0]} if rows else {}
     return columns | {name: [_number(row.scores.get(name)) for row in report.queries] for name in names}
+
+
+def _metric_row(name: str, metric: MetricEntry) -> dict[str, Any]:
+    """Return a metric in columns of plain values; those of a sample are empty where all queries were judged."""
+    plain = metric.model_dump()
+    sampled = plain.pop("sampled") or dict.fromkeys(SampledEntry.model_fields)
+    return {"metric": name, **plain, **{f"sampled.{key}": value for key, value in sampled.items()}}
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -58,6 +58,7 @@ def _row(observation: Observation, verdict: QueryVerdict, scores: dict[str, Scor
         best_below_threshold=[_hit(hit, observation, None) for hit in below],
         claims=[ClaimEntry.of(claim) for claim in claims],
         scores={name: score_value(score) for name, score in scores.items()},
+        proxies=_proxies(case.id, result),
         outcome=verdict.outcome,
         reasons=list(verdict.reasons),
         cause=cause_of(observation, verdict, first_relevant, result.config.retriever.top_k),
@@ -66,6 +67,11 @@ def _row(observation: Observation, verdict: QueryVerdict, scores: dict[str, Scor
         accuracy_score=verdict.accuracy_score,
         time_ms=verdict.time_ms,
     )
+
+
+def _proxies(case_id: str, result: RunResult) -> dict[str, float]:
+    given = {name: by_case.get(case_id) for name, by_case in result.proxies.items()}
+    return {name: score for name, score in given.items() if isinstance(score, float | int)}
 
 
 def _top_score(observation: Observation) -> float | None:

@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from evals.collect.observations import Summary
+from evals.judge.sampling import NOT_DRAWN
 from evals.metrics import METRICS, VERDICT_METRIC
 from evals.metrics.base import QueryMetric, summarise
 from evals.metrics.run_result import RunResult
+from evals.metrics.sampled import sampled_summary
 from evals.report.model.slices import SliceEntry, SliceMetric
 from evals.stats.intervals import wilson
 
@@ -35,12 +37,22 @@ def slices(result: RunResult) -> list[SliceEntry]:
 def _metrics(result: RunResult, ids: Sequence[str], passed: Mapping[str, bool]) -> Iterator[tuple[str, SliceMetric]]:
     for name, scores in result.scores.items():
         metric = METRICS.get(name)
-        own = [scores[query_id] for query_id in ids if query_id in scores]
-        if isinstance(metric, QueryMetric) and own:
-            summary = summarise(name, own, metric.interval)
+        if isinstance(metric, QueryMetric) and any(query_id in scores for query_id in ids):
+            summary = _summary(metric, ids, result)
             if summary.value is not None:
                 yield name, SliceMetric.of(summary)
     successes = sum(passed[query_id] for query_id in ids)
     ends = wilson(successes, len(ids))
     whole = Summary(metric=VERDICT_METRIC, value=successes / len(ids), ci_low=ends.low, ci_high=ends.high, n=len(ids))
     yield VERDICT_METRIC, SliceMetric.of(whole)
+
+
+def _summary(metric: QueryMetric, ids: Sequence[str], result: RunResult) -> Summary:
+    """Return the mean of a metric over a slice, corrected with the weight of the whole run where that is."""
+    scores, proxies = result.scores[metric.name], result.proxies.get(metric.name, {})
+    own = [scores[query_id] for query_id in ids if query_id in scores]
+    corrected = [each.sampled for each in result.summaries if each.metric == metric.name and each.sampled]
+    if not corrected or NOT_DRAWN not in own:
+        return summarise(metric.name, own, metric.interval)
+    given = [proxies[query_id] for query_id in ids if query_id in scores]
+    return sampled_summary(metric, own, given, corrected[0].weight)

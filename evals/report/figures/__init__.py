@@ -11,6 +11,7 @@ from evals.report.figures.headroom import reranker_headroom
 from evals.report.figures.heatmaps import heat_maps
 from evals.report.figures.latency import latency_by_stage
 from evals.report.figures.ranks import recall_by_rank
+from evals.report.figures.sampled import judge_against_labels
 from evals.report.figures.scores import risk_by_coverage, risk_of, roc, score_distribution, separation_of
 from evals.report.figures.tradeoffs import precision_by_recall, quality_by_latency, quality_by_tokens
 from evals.report.figures.why import queries_strip
@@ -99,6 +100,11 @@ def _of_run(result: RunResult, queries: Iterable[QueryRow]) -> Painters:
         "judge_agreement": (
             lambda: judge_agreement(agreement),
             "Shares are of each label: off the diagonal the judge erred, or the labels have a hole.",
+        ),
+        "judge_against_labels": (
+            lambda: judge_against_labels(result),
+            "A point a judged query, larger for several; ★ the corrected mean, where the line of the weight meets the "
+            "labels' mean over all queries. Points along the line: the labels foretell the judge, and correct much.",
         ),
     }
 

@@ -98,6 +98,9 @@ class QueryRow(Section):
         description="statements of the reference answer as the judge sees them; empty where it was not asked",
     )
     scores: dict[str, ScoreValue] = Field(description="metric to number, or why there is none")
+    proxies: dict[str, float] = Field(
+        {}, description="judged metric to the same by golden labels, which corrects the mean of a sample (judge.sample)"
+    )
     outcome: Outcome = Field(description="the verdict")
     reasons: list[str] = Field(description="why it is not SUCCESS")
     cause: Cause | None = Field(None, description="the reason in two words; null in reports of older versions")

@@ -8,10 +8,13 @@ import pytest
 from evals.collect.observations import Observation
 from evals.judge.call_estimate import AGAIN, SECONDS_PER_CALL, JudgePlan, plan
 from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, PRECISION, RECALL, RELEVANCE
+from evals.metrics import METRICS
+from evals.metrics.sampled_judging import judge_sample
 from retrievers.embedding.tokens import count_tokens
 from tests.support.chat_server import ChatServer
 from tests.support.judged import ALL, judge_of, observe, oracle, random_observations
 from tests.support.judges import settings
+from tests.support.observed import make_context
 from tests.support.results import observation
 
 pytestmark = pytest.mark.usefixtures("knowing")
@@ -88,6 +91,23 @@ def test_a_second_pass_is_planned(server: ChatServer, tmp_path: Path) -> None:
         assert found.total.calls == made(server, run, **again)
         stored = planned(server, run, **again)
         assert stored.total.calls == stored.shares[-1].calls == made(server, run, **again) > 0
+
+
+@pytest.mark.parametrize("sample", ["all", 0.3, 5, 100])
+def test_a_sample_makes_as_many_calls_as_were_planned(server: ChatServer, sample: Any) -> None:
+    run = [*random_observations(12, seed=3)]
+    found = planned(server, run, sample=sample)
+    with judge_of(server, sample=sample) as judge:
+        judging = judge_sample(judge, {name: METRICS[name] for name in ALL}, run, make_context())
+    assert found.total.calls == len(server.chats) == next(s.calls for s in found.samples if s.queries == found.drawn)
+    assert found.drawn == (found.samples[-1].queries if judging.drawn is None else len(judging.drawn))
+    assert found.samples[-1].calls == planned(server, run).total.calls and not found.grows
+
+
+def test_an_automatic_sample_has_a_least_and_a_most(server: ChatServer) -> None:
+    run = [observe("pose", ["topic"], id=f"q{number}") for number in range(40)]
+    found = planned(server, run, sample="auto")
+    assert (found.drawn, found.samples[-1].queries, found.grows) == (30, 40, True)
 
 
 def test_tokens_are_those_of_the_prompts(server: ChatServer) -> None:

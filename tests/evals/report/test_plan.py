@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from evals.judge.call_estimate import JudgePlan, Share
+from evals.judge.call_estimate import JudgePlan, SampleCost, Share
 from evals.report.plan import render_plan, retrieval_calls
 from retrievers.config import RetrieverConfig
 
@@ -32,6 +32,21 @@ def test_what_every_metric_needs_and_all_together() -> None:
     assert row(text, "ragas/llm_context_precision") == ["1,200", "200", "1,000", "1,000,000", "2,500"]
     assert row(text, "all") == ["1,425", "200", "1,225", "2,000,000", "5,000"]
     assert text.startswith("Retrieval\n  88 query embeddings\nJudge cohere:command\n")
+
+
+SAMPLES = (SampleCost(queries=30, calls=150, usd=0.5), SampleCost(queries=225, calls=1125, usd=4.0))
+
+
+def test_what_the_sample_leaves_out() -> None:
+    assert "judge.sample" not in shown(samples=SAMPLES, drawn=225)
+    assert (
+        "The table counts the 30 of 225 in-scope queries of judge.sample; all would take 1,125 calls, about 4.00 USD."
+        in (shown(samples=SAMPLES, drawn=30))
+    )
+    assert (
+        "auto judges at least its first round of 30 of 225 in-scope queries, which the table counts, and at most "
+        in (shown(samples=SAMPLES, drawn=30, grows=True))
+    )
 
 
 def test_held_out_queries_are_counted_apart() -> None:
