@@ -1,6 +1,6 @@
 """Agreement of annotators with each other, and with a judge. Pure.
 
-Sources: Krippendorff (2011), "Computing Krippendorff's alpha-reliability"; Cohen (1960).
+Source: Krippendorff (2011), "Computing Krippendorff's alpha-reliability".
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from evals.golden.labelling.labels import MOST_GRADE, Standing
+from evals.stats.kappa import cohens_kappa
 
 Pair = tuple[str, str]
 """Case id and chunk id."""
@@ -54,12 +55,14 @@ def krippendorff_alpha(units: Sequence[Sequence[int]], most: int = MOST_GRADE) -
     return float(1 - observed / expected)
 
 
-def cohen_kappa(first: Sequence[int], second: Sequence[int]) -> float | None:
-    """Return Cohen's kappa of two annotators on the same units: (o − c) / (1 − c); None where c is 1."""
-    a, b = np.asarray(first), np.asarray(second)
-    observed = float((a == b).mean())
-    chance = float(sum((a == value).mean() * (b == value).mean() for value in np.union1d(a, b)))
-    return None if chance >= 1 else (observed - chance) / (1 - chance)
+def kappa_of(first: Sequence[int], second: Sequence[int]) -> float | None:
+    """Return Cohen's kappa of two annotators on the same units; None where both give all of them one grade."""
+    grades = np.union1d(first, second)
+    if len(grades) < 2:
+        return None
+    counts = np.zeros((len(grades), len(grades)))
+    np.add.at(counts, (np.searchsorted(grades, first), np.searchsorted(grades, second)), 1)
+    return float(cohens_kappa(counts))
 
 
 def agreement(kept: Standing, judge: Mapping[Pair, int] | None = None) -> list[str]:
@@ -78,7 +81,7 @@ def agreement(kept: Standing, judge: Mapping[Pair, int] | None = None) -> list[s
     for first, second in combinations(annotators, 2):
         both = [(grades[first], grades[second]) for grades in by_pair.values() if {first, second} <= grades.keys()]
         if both:
-            kappa = cohen_kappa([a for a, _ in both], [b for _, b in both])
+            kappa = kappa_of([a for a, _ in both], [b for _, b in both])
             lines.append(f"Cohen's kappa of {first} and {second}: {_shown(kappa)} over {len(both)} chunks")
     for annotator in annotators if judge else ():
         assert judge is not None
@@ -88,7 +91,7 @@ def agreement(kept: Standing, judge: Mapping[Pair, int] | None = None) -> list[s
             if annotator in grades and pair in judge
         ]
         if both:
-            kappa = cohen_kappa([a for a, _ in both], [b for _, b in both])
+            kappa = kappa_of([a for a, _ in both], [b for _, b in both])
             same = sum(a == b for a, b in both)
             lines.append(
                 f"{annotator} and the judge: the same in {same} of {len(both)} chunks, Cohen's kappa {_shown(kappa)}"

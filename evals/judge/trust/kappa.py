@@ -5,24 +5,13 @@ import numpy as np
 from evals.judge.trust.estimate import AT_ONCE, NO_INTERVAL, Estimate, Floats, finite_interval, queries
 from evals.stats import intervals as stats
 from evals.stats.intervals import Interval
+from evals.stats.kappa import cohens_kappa
 from evals.stats.resampling import drawn_counts
 
 
-def cohens_kappa(counts: Floats) -> Floats:
-    """Return Cohen's kappa (1960): (o − c) / (1 − c), o the observed agreement, c that of chance.
-
-    Agreement by chance is that of independent raters with the same margins. The value lies within −1 and 1; it is 0
-    where c is 1, as when a resample holds one class alone, which shows no agreement beyond chance.
-
-    Args:
-        counts: Counts of verdict and label being 1 and 1, 1 and 0, 0 and 1, 0 and 0, (…, 4).
-    """
-    hit, over, missed, rejected = np.moveaxis(counts, -1, 0)
-    n = counts.sum(axis=-1)
-    chance = (hit + over) * (hit + missed) + (missed + rejected) * (over + rejected)
-    room = n * n - chance
-    kappa: Floats = np.divide(n * (hit + rejected) - chance, room, out=np.zeros_like(n), where=room > 0)
-    return kappa
+def kappa_of(counts: Floats) -> Floats:
+    """Return Cohen's kappa of counts of verdict and label being 1 and 1, 1 and 0, 0 and 1, 0 and 0, (…, 4)."""
+    return cohens_kappa(counts.reshape(*counts.shape[:-1], 2, 2))
 
 
 def estimate_kappa(table: Floats, failed: Floats, seed: int) -> Estimate:
@@ -44,13 +33,13 @@ def estimate_kappa(table: Floats, failed: Floats, seed: int) -> Estimate:
     # A failed verdict counts once as the opposite of its label, once as equal to it.
     worst, best = np.array([0, lost[1], lost[0], 0]), np.array([lost[0], 0, 0, lost[1]])
     return Estimate(
-        value=None if note else float(cohens_kappa(totals)),
+        value=None if note else float(kappa_of(totals)),
         interval=NO_INTERVAL if note else kappa_interval(judged, seed),
         n=int(totals.sum()),
         n_queries=len(judged),
         n_failed=int(lost.sum()),
-        bound_low=float(cohens_kappa(totals + worst)) if bounded else None,
-        bound_high=float(cohens_kappa(totals + best)) if bounded else None,
+        bound_low=float(kappa_of(totals + worst)) if bounded else None,
+        bound_high=float(kappa_of(totals + best)) if bounded else None,
         note=note,
     )
 
@@ -76,11 +65,11 @@ def kappa_interval(table: Floats, seed: int) -> Interval:
             return Interval(
                 note=f"not computable: chunks labelled {label} in only {queries(holding)}, {stats.FEWEST} are needed"
             )
-    if np.ptp(cohens_kappa(table.sum(axis=0) - table)) <= stats.SAME:
+    if np.ptp(kappa_of(table.sum(axis=0) - table)) <= stats.SAME:
         return Interval(note="not computable: kappa is the same whichever queries are drawn")
     result = bootstrap(
         (np.arange(len(table)),),
-        lambda picks, axis: cohens_kappa(drawn_counts(picks, len(table)) @ table),
+        lambda picks, axis: kappa_of(drawn_counts(picks, len(table)) @ table),
         n_resamples=stats.RESAMPLES,
         batch=max(1, AT_ONCE // len(table)),
         vectorized=True,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from evals.golden.labelling.annotator_agreement import agreement, cohen_kappa, krippendorff_alpha
+from evals.golden.labelling.annotator_agreement import agreement, kappa_of, krippendorff_alpha
 from evals.golden.labelling.labels import standing
 from tests.evals.golden.labelling.test_labels import label
 
@@ -57,8 +57,8 @@ def test_kappa_is_that_of_scikit_learn() -> None:
     rng = np.random.default_rng(2)
     for _ in range(20):
         first, second = rng.integers(0, 4, size=(2, 30)).tolist()
-        assert cohen_kappa(first, second) == pytest.approx(cohen_kappa_score(first, second), abs=1e-12)
-    assert cohen_kappa([1, 1], [1, 1]) is None
+        assert kappa_of(first, second) == pytest.approx(cohen_kappa_score(first, second), abs=1e-12)
+    assert kappa_of([1, 1], [1, 1]) is None
 
 
 def test_every_pair_and_the_judge_have_a_line() -> None:
