@@ -33,9 +33,11 @@ GOLDEN = [
 METRICS = ("ranking/*", "scope/*", "queries/*")
 
 
-@pytest.fixture(params=OTHERS)
-def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Distance, dict[str, Any]]]:
-    with collection("edge", request.param, tmp_path) as store:
+@pytest.fixture(params=OTHERS, scope="module")
+def made(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Distance, dict[str, Any]]]:
+    with collection("edge", request.param, tmp_path_factory.mktemp(request.param)) as store:
         yield request.param, store
 
 

@@ -9,8 +9,10 @@ from typing import Any
 import yaml
 
 from evals.config.experiment import ExperimentConfig
+from evals.experiment.embedded_index import index_if_stale
 from retrievers.config.layers import Layer, build, nest
 from retrievers.config.settings_file import file_layer
+from tests.support.linked_store import store_like
 
 COLLECTION = "robots"
 PAGES: Mapping[str, str] = {
@@ -138,6 +140,14 @@ def settings(made: Experiment, **changes: Any) -> ExperimentConfig:
     flat = {name.replace("__", "."): value for name, value in changes.items()}
     layers = [file_layer(made.config, ExperimentConfig), Layer(label="the test", values=nest(flat))]
     return build(ExperimentConfig, layers)
+
+
+def index_once(made: Experiment) -> None:
+    """Index the pages of an experiment; what this process has indexed alike before is linked."""
+    config = settings(made)
+    pages = {str(page.relative_to(made.docs)): page.read_text("utf-8") for page in sorted(made.docs.rglob("*.md"))}
+    key = f"{pages} {config.index} {config.retriever.model_dump_json(exclude={'store'})}"
+    store_like(key, made.store, lambda: index_if_stale(config, {}, silent))
 
 
 def silent(stage: str, done: int, total: int, detail: str = "") -> None:

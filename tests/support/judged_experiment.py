@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from evals.config.experiment import ExperimentConfig
-from evals.experiment.embedded_index import index_if_stale
 from evals.golden.case import Case
 from evals.golden.loading import load_golden
 from retrievers.records import Chunk
 from retrievers.retriever.qdrant import QdrantRetriever
 from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
-from tests.support.experiment import CASES, FORWARD, SETTINGS, TOPIC, Experiment, make_experiment, settings, silent
+from tests.support.experiment import CASES, FORWARD, SETTINGS, TOPIC, Experiment, index_once, make_experiment
 from tests.support.golden_labels import golden_labels, sentences
 from tests.support.judging import Oracle
 from tests.support.openai_server import OpenAIChatServer
@@ -37,7 +36,7 @@ def make_judged(folder: Path, **retriever: Any) -> Experiment:
     made.write_golden([{**case, "reference_answer": REFERENCES.get(str(case["id"]))} for case in CASES])
     settled = {**SETTINGS, "metrics": [*JUDGED_METRICS], "retriever": {**SETTINGS["retriever"], **retriever}}
     made.write_config(settled)
-    index_if_stale(settings(made), {}, silent)
+    index_once(made)
     return made
 
 

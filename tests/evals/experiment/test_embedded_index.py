@@ -11,7 +11,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionStateError, EmbeddingMismatchError, IndexingError
 from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import MANIFEST_KEY, describe, open_client
-from tests.support.experiment import PAGES, Experiment, make_experiment, settings, silent
+from tests.support.experiment import PAGES, Experiment, index_once, make_experiment, settings, silent
 
 
 def stored(config: ExperimentConfig) -> dict[str, str]:
@@ -50,7 +50,7 @@ def test_a_missing_collection_is_made_and_a_fresh_one_left_alone(made: Experimen
 
 def test_changed_added_and_removed_pages_are_brought_up_to_date(made: Experiment) -> None:
     config = settings(made)
-    index_if_stale(config, {}, silent)
+    index_once(made)
     made.write_pages({"ros/topics.md": PAGES["ros/topics.md"].replace("lost messages", "what was lost")})
     made.write_pages({"ros/services.md": "# Services\n\nA service answers a request.\n"})
     (made.docs / "arms" / "kinematics.md").unlink()
@@ -62,7 +62,7 @@ def test_changed_added_and_removed_pages_are_brought_up_to_date(made: Experiment
 
 
 def test_another_size_of_chunk_indexes_again(made: Experiment) -> None:
-    index_if_stale(settings(made), {}, silent)
+    index_once(made)
     before = stored(settings(made))
     config = settings(made, index__max_tokens=16)
     assert index_if_stale(config, {}, silent)
@@ -71,7 +71,7 @@ def test_another_size_of_chunk_indexes_again(made: Experiment) -> None:
 
 
 def test_another_context_indexes_again_and_none_named_keeps_the_recorded_one(made: Experiment) -> None:
-    index_if_stale(settings(made), {}, silent)
+    index_once(made)
     before = stored(settings(made))
     config = settings(made, index__context="path")
     assert index_if_stale(config, {}, silent)
@@ -85,7 +85,7 @@ def test_another_context_indexes_again_and_none_named_keeps_the_recorded_one(mad
 
 
 def test_a_collection_that_is_not_its_own_is_refused_with_another_context(made: Experiment) -> None:
-    index_if_stale(settings(made), {}, silent)
+    index_once(made)
     inputs = load_inputs(settings(made, index__collection=None, index__context="path"))
     with (
         pytest.raises(CollectionStateError, match=r"with index\.context 'none', but 'path' is expected"),
@@ -96,7 +96,7 @@ def test_a_collection_that_is_not_its_own_is_refused_with_another_context(made: 
 
 @pytest.mark.slow
 def test_other_payload_keys_index_again(made: Experiment) -> None:
-    index_if_stale(settings(made), {}, silent)
+    index_once(made)
     flat = {"text_key": "body", "nested_under": "", "map": {"heading": "section"}}
     config = settings(made, retriever__metadata=flat)
     assert index_if_stale(config, {}, silent)
@@ -112,7 +112,7 @@ def test_other_payload_keys_index_again(made: Experiment) -> None:
 @pytest.mark.slow
 def test_points_that_are_gone_are_indexed_again(made: Experiment) -> None:
     config = settings(made)
-    index_if_stale(config, {}, silent)
+    index_once(made)
     whole = stored(config)
     client = open_client(config.retriever.store, {})
     try:
@@ -128,7 +128,7 @@ def test_points_that_are_gone_are_indexed_again(made: Experiment) -> None:
 @pytest.mark.slow
 def test_an_index_that_was_interrupted_is_finished(made: Experiment) -> None:
     config = settings(made)
-    index_if_stale(config, {}, silent)
+    index_once(made)
     set_state(config, "indexing")
     assert index_if_stale(config, {}, silent)
     assert not index_if_stale(config, {}, silent)
@@ -150,7 +150,7 @@ def test_only_an_embedded_collection_of_its_own_is_written_to(made: Experiment, 
 
 def test_a_broken_page_is_named_and_the_collection_kept(made: Experiment) -> None:
     config = settings(made)
-    index_if_stale(config, {}, silent)
+    index_once(made)
     before = stored(config)
     made.write_pages({"ros/broken.md": "---\ntitle: [unclosed\n---\n\ntext\n"})
     with pytest.raises(IndexingError, match=r"broken\.md"):
@@ -165,7 +165,7 @@ def test_pages_that_are_not_there(made: Experiment) -> None:
 
 
 def test_a_collection_of_another_model_is_not_written_over(made: Experiment) -> None:
-    index_if_stale(settings(made), {}, silent)
+    index_once(made)
     made.write_pages({"new.md": "# New\n\nA new page.\n"})
     other = {"provider": "python", "model": "tests.support.embeddings:Counting"}
     with pytest.raises(EmbeddingMismatchError):

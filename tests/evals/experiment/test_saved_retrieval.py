@@ -22,6 +22,10 @@ ALL = ("--metrics", "ranking/*,candidates/*,scope/*,content/*,metadata/*,cost/*,
 SWEEP = ("--sweep.mode", "semantic,keyword,hybrid", "--sweep.top-k", "1:3", "--sweep.threshold", "0:0.4:0.2")
 
 
+def flags_of(made: Experiment) -> list[str | Path]:
+    return ["--config", made.config, "--quiet", "--no-gate", "--metrics", "ranking/*,scope/*"]
+
+
 @pytest.fixture
 def made(tmp_path: Path) -> Experiment:
     return make_judged(tmp_path / "work")
@@ -29,18 +33,24 @@ def made(tmp_path: Path) -> Experiment:
 
 @pytest.fixture
 def run(made: Experiment, capsys: pytest.CaptureFixture[str]) -> Run:
-    flags = ["--config", made.config, "--quiet", "--no-gate", "--metrics", "ranking/*,scope/*"]
-    return lambda *arguments: call(main, [*flags, *arguments], capsys)
+    return lambda *arguments: call(main, [*flags_of(made), *arguments], capsys)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved semantic retrieval, whose store is gone; tests leave its experiment as it is."""
+    made = make_judged(tmp_path_factory.mktemp("saved"))
+    folder = made.folder / "kept"
+    assert main([*map(str, flags_of(made)), "--save-retrieval", str(folder)]) == 0
+    shutil.rmtree(made.store)
+    return folder
 
 
 @pytest.fixture
-def saved(made: Experiment, run: Run) -> Path:
-    """A saved semantic retrieval, whose store is gone."""
-    folder = made.folder / "kept"
-    done = run("--save-retrieval", folder)
-    assert (done.code, done.err) == (0, "")
-    shutil.rmtree(made.store)
-    return folder
+def start(saved: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """A run that starts from the saved retrieval."""
+    flags = [*flags_of(Experiment(saved.parent)), "--from-retrieval", saved]
+    return lambda *arguments: call(main, [*flags, *arguments], capsys)
 
 
 def figures(report: Mapping[str, Any]) -> Any:
@@ -87,12 +97,12 @@ def test_a_retriever_of_the_users_own_is_saved_too(made: Experiment, capsys: pyt
     assert (after["facts"]["retriever"], after["facts"]["relevance"]) == (before["facts"]["retriever"], "returned")
 
 
-def test_cut_and_metrics_may_differ(run: Run, made: Experiment, saved: Path) -> None:
-    report = made.folder / "report.json"
-    done = run("--from-retrieval", saved, "--retriever.top-k", "1", "--retriever.threshold", "0", "--output", report)
+def test_cut_and_metrics_may_differ(start: Run, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    done = start("--retriever.top-k", "1", "--retriever.threshold", "0", "--output", report)
     assert (done.code, done.err) == (0, "")
     assert {len(row["retrieved"]) for row in load_report(report)["queries"]} == {1}
-    swept = run("--from-retrieval", saved, "--sweep.top-k", "1:3", "--retriever.candidates", "5", "--ids", "forward")
+    swept = start("--sweep.top-k", "1:3", "--retriever.candidates", "5", "--ids", "forward")
     assert (swept.code, swept.err) == (0, "")
 
 
@@ -123,13 +133,14 @@ def test_cut_and_metrics_may_differ(run: Run, made: Experiment, saved: Path) -> 
         (["--save-retrieval", "again"], "not allowed with argument"),
     ],
 )
-def test_what_was_retrieved_otherwise_is_refused(run: Run, saved: Path, arguments: list[str], message: str) -> None:
-    done = run("--from-retrieval", saved, *arguments)
+def test_what_was_retrieved_otherwise_is_refused(start: Run, arguments: list[str], message: str) -> None:
+    done = start(*arguments)
     assert (done.code, message in " ".join(done.err.split())) == (2, True), done.err
 
 
 def test_other_queries_evidence_and_pages_are_refused(run: Run, made: Experiment, saved: Path) -> None:
     first, *others = CASES
+    shutil.rmtree(made.store)
     made.write_golden([{**first, "query": "zebras"}, *others])
     done = run("--from-retrieval", saved)
     assert (done.code, "for case 'forward' the query" in done.err, "got 'zebras'" in done.err) == (2, True, True)
@@ -142,8 +153,8 @@ def test_other_queries_evidence_and_pages_are_refused(run: Run, made: Experiment
     assert (done.code, "expected pages_fingerprint" in done.err) == (2, True), done.err
 
 
-def test_the_plan_needs_no_store_either(run: Run, saved: Path) -> None:
-    done = run("--from-retrieval", saved, "--plan")
+def test_the_plan_needs_no_store_either(start: Run) -> None:
+    done = start("--plan")
     assert (done.code, done.err) == (0, "")
     assert "none: all candidates are in the saved retrieval 'kept'" in done.out
 

@@ -5,7 +5,9 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from html import escape
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -41,17 +43,28 @@ def run(indexed: Experiment, folder: Path, capsys: pytest.CaptureFixture[str]) -
     return lambda *arguments: call(main, ["--config", indexed.config, *arguments], capsys)
 
 
-def test_a_sweep_prints_its_best_cells_and_what_the_best_of_them_is_worth(run: Run) -> None:
-    done = run(*SWEEP)
-    assert (done.code, done.err) == (0, "")
-    assert "Grid of 40 cells  1 × retrieved, 4 × top_k, 10 × threshold · 6 queries" in done.out
-    assert "When to return nothing (semantic, top_k" in done.out
-    assert "chosen out of 40 cells on these queries, so its figures are optimistic" in done.out
+@pytest.fixture(scope="module")
+def swept(indexed: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the printed text, the report and the page of a sweep."""
+    folder = tmp_path_factory.mktemp("swept")
+    files = ("--output", folder / "r.json", "--html", folder / "r.html")
+    printed, complaints = StringIO(), StringIO()
+    with redirect_stdout(printed), redirect_stderr(complaints):
+        assert main([*map(str, ("--config", indexed.config, *SWEEP, *files))]) == 0
+    assert complaints.getvalue() == ""
+    (folder / "out.txt").write_text(printed.getvalue(), encoding="utf-8")
+    return folder
 
 
-def test_the_report_is_of_the_chosen_cell_and_holds_the_grid(run: Run, folder: Path) -> None:
-    assert run(*SWEEP, "--output", "r.json").code == 0
-    made = load_report(folder / "r.json")
+def test_a_sweep_prints_its_best_cells_and_what_the_best_of_them_is_worth(swept: Path) -> None:
+    printed = (swept / "out.txt").read_text(encoding="utf-8")
+    assert "Grid of 40 cells  1 × retrieved, 4 × top_k, 10 × threshold · 6 queries" in printed
+    assert "When to return nothing (semantic, top_k" in printed
+    assert "chosen out of 40 cells on these queries, so its figures are optimistic" in printed
+
+
+def test_the_report_is_of_the_chosen_cell_and_holds_the_grid(swept: Path) -> None:
+    made = load_report(swept / "r.json")
     grid, chosen = made["grid"], made["grid"]["chosen"]
     place = grid["cells"]["index"].index(chosen)
     for setting in ("top_k", "threshold"):
@@ -64,11 +77,9 @@ def test_the_report_is_of_the_chosen_cell_and_holds_the_grid(run: Run, folder: P
     )
 
 
-def test_the_page_shows_the_recommendation_and_the_maps_of_the_grid(run: Run, folder: Path) -> None:
-    done = run(*SWEEP, "--html", "r.html", "--output", "r.json")
-    assert done.code == 0
-    page = (folder / "r.html").read_text(encoding="utf-8")
-    for line in load_report(folder / "r.json")["grid"]["choice"]["explanation"]:
+def test_the_page_shows_the_recommendation_and_the_maps_of_the_grid(swept: Path) -> None:
+    page = (swept / "r.html").read_text(encoding="utf-8")
+    for line in load_report(swept / "r.json")["grid"]["choice"]["explanation"]:
         assert f"<p>{escape(line).replace('&#x27;', '&#39;')}</p>" in page
     assert 'id="figure-heat_map_semantic"' in page and 'id="figure-quality_by_tokens"' in page
 
@@ -180,21 +191,13 @@ def test_one_query_and_no_query_in_scope(run: Run) -> None:
     assert "ranking/ndcg_at_10 scores no query" in nothing.err
 
 
-def test_mlflow_has_the_grid_the_cells_worth_opening_and_traces_of_its_queries(
+def test_mlflow_has_the_grid_cells_worth_opening_and_traces_and_the_terminal_names_the_page_of_two_cells(
     run: Run, folder: Path, mlflow_database: Path
 ) -> None:
     uri = f"sqlite:///{shutil.copy(mlflow_database, folder)}"
-    tracked = (
-        "--tracking.enabled",
-        "true",
-        "--tracking.uri",
-        uri,
-        "--tracking.traces",
-        "2",
-        "--tracking.run-name",
-        "g",
-    )
-    assert run(*SWEEP, *tracked, "--output", "r.json").code == 0
+    swept = ("--sweep.mode", "semantic,hybrid", "--sweep.top-k", "3,5", "--tracking.run-name", "g")
+    done = run(*swept, "--tracking.enabled", "true", "--tracking.uri", uri, "--output", "r.json")
+    assert (done.code, done.err) == (0, "")
     made, client = load_report(folder / "r.json"), MlflowClient(tracking_uri=uri)
     experiment = client.get_experiment_by_name("retrieval-evals").experiment_id
     (parent,) = client.search_runs([experiment], "attributes.run_name = 'g'")
@@ -205,20 +208,10 @@ def test_mlflow_has_the_grid_the_cells_worth_opening_and_traces_of_its_queries(
     assert parent.data.tags["role"] == "grid" and len(parent.data.metrics) <= 40
     assert "grid.json" in [file.path for file in client.list_artifacts(parent.info.run_id)]
     traces = client.search_traces(locations=[experiment], filter_string=f"attributes.run_id = '{parent.info.run_id}'")
-    assert len(traces) == 2
-
-
-def test_two_cells_of_a_grid_have_traces_of_the_same_queries_and_the_terminal_names_their_page(
-    run: Run, folder: Path, mlflow_database: Path
-) -> None:
-    uri = f"sqlite:///{shutil.copy(mlflow_database, folder)}"
-    done = run(
-        "--sweep.mode", "semantic,hybrid", "--sweep.top-k", "3,5", "--tracking.enabled", "true", "--tracking.uri", uri
-    )
-    assert (done.code, done.err) == (0, "")
+    assert len(traces) == 6
     [page] = [line for line in done.out.splitlines() if line.startswith("The recommended cell beside another")]
-    cells, client = re.findall("[0-9a-f]{32}", page), MlflowClient(tracking_uri=uri)
-    assert ["recommended" in client.get_run(cell).data.tags["role"] for cell in cells] == [True, False]
+    shown = re.findall("[0-9a-f]{32}", page)
+    assert ["recommended" in client.get_run(cell).data.tags["role"] for cell in shown] == [True, False]
     queries = [
         {
             trace.info.client_request_id: trace.info.response_preview
@@ -226,7 +219,7 @@ def test_two_cells_of_a_grid_have_traces_of_the_same_queries_and_the_terminal_na
                 locations=[client.get_run(cell).info.experiment_id], filter_string=f"attributes.run_id = '{cell}'"
             )
         }
-        for cell in cells
+        for cell in shown
     ]
     assert queries[0].keys() == queries[1].keys() and len(queries[0]) == 6
     assert queries[0] != queries[1]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import MANIFEST_KEY, open_client
 from tests.support.bm25 import BruteForceBm25
 from tests.support.indexing import KILL_AT, HashEmbeddings, content, manifest, settings, write_pages
+from tests.support.linked_store import store_like
 from tests.support.qdrant_server import QdrantServer
 
 ROOT = Path(__file__).parents[3]
@@ -96,6 +98,21 @@ def index(client: QdrantClient, docs: Path) -> Indexer:
     return Indexer(client, docs)
 
 
+@pytest.fixture
+def indexed(tmp_path: Path, docs: Path) -> Iterator[Indexer]:
+    """An indexer after its first run."""
+    store = tmp_path / "store"
+
+    def first_run() -> None:
+        with closing(open_client(settings(store).store, {}, create=True)) as made:
+            assert Indexer(made, docs)().added == CHUNKS
+
+    store_like("test_index", store, first_run)
+    opened = open_client(settings(store).store, {})
+    yield Indexer(opened, docs)
+    opened.close()
+
+
 class TestFirstRun:
     def test_embeds_and_stores_every_chunk(self, index: Indexer) -> None:
         report = index()
@@ -103,9 +120,8 @@ class TestFirstRun:
         assert sorted(index.embeddings.embedded) == sorted(p["page_content"] for p, _ in content(index.client).values())
         assert len(index.embeddings.embedded) == CHUNKS
 
-    def test_payload_holds_every_field_with_its_type(self, index: Indexer) -> None:
-        index()
-        stored = content(index.client)
+    def test_payload_holds_every_field_with_its_type(self, indexed: Indexer) -> None:
+        stored = content(indexed.client)
         (point,) = [key for key, (payload, _) in stored.items() if payload["page_content"] == "## Sub\n\nSub text."]
         payload, vector = stored[point]
         assert set(payload) == {"page_content", "metadata"}
@@ -137,9 +153,10 @@ class TestFirstRun:
         assert {name for name, kind in types.items() if kind is int} == set(whole)
         assert len(vector) == 8
 
-    def test_a_page_without_position_has_no_such_field(self, index: Indexer) -> None:
-        index()
-        found = [p["metadata"] for p, _ in content(index.client).values() if p["metadata"]["source_url"] == "/docs/two"]
+    def test_a_page_without_position_has_no_such_field(self, indexed: Indexer) -> None:
+        found = [
+            p["metadata"] for p, _ in content(indexed.client).values() if p["metadata"]["source_url"] == "/docs/two"
+        ]
         assert len(found) == 2
         assert all("sidebar_position" not in metadata and metadata["tags"] == [] for metadata in found)
 
@@ -208,81 +225,73 @@ class TestFirstRun:
 
 
 class TestSecondRun:
-    def test_embeds_nothing_and_writes_nothing(self, index: Indexer, tmp_path: Path) -> None:
-        index()
+    def test_embeds_nothing_and_writes_nothing(self, indexed: Indexer, tmp_path: Path) -> None:
 
         def files() -> dict[Path, tuple[bytes, int]]:
             found = [file for file in (tmp_path / "store").rglob("*") if file.is_file()]
             return {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in found}
 
-        state, on_disk = index.state, files()
-        report = index()
+        state, on_disk = indexed.state, files()
+        report = indexed()
         assert report == IndexReport(pages=3, chunks=CHUNKS, added=0, refreshed=0, removed=0, unchanged=CHUNKS)
-        assert index.embeddings.embedded == []
-        assert (index.state, files()) == (state, on_disk)
+        assert indexed.embeddings.embedded == []
+        assert (indexed.state, files()) == (state, on_disk)
 
-    def test_in_another_process_finds_the_same(self, index: Indexer, tmp_path: Path) -> None:
-        index()
-        state = index.state
-        index.client.close()
-        index.client = open_client(settings(tmp_path / "store").store, {})
+    def test_in_another_process_finds_the_same(self, indexed: Indexer, tmp_path: Path) -> None:
+        state = indexed.state
+        indexed.client.close()
+        indexed.client = open_client(settings(tmp_path / "store").store, {})
         try:
-            assert index.state == state
-            assert index().unchanged == CHUNKS
+            assert indexed.state == state
+            assert indexed().unchanged == CHUNKS
         finally:
-            index.client.close()
+            indexed.client.close()
 
-    def test_a_changed_section_embeds_only_its_own_chunk(self, index: Indexer) -> None:
-        index()
-        index.edit("one/alpha.md", "Sub text.", "Other text.")
-        report = index()
-        assert index.embeddings.embedded == ["## Sub\n\nOther text."]
+    def test_a_changed_section_embeds_only_its_own_chunk(self, indexed: Indexer) -> None:
+        indexed.edit("one/alpha.md", "Sub text.", "Other text.")
+        report = indexed()
+        assert indexed.embeddings.embedded == ["## Sub\n\nOther text."]
         assert (report.added, report.refreshed, report.removed, report.unchanged) == (1, 0, 1, CHUNKS - 1)
-        assert len(content(index.client)) == CHUNKS
+        assert len(content(indexed.client)) == CHUNKS
 
-    def test_moved_lines_refresh_the_payload_without_embedding(self, index: Indexer) -> None:
-        index()
-        before = content(index.client)
-        index.edit("one/alpha.md", "Alpha text.\n", "Alpha text.\n\n\n\n")
-        report = index()
-        assert index.embeddings.embedded == []
+    def test_moved_lines_refresh_the_payload_without_embedding(self, indexed: Indexer) -> None:
+        before = content(indexed.client)
+        indexed.edit("one/alpha.md", "Alpha text.\n", "Alpha text.\n\n\n\n")
+        report = indexed()
+        assert indexed.embeddings.embedded == []
         assert (report.added, report.refreshed, report.removed) == (0, 1, 0)
-        after = content(index.client)
+        after = content(indexed.client)
         (moved,) = [key for key in after if after[key] != before[key]]
         old, new = before[moved][0]["metadata"], after[moved][0]["metadata"]
         assert (new["start_line"], new["end_line"]) == (old["start_line"] + 3, old["end_line"] + 3)
         assert after[moved][1] == before[moved][1]
         assert after[moved][0]["page_content"] == "## Sub\n\nSub text."
 
-    def test_a_new_title_refreshes_the_chunks_of_its_page(self, index: Indexer) -> None:
-        index()
-        index.edit("one/alpha.md", "sidebar_position: 1\n", "")
-        assert (index().refreshed, index.embeddings.embedded) == (2, [])
-        assert not any("sidebar_position" in payload["metadata"] for payload, _ in content(index.client).values())
+    def test_a_new_title_refreshes_the_chunks_of_its_page(self, indexed: Indexer) -> None:
+        indexed.edit("one/alpha.md", "sidebar_position: 1\n", "")
+        assert (indexed().refreshed, indexed.embeddings.embedded) == (2, [])
+        assert not any("sidebar_position" in payload["metadata"] for payload, _ in content(indexed.client).values())
 
-    def test_a_removed_page_takes_its_chunks_along(self, index: Indexer) -> None:
-        index()
-        (index.docs / "two.md").unlink()
-        assert index().removed == 2
-        assert {p["metadata"]["source_url"] for p, _ in content(index.client).values()} == {
+    def test_a_removed_page_takes_its_chunks_along(self, indexed: Indexer) -> None:
+        (indexed.docs / "two.md").unlink()
+        assert indexed().removed == 2
+        assert {p["metadata"]["source_url"] for p, _ in content(indexed.client).values()} == {
             "/docs/one/alpha",
             "/docs/one/beta",
         }
 
-    def test_a_new_page_embeds_only_itself(self, index: Indexer) -> None:
-        index()
-        write_pages(index.docs, {"one/aaa.md": "First of all."})
-        assert index().added == 1
-        assert index.embeddings.embedded == ["First of all."]
+    def test_a_new_page_embeds_only_itself(self, indexed: Indexer) -> None:
+        write_pages(indexed.docs, {"one/aaa.md": "First of all."})
+        assert indexed().added == 1
+        assert indexed.embeddings.embedded == ["First of all."]
 
-    def test_an_edit_of_bytes_that_are_no_text_updates_the_record_alone(self, index: Indexer) -> None:
-        index()
-        before, recorded = index.state
-        index.edit("two.md", "More text.\n", "More text.\n\n\n")
-        report = index()
+    def test_an_edit_of_bytes_that_are_no_text_updates_the_record_alone(self, indexed: Indexer) -> None:
+        before, recorded = indexed.state
+        indexed.edit("two.md", "More text.\n", "More text.\n\n\n")
+        report = indexed()
         assert (report.added, report.refreshed, report.removed) == (0, 0, 0)
-        assert content(index.client) == before
-        assert manifest(index.client)["pages_fingerprint"] != recorded["pages_fingerprint"]
+        assert content(indexed.client) == before
+        assert manifest(indexed.client)["pages_fingerprint"] != recorded["pages_fingerprint"]
 
     def test_a_new_title_embeds_the_chunks_that_have_it_as_context(self, index: Indexer) -> None:
         index(context="title")
@@ -292,7 +301,14 @@ class TestSecondRun:
         assert (report.added, report.refreshed, report.removed, report.unchanged) == (2, 0, 0, CHUNKS - 2)
         assert len(content(index.client)) == CHUNKS
 
-    @pytest.mark.parametrize("change", [{"context": "path"}, {"max_tokens": 16}, {"overlap": 8}])
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"context": "path"},
+            pytest.param({"max_tokens": 16}, marks=pytest.mark.slow),
+            pytest.param({"overlap": 8}, marks=pytest.mark.slow),
+        ],
+    )
     def test_other_settings_make_the_whole_collection_again(self, index: Indexer, change: dict[str, Any]) -> None:
         index(context="title")
         before = index.state
@@ -306,9 +322,9 @@ class TestSecondRun:
     @pytest.mark.parametrize(
         ("first", "second"),
         [
-            ({"splitter": "recursive"}, {"splitter": "markdown"}),
             ({"splitter": "recursive", "chunk_size": 100, "chunk_overlap": 0}, {"chunk_size": 50}),
-            ({"splitter": "token", "max_tokens": 16}, {"splitter": "sections"}),
+            pytest.param({"splitter": "recursive"}, {"splitter": "markdown"}, marks=pytest.mark.slow),
+            pytest.param({"splitter": "token", "max_tokens": 16}, {"splitter": "sections"}, marks=pytest.mark.slow),
             ({}, {"splitter": "recursive", "chunk_size": 40, "chunk_overlap": 5}),
         ],
     )
@@ -345,24 +361,22 @@ class TestSecondRun:
         assert index().unchanged == CHUNKS
         assert index.state == before
 
-    def test_a_record_of_an_earlier_version_has_no_context(self, index: Indexer) -> None:
-        index()
-        earlier = {**{k: v for k, v in manifest(index.client).items() if k != "index"}, "max_tokens": 256}
-        index.client.update_collection("pages", metadata={MANIFEST_KEY: earlier})
-        assert index().unchanged == CHUNKS
-        assert manifest(index.client)["index"] == UNRECORDED
+    def test_a_record_of_an_earlier_version_has_no_context(self, indexed: Indexer) -> None:
+        earlier = {**{k: v for k, v in manifest(indexed.client).items() if k != "index"}, "max_tokens": 256}
+        indexed.client.update_collection("pages", metadata={MANIFEST_KEY: earlier})
+        assert indexed().unchanged == CHUNKS
+        assert manifest(indexed.client)["index"] == UNRECORDED
 
     @pytest.mark.slow
-    def test_any_run_ends_where_a_fresh_one_does(self, index: Indexer, tmp_path: Path) -> None:
-        index()
-        index.edit("one/alpha.md", "Alpha text.", "\n\nChanged text.\n\n## New\n\nNew text.")
-        (index.docs / "one/beta.mdx").unlink()
-        write_pages(index.docs, {"three.md": "Three."})
-        index()
+    def test_any_run_ends_where_a_fresh_one_does(self, indexed: Indexer, tmp_path: Path) -> None:
+        indexed.edit("one/alpha.md", "Alpha text.", "\n\nChanged text.\n\n## New\n\nNew text.")
+        (indexed.docs / "one/beta.mdx").unlink()
+        write_pages(indexed.docs, {"three.md": "Three."})
+        indexed()
         fresh = open_client(StoreConfig(path=tmp_path / "fresh"), {}, create=True)
         try:
-            index_corpus(fresh, settings(tmp_path / "fresh"), HashEmbeddings(), read_corpus(index.docs))
-            assert index.state == (content(fresh), manifest(fresh))
+            index_corpus(fresh, settings(tmp_path / "fresh"), HashEmbeddings(), read_corpus(indexed.docs))
+            assert indexed.state == (content(fresh), manifest(fresh))
         finally:
             fresh.close()
 
@@ -423,12 +437,11 @@ class TestKeywordSide:
         weights = {text: encoder.document(text) for text in texts}
         return {t: {i: round(v, 5) for i, v in zip(w.indices, w.values, strict=True)} for t, w in weights.items()}
 
-    def test_every_chunk_has_its_term_weights(self, index: Indexer) -> None:
-        index()
-        found = self.terms(index.client)
+    def test_every_chunk_has_its_term_weights(self, indexed: Indexer) -> None:
+        found = self.terms(indexed.client)
         assert len(found) == CHUNKS
         assert found == self.expected(found, 2.4)
-        params = (index.client.get_collection("pages").config.params.sparse_vectors or {})["bm25"]
+        params = (indexed.client.get_collection("pages").config.params.sparse_vectors or {})["bm25"]
         assert params.modifier == models.Modifier.IDF
 
     def test_the_average_length_is_measured_when_the_collection_is_made_and_kept(self, index: Indexer) -> None:
@@ -453,12 +466,11 @@ class TestKeywordSide:
         index(changes={"keyword": {}})
         assert manifest(client)["bm25"]["average_length"] == 1.0
 
-    def test_a_refreshed_chunk_keeps_its_term_weights(self, index: Indexer) -> None:
-        index()
-        before = self.terms(index.client)
-        index.edit("one/alpha.md", "title: Alpha", "title: Omega")
-        assert index().refreshed == 2
-        assert self.terms(index.client) == before
+    def test_a_refreshed_chunk_keeps_its_term_weights(self, indexed: Indexer) -> None:
+        before = self.terms(indexed.client)
+        indexed.edit("one/alpha.md", "title: Alpha", "title: Omega")
+        assert indexed().refreshed == 2
+        assert self.terms(indexed.client) == before
 
     def test_another_language_has_its_own_terms(self, index: Indexer) -> None:
         changes = {"keyword": {"language": "german", "average_length": 2.4}}
@@ -471,9 +483,10 @@ class TestKeywordSide:
     @pytest.mark.parametrize(
         ("changes", "said"),
         [
-            (
+            pytest.param(
                 {"keyword": {"language": "german"}},
                 "was tokenised as english, not german; index it again with --replace",
+                marks=pytest.mark.slow,
             ),
             (
                 {"keyword": {"vector_name": "terms"}},
@@ -483,27 +496,25 @@ class TestKeywordSide:
         ],
     )
     def test_what_cannot_be_brought_up_to_date_is_refused_and_replaced_on_request(
-        self, index: Indexer, changes: dict[str, Any], said: str
+        self, indexed: Indexer, changes: dict[str, Any], said: str
     ) -> None:
-        index()
-        state = index.state
+        state = indexed.state
         with pytest.raises(CollectionStateError) as caught:
-            index(changes=changes)
+            indexed(changes=changes)
         assert str(caught.value) == f"collection 'pages' {said}"
-        assert index.state == state
-        assert index.embeddings.embedded == []
-        assert index(changes=changes, replace=True).added == CHUNKS
-        assert index(changes=changes).unchanged == CHUNKS
-        found = self.terms(index.client, changes["keyword"].get("vector_name", "bm25"))
-        bm25 = manifest(index.client)["bm25"]
+        assert indexed.state == state
+        assert indexed.embeddings.embedded == []
+        assert indexed(changes=changes, replace=True).added == CHUNKS
+        assert indexed(changes=changes).unchanged == CHUNKS
+        found = self.terms(indexed.client, changes["keyword"].get("vector_name", "bm25"))
+        bm25 = manifest(indexed.client)["bm25"]
         assert found == self.expected(found, bm25["average_length"], bm25["language"])
 
-    def test_a_replacement_that_cannot_be_embedded_leaves_the_collection(self, index: Indexer) -> None:
-        index()
-        state = index.state
+    def test_a_replacement_that_cannot_be_embedded_leaves_the_collection(self, indexed: Indexer) -> None:
+        state = indexed.state
         with pytest.raises(ConnectionError):
-            index(changes={"keyword": {"language": "german"}}, replace=True, embeddings=HashEmbeddings(poison="Beta"))
-        assert index.state == state
+            indexed(changes={"keyword": {"language": "german"}}, replace=True, embeddings=HashEmbeddings(poison="Beta"))
+        assert indexed.state == state
 
 
 FLAT = {"text_key": "body", "nested_under": "", "map": {"source_url": "href", "title": "name"}}
@@ -538,7 +549,7 @@ class TestPayloadKeys:
         chunks = sorted((found.chunk for found in session.chunks), key=lambda chunk: chunk.text)
         return [(chunk.text, chunk.source_url or "", chunk.title, chunk.tags) for chunk in chunks]
 
-    @pytest.mark.parametrize("metadata", [FLAT, NESTED])
+    @pytest.mark.parametrize("metadata", [FLAT, pytest.param(NESTED, marks=pytest.mark.slow)])
     def test_what_was_indexed_can_be_searched_with_the_same_settings(
         self, anywhere: Indexer, metadata: dict[str, Any]
     ) -> None:
@@ -575,28 +586,25 @@ class TestPayloadKeys:
         assert manifest(anywhere.client) == manifest(anywhere.client, "fresh")
 
     @pytest.mark.slow
-    def test_a_collection_that_recorded_no_keys_has_those_of_langchain(self, index: Indexer) -> None:
-        index()
-        recorded = manifest(index.client)
+    def test_a_collection_that_recorded_no_keys_has_those_of_langchain(self, indexed: Indexer) -> None:
+        recorded = manifest(indexed.client)
         earlier = {key: value for key, value in recorded.items() if key != "payload"}
-        index.client.update_collection("pages", metadata={"retrieval_evals": earlier})
-        assert index().unchanged == CHUNKS
-        assert manifest(index.client) == recorded
-        index.client.update_collection("pages", metadata={"retrieval_evals": earlier})
-        assert index(changes={"metadata": FLAT}).refreshed == CHUNKS
+        indexed.client.update_collection("pages", metadata={"retrieval_evals": earlier})
+        assert indexed().unchanged == CHUNKS
+        assert manifest(indexed.client) == recorded
+        indexed.client.update_collection("pages", metadata={"retrieval_evals": earlier})
+        assert indexed(changes={"metadata": FLAT}).refreshed == CHUNKS
 
-    def test_what_others_added_to_a_payload_stays_and_is_no_change(self, index: Indexer) -> None:
-        index()
-        point, (payload, _) = next(iter(content(index.client).items()))
-        index.client.overwrite_payload("pages", {**payload, "theirs": 1}, points=[point])
-        assert index().unchanged == CHUNKS
-        assert content(index.client)[point][0]["theirs"] == 1
+    def test_what_others_added_to_a_payload_stays_and_is_no_change(self, indexed: Indexer) -> None:
+        point, (payload, _) = next(iter(content(indexed.client).items()))
+        indexed.client.overwrite_payload("pages", {**payload, "theirs": 1}, points=[point])
+        assert indexed().unchanged == CHUNKS
+        assert content(indexed.client)[point][0]["theirs"] == 1
 
-    def test_the_keys_are_indexed(self, index: Indexer) -> None:
-        index()
-        index(changes={"metadata": FLAT})
-        indexed = index.client.get_collection("pages").payload_schema
-        assert {"href", "name", "tags", "metadata.source_url"} <= set(indexed)
+    def test_the_keys_are_indexed(self, indexed: Indexer) -> None:
+        indexed(changes={"metadata": FLAT})
+        schema = indexed.client.get_collection("pages").payload_schema
+        assert {"href", "name", "tags", "metadata.source_url"} <= set(schema)
 
     def test_keys_that_cannot_be_told_apart_are_refused_before_anything_is_made(self, index: Indexer) -> None:
         with pytest.raises(ConfigError, match=r"metadata\.map: title and heading would both be under"):
@@ -606,21 +614,19 @@ class TestPayloadKeys:
 
 
 class TestMassRemoval:
-    def test_more_than_half_is_refused_and_nothing_changes(self, index: Indexer) -> None:
-        index()
-        state = index.state
-        (index.docs / "two.md").unlink()
-        (index.docs / "one/beta.mdx").unlink()
+    def test_more_than_half_is_refused_and_nothing_changes(self, indexed: Indexer) -> None:
+        state = indexed.state
+        (indexed.docs / "two.md").unlink()
+        (indexed.docs / "one/beta.mdx").unlink()
         with pytest.raises(CollectionStateError, match=r"holds 5 chunks, of which 3 would be removed.*--replace"):
-            index()
-        assert index.state == state
-        assert index.embeddings.embedded == []
+            indexed()
+        assert indexed.state == state
+        assert indexed.embeddings.embedded == []
 
-    def test_replace_allows_it(self, index: Indexer) -> None:
-        index()
-        (index.docs / "two.md").unlink()
-        (index.docs / "one/beta.mdx").unlink()
-        assert index(replace=True).removed == 3
+    def test_replace_allows_it(self, indexed: Indexer) -> None:
+        (indexed.docs / "two.md").unlink()
+        (indexed.docs / "one/beta.mdx").unlink()
+        assert indexed(replace=True).removed == 3
 
     def test_half_is_allowed(self, index: Indexer) -> None:
         (index.docs / "one/beta.mdx").unlink()
@@ -631,11 +637,10 @@ class TestMassRemoval:
 
 class TestBrokenPages:
     @pytest.fixture
-    def broken(self, index: Indexer) -> Indexer:
-        index()
-        index.edit("one/alpha.md", "Sub text.", "Other text.")
-        write_pages(index.docs, {"bad.md": "---\ntitle: [\n---\nx"})
-        return index
+    def broken(self, indexed: Indexer) -> Indexer:
+        indexed.edit("one/alpha.md", "Sub text.", "Other text.")
+        write_pages(indexed.docs, {"bad.md": "---\ntitle: [\n---\nx"})
+        return indexed
 
     def test_by_default_nothing_changes(self, broken: Indexer) -> None:
         state = broken.state
@@ -681,16 +686,15 @@ class TestBrokenPages:
 
 
 class TestEmbeddingFailure:
-    def test_in_the_midst_changes_nothing(self, index: Indexer) -> None:
-        index()
-        state = index.state
+    def test_in_the_midst_changes_nothing(self, indexed: Indexer) -> None:
+        state = indexed.state
         sections = "".join(f"# H{i}\n\ntext {i}\n\n" for i in range(EMBED_BATCH + 5))
-        write_pages(index.docs, {"many.md": sections + "# Last\n\npoison\n"})
+        write_pages(indexed.docs, {"many.md": sections + "# Last\n\npoison\n"})
         failing = HashEmbeddings(poison="poison")
         with pytest.raises(EmbeddingError, match=r"python:x failed to embed: ConnectionError, the provider went away"):
-            index(embeddings=CheckedEmbeddings(failing, "python:x"))
+            indexed(embeddings=CheckedEmbeddings(failing, "python:x"))
         assert len(failing.embedded) == EMBED_BATCH
-        assert index.state == state
+        assert indexed.state == state
 
     def test_on_a_first_run_makes_no_collection(self, index: Indexer) -> None:
         with pytest.raises(ConnectionError):
@@ -699,25 +703,23 @@ class TestEmbeddingFailure:
 
 
 class TestOtherCollections:
-    def test_another_model_is_refused(self, index: Indexer) -> None:
-        index()
-        state = index.state
-        index.edit("two.md", "More", "Changed")
+    def test_another_model_is_refused(self, indexed: Indexer) -> None:
+        state = indexed.state
+        indexed.edit("two.md", "More", "Changed")
         other = {"embedding": {"provider": "python", "model": "tests.support.indexing:make_other_length"}}
         with pytest.raises(
             EmbeddingMismatchError, match=r"embedded by python:\S+make_embeddings, not by python:\S+other"
         ):
-            index(changes=other)
-        assert index.state == state
-        assert index.embeddings.embedded == []
+            indexed(changes=other)
+        assert indexed.state == state
+        assert indexed.embeddings.embedded == []
 
-    def test_vectors_of_another_length_are_refused_before_writing(self, index: Indexer) -> None:
-        index()
-        state = index.state
-        index.edit("two.md", "More text.", "Changed text.")
+    def test_vectors_of_another_length_are_refused_before_writing(self, indexed: Indexer) -> None:
+        state = indexed.state
+        indexed.edit("two.md", "More text.", "Changed text.")
         with pytest.raises(EmbeddingMismatchError, match="vectors of 8 and 9 dimensions"):
-            index(embeddings=HashEmbeddings(dimension=9))
-        assert index.state == state
+            indexed(embeddings=HashEmbeddings(dimension=9))
+        assert indexed.state == state
 
     @pytest.mark.parametrize("nested", [True, False])
     def test_a_collection_made_by_langchain_is_left_alone(self, index: Indexer, nested: bool) -> None:
