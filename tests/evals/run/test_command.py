@@ -19,7 +19,7 @@ from retrievers.config import StoreConfig
 from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import open_client
 from tests.support.command import Done, call
-from tests.support.experiment import CASES, Experiment, load_report, make_experiment
+from tests.support.experiment import CASES, Experiment, index_once, load_report, make_experiment
 from tests.support.loopback import free_port
 from tests.support.mlflow_server import mlflow_server
 
@@ -30,7 +30,7 @@ Run = Callable[..., Done]
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     """An experiment whose collection is there already; tests leave it as it is."""
     made = make_experiment(tmp_path_factory.mktemp("indexed"))
-    assert main(["--config", str(made.config), "--quiet"]) == 0
+    index_once(made)
     return made
 
 

@@ -17,7 +17,7 @@ from mlflow import MlflowClient
 from evals.run.command import main
 from retrievers.retriever.qdrant import QdrantRetriever
 from tests.support.command import Done, call
-from tests.support.experiment import SETTINGS, Experiment, load_report, make_experiment
+from tests.support.experiment import SETTINGS, Experiment, index_once, load_report, make_experiment
 
 Run = Callable[..., Done]
 SWEEP = ("--sweep.top-k", "1:4", "--sweep.threshold", "0:0.9:0.1")
@@ -28,7 +28,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     """An experiment whose collection is there already; tests leave it as it is."""
     made = make_experiment(tmp_path_factory.mktemp("indexed"))
     made.write_config({**SETTINGS, "metrics": ["ranking/*", "scope/*", "queries/*"]})
-    assert main(["--config", str(made.config), "--quiet"]) == 0
+    index_once(made)
     return made
 
 
@@ -195,8 +195,9 @@ def test_mlflow_has_the_grid_cells_worth_opening_and_traces_and_the_terminal_nam
     run: Run, folder: Path, mlflow_database: Path
 ) -> None:
     uri = f"sqlite:///{shutil.copy(mlflow_database, folder)}"
-    swept = ("--sweep.mode", "semantic,hybrid", "--sweep.top-k", "3,5", "--tracking.run-name", "g")
-    done = run(*swept, "--tracking.enabled", "true", "--tracking.uri", uri, "--output", "r.json")
+    swept = ("--sweep.mode", "semantic,hybrid", "--sweep.top-k", "3,5", "--output", "r.json")
+    tracked = ("--tracking.enabled", "true", "--tracking.run-name", "g", "--tracking.traces", "5")
+    done = run(*swept, *tracked, "--tracking.uri", uri)
     assert (done.code, done.err) == (0, "")
     made, client = load_report(folder / "r.json"), MlflowClient(tracking_uri=uri)
     experiment = client.get_experiment_by_name("retrieval-evals").experiment_id
@@ -208,7 +209,7 @@ def test_mlflow_has_the_grid_cells_worth_opening_and_traces_and_the_terminal_nam
     assert parent.data.tags["role"] == "grid" and len(parent.data.metrics) <= 40
     assert "grid.json" in [file.path for file in client.list_artifacts(parent.info.run_id)]
     traces = client.search_traces(locations=[experiment], filter_string=f"attributes.run_id = '{parent.info.run_id}'")
-    assert len(traces) == 6
+    assert len(traces) == 5
     [page] = [line for line in done.out.splitlines() if line.startswith("The recommended cell beside another")]
     shown = re.findall("[0-9a-f]{32}", page)
     assert ["recommended" in client.get_run(cell).data.tags["role"] for cell in shown] == [True, False]
@@ -221,5 +222,5 @@ def test_mlflow_has_the_grid_cells_worth_opening_and_traces_and_the_terminal_nam
         }
         for cell in shown
     ]
-    assert queries[0].keys() == queries[1].keys() and len(queries[0]) == 6
+    assert queries[0].keys() == queries[1].keys() and len(queries[0]) == 5
     assert queries[0] != queries[1]
