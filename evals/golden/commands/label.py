@@ -91,12 +91,16 @@ def _work(namespace: argparse.Namespace, file: Path, judge: Mapping[tuple[str, s
     from evals.golden.labelling.server import Work
 
     check_writable(file)
-    cases, report, depth = unlabelled_cases(namespace.file, namespace.split), _report(namespace.holes), namespace.depth
+    cases, report = unlabelled_cases(namespace.file, namespace.split), _report(namespace.holes)
     if report:
-        depth = deciding_depth(report)
-        of_report = {row.id for row in report.rows()}
+        # Of a query out of scope nothing is relevant: its labels change no figure.
+        of_report = {row.id for row in report.rows() if row.in_scope}
         cases = tuple(case for case in cases if case.id in of_report)
-    chosen = list(systems(namespace, cases, depth))
+    chosen = list(
+        systems(namespace, cases, lambda settings: deciding_depth(report, settings) if report else namespace.depth)
+    )
+    if report and not chosen:
+        raise DatasetError(f"none of these retrievals is that of a cell of {namespace.holes} that may be best")
     check_one_collection(chosen)
     rankings = [system.chunks for system in chosen]
     pooled = pool(cases, rankings, namespace.seed)
@@ -108,6 +112,7 @@ def _work(namespace: argparse.Namespace, file: Path, judge: Mapping[tuple[str, s
         pooled = most_decisive(pooled, holes(rankings, relevance, disagreements(report, cases)))
     labels = LabelFile(file)
     labels.labels()  # a broken file is an error before the page opens
+    depth = max(system.depth for system in chosen)
     return Work(pooled=pooled, labels=labels, names=tuple(system.name for system in chosen), depth=depth, judge=judge)
 
 

@@ -1,7 +1,9 @@
 """The part of a report that labels can change: its depth, its disagreements, and what labels have changed since."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from evals.config.sweep import AXES
 from evals.golden.case import Case
 from evals.golden.evidence import Relevance
 from evals.golden.labelling.annotator_agreement import Pair
@@ -10,13 +12,33 @@ from evals.report.model import Report
 from retrievers.records import Chunk
 
 
-def deciding_depth(report: Report) -> int:
-    """Return the depth to which chunks decide: the largest top_k of the cells that may be best, else the run's."""
+def deciding_depth(report: Report, settings: Mapping[str, Any]) -> int:
+    """Return the depth to which the chunks of a retrieval decide.
+
+    It is the run's top_k; of a grid, the largest of the cells that may be best and retrieve so. It is 0 where there is
+    none, and the largest of all that may be best for a retrieval that the grid does not have.
+
+    Args:
+        report: The run or the grid.
+        settings: Settings of the retrieval, by dotted name.
+    """
     grid = report.grid
     if grid is None or grid.choice is None:
         return int(report.config["retriever"]["top_k"])
-    top_k = dict(zip(grid.cells.index, grid.cells.top_k, strict=True))
-    return max(top_k[cell] for cell in grid.choice.set if cell in top_k)
+    cells = {
+        cell: (place, top_k)
+        for cell, place, top_k in zip(grid.cells.index, grid.cells.configuration, grid.cells.top_k, strict=True)
+    }
+    best = [cells[cell] for cell in grid.choice.set if cell in cells]
+    alike = {
+        place
+        for place, configuration in enumerate(grid.configurations)
+        if all(
+            settings.get(AXES[name].setting if name in AXES else name, value) == value
+            for name, value in configuration.parameters.items()
+        )
+    }
+    return max((top_k for place, top_k in best if place in alike or not alike), default=0)
 
 
 def disagreements(report: Report, cases: Sequence[Case]) -> set[Pair]:

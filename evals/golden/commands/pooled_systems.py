@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,13 @@ from evals.collect.saved.reading import read_folder
 from evals.errors import DatasetError
 from evals.experiment.provenance import collection_facts
 from evals.golden.case import Case
-from retrievers.config import RetrieverConfig
-from retrievers.config.layers import build, environment, environment_layer, flag_layer
+from retrievers.config import RetrieverConfig, dump
+from retrievers.config.layers import build, environment, environment_layer, flag_layer, flatten
 from retrievers.config.settings_file import file_layer
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
+
+DepthOf = Callable[[Mapping[str, Any]], int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,16 +27,23 @@ class System:
     Attributes:
         name: Folder of the retrieval, with the number of its variant where it holds several, or name of the settings.
         collection: Facts of the collection, None where they are not known.
+        depth: Depth to which it is pooled.
         chunks: Its best chunks by case id.
     """
 
     name: str
     collection: Mapping[str, Any] | None
+    depth: int
     chunks: Mapping[str, Sequence[Chunk]]
 
 
-def systems(namespace: argparse.Namespace, cases: Sequence[Case], depth: int) -> Iterator[System]:
+def systems(namespace: argparse.Namespace, cases: Sequence[Case], depth_of: DepthOf) -> Iterator[System]:
     """Yield the systems of the pool: each variant of the saved retrievals, and the retriever that is asked now.
+
+    Args:
+        namespace: The arguments of the command.
+        cases: The cases.
+        depth_of: Settings of a retrieval, by dotted name, to the depth that is pooled; 0 to leave it out.
 
     Raises:
         DatasetError: None is named.
@@ -44,10 +53,12 @@ def systems(namespace: argparse.Namespace, cases: Sequence[Case], depth: int) ->
     for folder in namespace.pool:
         saved = read_folder(folder, "--pool")
         for number, variant in enumerate(saved.variants, 1):
+            if not (depth := depth_of(variant.settings)):
+                continue
             rows = zip(variant.ids, variant.table, strict=True)
             chunks = {case_id: _first(found.chunks, depth) for case_id, found in rows if case_id in ids}
             name = f"{folder.name}#{number}" if len(saved.variants) > 1 else folder.name
-            yield System(name=name, collection=saved.collection, chunks=chunks)
+            yield System(name=name, collection=saved.collection, depth=depth, chunks=chunks)
     flags = flag_layer(namespace, RetrieverConfig)
     if namespace.config or flags.values:
         env = environment(os.environ)
@@ -56,12 +67,15 @@ def systems(namespace: argparse.Namespace, cases: Sequence[Case], depth: int) ->
             *([file_layer(namespace.config, RetrieverConfig)] if namespace.config else []),
         ]
         config = build(RetrieverConfig, [*layers, flags])
+        if not (depth := depth_of(dict(flatten(dump(config))))):
+            return
         with open_retriever(config, env=env) as retriever:
             table = collect(retriever, cases, lambda stage, done, total: None)
             chunks = {case.id: _first(found.chunks, depth) for case, found in zip(cases, table, strict=True)}
             facts = collection_facts(retriever)
         name = namespace.config.name if namespace.config else config.collection
-        yield System(name=name, collection=None if facts is None else facts.model_dump(mode="json"), chunks=chunks)
+        collection = None if facts is None else facts.model_dump(mode="json")
+        yield System(name=name, collection=collection, depth=depth, chunks=chunks)
     elif not namespace.pool:
         raise DatasetError("there is no pool: name saved retrievals with --pool DIR, or a retriever with --config FILE")
 
