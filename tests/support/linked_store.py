@@ -38,7 +38,7 @@ def link_tree(source: Path, target: Path) -> None:
 
 
 def _linked(source: str, target: str) -> None:
-    if Path(source).stat().st_size < SMALL:
+    if Path(source).stat().st_size < SMALL or Path(source).stat().st_dev != Path(target).parent.stat().st_dev:
         shutil.copy2(source, target)
     else:
         os.link(source, target)
