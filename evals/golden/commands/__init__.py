@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TypeAlias
 
 from retrievers.terminal.command import Parser, print_out
@@ -26,6 +27,12 @@ def next_of_skeletons(count: int, file: Path) -> str:
         f"evals.golden label {file} --config EXPERIMENT), or add the passages that answer each (evidence or "
         f"relevant_ids), or in_scope: false; then: python -m evals.golden validate {file}"
     )
+
+
+def validation(file: Path, namespace: argparse.Namespace) -> str:
+    """Return the command that checks a golden file, in the pages or the collection that this command was given."""
+    named = [f" --{name} {quote(str(given))}" for name in ("docs", "config") if (given := vars(namespace).get(name))]
+    return f"python -m evals.golden validate {quote(str(file))}{''.join(named[:1])}"
 
 
 def cosine_argument(text: str) -> float:

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from evals.config.files import check_writable, write
-from evals.golden.commands import Subcommands, say
+from evals.golden.commands import Subcommands, say, validation
 from evals.golden.json_lines import json_lines
 from retrievers.config import RetrieverConfig
 from retrievers.config.layers import add_flags, build, environment, environment_layer, flag_layer
@@ -49,6 +49,6 @@ def _init(namespace: argparse.Namespace) -> int:
     write(namespace.out, json_lines(rows))
     line = (
         f"{namespace.out}: {len(rows)} skeleton cases out of {len(chunks)} chunks; write a query and an answer "
-        f"into each, shorten the quote to what answers it, then: python -m evals.golden validate {namespace.out}"
+        f"into each, shorten the quote to what answers it, then: {validation(namespace.out, namespace)}"
     )
     return say(namespace, [line])

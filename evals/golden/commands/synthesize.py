@@ -11,7 +11,7 @@ from pydantic import Field
 from evals.config.files import check_writable, write
 from evals.config.folders import named_folders
 from evals.config.judge import JudgeConfig
-from evals.golden.commands import NEAR, Subcommands, cosine_argument, say
+from evals.golden.commands import NEAR, Subcommands, cosine_argument, say, validation
 from evals.golden.json_lines import json_lines
 from evals.golden.synthesis.query_types import DEFAULT
 from retrievers.config import RetrieverConfig, Settings
@@ -190,7 +190,7 @@ def _write(
         lines = [
             says,
             *lines,
-            f"  read some of them before you trust them; then: python -m evals.golden validate {out}",
+            f"  read some of them before you trust them; then: {validation(out, namespace)}",
         ]
     say(namespace, lines)
     if unasked:

@@ -1,12 +1,15 @@
 """`golden validate`: every fault of a golden file."""
 
 import argparse
+import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evals.golden.commands import Subcommands, say
+from evals.golden.commands.named_chunks import add_chunk_flags, named_chunks, named_settings
+from retrievers.config.layers import environment
 from retrievers.terminal.command import add_logging_flags, path_argument
 
 if TYPE_CHECKING:
@@ -18,24 +21,35 @@ if TYPE_CHECKING:
 
 def add_validate(commands: Subcommands) -> None:
     """Add the subcommand to a parser."""
-    validate = commands.add_parser("validate", help="check a golden file", description="List every fault of a file.")
-    validate.add_argument("file", type=path_argument, help="golden .jsonl file, or a folder of them")
-    validate.add_argument(
-        "--docs", type=path_argument, metavar="DIR", help="also find every piece of evidence in these pages"
+    validate = commands.add_parser(
+        "validate",
+        help="check a golden file",
+        description="List every fault of a file. Where pages are named, or a collection (--config, --collection), "
+        "every piece of evidence must be found there.",
     )
-    validate.add_argument("--base-url", default="/docs", help="what page addresses begin with (default: /docs)")
+    validate.add_argument("file", type=path_argument, help="golden .jsonl file, or a folder of them")
+    add_chunk_flags(validate)
     add_logging_flags(validate)
     validate.set_defaults(run=_validate)
 
 
 def _validate(namespace: argparse.Namespace) -> int:
     from evals.config.experiment import DatasetConfig
+    from evals.golden.evidence import missing_chunks, resolve
     from evals.golden.loading import load_golden
 
-    golden = load_golden(DatasetConfig(path=namespace.file))
-    checked, chunks, missing = "form checked; give --docs DIR to find the evidence too", None, ""
+    golden, env = load_golden(DatasetConfig(path=namespace.file)), environment(os.environ)
+    config, is_named = named_settings(namespace, env)
+    checked = (
+        "form checked; name the pages with --docs DIR, or the collection with --config FILE, to find the evidence too"
+    )
+    chunks, missing = None, ""
     if namespace.docs:
         chunks, missing = _resolve_in_pages(golden, namespace.docs, namespace.base_url)
+    elif is_named:
+        chunks = named_chunks(namespace, config, env)
+        missing = missing_chunks(resolve(golden.cases, chunks, golden.places))
+    if chunks is not None:
         checked = f"every piece of evidence found in {len(chunks)} chunks"
     splits = Counter((case.split or "no split", case.in_scope) for case in golden.cases)
     types = Counter(case.query_type or "no type" for case in golden.cases)
@@ -66,7 +80,7 @@ def _human_verdicts(cases: "Sequence[Case]", chunks: "Sequence[Chunk] | None") -
     if unplaced:
         case_id, chunk_id = unplaced[0]
         where = f"as {chunk_id!r} of case {case_id!r}: is the chunking another one?"
-        lines.append(f"{len(unplaced)} of the verdicts are on chunks that these pages do not give, {where}")
+        lines.append(f"{len(unplaced)} of the verdicts are on chunks that are not there, {where}")
     return lines
 
 

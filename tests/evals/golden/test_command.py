@@ -47,6 +47,21 @@ def test_evidence_that_is_not_in_the_pages_is_named(
     assert f"{file}:1: evidence.0: no chunk of '/docs/topics' holds the quote" in capsys.readouterr().err
 
 
+def test_evidence_is_looked_for_in_a_collection(docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "mine.yaml"
+    config.write_text(f"retriever: {{collection: mine, store: {{path: {tmp_path / 'store'}}}}}\n")
+    assert retrievers(["index", str(docs), "--config", str(config), "--quiet"]) == 0
+    assert main(["init", "--config", str(config), "--out", str(tmp_path / "new.jsonl")]) == 0
+    assert f"evals.golden validate {tmp_path / 'new.jsonl'} --config {config}" in capsys.readouterr().out
+    right, wrong = case("wait ten seconds"), case("zzzz qqqq xxxx")
+    assert main(["validate", str(golden(tmp_path, right)), "--config", str(config)]) == 0
+    assert "1 cases are valid (every piece of evidence found in 1 chunks)" in capsys.readouterr().out
+    assert main(["validate", str(golden(tmp_path, wrong)), "--config", str(config)]) == 2
+    assert "golden.jsonl:1: evidence.0: no chunk of '/docs/topics' holds the quote" in capsys.readouterr().err
+    assert main(["validate", str(golden(tmp_path, right)), "--collection", "other", "--config", str(config)]) == 2
+    assert "no collection 'other'" in capsys.readouterr().err
+
+
 def test_a_quote_that_is_nearly_right_is_named(docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = golden(tmp_path, case("Ask for the rate with the hz verb and wait twenty minutes."))
     assert main(["validate", str(file), "--docs", str(docs)]) == 2
@@ -85,13 +100,10 @@ def test_human_verdicts_on_chunks_of_another_cut_are_pointed_out(
     [chunk] = chunk_page(read_corpus(docs).pages[0], DEFAULT_MAX_TOKENS, count_tokens)
     file = golden(tmp_path, *judged(2, {chunk.chunk_id: 1, "old": 0}))
     assert main(["validate", str(file), "--docs", str(docs)]) == 0
-    said = (
-        "2 of the verdicts are on chunks that these pages do not give, as 'old' of case 'j0': "
-        "is the chunking another one?"
-    )
+    said = "2 of the verdicts are on chunks that are not there, as 'old' of case 'j0': is the chunking another one?"
     assert said in capsys.readouterr().out
     assert main(["validate", str(golden(tmp_path, *judged(2, {chunk.chunk_id: 1}))), "--docs", str(docs)]) == 0
-    assert "do not give" not in capsys.readouterr().out
+    assert "not there" not in capsys.readouterr().out
 
 
 def test_wrong_human_verdicts_are_named_with_their_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
