@@ -51,7 +51,7 @@ def build(
     configurations: Sequence[Configuration],
     metrics: Mapping[str, Metric],
     context: Context,
-    drawn: NDArray[np.bool_] | None = None,
+    draws: NDArray[np.float64] | None = None,
 ) -> Grid:
     """Score every cell of a sweep.
 
@@ -61,8 +61,7 @@ def build(
         configurations: At least one.
         metrics: Those over queries are scored in every cell; those of a run belong to the configurations.
         context: Inputs of the metrics besides observations.
-        drawn: [queries, cells], which queries were drawn to be judged for which cells; None where all cells have the
-            same.
+        draws: As in `with_samples`.
     """
     by_query = {name: metric for name, metric in metrics.items() if isinstance(metric, QueryMetric)}
     sampled = context.judging is not None and context.judging.drawn is not None
@@ -93,7 +92,7 @@ def build(
         notes=plan.notes,
     )
     corrections = {m.name: (m.proxy.name, parts[m.proxy.name]) for m in by_query.values() if m.proxy and sampled}
-    return with_samples(grid, corrections, drawn)
+    return with_samples(grid, corrections, draws)
 
 
 def pass_rate() -> QueryMetric:

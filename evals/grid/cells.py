@@ -134,6 +134,8 @@ class CellSample:
         judged: [queries, cells], whether it is eligible, was drawn for the cell, and has a score in every cell that it
             was drawn for.
         weights: [cells], weight of the correction; cells judged on the same queries have the same.
+        draws: [queries, cells], weight of each query's draw, 1 on average over those drawn for a cell; None where every
+            query was as likely to be drawn.
         proxy: Name of the metric that corrects the means; `proxy_parts`, its scores by configuration.
     """
 
@@ -142,6 +144,7 @@ class CellSample:
     weights: Floats
     proxy: str
     proxy_parts: tuple[Part, ...]
+    draws: Floats | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from evals.grid.building import ObservedVariant, build, configure, pass_rate, wi
 from evals.grid.cells import Configuration, Grid
 from evals.grid.choice import Choice, HeldOut
 from evals.grid.compared_cell import compared_cell
-from evals.grid.judging_rounds import Proof, judge_until_proved, known_without_a_judge
+from evals.grid.judging_rounds import CellProof, judge_until_proved, known_without_a_judge
 from evals.grid.objective import Ranking, describe, needed, rank
 from evals.grid.recommending import decide
 from evals.grid.sampled_cells import cell_summary
@@ -57,7 +57,7 @@ class GridResult(RunResult):
     abstaining: Abstaining | None = None
     held_out: HeldOut | None = None
     compared: RunResult | None = None
-    proof: Proof | None = None
+    proof: CellProof | None = None
 
     @property
     def chosen(self) -> int | None:
@@ -167,11 +167,11 @@ def evaluate_grid(
         selections = [observation for part in configurations for observation in distinct(part).observations]
         judging = judge_sample(judge, metrics, selections, blank)
     context = replace(blank, judging=judging)
-    grid = build(plan, config.sweep, configurations, metrics, context, proof.drawn if proof else None)
+    grid = build(plan, config.sweep, configurations, metrics, context, proof.draws if proof else None)
     _release(configurations)
     remaining = proof.remaining if proof else None
     ranking = rank(grid, config.objective, judging.incomplete if judging else "", remaining)
-    choice = decide(grid, ranking, config.objective, config.seed)
+    choice = decide(grid, ranking, config.objective, config.seed, proof)
     chosen = None if choice is None else choice.recommended.cell
     shown = 0 if chosen is None else chosen
     grid = _with_passes(grid, shown, config, metrics, context, collaborators)

@@ -1,14 +1,13 @@
 """A grid is judged in rounds, until a cell is proved within a margin of the best.
 
-What is proved is what all verdicts on these golden queries would say: the only error is in verdicts that were not
-bought, and with all of them bought it is 0. After each round of queries every cell's mean is corrected by the golden
-labels, cells are compared with the best (`evals.stats.compared_with_best`), those that cannot be the best are dropped,
-and the next queries are judged only where the remaining cells return something. Looking several times spends the 5%
-that a bound may fail: each look gets the same share (Bonferroni), so the bounds hold over all looks together.
+What is proved is what all verdicts on these golden queries would say (`evals.stats.proved_choice`): after each round
+cells that are proved worse than another are dropped, and the next queries are drawn where the remaining cells differ
+and judged only for what these return.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,36 +21,38 @@ from evals.judge.sampling import judging_order, sample_size
 from evals.judge.tasks import tasks
 from evals.judge.verdicts import Judging
 from evals.metrics.base import Context, Metric, QueryMetric
+from evals.stats.proved_choice import FIRST, begin, expected_bound, look, next_queries
+from evals.stats.weighted_draws import Draws, draw_weights
 
 Floats = NDArray[np.float64]
-# Queries of the first round: a covariance of fewer says little. A later round has a twentieth of all, or five.
-FIRST_ROUND, ROUND, FEWEST_MORE = 20, 0.05, 5
-ALPHA = 0.05
-# Questions of which is said what they would buy.
+# A round adds this share to the queries that are judged, at least so many.
+GROWTH, FEWEST_MORE = 0.15, 3
+# Verdicts of which is said what they would buy.
 NEXT = 100
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Proof:
+class CellProof:
     """What the verdicts that were bought prove: how far cells are from the best by all verdicts on these queries.
 
     Attributes:
         margin: Margin that was asked for.
-        queries: [cells], number of queries that a cell was judged on.
-        drawn: [queries, cells], which queries these are.
+        draws: [queries, cells], weight of the draw of each query that a cell was judged on, else 0.
         remaining: [cells], those that were not dropped.
         within: [cells], 95% upper bound of how far a cell is below the best, simultaneous over cells and looks; NaN for
             a cell that was dropped, and for all where nothing could be compared.
-        eligible: Number of queries that a judge can score.
+        chosen: The cell that is proved; None where nothing could be compared.
+        queries: Number of queries that the remaining cells were judged on; `eligible`, of those that could be.
         questions: Number of distinct questions to the judge; `all_questions`, those about all cells and queries.
-        next_within: The least of the bounds that is expected after `NEXT` more questions; None where none are left.
+        next_within: The bound of the chosen cell that is expected after `NEXT` more verdicts; None where none are left.
     """
 
     margin: float
-    queries: NDArray[np.int64]
-    drawn: NDArray[np.bool_]
+    draws: Floats
     remaining: NDArray[np.bool_]
-    within: NDArray[np.float64]
+    within: Floats
+    chosen: int | None
+    queries: int
     eligible: int
     questions: int
     all_questions: int
@@ -60,11 +61,11 @@ class Proof:
 
 def judge_until_proved(
     judge: Judge, metrics: Mapping[str, Metric], objective: ObjectiveConfig, grid: Grid, context: Context
-) -> tuple[Judging, Proof]:
+) -> tuple[Judging, CellProof]:
     """Judge round by round until a cell is proved within `judge.stop.margin` of the best, or nothing is left to judge.
 
     Args:
-        judge: Judge with its settings.
+        judge: Judge with its settings; `judge.sample` is the most queries that are judged.
         metrics: Metrics of the run; those that need no judge are passed over.
         objective: What is optimised, with at least one judged metric.
         grid: The cells, scored by the metrics of the objective that need no judge and the proxies of those that do.
@@ -75,44 +76,48 @@ def judge_until_proved(
     """
     margin, seed = judge.config.stop.margin, context.seed
     assert margin is not None
-    scores = RoundScores(metrics, objective, grid, context)
-    order = judging_order((observation.case for observation in scores.observations), seed)
-    row_of = {query_id: row for row, query_id in enumerate(grid.query_ids)}
-    rows = np.array([row_of[case_id] for case_id in order], dtype=np.int64)
-    ends = round_ends(sample_size("all" if judge.config.sample == "auto" else judge.config.sample, len(order)))
-    queries, rng = np.zeros(len(grid), dtype=np.int64), np.random.default_rng(seed)
-    remaining, within = np.ones(len(grid), dtype=np.bool_), np.full(len(grid), np.nan)
-    judging, questions = None, 0
-    for start, end in zip([0, *ends], ends, strict=False):
-        results = scores.results(rows[start:end], remaining)
-        questions += _count(metrics, results)
+    order = judging_order((o.case for o in grid.configurations[0].observed.observations), seed)
+    scores = RoundScores(metrics, objective, grid, context, order)
+    total, everyone = len(scores.rows), np.ones(len(grid), dtype=np.bool_)
+    most = sample_size("all" if judge.config.sample == "auto" else judge.config.sample, total)
+    rounds = begin(tuple(range(min(FIRST, most))), total, len(grid))
+    judging, proof, questions, judged_on = None, None, 0, np.zeros(len(grid), dtype=np.int64)
+    done = 0
+    while True:
+        drawn, alive = np.array(rounds.draws.queries[done:], dtype=np.int64), _mask(rounds.remaining, len(grid))
+        results = scores.results(drawn, alive)
+        questions += count_questions(metrics, results)
         judged = judge.judge(metrics, results, seed)
         judging = judged if judging is None else judging.with_more(judged)
-        scores.add(rows[start:end], remaining, judging)
-        queries[remaining] = end
-        compared = scores.compare(remaining, ALPHA / len(ends), rng)
-        if compared is not None:
-            within[:] = np.nan
-            within[np.flatnonzero(remaining)[compared.candidates]] = compared.regret[compared.candidates]
-            remaining[np.flatnonzero(remaining)[~compared.candidates]] = False
-        if judging.incomplete or _least(within) <= margin:
+        if judging.incomplete and done:
+            # A part of a round is no random sample: what was bought of it stays in the store for the next run.
+            rounds = replace(rounds, draws=rounds.draws.beginning(done))
             break
-    assert judging is not None
-    places = np.full(len(grid.query_ids), len(grid.query_ids))
-    places[rows] = np.arange(len(rows))
-    every = _count(metrics, scores.results(rows, np.ones(len(grid), dtype=np.bool_)))
-    further = round(NEXT / max(1.0, questions / queries.max()))
-    later = scores.compare(remaining, ALPHA / len(ends), rng, further) if queries.max() < len(order) else None
-    return replace(judging, drawn=frozenset(order[: queries.max()])), Proof(
+        scores.add(drawn, alive, judging)
+        done = len(rounds.draws.queries)
+        judged_on[alive] = done
+        if judging.incomplete:
+            break
+        rounds, proof = look(rounds, scores.judged(rounds), scores.proxy, scores.returned, margin=margin, seed=seed)
+        if proof.bound <= margin or done >= most:
+            break
+        rounds = next_queries(rounds, scores.returned, min(most - done, max(FEWEST_MORE, ceil(GROWTH * done))), seed)
+    within = np.full(len(grid), np.nan)
+    if proof is not None:
+        within[list(proof.cells)] = proof.regret
+        within[~_mask(rounds.remaining, len(grid))] = np.nan
+    whole = replace(judging, drawn=frozenset(scores.case_ids[query] for query in rounds.draws.queries))
+    return whole, CellProof(
         margin=margin,
-        queries=queries,
-        drawn=places[:, None] < queries,
-        remaining=remaining,
+        draws=_weights(rounds.draws, judged_on, scores.rows, len(grid.query_ids)),
+        remaining=_mask(rounds.remaining, len(grid)),
         within=within,
-        eligible=int(scores.eligible.sum()),
+        chosen=None if proof is None else proof.chosen,
+        queries=done,
+        eligible=total,
         questions=questions,
-        all_questions=every,
-        next_within=None if later is None else float(later.regret.min()),
+        all_questions=count_questions(metrics, scores.results(np.arange(total), everyone)),
+        next_within=None if proof is None or done == total else expected_bound(rounds, proof, scores.returned, NEXT),
     )
 
 
@@ -123,16 +128,21 @@ def known_without_a_judge(metrics: Mapping[str, Metric], objective: ObjectiveCon
     return {metric.name: metric for metric in (*chosen, *proxies) if not metric.is_judged}
 
 
-def round_ends(queries: int) -> list[int]:
-    """Return after how many of so many queries cells are compared; the last time after all."""
-    step = max(FEWEST_MORE, round(ROUND * queries))
-    return [*range(min(FIRST_ROUND, queries), queries, step), queries]
-
-
-def _count(metrics: Mapping[str, Metric], results: Sequence[Observation]) -> int:
+def count_questions(metrics: Mapping[str, Metric], results: Sequence[Observation]) -> int:
     """Return the number of distinct questions to the judge about results."""
     return sum(1 for _ in tasks(metrics, results))
 
 
-def _least(bounds: Floats) -> float:
-    return float(np.nanmin(bounds)) if np.isfinite(bounds).any() else np.inf
+def _mask(cells: Sequence[int], count: int) -> NDArray[np.bool_]:
+    mask = np.zeros(count, dtype=np.bool_)
+    mask[list(cells)] = True
+    return mask
+
+
+def _weights(draws: Draws, judged_on: NDArray[np.int64], rows: NDArray[np.int64], queries: int) -> Floats:
+    """Return the weights of the draws [all queries, cells]; a cell that was dropped has those of its last round."""
+    weights = np.zeros((queries, len(judged_on)))
+    for n in np.unique(judged_on).tolist():
+        beginning = draws.beginning(n)
+        weights[np.ix_(rows[list(beginning.queries)], judged_on == n)] = draw_weights(beginning)[:, None]
+    return weights

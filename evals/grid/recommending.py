@@ -1,15 +1,23 @@
 """From a grid to a choice: the best cell, those that may be as good, the one recommended. Pure."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.choice import Cells, Choice, ObjectiveScores, QueryScores, choose, combine
+from evals.grid.judging_rounds import CellProof
 from evals.grid.objective import TOKENS, Ranking, describe, thresholds
-from evals.grid.sampled_cells import comparable
+from evals.grid.sampled_cells import comparable, guesses
+
+# What puts a cell before all others.
+FIRST = 1e-6
 
 
-def decide(grid: Grid, ranking: Ranking, objective: ObjectiveConfig, seed: int) -> Choice | None:
+def decide(
+    grid: Grid, ranking: Ranking, objective: ObjectiveConfig, seed: int, proof: CellProof | None = None
+) -> Choice | None:
     """Choose a cell.
 
     Args:
@@ -17,6 +25,8 @@ def decide(grid: Grid, ranking: Ranking, objective: ObjectiveConfig, seed: int) 
         ranking: Its cells by the objective; those in its order meet the constraints.
         objective: Metrics to optimise, and the largest loss against the best that a cheaper cell may have.
         seed: Of the resampling.
+        proof: What verdicts prove of the cells, where judging ended with a proof: its cell is the best, and a cheaper
+            one is recommended only if it is proved within the margin as well.
 
     Returns:
         None where cells are not ranked.
@@ -25,20 +35,24 @@ def decide(grid: Grid, ranking: Ranking, objective: ObjectiveConfig, seed: int) 
         return None
     allowed = np.zeros(len(grid), dtype=np.bool_)
     allowed[list(ranking.order)] = True
+    scores = objective_scores(grid, objective)
+    if proof is not None and proof.chosen is not None and scores.guesses is not None and allowed[proof.chosen]:
+        scores.guesses[proof.chosen] = scores.guesses[allowed].max() + FIRST
     cells = Cells(
         labels=tuple(describe(grid, index) for index in range(len(grid))),
         cost=grid.metrics[TOKENS].summaries.mean,
         threshold=thresholds(grid),
         allowed=allowed,
         proved_worse=ranking.proved_worse,
+        near=None if proof is None else proof.within <= proof.margin,
     )
-    return choose(objective_scores(grid, objective), cells, margin=objective.margin, seed=seed)
+    return choose(scores, cells, margin=objective.margin, seed=seed)
 
 
 def objective_scores(grid: Grid, objective: ObjectiveConfig) -> ObjectiveScores:
     """Return the objective of every query in every cell."""
     known = {name: grid.metrics[name] for name in objective.metrics}
-    return combine(
+    scores = combine(
         objective.metrics,
         {
             name: QueryScores(query_ids=metric.query_ids, values=grid.matrix(name), kind=metric.interval)
@@ -52,3 +66,4 @@ def objective_scores(grid: Grid, objective: ObjectiveConfig) -> ObjectiveScores:
             for name, metric in known.items()
         },
     )
+    return replace(scores, guesses=guesses(grid, objective.metrics)) if scores.judged else scores

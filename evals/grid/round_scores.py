@@ -1,6 +1,6 @@
-"""Judged scores of the cells of a grid, as they come in round by round, and how the cells compare by them."""
+"""What rounds of judging know of the cells of a grid: what they return, their scores by labels, and by verdicts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +13,9 @@ from evals.grid.scoring import Distinct, distinct
 from evals.judge.verdicts import Judging
 from evals.metrics.base import Context, Metric, QueryMetric
 from evals.metrics.sampled import can_be_judged
-from evals.stats.compared_with_best import ComparedWithBest, compare_with_best
-from evals.stats.corrected_mean import FEWEST_REGRESSED, corrected_means
+from evals.stats.corrected_mean import shrunk_weight
+from evals.stats.proved_choice import Rounds
+from evals.stats.returned_chunks import pool
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -22,88 +23,106 @@ Integers = NDArray[np.int64]
 
 
 class RoundScores:
-    """Scores [query, cell] of the objective's judged metrics, NaN where nothing was judged yet.
+    """Scores [query, cell] of the objective; queries are those that a judge can score, in the order of judging.
 
     Args:
         metrics: Metrics of the run.
         objective: What is optimised, with at least one judged metric.
         grid: The cells, scored by the metrics of the objective that need no judge and the proxies of those that do.
         context: Inputs of the metrics, without verdicts.
+        order: Ids of the queries in the order of judging.
+
+    Attributes:
+        rows: Their places among all queries; `case_ids`, their ids.
+        proxy: Scores by labels, 0 where a label metric does not score every query.
+        returned: Chunks that each cell returns of each query.
     """
 
-    def __init__(self, metrics: Mapping[str, Metric], objective: ObjectiveConfig, grid: Grid, context: Context) -> None:
+    def __init__(
+        self,
+        metrics: Mapping[str, Metric],
+        objective: ObjectiveConfig,
+        grid: Grid,
+        context: Context,
+        order: Sequence[str],
+    ) -> None:
         self._grid, self._context, self._weights = grid, context, objective.metrics
-        self.observations = grid.configurations[0].observed.observations
         self._distinct = [distinct(configuration) for configuration in grid.configurations]
         chosen = ((name, metrics[name]) for name in objective.metrics)
-        self._judged = {name: m for name, m in chosen if isinstance(m, QueryMetric) and m.proxy is not None}
-        self._scores = {name: np.full((len(self.observations), len(grid)), np.nan) for name in self._judged}
-        self._proxies = {m.proxy.name: grid.matrix(m.proxy.name) for m in self._judged.values() if m.proxy is not None}
-        others = [name for name in objective.metrics if name not in self._judged]
-        self._known: Floats = sum(
-            (objective.metrics[name] * grid.metrics[name].summaries.common for name in others),
-            start=np.zeros(len(grid)),
-        )
-        self.eligible = np.array(
-            [all(can_be_judged(name, o.case) for name in self._judged) for o in self.observations], dtype=np.bool_
-        )
+        self._metrics = {name: m for name, m in chosen if isinstance(m, QueryMetric) and m.proxy is not None}
+        cases = {o.case.id: o.case for o in grid.configurations[0].observed.observations}
+        self.case_ids = [key for key in order if all(can_be_judged(name, cases[key]) for name in self._metrics)]
+        row_of = {query_id: row for row, query_id in enumerate(grid.query_ids)}
+        self.rows = np.array([row_of[case_id] for case_id in self.case_ids], dtype=np.int64)
+        self._judged = np.full((len(self.rows), len(grid)), np.nan)
+        self.proxy = self._known() + sum(weight * self._by_labels(name) for name, weight in self._of_judged())
+        self.returned = pool(self._returned_ids())
 
-    def results(self, rows: Integers, cells: Bools) -> list[Observation]:
+    def results(self, queries: Integers, cells: Bools) -> list[Observation]:
         """Return the distinct results that some cells have for some queries."""
-        return [o for _, each, places in self._places(rows, cells) for o in _at(each, np.unique(places))]
+        return [o for _, each, places in self._places(queries, cells) for o in _at(each, np.unique(places))]
 
-    def add(self, rows: Integers, cells: Bools, judging: Judging) -> None:
+    def add(self, queries: Integers, cells: Bools, judging: Judging) -> None:
         """Score the results that some cells have for some queries."""
         context = replace(self._context, judging=judging)
-        for columns, each, places in self._places(rows, cells):
+        for columns, each, places in self._places(queries, cells):
             distinct_places, which = np.unique(places, return_inverse=True)
-            observations = _at(each, distinct_places)
-            for name, metric in self._judged.items():
-                scores = metric.score(observations, context)
-                values = np.array([score if isinstance(score, float | int) else np.nan for score in scores])
-                self._scores[name][np.ix_(rows, columns)] = values[which.reshape(places.shape)]
+            observations, values = _at(each, distinct_places), np.zeros(len(distinct_places))
+            for name, weight in self._of_judged():
+                scores = self._metrics[name].score(observations, context)
+                values += weight * np.array([s if isinstance(s, float | int) else np.nan for s in scores])
+            self._judged[np.ix_(queries, columns)] = self._known()[columns] + values[which.reshape(places.shape)]
 
-    def compare(
-        self, cells: Bools, alpha: float, rng: np.random.Generator, further: int = 0
-    ) -> ComparedWithBest | None:
-        """Compare some cells with the best of them, by what all verdicts on these queries would say.
+    def judged(self, rounds: Rounds) -> Floats:
+        """Return the judged scores; one that failed is taken as what the labels let expect of it.
 
         Args:
-            cells: At least one.
-            alpha: Probability that a bound fails.
-            rng: Random generator of the simulated deviations.
-            further: Number of queries to assume judged besides those that are.
-
-        Returns:
-            None where too few queries are judged in all of these cells.
+            rounds: The queries that were judged, and the cells that are compared.
         """
-        judged = self.eligible & ~np.any(
-            [np.isnan(scores[:, cells]).any(axis=1) for scores in self._scores.values()], axis=0
-        )
-        n, total = int(judged.sum()), int(self.eligible.sum())
-        if n < FEWEST_REGRESSED:
-            return None
-        means, residuals = self._known[cells], np.zeros((n, int(cells.sum())))
-        for name, metric in self._judged.items():
-            assert metric.proxy is not None
-            scores, proxy = self._scores[name][self.eligible][:, cells], self._proxy(metric)[:, cells]
-            own, weight = corrected_means(scores, proxy, judged[self.eligible])
-            means = means + self._weights[name] * own
-            residuals += self._weights[name] * (scores - weight * proxy)[judged[self.eligible]]
-        known = min(total, n + further)
-        covariance = (1 - known / total) / known * np.atleast_2d(np.cov(residuals, rowvar=False))
-        return compare_with_best(means, covariance, n - 1, alpha, rng)
+        drawn, cells = list(rounds.draws.queries), list(rounds.remaining)
+        scores, proxy = self._judged[np.ix_(drawn, cells)], self.proxy[np.ix_(drawn, cells)]
+        whole = ~np.isnan(scores).any(axis=1)
+        if whole.all() or not whole.any():
+            return self._judged
+        weight = shrunk_weight(scores[whole], proxy[whole])
+        expected = scores[whole].mean(axis=0) + weight * (proxy - proxy[whole].mean(axis=0))
+        filled = self._judged.copy()
+        filled[np.ix_(drawn, cells)] = np.where(np.isnan(scores), expected, scores)
+        return filled
 
-    def _proxy(self, metric: QueryMetric) -> Floats:
-        assert metric.proxy is not None
-        rows = self._grid.metrics[metric.proxy.name].rows
-        whole = np.zeros((len(self.observations), len(self._grid)))
-        whole[rows] = self._proxies[metric.proxy.name]
-        return np.nan_to_num(whole[self.eligible])
+    def _of_judged(self) -> list[tuple[str, float]]:
+        return [(name, self._weights[name]) for name in self._metrics]
 
-    def _places(self, rows: Integers, cells: Bools) -> Iterator[tuple[Integers, Distinct, Integers]]:
+    def _known(self) -> Floats:
+        """Return the part [cells] of the objective that needs no judge."""
+        known = np.zeros(len(self._grid))
+        for name, weight in self._weights.items():
+            if name not in self._metrics:
+                known += weight * self._grid.metrics[name].summaries.common
+        return known
+
+    def _by_labels(self, name: str) -> Floats:
+        proxy = self._metrics[name].proxy
+        assert proxy is not None
+        scores = self._grid.metrics[proxy.name]
+        whole = np.zeros((len(self._grid.query_ids), len(self._grid)))
+        whole[scores.rows] = self._grid.matrix(proxy.name)
+        labelled = whole[self.rows]
+        return np.zeros_like(labelled) if np.isnan(labelled).any() else labelled
+
+    def _returned_ids(self) -> list[list[tuple[str, ...]]]:
+        """Return the ids of the chunks of every query in every cell."""
+        ids: list[list[tuple[str, ...]]] = [[] for _ in self.rows]
+        everyone = np.ones(len(self._grid), dtype=np.bool_)
+        for _, each, places in self._places(np.arange(len(self.rows)), everyone):
+            chunks = {place: each.observations[place].ranked_ids for place in np.unique(places).tolist()}
+            for query, of_cells in enumerate(places.tolist()):
+                ids[query] += [chunks[place] for place in of_cells]
+        return ids
+
+    def _places(self, queries: Integers, cells: Bools) -> Iterator[tuple[Integers, Distinct, Integers]]:
         """Yield for each configuration its cells, its distinct results, and of these that of each [query, cell]."""
-        first = 0
+        first, rows = 0, self.rows[queries]
         for configuration, each in zip(self._grid.configurations, self._distinct, strict=True):
             selections = configuration.selections
             columns = first + np.flatnonzero(cells[first : first + selections.cells])

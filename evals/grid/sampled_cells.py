@@ -8,17 +8,19 @@ from numpy.typing import NDArray
 
 from evals.collect.observations import Summary
 from evals.grid.cells import CellSample, Floats, Grid, MetricScores, Part
+from evals.grid.selections import Selections
 from evals.judge.precision import NOT_JUDGED
 from evals.judge.sampling import NOT_DRAWN
 from evals.metrics.base import QueryMetric, summarise
 from evals.metrics.sampled import can_be_judged, sampled_summary
 from evals.stats.corrected_mean import corrected_means, pseudo_values
+from evals.stats.shrunk_means import shrunk_means
 
 Bools = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
 
-def with_samples(grid: Grid, proxies: Mapping[str, tuple[str, tuple[Part, ...]]], drawn: Bools | None = None) -> Grid:
+def with_samples(grid: Grid, proxies: Mapping[str, tuple[str, tuple[Part, ...]]], draws: Floats | None = None) -> Grid:
     """Correct the means of judged metrics in every cell.
 
     A mean stands for all queries that a judge can score. Cells judged on the same queries share the weight of the
@@ -27,28 +29,34 @@ def with_samples(grid: Grid, proxies: Mapping[str, tuple[str, tuple[Part, ...]]]
     Args:
         grid: The grid, of which a sample of the queries was judged.
         proxies: Name of each judged metric to the name of its proxy, and the proxy's scores by configuration.
-        drawn: [all queries, cells], which queries were drawn for which cells; None where all cells have the same.
+        draws: [all queries, cells], weight of the draw of each query that was drawn for a cell, else 0; None where all
+            cells have the same queries, each as likely to be drawn.
     """
     metrics = dict(grid.metrics)
     for name, (proxy, parts) in proxies.items():
         scores, matrix = metrics[name], grid.matrix(name)
         cases = [grid.configurations[0].observed.observations[row].case for row in scores.rows.tolist()]
         eligible = np.array([can_be_judged(name, case) for case in cases], dtype=np.bool_)
-        of_cells = np.ones(matrix.shape, dtype=np.bool_) if drawn is None else drawn[scores.rows]
+        of_cells = np.ones(matrix.shape, dtype=np.bool_) if draws is None else draws[scores.rows] != 0
         judged, dropped = np.zeros(matrix.shape, dtype=np.bool_), 0
         for cells in _alike(of_cells):
             asked, missing = eligible & of_cells[:, cells[0]], np.isnan(matrix[:, cells])
             judged[:, cells] = (asked & ~missing.any(axis=1))[:, None]
             dropped = max(dropped, int((asked & missing.any(axis=1) & ~missing.all(axis=1)).sum()))
         sample = CellSample(
-            eligible=eligible, judged=judged, weights=np.zeros(len(grid)), proxy=proxy, proxy_parts=parts
+            eligible=eligible,
+            judged=judged,
+            weights=np.zeros(len(grid)),
+            proxy=proxy,
+            proxy_parts=parts,
+            draws=None if draws is None else draws[scores.rows],
         )
         labelled = _proxy(grid, scores, sample)
         means, counts = np.full(len(grid), np.nan), judged.sum(axis=0)
         for cells in _alike(judged):
             if counts[cells[0]] > 1:
                 own = matrix[eligible][:, cells], labelled[:, cells], judged[eligible, cells[0]]
-                means[cells], sample.weights[cells] = corrected_means(*own)
+                means[cells], sample.weights[cells] = corrected_means(*own, draws=_draws(sample, cells))
         # Rounding must not lead out of the range of shares.
         means = np.clip(means, 0.0, 1.0)
         metrics[name] = replace(
@@ -81,8 +89,34 @@ def comparable(grid: Grid, metric: str) -> Floats:
         if sample.judged[:, cells[0]].sum() < 2:
             continue
         own = matrix[eligible][:, cells], labelled[:, cells], sample.judged[eligible, cells[0]]
-        values[np.ix_(eligible, cells)] = pseudo_values(*own)
+        values[np.ix_(eligible, cells)] = pseudo_values(*own, _draws(sample, cells))
     return values
+
+
+def guesses(grid: Grid, weights: Mapping[str, float]) -> Floats:
+    """Return for every cell the best guess at its weighted sum of metrics, by which to choose the best cell.
+
+    The corrected means of hundreds of cells owe much to chance in the few verdicts; they are shrunk towards what the
+    labels say (`evals.stats.shrunk_means`).
+    """
+    lengths = np.concatenate([_lengths(configuration.selections) for configuration in grid.configurations])
+    whole = np.zeros(len(grid))
+    for name, weight in weights.items():
+        scores = grid.metrics[name]
+        sample, means = scores.sample, scores.summaries.common.copy()
+        if sample is not None:
+            matrix, labelled = grid.matrix(name)[sample.eligible], _proxy(grid, scores, sample)
+            for cells in _alike(sample.judged):
+                judged = sample.judged[sample.eligible, cells[0]]
+                if judged.sum() > 1:
+                    means[cells] = shrunk_means(matrix[:, cells], labelled[:, cells], judged, lengths[cells])
+        whole += weight * means
+    return whole
+
+
+def _lengths(selections: Selections) -> Floats:
+    """Return the mean number of chunks that each cell returns."""
+    return np.array([(selections.of_cell(cell) % selections.width).mean() for cell in range(selections.cells)])
 
 
 def cell_summary(grid: Grid, metric: QueryMetric, index: int) -> Summary:
@@ -96,7 +130,13 @@ def cell_summary(grid: Grid, metric: QueryMetric, index: int) -> Summary:
         for score, judged in zip(scores.values(), sample.judged[:, index].tolist(), strict=True)
     ]
     proxies = list(grid.proxy_scores(metric.name, index).values())
-    return sampled_summary(metric, of_sample, proxies, float(sample.weights[index]))
+    draws = None if sample.draws is None else sample.draws[:, index]
+    return sampled_summary(metric, of_sample, proxies, float(sample.weights[index]), draws)
+
+
+def _draws(sample: CellSample, cells: Integers) -> Floats | None:
+    """Return the weights of the draws [judged query] of cells that were judged on the same queries."""
+    return None if sample.draws is None else sample.draws[sample.judged[:, cells[0]], cells[0]]
 
 
 def _alike(mask: Bools) -> list[Integers]:

@@ -33,7 +33,11 @@ def summary_of(
 
 
 def sampled_summary(
-    metric: QueryMetric, scores: Sequence[Score], proxies: Sequence[Score], weight: float | None = None
+    metric: QueryMetric,
+    scores: Sequence[Score],
+    proxies: Sequence[Score],
+    weight: float | None = None,
+    draws: Floats | None = None,
 ) -> Summary:
     """Average the scores of a sample of the queries, corrected by the proxy's scores of all.
 
@@ -45,6 +49,7 @@ def sampled_summary(
         scores: One for each query of its scope, `NOT_DRAWN` for those that were left out.
         proxies: Scores of the proxy for the same queries.
         weight: Weight of the correction, where it was estimated from more than these scores; else None.
+        draws: Weight of each query's draw, 1 on average over those that were drawn; None where all are equal.
     """
     assert metric.proxy is not None
     of_sample = summarise(metric.name, [score for score in scores if score != NOT_DRAWN], metric.interval)
@@ -53,9 +58,16 @@ def sampled_summary(
     kept = [pair for pair in zip(scores, proxies, strict=True) if has_or_lacks_verdicts(pair[0])]
     judged, proxy = np.array([_number(score) for score, _ in kept]), proxy_column([proxy for _, proxy in kept])
     lost = np.array([score != NOT_DRAWN and not isinstance(score, float | int) for score, _ in kept])
-    mean = corrected_mean(judged, proxy, ~np.isnan(judged), weight=weight)
+    weights = None if draws is None else draws[[has_or_lacks_verdicts(score) for score in scores]]
+
+    def estimate(values: Floats) -> CorrectedMean:
+        known = ~np.isnan(values)
+        own = None if weights is None else weights[known]
+        return corrected_mean(values, proxy, known, weight=weight, draws=own)
+
+    mean = estimate(judged)
     low, high = (
-        judged_of_all(corrected_mean(filled, proxy, ~np.isnan(filled), weight=weight))[side]
+        judged_of_all(estimate(filled))[side]
         for side, filled in enumerate((np.where(lost, 0.0, judged), np.where(lost, 1.0, judged)))
     )
     return replace(

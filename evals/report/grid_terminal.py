@@ -1,10 +1,12 @@
 """A grid for a terminal: its recommendation and its best cells."""
 
 import re
+from collections.abc import Collection
 
 from rich.markup import escape
 from rich.table import Table
 
+from evals.metrics import declared
 from evals.report.best_cells import CellRow, best_cells, columns
 from evals.report.console import SafeConsole
 from evals.report.model import GridSection, JudgeSection, Report
@@ -37,7 +39,9 @@ def render_grid(report: Report, *, width: int, color: bool) -> str:
         f"[bold]Grid of {grid.cells.count:,} cells[/bold]  {len(grid.configurations)} × retrieved, "
         f"{len(grid.top_k)} × top_k, {_thresholds(grid)} × threshold · {report.validation.total} queries"
     )
-    console.print(escape(_by(grid.ranking)), style="dim")
+    sample = report.judge.sample if report.judge else None
+    judged = {name for name in grid.ranking.metrics if declared(name).is_judged} if sample else set()
+    console.print(escape(_by(grid.ranking, judged)), style="dim")
     if grid.choice is None:
         console.print(f"[yellow]Not ranked:[/yellow] {escape(grid.ranking.reason)}")
     else:
@@ -94,9 +98,11 @@ def _thresholds(grid: GridSection) -> str:
     return " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
 
 
-def _by(ranking: RankingSection) -> str:
+def _by(ranking: RankingSection, judged: Collection[str]) -> str:
     parts = [name if weight == 1 else f"{weight:g} × {name}" for name, weight in ranking.metrics.items()]
-    compared = ", ".join(dict.fromkeys(f"{ranking.n[name]} queries" for name in ranking.metrics))
+    compared = ", ".join(
+        dict.fromkeys(f"{ranking.n[name]} {'judged ' if name in judged else ''}queries" for name in ranking.metrics)
+    )
     dropped = max(ranking.dropped.values(), default=0)
     line = f"by {' + '.join(parts)}, on {compared}" + (f" ({dropped} dropped)" if dropped else "")
     if ranking.constraints:

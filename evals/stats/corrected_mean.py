@@ -72,7 +72,13 @@ class CorrectedMean:
 
 
 def corrected_mean(
-    judged: Floats, proxy: Floats, sampled: Bools, *, shares: bool = True, weight: float | None = None
+    judged: Floats,
+    proxy: Floats,
+    sampled: Bools,
+    *,
+    shares: bool = True,
+    weight: float | None = None,
+    draws: Floats | None = None,
 ) -> CorrectedMean:
     """Return the corrected mean of one metric in one cell, with its interval.
 
@@ -82,10 +88,11 @@ def corrected_mean(
         sampled: [N], whether a query was drawn and judged; at least one.
         shares: True if judged scores lie within 0 and 1.
         weight: λ, where it was estimated from more columns than this one; else None.
+        draws: [n], as in `corrected_means`.
     """
     columns = judged[:, None], proxy[:, None]
-    values, weight = corrected_means(*columns, sampled, weight)
-    low, high = corrected_intervals(*columns, sampled, shares=shares, weight=weight)
+    values, weight = corrected_means(*columns, sampled, weight, draws)
+    low, high = corrected_intervals(*columns, sampled, shares=shares, weight=weight, draws=draws)
     scores = judged[sampled]
     alone, value = mean_interval(scores.tolist(), shares=shares), float(values[0])
     return CorrectedMean(
@@ -99,7 +106,9 @@ def corrected_mean(
     )
 
 
-def corrected_means(judged: Floats, proxy: Floats, sampled: Bools, weight: float | None = None) -> tuple[Floats, float]:
+def corrected_means(
+    judged: Floats, proxy: Floats, sampled: Bools, weight: float | None = None, draws: Floats | None = None
+) -> tuple[Floats, float]:
     """Return the corrected mean of every column, not limited to 0 and 1, and the λ that all columns share.
 
     Args:
@@ -107,11 +116,22 @@ def corrected_means(judged: Floats, proxy: Floats, sampled: Bools, weight: float
         proxy: [N, columns], finite.
         sampled: [N], at least one True.
         weight: λ to use; estimated from the columns where it is left out.
+        draws: [n], weights of the judged queries where they were drawn with unequal probabilities, 1 on average (those
+            of `weighted_draws`); None where all are equal.
     """
     j, p = judged[sampled], proxy[sampled]
     if weight is None:
         weight = shrunk_weight(j, p) if len(j) < len(proxy) else 0.0
-    return j.mean(axis=0) + weight * (proxy.mean(axis=0) - p.mean(axis=0)), weight
+    return weight * proxy.mean(axis=0) + _drawn(j - weight * p, draws).mean(axis=0), weight
+
+
+def _drawn(residuals: Floats, draws: Floats | None) -> Floats:
+    """Weight residuals [n, columns] about their mean by the draws, so that their mean is that of all queries."""
+    if draws is None:
+        return residuals
+    mean = residuals.mean(axis=0)
+    weighted: Floats = mean + draws[:, None] * (residuals - mean)
+    return weighted
 
 
 def shrunk_weight(judged: Floats, proxy: Floats) -> float:
@@ -133,7 +153,13 @@ def shrunk_weight(judged: Floats, proxy: Floats) -> float:
 
 
 def corrected_intervals(
-    judged: Floats, proxy: Floats, sampled: Bools, *, shares: bool, weight: float | None = None
+    judged: Floats,
+    proxy: Floats,
+    sampled: Bools,
+    *,
+    shares: bool,
+    weight: float | None = None,
+    draws: Floats | None = None,
 ) -> Pair:
     """Return 95% intervals of the corrected means, for all that users may ask: lower and upper ends, NaN where none.
 
@@ -152,11 +178,17 @@ def corrected_intervals(
         sampled: [N], at least one True.
         shares: True if judged scores lie within 0 and 1.
         weight: λ, as in `corrected_means`.
+        draws: Weights of the judged queries, likewise.
     """
-    values, weight = corrected_means(judged, proxy, sampled)
+    values, weight = corrected_means(judged, proxy, sampled, weight, draws)
     scores, residuals, share = judged[sampled], judged[sampled] - weight * proxy[sampled], sampled.mean()
-    # A residual's bounds, and the score's own at λ = 0.
+    # A residual's bounds, and the score's own at λ = 0; a draw's weight moves them away from the mean.
     floor, span = (-weight * proxy.max(), 1 + weight * np.ptp(proxy)) if shares else (0.0, 1.0)
+    if draws is not None:
+        mean, most = residuals.mean(axis=0), max(1.0, float(draws.max()))
+        lowest, highest = (mean + most * (end - mean) for end in (floor, floor + span))
+        floor, span = float(lowest.min()), float(highest.max() - lowest.min())
+        residuals = _drawn(residuals, draws)
     own = _residual_intervals((residuals - floor) / span, weight, shares=shares)
     whole = [np.abs(end - scores.mean(axis=0)) for end in mean_intervals(scores, shares=shares)]
     parts = [np.abs(floor + span * end - residuals.mean(axis=0)) for end in own]
@@ -185,7 +217,7 @@ def _residual_intervals(values: Floats, weight: float, *, shares: bool) -> Pair:
     return low, high
 
 
-def pseudo_values(judged: Floats, proxy: Floats, sampled: Bools) -> Floats:
+def pseudo_values(judged: Floats, proxy: Floats, sampled: Bools, draws: Floats | None = None) -> Floats:
     """Return an N-vector for every column whose mean is the corrected mean and whose variance / N is its variance.
 
     ψᵢ = θ + λ (pᵢ − mean p) + k N/n · [i judged] (rᵢ − mean r), r = j − λ p, k² = (1 − 1/N)/(1 − 1/n), with λ the mean
@@ -196,10 +228,11 @@ def pseudo_values(judged: Floats, proxy: Floats, sampled: Bools) -> Floats:
         judged: [N, columns], read where `sampled`.
         proxy: [N, columns], finite.
         sampled: [N], at least two True.
+        draws: [n], as in `corrected_means`.
     """
-    values, weight = corrected_means(judged, proxy, sampled)
+    values, weight = corrected_means(judged, proxy, sampled, draws=draws)
     total, n = len(proxy), int(sampled.sum())
-    residuals = judged[sampled] - weight * proxy[sampled]
+    residuals = _drawn(judged[sampled] - weight * proxy[sampled], draws)
     scale = total / n * np.sqrt((1 - 1 / total) / (1 - 1 / n))
     pseudo: Floats = values + weight * (proxy - proxy.mean(axis=0))
     pseudo[sampled] += scale * (residuals - residuals.mean(axis=0))

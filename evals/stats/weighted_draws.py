@@ -15,7 +15,7 @@ all drawn it is 0.
 With a proxy, a score is the residual j − λ p, and λ · the mean of p over all N is added (`corrected_mean`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,10 @@ class Draws:
     def left(self) -> NDArray[np.int64]:
         """Those not drawn."""
         return np.setdiff1d(np.arange(self.total), self.queries)
+
+    def beginning(self, n: int) -> "Draws":
+        """Return the first of them."""
+        return replace(self, queries=self.queries[:n], chances=self.chances[:n])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -51,10 +51,12 @@ def choose(
     preference = cells.preference[cells.allowed[cells.preference]]
     groups = merge(scores.values, preference)
     # From here on only one column a group is read: of many queries a further copy of all cells would be gigabytes.
-    scores = replace(scores, values=np.take(scores.values, [group[0] for group in groups], axis=1))
+    first = [group[0] for group in groups]
+    guesses = None if scores.guesses is None else np.array([scores.guesses[list(group)].max() for group in groups])
+    scores = replace(scores, values=np.take(scores.values, first, axis=1), guesses=guesses)
     compared = _compare(scores, groups, cells.cost, margin, seed, resamples)
     standings = _standings(scores, groups, cells, compared)
-    chosen, proved = recommend(standings, margin)
+    chosen, proved = recommend(standings, margin, cells.near)
     n = len(scores.values)
     return Choice(
         objective=scores.objective,
@@ -67,7 +69,9 @@ def choose(
         best=standings[0],
         recommended=chosen,
         proved=proved,
-        reason=reason(standings, chosen, margin, n, compared.queries_needed, compared.note),
+        reason=reason(
+            standings, chosen, margin, n, compared.queries_needed, compared.note, sampled=scores.judged is not None
+        ),
         queries_needed=compared.queries_needed,
         note=compared.note,
         judged=scores.judged,
@@ -119,7 +123,7 @@ def _compare(
     is_tied = np.array([len(group) > 1 for group in groups])
     # Cells with equal scores here may differ on other queries, so their bound is not 0.
     lower = np.where(is_tied, np.minimum(best.lower, behind_its_like(pairs, best)), best.lower)
-    cheaper = cost < cost[_best(values)]
+    cheaper = cost < cost[_best(scores)]
     proved = bool((lower[cheaper] >= -margin).any())
     return _Compared(
         in_set=best.members,
@@ -129,9 +133,9 @@ def _compare(
     )
 
 
-def _best(values: Floats) -> int:
-    """Return the column with the highest mean; of equal ones the first, which is the preferred."""
-    mean = values.mean(axis=0)
+def _best(scores: ObjectiveScores) -> int:
+    """Return the column with the highest mean or guess; of equal ones the first, which is the preferred."""
+    mean = scores.values.mean(axis=0) if scores.guesses is None else scores.guesses
     # Within SAME means are equal: rounding must not override the preference.
     return int((mean >= mean.max() - SAME).argmax())
 
@@ -139,7 +143,7 @@ def _best(values: Floats) -> int:
 def _standings(scores: ObjectiveScores, groups: Groups, cells: Cells, compared: _Compared) -> tuple[Standing, ...]:
     """Return the standings of all groups, the best first."""
     values = scores.values
-    intervals, mean, best = objective_intervals(scores, values), values.mean(axis=0), _best(values)
+    intervals, mean, best = objective_intervals(scores, values), values.mean(axis=0), _best(scores)
     standings = [
         Standing(
             cell=group[0],

@@ -2,29 +2,38 @@
 
 from collections.abc import Sequence
 
-from evals.grid.choice.standings import Standing
+from evals.grid.choice.standings import Bools, Standing
 
 PREFERRED = "of these it has the least strict threshold, then the lowest cost"
 
 
-def recommend(standings: Sequence[Standing], margin: float) -> tuple[Standing, bool]:
+def recommend(standings: Sequence[Standing], margin: float, near: Bools | None = None) -> tuple[Standing, bool]:
     """Return the cheapest standing that is cheaper than the best and proved within the margin, or else the best.
 
     Args:
         standings: The best first.
         margin: Largest loss, in units of the objective.
+        near: [cells], those that may be recommended in place of the best; None for all.
 
     Returns:
         It, and whether it is proved within the margin.
     """
     best = standings[0]
-    proved = [s for s in standings if s.cost < best.cost and _within(s, margin)]
+    near_enough = [s for s in standings if near is None or near[list(s.members)].any()]
+    proved = [s for s in near_enough if s.cost < best.cost and _within(s, margin)]
     chosen = min(proved, key=lambda s: (s.cost, -s.value), default=best)
     return chosen, _within(chosen, margin)
 
 
 def reason(
-    standings: Sequence[Standing], chosen: Standing, margin: float, n: int, queries_needed: int | None, note: str
+    standings: Sequence[Standing],
+    chosen: Standing,
+    margin: float,
+    n: int,
+    queries_needed: int | None,
+    note: str,
+    *,
+    sampled: bool = False,
 ) -> str:
     """Explain in a sentence why `chosen` is recommended.
 
@@ -35,8 +44,9 @@ def reason(
         n: Queries.
         queries_needed: For a cheaper one to be preferred.
         note: Reason why nothing is computable, or empty.
+        sampled: True if a judge saw a sample of the queries, and the labels have a part in which is the best.
     """
-    best = standings[0]
+    best, by = standings[0], "by verdicts and labels" if sampled else "as measured"
     if len(standings) == 1:
         n_tied = len(best.members)
         return (
@@ -45,14 +55,14 @@ def reason(
             else "it is the only cell"
         )
     if note:
-        return f"it is the best as measured; whether a cheaper one is as good is {note}"
+        return f"it is the best {by}; whether a cheaper one is as good is {note}"
     if chosen is not best:
         return (
             f"it costs {chosen.cost:,.0f} context tokens instead of {best.cost:,.0f} and is proved not worse than the "
             f"best cell by more than {margin:g} (at most {-(chosen.lower or 0.0):.3f}, 95%)"
         )
     behind = f"at most {-chosen.lower:.3f} behind the truly best" if chosen.lower else "no cell is truly better"
-    measured = f"it is the best as measured ({behind}, 95%)"
+    measured = f"it is the best {by} ({behind}, 95%)"
     if not any(s.cost < best.cost for s in standings):
         return f"{measured}, and none is cheaper"
     likes = _likes(chosen, margin)

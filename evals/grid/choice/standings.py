@@ -43,6 +43,8 @@ class ObjectiveScores:
         span: The largest difference possible between two cells on one query, None where there is no bound.
         dropped: Queries left out because some cells score them and others do not.
         judged: Number of queries that a judge saw, where it saw a sample of them; else None.
+        guesses: [cells], by which the best cell is chosen in place of the means, which owe much to chance where a judge
+            saw few queries; None for the means.
     """
 
     objective: str
@@ -54,6 +56,7 @@ class ObjectiveScores:
     span: float | None = 1.0
     dropped: int = 0
     judged: int | None = None
+    guesses: Floats | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,6 +69,7 @@ class Cells:
         threshold: [cells], below which a chunk is left out; 0 where none is in force.
         allowed: [cells], whether it meets the constraints and was not proved worse before.
         proved_worse: Number of cells that were proved worse before, by the verdicts on some of the queries.
+        near: [cells], whether verdicts prove a cell near enough to the best to be recommended; None for all.
     """
 
     labels: tuple[str, ...]
@@ -73,6 +77,7 @@ class Cells:
     threshold: Floats
     allowed: Bools
     proved_worse: int = 0
+    near: Bools | None = None
 
     @property
     def preference(self) -> NDArray[np.intp]:

@@ -3,7 +3,7 @@
 from math import isfinite
 
 from evals.grid.evaluation import GridResult
-from evals.grid.judging_rounds import NEXT, Proof
+from evals.grid.judging_rounds import NEXT, CellProof
 from evals.grid.objective import describe
 from evals.report.model.grid import ProofSection
 
@@ -13,14 +13,17 @@ def proof_section(result: GridResult) -> ProofSection | None:
     proof, cell = result.proof, result.chosen
     if proof is None:
         return None
-    bound = None if cell is None or not isfinite(proof.within[cell]) else float(proof.within[cell])
+    # Cells that scored the same on every query are one.
+    members = list(result.choice.recommended.members) if result.choice else []
+    bounds = [bound for bound in proof.within[members].tolist() if isfinite(bound)]
+    bound = min(bounds, default=None)
     return ProofSection(
         statement=f"{_proved(result, proof, bound)}, {_bought(proof)}{_next(proof)}",
         margin=proof.margin,
         cell=cell,
         within=bound,
         remaining=int(proof.remaining.sum()),
-        queries=int(proof.queries.max()),
+        queries=proof.queries,
         queries_in_all=proof.eligible,
         questions=proof.questions,
         questions_in_all=proof.all_questions,
@@ -28,7 +31,7 @@ def proof_section(result: GridResult) -> ProofSection | None:
     )
 
 
-def _proved(result: GridResult, proof: Proof, bound: float | None) -> str:
+def _proved(result: GridResult, proof: CellProof, bound: float | None) -> str:
     if bound is None or result.chosen is None:
         return f"Not proved: too few queries were judged to compare {len(result.grid):,} cells"
     name = describe(result.grid, result.chosen)
@@ -39,13 +42,13 @@ def _proved(result: GridResult, proof: Proof, bound: float | None) -> str:
     return f"{head}: {name} is at most {bound:.3f} below {of}"
 
 
-def _bought(proof: Proof) -> str:
+def _bought(proof: CellProof) -> str:
     share = proof.questions / max(1, proof.all_questions)
     return (
-        f"with {proof.questions:,} of {proof.all_questions:,} verdicts ({share:.0%}) on {int(proof.queries.max())} of "
+        f"with {proof.questions:,} of {proof.all_questions:,} verdicts ({share:.0%}) on {proof.queries} of "
         f"{proof.eligible} queries"
     )
 
 
-def _next(proof: Proof) -> str:
+def _next(proof: CellProof) -> str:
     return "" if proof.next_within is None else f"; {NEXT} more would bring that to about {proof.next_within:.3f}"

@@ -1,0 +1,93 @@
+"""Grids of which a sample of the queries is judged: corrected means, what compares cells, and the guess at the best."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from evals.grid.evaluation import GridResult
+from evals.grid.sampled_cells import comparable, guesses
+from evals.judge.sampling import judging_order
+from evals.stats.corrected_mean import corrected_mean
+from tests.support.judged_rounds import PRECISION, QUERIES, JudgedRounds
+
+DRAWN = 24
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> JudgedRounds:
+    return JudgedRounds(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def results(world: JudgedRounds) -> Iterator[tuple[GridResult, GridResult]]:
+    """A grid of which a sample is judged, and one of which all is."""
+    with world.server() as server:
+        yield world.grid(server, sample=DRAWN), world.grid(server)
+
+
+def test_every_cell_is_judged_on_the_beginning_of_the_judging_order(
+    world: JudgedRounds, results: tuple[GridResult, GridResult]
+) -> None:
+    sampled, _ = results
+    drawn = set(judging_order(world.bench.golden.cases, world.config.seed)[:DRAWN])
+    for cell in range(len(sampled.grid)):
+        scores = sampled.grid.scores(PRECISION, cell)
+        assert {key for key, score in scores.items() if isinstance(score, float)} == drawn
+    assert sampled.judging is not None and sampled.judging.drawn == frozenset(drawn)
+
+
+def test_means_are_those_of_the_estimator_with_one_weight_for_all_cells(results: tuple[GridResult, GridResult]) -> None:
+    grid = results[0].grid
+    metric, judged = grid.metrics[PRECISION], grid.matrix(PRECISION)
+    assert metric.sample is not None and set(metric.summaries.n.tolist()) == {DRAWN}
+    proxy = grid.laid_out(metric.sample.proxy_parts, metric.rows)
+    [weight] = set(metric.sample.weights.tolist())
+    assert 0.3 < weight <= 1
+    for cell in (0, 7, 29):
+        one = corrected_mean(judged[:, cell], proxy[:, cell], ~np.isnan(judged[:, cell]), weight=weight)
+        assert metric.summaries.mean[cell] == pytest.approx(one.value)
+
+
+def test_a_run_of_the_recommended_cell_has_its_mean(results: tuple[GridResult, GridResult]) -> None:
+    sampled, _ = results
+    assert sampled.chosen is not None
+    summary = next(summary for summary in sampled.summaries if summary.metric == PRECISION)
+    assert summary.value == pytest.approx(sampled.grid.metrics[PRECISION].summaries.mean[sampled.chosen])
+    assert summary.sampled is not None and (summary.n, summary.sampled.queries) == (DRAWN, QUERIES)
+
+
+def test_corrected_means_come_nearer_to_those_of_all_verdicts(results: tuple[GridResult, GridResult]) -> None:
+    sampled, whole = (result.grid.metrics[PRECISION].summaries.mean for result in results)
+    alone = np.nanmean(results[0].grid.matrix(PRECISION), axis=0)
+    assert np.abs(sampled - whole).mean() < 0.8 * np.abs(alone - whole).mean()
+
+
+def test_what_compares_cells_has_their_means_and_equal_columns_where_they_return_the_same(
+    results: tuple[GridResult, GridResult],
+) -> None:
+    grid = results[0].grid
+    values = comparable(grid, PRECISION)
+    assert values.shape == (QUERIES, len(grid)) and np.isfinite(values).all()
+    assert values.mean(axis=0) == pytest.approx(grid.metrics[PRECISION].summaries.mean)
+    matrix, proxies = grid.matrix(PRECISION), grid.metrics[PRECISION].sample
+    assert proxies is not None
+    labelled = grid.laid_out(proxies.proxy_parts, grid.metrics[PRECISION].rows)
+    alike = [
+        (a, b)
+        for a in range(len(grid))
+        for b in range(a)
+        if np.array_equal(matrix[:, a], matrix[:, b], equal_nan=True) and np.array_equal(labelled[:, a], labelled[:, b])
+    ]
+    assert alike and all(values[:, a] == pytest.approx(values[:, b]) for a, b in alike)
+
+
+def test_the_best_is_chosen_by_guesses_that_a_full_judging_does_not_need(
+    results: tuple[GridResult, GridResult],
+) -> None:
+    sampled, whole = results
+    assert sampled.choice is not None and whole.choice is not None
+    assert sampled.choice.best.cell == int(guesses(sampled.grid, {PRECISION: 1.0}).argmax())
+    assert sampled.choice.judged == DRAWN and whole.choice.judged is None
+    means = whole.grid.metrics[PRECISION].summaries.mean
+    assert means[sampled.choice.best.cell] > means.max() - 0.03
