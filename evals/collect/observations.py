@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from evals.golden.case import Case
 from evals.golden.evidence import Relevance
@@ -19,14 +21,15 @@ from retrievers.store.chunk_table import Codes
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unscored:
-    """A value that cannot be computed, and why (an empty result, no sources, no reference).
+    """A score that cannot be computed."""
 
-    Attributes:
-        missing: True for a value that exists and was not obtained, such as a verdict that the budget did not buy.
-    """
-
-    reason: str
-    missing: bool = False
+    # The report holds it as {"unscored": reason}.
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid", serialize_by_alias=True)
+    reason: Annotated[str, Field(alias="unscored", description="reason why it cannot be computed")]
+    missing: Annotated[
+        SkipJsonSchema[bool],
+        Field(exclude=True, description="true for a score that was not obtained, as when the budget is spent"),
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

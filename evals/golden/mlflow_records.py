@@ -15,35 +15,33 @@ from retrievers.text.quoting import quoted
 QUERY, ANSWER, REST = "query", "expected_response", "golden_case"
 FACTS, CONTEXT = "expected_facts", "expected_retrieved_context"
 ASKED = (QUERY, "question", "input", "prompt")
-PLACE = "place"
+CASE, PLACE = "case_id", "place"
 Record = Mapping[str, Any]
 
 
 def records_of(cases: Sequence[Case]) -> list[dict[str, Any]]:
     """Return a record a case.
 
-    Raises:
-        DatasetError: Two cases have the same query: MLflow would keep one of them.
+    MLflow keeps one record for equal inputs: those of a repeated query have its case's id, too.
     """
-    first: dict[str, str] = {}
-    faults = [
-        f"cases {quoted(first[case.query])} and {quoted(case.id)} both ask {quoted(case.query)}"
-        for case in cases
-        if first.setdefault(case.query, case.id) != case.id
-    ]
-    if faults:
-        raise DatasetError("MLflow keeps one record a query; expected each query once:", faults)
+    repeated = {case.id for case in repeating(cases)}
     return [
         {
-            "inputs": {QUERY: case.query},
+            "inputs": {QUERY: case.query} | ({CASE: case.id} if case.id in repeated else {}),
             "expectations": {
                 **({ANSWER: case.reference_answer} if case.reference_answer is not None else {}),
                 REST: case.model_dump(mode="json", exclude={"query", "reference_answer"}, exclude_defaults=True),
             },
-            "tags": {"case_id": case.id, PLACE: str(number)},
+            "tags": {CASE: case.id, PLACE: str(number)},
         }
         for number, case in enumerate(cases)
     ]
+
+
+def repeating(cases: Sequence[Case]) -> list[Case]:
+    """Return the cases whose query an earlier one has asked."""
+    first: dict[str, str] = {}
+    return [case for case in cases if first.setdefault(case.query, case.id) != case.id]
 
 
 def case_of(query: str, expectations: Mapping[str, Any]) -> Case:

@@ -101,5 +101,5 @@ def lost(observation: Observation, top_k: int, group_by: str | None) -> float:
     """Return 1 where nothing relevant is among the first `top_k` candidates, whatever their scores, else 0."""
     candidates = observation.candidates
     groups = [group_of(chunk, group_by) for chunk in candidates.chunks] if group_by else None
-    first = candidates.at(cut(np.zeros(len(candidates)).tolist(), top_k, 0.0, groups).chunks)
-    return float(observation.relevance.grades.keys().isdisjoint(first.chunk_ids))
+    first, _ = cut(np.zeros(len(candidates)).tolist(), top_k, 0.0, groups)
+    return float(observation.relevance.grades.keys().isdisjoint(candidates.at(first).chunk_ids))

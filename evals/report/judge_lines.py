@@ -1,7 +1,8 @@
 """The judge in lines of text, for terminal, page and MLflow."""
 
+from evals.collect.observations import Unscored
 from evals.judge.ask.budget import Usage
-from evals.report.model import ClaimEntry, FailedValue, JudgeSection, QueryRow, UnscoredValue, Verdict
+from evals.report.model import ClaimEntry, FailedValue, JudgeSection, QueryRow, Verdict
 from evals.report.model.judge import JudgeUsage
 
 
@@ -54,11 +55,11 @@ def chunk_claim_lines(row: QueryRow) -> list[str]:
     return lines
 
 
-def cause(value: Verdict | UnscoredValue | FailedValue) -> str:
+def cause(value: Verdict | Unscored | FailedValue) -> str:
     """Return the reason why there is no verdict or score; empty where there is one."""
-    failed = "" if isinstance(value, UnscoredValue) else value.failed
-    unscored = "" if isinstance(value, FailedValue) else value.unscored
-    return failed or unscored or ""
+    if isinstance(value, Unscored):
+        return value.reason
+    return value.failed or (value.unscored if isinstance(value, Verdict) else None) or ""
 
 
 def _verdict_text(verdict: Verdict) -> str:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
-from evals.collect.observations import Failure, Observation, Observed
+from evals.collect.observations import Failure, Observation, Observed, Unscored
 from evals.judge.precision import average_precision
 from evals.judge.tasks import PRECISION
 from evals.judge.trust.correction import human_scores
 from evals.report.headline import deepest
 from evals.report.judge_lines import verdict_lines
-from evals.report.model import FailedValue, Hit, QueryRow, Report, UnscoredValue
+from evals.report.model import FailedValue, Hit, QueryRow, Report
 from evals.report.worst import worst_first
 from retrievers.records import RetrievedChunk, StageTimings
 from retrievers.terminal.present import score_text
@@ -195,7 +195,7 @@ def _score(name: str, metric: str, row: QueryRow, reason: str, source: Source = 
         # The report has type and message in one text; MLflow shows them apart.
         kind, _, message = score.failed.partition(": ")
         yield Feedback(name=name, value=None, failure=Failure(type=kind, message=message), source=source)
-    elif score is not None and not isinstance(score, UnscoredValue):
+    elif score is not None and not isinstance(score, Unscored):
         yield Feedback(name=name, value=score, reason=reason, source=source)
 
 

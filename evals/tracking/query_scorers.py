@@ -24,8 +24,7 @@ from retrievers.config.layers import environment
 from retrievers.foreign.documents import chunk_of
 from retrievers.records import RetrievedChunk, StageTimings
 from retrievers.search.candidate_table import Candidates, SearchedQuery
-from retrievers.search.chunk_list import ChunkList
-from retrievers.search.table_builder import TableBuilder, add_hits
+from retrievers.search.table_builder import table_of_hits
 
 if TYPE_CHECKING:
     from mlflow.entities import Feedback, Trace
@@ -172,11 +171,8 @@ def _candidates(query: str, found: TracedRetrieval, reads: MetadataConfig, unkno
         )
         for rank, (document, cosine) in enumerate(zip(found.documents, cosines, strict=True), 1)
     ]
-    chunks = ChunkList()
-    builder = TableBuilder(chunks)
     lacking = NO_COSINE if any(map(isnan, cosines)) else "" if cosines else unknown
-    add_hits(builder, chunks, SearchedQuery(text=query, timings=StageTimings(total_ms=0), no_cosine=lacking), hits)
-    return builder.table()[0]
+    return table_of_hits(SearchedQuery(text=query, timings=StageTimings(total_ms=0), no_cosine=lacking), hits)[0]
 
 
 def _cosine(metadata: Mapping[str, Any]) -> float:

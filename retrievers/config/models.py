@@ -13,6 +13,7 @@ from retrievers.config.providers import (
     CrossEncoderProviderName,
     EmbeddingProviderName,
 )
+from retrievers.config.running_options import of_the_model
 from retrievers.config.settings import TABLE, Settings, UnshownError, VariableName, address
 
 # Names of arguments that may not stand in a file.
@@ -116,8 +117,8 @@ class EmbeddingConfig(ModelConfig):
     @property
     def identity(self) -> dict[str, Any]:
         """What decides which vector a text gets: provider and model, and what else is set of these."""
-        settings = ("dimensions", "query_prefix", "document_prefix", "max_tokens", "options")
-        chosen = {name: getattr(self, name) for name in settings}
+        settings = ("dimensions", "query_prefix", "document_prefix", "max_tokens")
+        chosen = {name: getattr(self, name) for name in settings} | {"options": of_the_model(self.options)}
         return {
             "provider": self.provider,
             "model": self.resolved_model,

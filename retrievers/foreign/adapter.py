@@ -18,8 +18,8 @@ from retrievers.search import confidence
 from retrievers.search.candidate_table import CandidateTable, SearchedQuery
 from retrievers.search.chunk_list import ChunkList
 from retrievers.search.query import check_query
-from retrievers.search.selection import Selection, select
-from retrievers.search.table_builder import TableBuilder, add_hits
+from retrievers.search.selection import BELOW_SHOWN, best_score, select
+from retrievers.search.table_builder import TableBuilder, add_hits, table_of_hits
 from retrievers.store import CollectionInfo, Deployment
 
 log = logging.getLogger(__name__)
@@ -86,19 +86,23 @@ class ForeignRetriever:
             searched, hits = self._find(query, settings.candidates if self._source.deepens else settings.top_k)
         except RetrievalError as error:
             return self._failed(query, error)
-        selection = self.select(hits)
+        candidates = table_of_hits(searched, hits)[0]
+        kept, below = select(candidates, settings)
+        chunks, best_below = tuple(candidates.at(kept)), best_score(candidates, below, settings)
         threshold = settings.used_threshold
         return RetrievalSession(
             session_id=uuid.uuid4().hex,
             query=query,
             parameters=self._parameters(),
             status="success",
-            chunks=selection.chunks,
-            below_threshold=selection.below_threshold,
-            candidates_found=len(hits),
-            filtered_out=selection.filtered_out,
+            chunks=chunks,
+            below_threshold=tuple(candidates[place] for place in below[:BELOW_SHOWN]),
+            candidates_found=len(candidates),
+            filtered_out=len(below),
             timings=searched.timings,
-            warnings=() if threshold is None else confidence.warnings(selection, threshold, could_spread=False),
+            warnings=()
+            if threshold is None
+            else confidence.warnings(chunks, len(below), best_below, threshold, could_spread=False),
         )
 
     def chunk_table(self) -> ChunkList:
@@ -125,10 +129,6 @@ class ForeignRetriever:
             searched, hits = self._find(query, depth)
             add_hits(builder, chunks, searched, hits[:depth])
         return builder.table()
-
-    def select(self, candidates: Sequence[RetrievedChunk]) -> Selection[RetrievedChunk]:
-        """Apply the threshold (where one is in force) and the cut."""
-        return select(candidates, self.settings.top_k, self.settings.used_threshold)
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
         """Return chunks of the collection, by field values.

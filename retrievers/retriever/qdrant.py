@@ -27,11 +27,11 @@ from retrievers.retriever.result_cache import open_result_cache, remembered, ver
 from retrievers.retriever.session import document, failed, without_vector
 from retrievers.retriever.stages import Pipeline
 from retrievers.search import parameters
-from retrievers.search.candidate_table import CandidateTable
+from retrievers.search.candidate_table import Candidates, CandidateTable
 from retrievers.search.confined import confined
 from retrievers.search.pushdown import compile_filters
 from retrievers.search.ranking import PointScores
-from retrievers.search.selection import Selection
+from retrievers.search.selection import returned
 from retrievers.store import (
     CollectionInfo,
     Deployment,
@@ -243,9 +243,9 @@ class QdrantRetriever(BaseRetriever):
         """Return an empty table of chunks, which calls of `candidates` fill."""
         return ChunkTable(self.client, self.settings)
 
-    def select(self, candidates: Sequence[RetrievedChunk]) -> Selection[RetrievedChunk]:
-        """Select candidates by threshold, grouping and cut."""
-        return self._pipeline.select(candidates)
+    def select(self, candidates: Candidates) -> Candidates:
+        """Return the candidates that threshold, grouping and cut leave."""
+        return returned(candidates, self.settings)
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
         """Chunks of the collection without a search, by field values (see `reading.scroll`)."""

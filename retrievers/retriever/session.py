@@ -1,7 +1,7 @@
 """Searches and failures as sessions, and chunks as LangChain documents. Pure, but for the ids of sessions."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,52 +11,53 @@ from retrievers.config import RetrieverConfig
 from retrievers.errors import QueryError, RetrievalError
 from retrievers.records import RetrievalSession, RetrievedChunk
 from retrievers.search import confidence
-from retrievers.search.candidate_table import SearchedQuery
-from retrievers.search.selection import Selection
+from retrievers.search.candidate_table import Candidates
+from retrievers.search.selection import BELOW_SHOWN, best_score, select
 from retrievers.store import CollectionInfo
 from retrievers.store.payload import all_metadata
 from retrievers.text import language
 
 
-def answered(
-    query: SearchedQuery,
-    selection: Selection[RetrievedChunk],
-    count: int,
-    settings: RetrieverConfig,
-    info: CollectionInfo,
-) -> RetrievalSession:
+def answered(candidates: Candidates, settings: RetrieverConfig, info: CollectionInfo) -> RetrievalSession:
     """Return the session of a query that was searched for, with its vector.
 
     Args:
-        query: The query.
-        selection: What threshold, grouping and cut left of its candidates.
-        count: Number of its candidates.
+        candidates: Its candidates; the chunks of those that it shows have been read.
         settings: Those that it was searched by.
         info: The collection that it was searched in.
     """
+    query = candidates.query
+    kept, below = select(candidates, settings)
+    chunks = tuple(candidates.at(kept))
+    below_threshold = tuple(candidates[place] for place in below[:BELOW_SHOWN])
+    best_below = best_score(candidates, below, settings)
     vector = None if query.vector is None else tuple(query.vector.tolist())
     threshold, scale = settings.used_threshold, settings.threshold_scale
-    confident = confidence.confidence(selection.chunks, settings.top_k, threshold, on=settings.threshold_on)
+    confident = confidence.confidence(chunks, settings.top_k, threshold, on=settings.threshold_on)
     # A model of several languages finds what is asked for in any; and telling a language takes as long as a search.
-    on_language = () if confident.level == "high" else _on_language(query.text, selection)
+    on_language = () if confident.level == "high" else _on_language(query.text, chunks or below_threshold)
     return RetrievalSession(
         session_id=uuid.uuid4().hex,
         query=query.text,
         parameters=_parameters(settings),
         status="success",
-        chunks=selection.chunks,
-        below_threshold=selection.below_threshold,
-        candidates_found=count,
-        filtered_out=selection.filtered_out,
+        chunks=chunks,
+        below_threshold=below_threshold,
+        candidates_found=len(candidates),
+        filtered_out=len(below),
         embedding={**_embedding(settings, info), "vector": vector},
         timings=query.timings,
         cache=query.cache,
         confidence=confident,
         warnings=(
-            *confidence.warnings(selection, threshold, scale=scale, could_spread=not settings.reranker.diversifies),
+            *confidence.warnings(
+                chunks, len(below), best_below, threshold, scale=scale, could_spread=not settings.reranker.diversifies
+            ),
             *on_language,
         ),
-        suggestions=confidence.suggestions(selection, scale=scale, other_side=_other_side(settings, info)),
+        suggestions=()
+        if chunks
+        else confidence.suggestions(best_below, scale=scale, other_side=_other_side(settings, info)),
     )
 
 
@@ -91,8 +92,7 @@ def document(found: RetrievedChunk, *, include_metadata: bool) -> Document:
     return Document(id=found.chunk.point_id, page_content=found.chunk.text, metadata=metadata)
 
 
-def _on_language(query: str, selection: Selection[RetrievedChunk]) -> Iterator[str]:
-    found = selection.chunks or selection.below_threshold
+def _on_language(query: str, found: Sequence[RetrievedChunk]) -> Iterator[str]:
     languages = language.differing(query, [each.chunk.text for each in found])
     if languages:
         yield f"the query seems to be {languages.asked}, and what was found is {languages.found}"

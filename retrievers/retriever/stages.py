@@ -22,8 +22,7 @@ from retrievers.search.candidate_table import CandidateTable, SearchedQuery
 from retrievers.search.parameters import beam_of, rescores
 from retrievers.search.query import Encoded, check_query, cosines_with, embedded, encode
 from retrievers.search.ranking import PointScores
-from retrievers.search.retrieved import check_scale, chosen, hits, ordered, reordered, selections
-from retrievers.search.selection import Selection, cut, select
+from retrievers.search.retrieved import check_scale, chosen_codes, every_place, hits, ordered, reordered, shown
 from retrievers.search.sides import Search
 from retrievers.search.table_builder import TableBuilder
 from retrievers.store import CollectionInfo
@@ -66,16 +65,13 @@ class Pipeline:
             RetrievalError: A query is unusable, or a step failed.
         """
         chunks = chunks if chunks is not None else ChunkTable(self.client, self.settings)
-        results = self._run(
+        return self._run(
             queries,
             use_cache,
-            lambda encoded: ordered(self._search(depth, chunks).find(encoded), chunks, whole=True),
+            chunks,
+            lambda encoded: ordered(self._search(depth, chunks).find(encoded), chunks, every_place),
             lambda found, encoded: self._reranked(queries, encoded, found, chunks),
         )
-        builder = TableBuilder(chunks)
-        for found, query in results:
-            builder.add(query, found.scale, found.codes, found.scores, found.components)
-        return builder.table()
 
     def sessions(self, queries: Sequence[str], use_cache: bool) -> list[RetrievalSession]:
         """Return what threshold, grouping and cut leave of each query's candidates, reading few chunks.
@@ -93,25 +89,21 @@ class Pipeline:
         # Payloads that come along spare a search on a server further round trips.
         payloads = shallow or (self.rerank is not None and not reads_all and config.store.url is not None)
 
+        def answer(found: PointScores) -> list[int]:
+            return shown(found, config)
+
         def search(encoded: Sequence[Encoded]) -> list[PointScores]:
             depth = config.top_k if shallow else config.candidates
             found = self._search(depth, chunks, payloads=payloads, beam=beam).find(encoded)
-            return ordered(found, chunks, whole=bool(reads_all)) if reads_all or self.rerank else found
+            return ordered(found, chunks, every_place if reads_all else None if self.rerank else answer)
 
-        def selected(
-            found: list[PointScores], encoded: Sequence[Encoded]
-        ) -> list[tuple[Selection[RetrievedChunk], int]]:
-            if reads_all:
-                candidates = [hits(scores, chunks) for scores in self._reranked(queries, encoded, found, chunks)]
-                return [(self.select(each), len(each)) for each in candidates]
-            if self.rerank:
-                return chosen(self._reranked(queries, encoded, found, chunks), chunks, self._cut, config.threshold_on)
-            return selections(found, chunks, self._cut, config.threshold_on)
+        def finish(found: list[PointScores], encoded: Sequence[Encoded]) -> list[PointScores]:
+            moved = self._reranked(queries, encoded, found, chunks)
+            if self.rerank and not reads_all:
+                chunks.read(chosen_codes(moved, answer))
+            return moved
 
-        return [
-            answered(query, selection, count, config, self.info)
-            for (selection, count), query in self._run(queries, use_cache, search, selected)
-        ]
+        return [answered(each, config, self.info) for each in self._run(queries, use_cache, chunks, search, finish)]
 
     def replay(self, query: str, vector: Sequence[float], depth: int) -> tuple[RetrievedChunk, ...]:
         """Return the candidates of a query whose vector is known.
@@ -124,7 +116,7 @@ class Pipeline:
 
         def search() -> list[PointScores]:
             with stage("search"):
-                found = ordered(self._search(depth, chunks).find([encoded]), chunks, whole=True)
+                found = ordered(self._search(depth, chunks).find([encoded]), chunks, every_place)
             return self._reranked([query], [encoded], found, chunks)
 
         [found] = _settled(search)
@@ -143,25 +135,22 @@ class Pipeline:
         with stage("search"):
             return _settled(lambda: searcher.find([{"semantic": [*map(float, vector)]} for vector in vectors]))
 
-    def select(self, candidates: Sequence[RetrievedChunk]) -> Selection[RetrievedChunk]:
-        """Return what threshold, grouping and cut leave of candidates."""
-        config = self.settings
-        return select(candidates, config.top_k, config.used_threshold, on=config.threshold_on, group_by=config.group_by)
-
     def _run(
         self,
         queries: Sequence[str],
         use_cache: bool,
+        chunks: ChunkTable,
         search: Callable[[Sequence[Encoded]], list[PointScores]],
-        finish: Callable[[list[PointScores], Sequence[Encoded]], list[Result]],
-    ) -> list[tuple[Result, SearchedQuery]]:
-        """Embed queries, search for them, finish with a result for each, and time the stages.
+        finish: Callable[[list[PointScores], Sequence[Encoded]], list[PointScores]],
+    ) -> CandidateTable:
+        """Embed queries, search for them, finish, and time the stages.
 
         Args:
             queries: Questions.
             use_cache: Use kept query vectors.
+            chunks: The chunks that are found.
             search: Searches for the encoded queries.
-            finish: Reranks and selects; without a reranker a part of the search.
+            finish: Reranks and reads what is shown; without a reranker a part of the search.
         """
         for query in queries:
             check_query(query)
@@ -172,7 +161,7 @@ class Pipeline:
         encoded = [encode(*each, self.settings, self.encoder) for each in zip(queries, vectors, strict=True)]
         ready = working_time()
 
-        def search_and_finish() -> tuple[list[Result], float]:
+        def search_and_finish() -> tuple[list[PointScores], float]:
             with stage("search"):
                 found = search(encoded)
                 if not self.rerank:
@@ -191,28 +180,23 @@ class Pipeline:
             rerank_ms=(end - searched) * share if self.rerank else None,
             total_ms=(end - start) * share,
         )
-        return [
-            (
-                result,
-                SearchedQuery(
-                    text=query,
-                    timings=timings,
-                    vector=np.asarray(vector, dtype=np.float32),
-                    cache=states[state],
-                    retrieved_at=now,
-                    distance=self.settings.used_distance,
-                ),
+        builder = TableBuilder(chunks)
+        for found, query, vector, state in zip(results, queries, vectors, cached, strict=True):
+            searched_query = SearchedQuery(
+                text=query,
+                timings=timings,
+                vector=np.asarray(vector, dtype=np.float32),
+                cache=states[state],
+                retrieved_at=now,
+                distance=self.settings.used_distance,
             )
-            for result, query, vector, state in zip(results, queries, vectors, cached, strict=True)
-        ]
+            builder.add(searched_query, found.scale, found.codes, found.scores, found.components)
+        return builder.table()
 
     def _reranked(
         self, queries: Sequence[str], encoded: Sequence[Encoded], found: Sequence[PointScores], chunks: ChunkTable
     ) -> list[PointScores]:
         return [self._in_new_order(*each, chunks) for each in zip(queries, encoded, found, strict=True)]
-
-    def _cut(self, scores: Sequence[float]) -> Selection[int]:
-        return cut(scores, self.settings.top_k, self.settings.least)
 
     def _search(self, depth: int, chunks: ChunkTable, *, payloads: bool = False, beam: int | None = None) -> Search:
         return Search(

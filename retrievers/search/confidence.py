@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Literal
 
 from retrievers.records import LOWER_IS_NEARER, UNBOUNDED, Confidence, RetrievedChunk, ScoreScale, oriented
-from retrievers.search.selection import Decisive, Selection, decisive, decisive_scale
+from retrievers.search.selection import Decisive, decisive, decisive_scale
 
 HIGH_MARGIN = 0.25
 """A best score this far above the threshold (as a share of what is left up to 1, the best score there can be; or of a
@@ -93,7 +93,9 @@ def apart(one: float, other: float, digits: int) -> tuple[str, str]:
 
 
 def warnings(
-    selection: Selection[RetrievedChunk],
+    chunks: Sequence[RetrievedChunk],
+    filtered_out: int,
+    best_below: float | None,
     threshold: float | None,
     *,
     scale: ScoreScale = "cosine",
@@ -102,45 +104,49 @@ def warnings(
     """Warn of a result that is wholly below the threshold, or wholly from one page.
 
     Args:
-        selection: The result.
+        chunks: The result.
+        filtered_out: Number of candidates below the threshold.
+        best_below: The best of their scores, as it is shown; None where there is no such candidate.
         threshold: The least score, or the largest distance; None where none is in force.
         scale: The scale of the scores that it reads.
         could_spread: True if reranking by MMR could still be switched on.
     """
     found = []
-    best = selection.highest_below
-    if not selection.chunks and best is not None and threshold is not None:
-        shown, _ = apart(best, threshold, 3)
+    if not chunks and best_below is not None and threshold is not None:
+        shown, _ = apart(best_below, threshold, 3)
         far = scale in LOWER_IS_NEARER
         found.append(
-            f"all {selection.filtered_out} candidates are {'beyond' if far else 'below'} the threshold {threshold:g}; "
+            f"all {filtered_out} candidates are {'beyond' if far else 'below'} the threshold {threshold:g}; "
             f"the {'nearest' if far else 'best'} has {shown}"
         )
-        if far and best > 2 * threshold:
+        if far and best_below > 2 * threshold:
             found.append(f"the least distance is over twice {threshold:g}: was that chosen for another scale or model?")
-        elif not far and best < threshold / 2:
+        elif not far and best_below < threshold / 2:
             found.append(f"the best score is under half of {threshold:g}: was that chosen for another scale or model?")
-    pages = {chunk.chunk.source_url or chunk.chunk.file_path for chunk in selection.chunks}
-    if len(selection.chunks) >= 3 and len(pages) == 1 and None not in pages:
+    pages = {chunk.chunk.source_url or chunk.chunk.file_path for chunk in chunks}
+    if len(chunks) >= 3 and len(pages) == 1 and None not in pages:
         remedy = "; rerank: mmr spreads them" if could_spread else ""
-        found.append(f"all {len(selection.chunks)} results are from one page ({pages.pop()}){remedy}")
+        found.append(f"all {len(chunks)} results are from one page ({pages.pop()}){remedy}")
     return tuple(found)
 
 
 def suggestions(
-    selection: Selection[RetrievedChunk], *, scale: ScoreScale = "cosine", other_side: Side | None = None
+    best_below: float | None, *, scale: ScoreScale = "cosine", other_side: Side | None = None
 ) -> tuple[str, ...]:
-    """Suggest remedies where nothing was returned; `other_side` is a way to search the collection that was not used."""
-    if selection.chunks:
-        return ()
-    best = selection.highest_below
-    if best is None:
+    """Suggest remedies where nothing was returned.
+
+    Args:
+        best_below: The best score below the threshold, as it is shown; None where no candidate was found.
+        scale: Its scale.
+        other_side: A way to search the collection that was not used.
+    """
+    if best_below is None:
         asked = "no candidate was found at all: is the collection empty, does a filter let nothing through, "
         if other_side == "meaning":
             return asked + "or does no chunk hold a word of the query?", OTHER_SIDE[other_side]
         return (asked + "or has the query no word to search for?",)
-    reach = f"raise the threshold to {ceil(best * 100) / 100:g}"
+    reach = f"raise the threshold to {ceil(best_below * 100) / 100:g}"
     if scale not in LOWER_IS_NEARER:
-        reach = f"lower the threshold to {floor(best * 100) / 100:g}"
+        reach = f"lower the threshold to {floor(best_below * 100) / 100:g}"
     ways = [f"{reach} to see the best match", "ask in other or fewer words"]
     return (*ways, *([OTHER_SIDE[other_side]] if other_side else []))

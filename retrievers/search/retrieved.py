@@ -1,4 +1,4 @@
-"""Fused scores to results: put into the total order, reranked, with the chunks that are wanted of them."""
+"""Fused scores to results: put into the total order and reranked, with the chunks that are shown."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -6,77 +6,58 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from retrievers.config import RetrieverConfig
 from retrievers.errors import RerankError
 from retrievers.records import RetrievedChunk, ScoreScale, oriented
 from retrievers.rerank.reranking import Reranking
 from retrievers.search.candidate_table import hit_of
-from retrievers.search.ranking import Floats, Places, PointScores, in_order, tied
-from retrievers.search.selection import Decisive, Selection, read_by_threshold
+from retrievers.search.ranking import Floats, PointScores, in_order, tied
+from retrievers.search.selection import BELOW_SHOWN, cut, read_by_threshold
 from retrievers.store.chunk_table import ChunkTable
 
-Choose = Callable[[Sequence[float]], Selection[int]]
-"""The scores that the threshold reads, in the order of the candidates, to the places of those that are kept."""
+Shown = Callable[[PointScores], Iterable[int]]
+"""Candidates in their order to the places of those whose chunks are shown."""
 
 
-def ordered(found: Sequence[PointScores], chunks: ChunkTable, *, whole: bool = False) -> list[PointScores]:
+def every_place(found: PointScores) -> range:
+    """Return the places of all candidates."""
+    return range(len(found.codes))
+
+
+def shown(found: PointScores, config: RetrieverConfig) -> list[int]:
+    """Return the places that an answer shows: of what it returns, and of the best below the threshold."""
+    scores = found.scores if config.threshold_on == "final" else found.components["semantic"]
+    kept, below = cut(read_by_threshold(scores, config.threshold_on).tolist(), config.top_k, config.least)
+    return [*kept, *below[:BELOW_SHOWN]]
+
+
+def ordered(found: Sequence[PointScores], chunks: ChunkTable, shown: Shown | None = None) -> list[PointScores]:
     """Put the candidates of each query into the total order (score descending, then chunk id ascending).
 
-    Args:
-        found: The candidates of each query.
-        chunks: Their chunks; those of candidates that tie are read.
-        whole: Read the chunks of all that are among the best `depth`, in the same request.
-
-    Raises:
-        CollectionChangedError: A candidate is gone.
-        StoreError: The store failed.
-    """
-    best = [code for scores in found for code in scores.codes[_score_order(scores, chunks)].tolist()] if whole else ()
-    return _in_total_order(found, chunks, best)
-
-
-def selections(
-    found: Sequence[PointScores], chunks: ChunkTable, choose: Choose, on: Decisive
-) -> list[tuple[Selection[RetrievedChunk], int]]:
-    """Choose from each query's candidates, as `select` would of all of them; with the number of candidates.
-
-    Chunks are read in one request: those that are chosen by scores alone, and all that tie. The total order only moves
-    candidates of equal score among themselves, so whatever is chosen by it has then been read.
+    Chunks are read in one request: those of candidates that tie, and those that are shown. The total order only moves
+    candidates of equal score among themselves, so what is shown by it has then been read.
 
     Args:
         found: The candidates of each query.
         chunks: Their chunks.
-        choose: The threshold and the cut.
-        on: The score that the threshold reads.
+        shown: Says which candidates are shown; None for no candidate.
 
     Raises:
         CollectionChangedError: A candidate is gone.
         StoreError: The store failed.
     """
-    by_score = [scores.at(_score_order(scores, chunks)) for scores in found]
-    further = [code for scores in by_score for code in _chosen_codes(scores, _cut(scores, choose, on))]
-    return chosen(_in_total_order(found, chunks, further), chunks, choose, on)
+    # Equal scores in any order: those all tie, and are read.
+    by_score = [scores.at(in_order(scores.codes, scores.scores, scores.depth, None, chunks.name)) for scores in found]
+    further = chosen_codes(by_score, shown) if shown else []
+    places = [tied(scores.scores, scores.depth, every_place=True) for scores in found]
+    pairs = list(zip(found, places, strict=True))
+    chunks.read([*(code for scores, at in pairs for code in scores.codes[at].tolist()), *further])
+    return [scores.at(in_order(scores.codes, scores.scores, scores.depth, at, chunks.name)) for scores, at in pairs]
 
 
-def chosen(
-    found: Sequence[PointScores], chunks: ChunkTable, choose: Choose, on: Decisive
-) -> list[tuple[Selection[RetrievedChunk], int]]:
-    """Choose from candidates in the order that they have; only the chunks that are shown are read.
-
-    Args:
-        found: The candidates of each query, in the total order or reranked.
-        chunks: Their chunks.
-        choose: The threshold and the cut.
-        on: The score that the threshold reads.
-
-    Raises:
-        CollectionChangedError: A candidate is gone.
-        StoreError: The store failed.
-    """
-    cuts = [_cut(scores, choose, on) for scores in found]
-    pairs = list(zip(found, cuts, strict=True))
-    chunks.read(code for scores, cut in pairs for code in _chosen_codes(scores, cut))
-    now = datetime.now(UTC)
-    return [(_selection(scores, cut, on, chunks, now), len(scores.codes)) for scores, cut in pairs]
+def chosen_codes(found: Sequence[PointScores], shown: Shown) -> list[int]:
+    """Return the chunks of each query's candidates that are shown, by number."""
+    return [code for scores in found for code in scores.codes[[*shown(scores)]].tolist()]
 
 
 def reordered(found: PointScores, reranking: Reranking, scale: ScoreScale | None, chunks: ChunkTable) -> PointScores:
@@ -118,45 +99,6 @@ def check_scale(found: PointScores, name: str) -> None:
             f"the {name}'s scores are not within 0 and 1 (one is {outside[0]:g}), so threshold_on: final has no "
             "meaning; use threshold_on: semantic, or a model that returns probabilities"
         )
-
-
-def _in_total_order(found: Sequence[PointScores], chunks: ChunkTable, further: Iterable[int] = ()) -> list[PointScores]:
-    """Order candidates; the chunks of those that tie are read, and `further` ones in the same request."""
-    places = [tied(scores.scores, scores.depth, every_place=True) for scores in found]
-    pairs = list(zip(found, places, strict=True))
-    chunks.read([*(code for scores, at in pairs for code in scores.codes[at].tolist()), *further])
-    return [scores.at(in_order(scores.codes, scores.scores, scores.depth, at, chunks.name)) for scores, at in pairs]
-
-
-def _score_order(found: PointScores, chunks: ChunkTable) -> Places:
-    """Return the best candidates, equal ones in any order; the total order only moves those, and all tied are read."""
-    return in_order(found.codes, found.scores, found.depth, None, chunks.name)
-
-
-def _cut(found: PointScores, choose: Choose, on: Decisive) -> Selection[int]:
-    scores = found.scores if on == "final" else found.components["semantic"]
-    return choose(read_by_threshold(scores, on).tolist())
-
-
-def _chosen_codes(found: PointScores, cut: Selection[int]) -> list[int]:
-    codes: list[int] = found.codes[[*cut.chunks, *cut.below_threshold]].tolist()
-    return codes
-
-
-def _selection(
-    found: PointScores, cut: Selection[int], on: Decisive, chunks: ChunkTable, now: datetime
-) -> Selection[RetrievedChunk]:
-    def hit(place: int, rank: int) -> RetrievedChunk:
-        chunk = chunks[int(found.codes[place])]
-        return hit_of(found.scores, found.components, place, found.scale, found.distance, chunk, rank, now)
-
-    scale = found.scale if on == "final" else found.distance
-    return Selection(
-        chunks=tuple(hit(place, rank) for rank, place in enumerate(cut.chunks, 1)),
-        below_threshold=tuple(hit(place, place + 1) for place in cut.below_threshold),
-        filtered_out=cut.filtered_out,
-        highest_below=None if cut.highest_below is None else oriented(cut.highest_below, scale),
-    )
 
 
 def hits(found: PointScores, chunks: ChunkTable) -> tuple[RetrievedChunk, ...]:

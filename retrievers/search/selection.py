@@ -1,8 +1,7 @@
 """What becomes of candidates: the threshold, then the cut. Pure."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
-from typing import Generic, Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,31 +15,10 @@ Decisive = Literal["semantic", "best", "final"]
 """Which score the threshold reads: that of a candidate's vector, the best of all candidates' vectors, or the final."""
 
 
-Kept = TypeVar("Kept", int, RetrievedChunk)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Selection(Generic[Kept]):
-    """Candidates that are returned, and the best that the threshold removed: their places (from 0), or the chunks.
-
-    Attributes:
-        chunks: Those that are returned, in rank order.
-        below_threshold: The first three that the threshold removed, in the candidates' order.
-        filtered_out: Number of candidates that the threshold removed.
-        highest_below: The best of the scores that it found too low, oriented for places and as it is shown for chunks;
-            candidates that are not in the order of that score may have it in any place. None when it removed none.
-    """
-
-    chunks: tuple[Kept, ...]
-    below_threshold: tuple[Kept, ...]
-    filtered_out: int
-    highest_below: float | None = None
-
-
 def cut(
     scores: Sequence[float], top_k: int, threshold: float, groups: Sequence[Hashable] | None = None
-) -> Selection[int]:
-    """Keep the first `top_k` candidates that reach the threshold.
+) -> tuple[list[int], list[int]]:
+    """Return the places (from 0) of the first `top_k` candidates that reach the threshold, and of all that do not.
 
     Args:
         scores: Scores that the threshold reads, oriented, candidates in their order.
@@ -48,65 +26,50 @@ def cut(
         threshold: Least of these scores, inclusive.
         groups: Group of each candidate; of one group only the first is kept.
     """
-    reached = [place for place, score in enumerate(scores) if score >= threshold]
+    kept = [place for place, score in enumerate(scores) if score >= threshold]
     below = [place for place, score in enumerate(scores) if score < threshold]
     if groups is not None:
-        reached = sorted({groups[place]: place for place in reversed(reached)}.values())
-    return Selection(
-        chunks=tuple(reached[:top_k]),
-        below_threshold=tuple(below[:BELOW_SHOWN]),
-        filtered_out=len(below),
-        highest_below=max((scores[place] for place in below), default=None),
-    )
+        kept = sorted({groups[place]: place for place in reversed(kept)}.values())
+    return kept[:top_k], below
 
 
-def select(
-    candidates: Sequence[RetrievedChunk],
-    top_k: int,
-    threshold: float | None,
-    *,
-    on: Decisive = "semantic",
-    group_by: str | None = None,
-) -> Selection[RetrievedChunk]:
-    """Keep the first `top_k` candidates that reach the threshold, ranked from 1.
-
-    Args:
-        candidates: In their order.
-        top_k: Most chunks to keep.
-        threshold: Least score, or largest distance, inclusive; None to keep whatever was found.
-        on: Which score: that of the vector, or the final one.
-        group_by: A field of which each value is kept once, with its first candidate; a chunk without it stands alone.
-    """
-    scores: NDArray[np.float64] = np.zeros(len(candidates))
-    scale = decisive_scale(candidates[0], on) if candidates else "cosine"
-    if threshold is not None:
-        read = np.asarray([decisive(found, on) for found in candidates], dtype=np.float64)
-        scores = read_by_threshold(oriented(read, scale), on)
-    groups = [group_of(found.chunk, group_by) for found in candidates] if group_by else None
-    places = cut(scores.tolist(), top_k, 0.0 if threshold is None else oriented(threshold, scale), groups)
-    return Selection(
-        chunks=tuple(replace(candidates[place], rank=rank) for rank, place in enumerate(places.chunks, 1)),
-        below_threshold=tuple(candidates[place] for place in places.below_threshold),
-        filtered_out=places.filtered_out,
-        highest_below=None if places.highest_below is None else oriented(places.highest_below, scale),
-    )
-
-
-def returned(candidates: Candidates, settings: RetrieverConfig) -> Candidates:
-    """Return what threshold, grouping and cut leave of candidates, as `select` does, without making one an object.
+def select(candidates: Candidates, settings: RetrieverConfig) -> tuple[list[int], list[int]]:
+    """Return the places of the candidates that threshold, grouping and cut leave, and of those below the threshold.
 
     Args:
         candidates: The candidates of one query.
         settings: The threshold (none is in force where `used_threshold` is None), the cut, and the grouping.
     """
-    scores: NDArray[np.float64] = np.zeros(len(candidates))
-    if settings.used_threshold is not None:
-        column = "score" if settings.threshold_on == "final" else "semantic"
-        scores = read_by_threshold(candidates.column(column), settings.threshold_on)
     groups = None
     if settings.group_by:
         groups = [group_of(chunk, settings.group_by) for chunk in candidates.chunks]
-    return candidates.at(cut(scores.tolist(), settings.top_k, settings.least, groups).chunks)
+    return cut(_read(candidates, settings).tolist(), settings.top_k, settings.least, groups)
+
+
+def returned(candidates: Candidates, settings: RetrieverConfig) -> Candidates:
+    """Return the candidates that threshold, grouping and cut leave (see `select`), without making one an object."""
+    kept, _ = select(candidates, settings)
+    return candidates.at(kept)
+
+
+def best_score(candidates: Candidates, places: Sequence[int], settings: RetrieverConfig) -> float | None:
+    """Return the best of the scores that the threshold reads, as it is shown; None for no candidate.
+
+    Args:
+        candidates: The candidates of one query, whose order may be that of another score.
+        places: The places of those that count.
+        settings: The threshold.
+    """
+    best = _read(candidates, settings)[np.asarray(places, dtype=np.intp)].max(initial=-np.inf)
+    return oriented(float(best), settings.threshold_scale) if places else None
+
+
+def _read(candidates: Candidates, settings: RetrieverConfig) -> NDArray[np.float64]:
+    """Return the scores that the threshold reads, oriented; zeros where none is in force."""
+    if settings.used_threshold is None:
+        return np.zeros(len(candidates))
+    column = "score" if settings.threshold_on == "final" else "semantic"
+    return read_by_threshold(candidates.column(column), settings.threshold_on)
 
 
 def decisive(found: RetrievedChunk, on: Decisive) -> float:

@@ -114,6 +114,14 @@ def add_hits(builder: TableBuilder, chunks: ChunkList, query: SearchedQuery, hit
     )
 
 
+def table_of_hits(query: SearchedQuery, hits: Sequence[RetrievedChunk]) -> CandidateTable:
+    """Return the table of one query, whose candidates are objects, in rank order."""
+    chunks = ChunkList()
+    builder = TableBuilder(chunks)
+    add_hits(builder, chunks, query, hits)
+    return builder.table()
+
+
 def _are_rows(lists: Sequence[Candidates], table: CandidateTable) -> bool:
     """Return True if the candidates are the rows of a table, whole and in their order."""
     return all(each.table is table and each.row == row and each.places is None for row, each in enumerate(lists))

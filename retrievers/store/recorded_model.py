@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from retrievers.config import EmbeddingConfig
+from retrievers.config.running_options import of_the_model
 
 NOT_OF_THE_MODEL = {"dimension"}
 
@@ -28,6 +29,8 @@ def settings_of(config: EmbeddingConfig, recorded: Mapping[str, Any]) -> str:
 
 def _different(config: EmbeddingConfig, recorded: Mapping[str, Any]) -> list[str]:
     expected = config.identity
+    # What was recorded may hold options that say how the model ran.
+    recorded = {**recorded, "options": of_the_model(recorded.get("options") or {}) or None}
     names = dict.fromkeys([*expected, *(name for name in recorded if name not in NOT_OF_THE_MODEL)])
     return [name for name in names if expected.get(name) != recorded.get(name)]
 

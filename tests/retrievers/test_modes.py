@@ -27,6 +27,7 @@ from tests.support.collections import index_pages, settings
 from tests.support.expressions import as_mapping, conditions, holds, trees
 from tests.support.hybrid import BruteForce, ids, of_mode, scores, top, variant
 from tests.support.rerankers import overlap
+from tests.support.selecting import select_by
 
 DEPTH = 25
 QUERIES = (
@@ -146,7 +147,7 @@ def test_three_results_are_the_first_of_twenty(
 def test_a_search_is_the_selection_from_its_candidates(retriever: QdrantRetriever, threshold: float) -> None:
     for query in QUERIES:
         one = variant(retriever, threshold=threshold)
-        session, selection = one.search(query), one.select(found_by(one, query))
+        session, selection = one.search(query), select_by(one.settings, found_by(one, query))
         assert untimed(session.chunks) == untimed(selection.chunks)
         shown = untimed(session.below_threshold)
         assert shown == untimed(selection.below_threshold)[: len(shown)]
@@ -517,7 +518,7 @@ def test_a_declared_reranker_gets_what_it_needs_and_its_scores_and_components_co
     assert {found.score_scale for found in after} == {scale or before[0].score_scale}
     if scale:
         assert [found.known_score for found in after] == sorted(scores(after).values(), reverse=True)
-    assert points(retriever.search(QUERIES[0]).chunks) == points(retriever.select(after).chunks)
+    assert points(retriever.search(QUERIES[0]).chunks) == points(select_by(retriever.settings, after).chunks)
 
 
 @pytest.mark.parametrize("way", PLAIN, ids=name_of)
@@ -547,7 +548,7 @@ def test_an_answer_by_mmr_is_the_selection_of_all_candidates(
     queries = (*QUERIES, *WITHOUT_TERMS)
     for query, session in zip(queries, retriever.search_batch(queries), strict=True):
         found = found_by(retriever, query)
-        expected = retriever.select(found)
+        expected = select_by(retriever.settings, found)
         assert (session.status, session.candidates_found) == ("success", len(found))
         assert untimed(session.chunks) == untimed(expected.chunks)
         assert untimed(session.below_threshold) == untimed(expected.below_threshold)

@@ -10,6 +10,9 @@ from evals.golden.commands.import_traces import add_traces
 from evals.golden.json_lines import json_lines
 from retrievers.terminal.command import add_logging_flags, path_argument
 
+# Cases of one query that are named.
+SHOWN = 5
+
 
 def add_import(commands: Subcommands) -> None:
     """Add the subcommand to a parser."""
@@ -106,10 +109,17 @@ def _import_mlflow(namespace: argparse.Namespace) -> list[str]:
 def _export(namespace: argparse.Namespace) -> list[str]:
     from evals.config.experiment import DatasetConfig
     from evals.golden.loading import load_golden
-    from evals.golden.mlflow_records import records_of
+    from evals.golden.mlflow_records import CASE, records_of, repeating
     from evals.tracking import write_dataset
 
     golden = load_golden(DatasetConfig(path=namespace.file))
     tags = {"retrieval_evals.fingerprint": golden.fingerprint}
     write_dataset(namespace.name, records_of(golden.cases), tags, namespace.uri, replaced=namespace.force)
-    return [f"MLflow's dataset {namespace.name!r}: {len(golden.cases)} cases of {namespace.file}"]
+    lines = [f"MLflow's dataset {namespace.name!r}: {len(golden.cases)} cases of {namespace.file}"]
+    if repeated := repeating(golden.cases):
+        lines.append(
+            "  MLflow keeps one record for equal inputs, so these cases, whose query an earlier one asks, have a "
+            f"second input, {CASE}: {', '.join(case.id for case in repeated[:SHOWN])}"
+            f"{'' if len(repeated) <= SHOWN else ', …'}; a predict_fn takes it, too: def predict(query, {CASE}=None)"
+        )
+    return lines

@@ -10,7 +10,7 @@ from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.metrics.metadata import missing_fields
 from evals.metrics.run_result import RunResult
 from evals.report.causes import cause_of
-from evals.report.model import ClaimEntry, FailedValue, Hit, QueryRow, ScoreValue, UnscoredValue, Verdict
+from evals.report.model import ClaimEntry, FailedValue, Hit, QueryRow, ScoreValue, Verdict
 from retrievers.records import RetrievedChunk, oriented
 
 # Number of candidates to show for a query without results.
@@ -27,8 +27,8 @@ def query_rows(result: RunResult) -> Iterator[QueryRow]:
 
 
 def score_value(score: Score) -> ScoreValue:
-    """Return a score as the report has it: the number, or why there is none."""
-    return score if isinstance(score, float | int) else _without_value(score)
+    """Return a score as the report has it: a failure is one text, with the type before the message."""
+    return FailedValue(failed=_cause(score)) if isinstance(score, Failure) else score
 
 
 def _row(observation: Observation, verdict: QueryVerdict, scores: dict[str, Score], result: RunResult) -> QueryRow:
@@ -123,15 +123,11 @@ def _verdict(judging: Judging, key: tuple[str, str]) -> Verdict | None:
     return Verdict(unscored=verdict.reason) if isinstance(verdict, Unscored) else Verdict(failed=_cause(verdict))
 
 
-def _claims(judging: Judging, key: tuple[str, str]) -> list[ClaimEntry] | UnscoredValue | FailedValue | None:
+def _claims(judging: Judging, key: tuple[str, str]) -> list[ClaimEntry] | Unscored | FailedValue | None:
     claims = judging.supports.get(key)
-    if claims is None:
-        return None
-    return [ClaimEntry.of(claim) for claim in claims] if isinstance(claims, Sequence) else _without_value(claims)
-
-
-def _without_value(score: Unscored | Failure) -> UnscoredValue | FailedValue:
-    return UnscoredValue(unscored=score.reason) if isinstance(score, Unscored) else FailedValue(failed=_cause(score))
+    if isinstance(claims, Failure):
+        return FailedValue(failed=_cause(claims))
+    return [ClaimEntry.of(claim) for claim in claims] if isinstance(claims, Sequence) else claims
 
 
 def _cause(failure: Failure) -> str:

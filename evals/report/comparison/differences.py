@@ -6,11 +6,11 @@ from fnmatch import fnmatchcase
 from statistics import fmean
 from typing import Literal
 
-from evals.collect.observations import VERDICT_METRIC
+from evals.collect.observations import VERDICT_METRIC, Unscored
 from evals.errors import ReportError
 from evals.metrics import declared
 from evals.report.comparison.records import Difference, Pairing
-from evals.report.model import FailedValue, QueryRow, Report, ScoreValue, UnscoredValue
+from evals.report.model import FailedValue, QueryRow, Report, ScoreValue
 from evals.stats import paired
 from evals.stats.intervals import SAME
 from retrievers.errors import nearest
@@ -150,7 +150,7 @@ def _number(score: ScoreValue | None) -> bool:
 
 def _reasons(scores: Sequence[ScoreValue | None]) -> list[str]:
     return [
-        score.unscored if isinstance(score, UnscoredValue) else score.failed
+        score.reason if isinstance(score, Unscored) else score.failed
         for score in scores
-        if isinstance(score, UnscoredValue | FailedValue)
+        if isinstance(score, Unscored | FailedValue)
     ]

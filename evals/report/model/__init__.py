@@ -4,7 +4,7 @@ from evals.report.model.base import IntervalEntry, MetricEntry, SampledEntry, Se
 from evals.report.model.facts import CollectionFacts, Facts, JudgeFacts, SavedRetrievalFacts, ServerFacts
 from evals.report.model.grid import GridSection
 from evals.report.model.judge import JudgeSection
-from evals.report.model.queries import ClaimEntry, FailedValue, Hit, QueryRow, ScoreValue, UnscoredValue, Verdict
+from evals.report.model.queries import ClaimEntry, FailedValue, Hit, QueryRow, ScoreValue, Verdict
 from evals.report.model.report import SCHEMA_VERSION, Criterion, Report, Validation
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "ScoreValue",
     "Section",
     "ServerFacts",
-    "UnscoredValue",
     "Validation",
     "Verdict",
 ]

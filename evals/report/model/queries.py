@@ -2,16 +2,9 @@
 
 from pydantic import ConfigDict, Field
 
-from evals.collect.observations import Outcome
+from evals.collect.observations import Outcome, Unscored
 from evals.report.causes import Cause
 from evals.report.model.base import Section
-
-
-class UnscoredValue(Section):
-    """A score that cannot be computed."""
-
-    model_config = ConfigDict(extra="forbid")
-    unscored: str = Field(description="reason why it cannot be computed")
 
 
 class FailedValue(Section):
@@ -21,7 +14,7 @@ class FailedValue(Section):
     failed: str = Field(description="type and message of the failure")
 
 
-ScoreValue = float | UnscoredValue | FailedValue
+ScoreValue = float | Unscored | FailedValue
 
 
 class Verdict(Section):
@@ -54,7 +47,7 @@ class Hit(Section):
     grade: int = Field(ge=0, description="relevance of the chunk to the query; 0: not relevant")
     preview: str = Field(description="the first 200 characters of its text")
     judge: Verdict | None = Field(None, description="the judge's verdict on it; null when it was not asked")
-    claims: list[ClaimEntry] | UnscoredValue | FailedValue | None = Field(
+    claims: list[ClaimEntry] | Unscored | FailedValue | None = Field(
         None, description="the sentences of the reference answer as the judge sees them with this chunk alone"
     )
 

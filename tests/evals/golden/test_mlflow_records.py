@@ -66,9 +66,12 @@ def test_records_of_others_become_skeletons(inputs: Any, expectations: Any, row:
     assert skeletons == ("evidence" not in row)
 
 
-def test_two_cases_of_one_query_are_refused() -> None:
-    with pytest.raises(DatasetError, match=r"one record a query(.|\n)*'full' and 'b' both ask 'how far\?'"):
-        records_of([CASES[0], Case.model_validate(FULL | {"id": "b"})])
+def test_cases_with_one_query_are_two_records_and_come_back() -> None:
+    cases = [CASES[0], Case.model_validate(FULL | {"id": "b"})]
+    records = records_of(cases)
+    assert [record["inputs"] for record in records] == [{"query": "how far?"}, {"query": "how far?", "case_id": "b"}]
+    rows, skeletons = rows_of(records)
+    assert ([Case.model_validate(row) for row in rows], skeletons) == (cases, 0)
 
 
 @pytest.mark.parametrize(

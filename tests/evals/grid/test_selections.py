@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from evals.grid import selections as module
 from evals.grid.selections import Found, Selections, observed_scores, select_all
 from retrievers.records import RetrievedChunk
-from retrievers.search.selection import select
 from tests.support.observed import results
+from tests.support.selecting import select
 
 SCORES = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 0.75, 1.0])
 QUERIES = st.lists(st.lists(st.tuples(SCORES, st.sampled_from(["a", "b", None])), max_size=8), min_size=1, max_size=4)

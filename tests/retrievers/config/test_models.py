@@ -60,6 +60,6 @@ def test_a_provider_named_with_its_model_replaces_that_of_lower_layers() -> None
 
 def test_all_that_decides_about_vectors_is_part_of_the_identity() -> None:
     assert EmbeddingConfig().identity == {"provider": "wordllama", "model": "l2_supercat_256"}
-    chosen = {"dimensions": 256, "query_prefix": "q: ", "document_prefix": "", "options": {"chunk_size": 8}}
+    chosen = {"dimensions": 256, "query_prefix": "q: ", "document_prefix": "", "options": {"user": "docs"}}
     config = EmbeddingConfig.model_validate({"model": "openai:small", "timeout_s": 3, **chosen})
     assert config.identity == {"provider": "openai", "model": "small", **chosen}

@@ -20,6 +20,7 @@ from retrievers.search.candidate_table import Candidates
 from tests.support import foreign
 from tests.support.embeddings import Counting
 from tests.support.foreign import HERE, Calling, settings
+from tests.support.selecting import select_by
 
 QUERIES = ("kinematics of an arm", "a named channel of messages", "reliable camera images", "zebra")
 DOCS = [Document(page_content=f"text {n}", id=f"d{n}") for n in range(12)]
@@ -55,7 +56,7 @@ class TestOrder:
             [found] = retriever.candidates(["q"])
             session = retriever.search("q")
         assert ids(found) == [f"d{n}" for n in range(returned)]
-        selected = retriever.select(found)
+        selected = select_by(retriever.settings, found)
         assert [c.chunk.chunk_id for c in selected.chunks] == [f"d{n}" for n in range(kept)]
         assert (selected.filtered_out, selected.below_threshold) == (0, ())
         assert [c.chunk.chunk_id for c in session.chunks] == [c.chunk.chunk_id for c in selected.chunks]
@@ -93,7 +94,7 @@ class TestStore:
         monkeypatch.setattr("langchain_qdrant.QdrantVectorStore.similarity_search_with_relevance_scores", never)
         with open_named("dense", threshold=0.6) as retriever:
             [found] = retriever.candidates(["kinematics of an arm"])
-            selection = retriever.select(found)
+            selection = retriever.search("kinematics of an arm")
         assert 0 < len(selection.chunks) < len(found) == 5
         assert all((c.known_score >= 0.6) is (c in found[: len(selection.chunks)]) for c in found)
         assert selection.filtered_out == 5 - len(selection.chunks)
@@ -102,7 +103,7 @@ class TestStore:
         with open_named("dense") as retriever:
             [found] = retriever.candidates(["kinematics of an arm"])
             assert min(c.known_score for c in found) < 0.3
-            assert len(retriever.select(found).chunks) == 5
+            assert len(retriever.search("kinematics of an arm").chunks) == 5
 
     def test_negative_cosines_are_clipped_as_ours_are(self) -> None:
         class Signed(Counting):

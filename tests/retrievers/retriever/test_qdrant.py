@@ -37,12 +37,12 @@ from retrievers.errors import (
 from retrievers.records import RetrievalSession, RetrievedChunk
 from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.search.query import check_query
-from retrievers.search.selection import select
 from tests.support.cohere_server import FAULTS as COHERE_FAULTS
 from tests.support.cohere_server import KEY as COHERE_KEY
 from tests.support.cohere_server import CohereServer
 from tests.support.collections import REPEATED, TableEmbeddings, fill, index_pages, indexed, settings, write_pages
 from tests.support.qdrant_server import FAULTS, QdrantServer
+from tests.support.selecting import select
 
 QUERIES = (
     "how do nodes stream messages",

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from retrievers.records import Chunk, RetrievedChunk
 from retrievers.search.confidence import Side, apart, confidence, suggestions, warnings
-from retrievers.search.selection import Selection, select
 
 
 def found(*cosines: float, **known: Any) -> tuple[RetrievedChunk, ...]:
@@ -25,15 +24,9 @@ def found(*cosines: float, **known: Any) -> tuple[RetrievedChunk, ...]:
     )
 
 
-def selected(
-    *cosines: float, below: tuple[float, ...] = (), filtered: int = 0, **known: Any
-) -> Selection[RetrievedChunk]:
-    return Selection(
-        chunks=found(*cosines, **known),
-        below_threshold=found(*below),
-        filtered_out=filtered,
-        highest_below=max(below, default=None),
-    )
+def warned(*cosines: float, could_spread: bool = True, **known: Any) -> tuple[str, ...]:
+    """Warnings of a result with these scores."""
+    return warnings(found(*cosines, **known), 0, None, 0.3, could_spread=could_spread)
 
 
 def test_the_figures_are_those_of_the_scores() -> None:
@@ -102,24 +95,7 @@ def test_nothing_has_no_figures() -> None:
 
 
 def test_everything_below_the_threshold_is_warned_of() -> None:
-    assert warnings(selected(below=(0.2612, 0.1), filtered=7), 0.3) == (
-        "all 7 candidates are below the threshold 0.3; the best has 0.261",
-    )
-
-
-def test_the_best_below_is_the_highest_in_whatever_place() -> None:
-    """Ordered by another score, the one with the highest cosine need not come first, nor be shown."""
-    selection = select(found(0.1, 0.2, 0.15, 0.25, 0.05), 5, 0.3)
-    assert selection.highest_below == 0.25
-    assert warnings(selection, 0.3) == ("all 5 candidates are below the threshold 0.3; the best has 0.250",)
-    assert suggestions(selection)[0] == "lower the threshold to 0.25 to see the best match"
-
-
-def test_the_best_below_is_read_from_the_score_that_the_threshold_reads() -> None:
-    reranked = [replace(chunk, score=0.4, score_scale="rerank") for chunk in found(0.9, 0.8)]
-    selection = select(reranked, 5, 0.5, on="final")
-    assert warnings(selection, 0.5) == ("all 2 candidates are below the threshold 0.5; the best has 0.400",)
-    assert suggestions(selection)[0] == "lower the threshold to 0.4 to see the best match"
+    assert warnings((), 7, 0.2612, 0.3) == ("all 7 candidates are below the threshold 0.3; the best has 0.261",)
 
 
 def one_page(page: str) -> tuple[str, ...]:
@@ -127,87 +103,71 @@ def one_page(page: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(
-    ("selection", "warned"),
+    ("cosines", "known", "said"),
     [
-        (
-            selected(0.9, 0.8, 0.7, source_url="/docs/a"),
-            one_page("/docs/a"),
-        ),
-        (
-            selected(0.9, 0.8, 0.7, file_path="a.md"),
-            one_page("a.md"),
-        ),
-        (selected(0.9, 0.8, source_url="/docs/a"), ()),
-        (selected(0.9, 0.8, 0.7), ()),  # no page is known
-        (selected(), ()),
-        (
-            Selection(
-                chunks=(*found(0.9, 0.8, source_url="/docs/a"), *found(0.7, source_url="/docs/b")),
-                below_threshold=(),
-                filtered_out=0,
-            ),
-            (),
-        ),
+        ((0.9, 0.8, 0.7), {"source_url": "/docs/a"}, one_page("/docs/a")),
+        ((0.9, 0.8, 0.7), {"file_path": "a.md"}, one_page("a.md")),
+        ((0.9, 0.8), {"source_url": "/docs/a"}, ()),
+        ((0.9, 0.8, 0.7), {}, ()),  # no page is known
+        ((), {}, ()),
     ],
 )
 def test_three_or_more_results_of_one_page_are_warned_of(
-    selection: Selection[RetrievedChunk], warned: tuple[str, ...]
+    cosines: tuple[float, ...], known: dict[str, Any], said: tuple[str, ...]
 ) -> None:
-    assert warnings(selection, 0.3) == warned
+    assert warned(*cosines, **known) == said
+
+
+def test_results_of_two_pages_are_not_warned_of() -> None:
+    chunks = (*found(0.9, 0.8, source_url="/docs/a"), *found(0.7, source_url="/docs/b"))
+    assert warnings(chunks, 0, None, 0.3) == ()
 
 
 def test_spreading_is_not_advised_where_it_is_on_or_out_of_reach() -> None:
-    assert warnings(selected(0.9, 0.8, 0.7, source_url="/docs/a"), 0.3, could_spread=False) == (
+    assert warned(0.9, 0.8, 0.7, source_url="/docs/a", could_spread=False) == (
         "all 3 results are from one page (/docs/a)",
     )
 
 
 @pytest.mark.parametrize(
-    ("side", "below", "tips"),
+    ("side", "best_below", "tips"),
     [
-        ("keywords", (0.2,), ("lower", "ask in other", "search by keywords as well (mode: hybrid)")),
+        ("keywords", 0.2, ("lower", "ask in other", "search by keywords as well (mode: hybrid)")),
         (
             "meaning",
-            (0.2,),
+            0.2,
             ("lower", "ask in other", "search by meaning as well (mode: hybrid) or instead (mode: sem"),
         ),
-        ("keywords", (), ("no candidate was found at all",)),
-        ("meaning", (), ("no candidate was found at all", "search by meaning as well (mode: hybrid) or instead")),
-        (None, (), ("no candidate was found at all",)),
+        ("keywords", None, ("no candidate was found at all",)),
+        ("meaning", None, ("no candidate was found at all", "search by meaning as well (mode: hybrid) or instead")),
+        (None, None, ("no candidate was found at all",)),
     ],
 )
-def test_the_other_side_is_suggested(side: Side | None, below: tuple[float, ...], tips: tuple[str, ...]) -> None:
-    found = suggestions(selected(below=below), other_side=side)
+def test_the_other_side_is_suggested(side: Side | None, best_below: float | None, tips: tuple[str, ...]) -> None:
+    found = suggestions(best_below, other_side=side)
     assert len(found) == len(tips)
     assert all(said.startswith(tip) for said, tip in zip(found, tips, strict=True))
-    assert suggestions(selected(0.9), other_side=side) == ()
 
 
 @pytest.mark.parametrize(
-    ("selection", "tips"),
+    ("best_below", "tips"),
     [
-        (selected(0.9), ()),
         (
-            selected(),
+            None,
             (
                 "no candidate was found at all: is the collection empty, does a filter let nothing through, "
                 "or has the query no word to search for?",
             ),
         ),
-        (
-            selected(below=(0.2999,)),
-            ("lower the threshold to 0.29 to see the best match", "ask in other or fewer words"),
-        ),
-        (selected(below=(0.0,)), ("lower the threshold to 0 to see the best match", "ask in other or fewer words")),
+        (0.2999, ("lower the threshold to 0.29 to see the best match", "ask in other or fewer words")),
+        (0.0, ("lower the threshold to 0 to see the best match", "ask in other or fewer words")),
     ],
 )
-def test_a_way_on_is_suggested_when_nothing_was_found(
-    selection: Selection[RetrievedChunk], tips: tuple[str, ...]
-) -> None:
-    assert suggestions(selection) == tips
+def test_a_way_on_is_suggested_when_nothing_was_found(best_below: float | None, tips: tuple[str, ...]) -> None:
+    assert suggestions(best_below) == tips
 
 
 @pytest.mark.parametrize("best", [k / 100 for k in range(100)])
 def test_the_suggested_threshold_lets_the_best_match_through(best: float) -> None:
-    threshold = float(suggestions(selected(below=(best,)))[0].split()[4])
+    threshold = float(suggestions(best)[0].split()[4])
     assert best - 0.0101 <= threshold <= best

@@ -1,6 +1,6 @@
 """Rankings to results: selecting from ids and scores is selecting from all the chunks, with less to read."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -15,10 +15,10 @@ from retrievers.records import RetrievedChunk
 from retrievers.rerank.mmr import diversify
 from retrievers.rerank.reranking import Pool, Reranking
 from retrievers.search.ranking import PointScores
-from retrievers.search.retrieved import check_scale, chosen, hits, ordered, reordered, selections
-from retrievers.search.selection import cut, select
+from retrievers.search.retrieved import check_scale, chosen_codes, every_place, hits, ordered, reordered, shown
 from retrievers.store.chunk_table import ChunkTable
 from tests.support.collections import settings
+from tests.support.selecting import select
 
 POINTS = [str(number) for number in range(9)]
 GRID = st.sampled_from([0.0, 0.25, 0.3, 0.5, 0.75, 1.0])
@@ -76,14 +76,14 @@ def rankings(draw: st.DrawFn) -> list[PointScores]:
 
 def read_of(found: Sequence[PointScores], shelf: Shelf) -> list[tuple[RetrievedChunk, ...]]:
     """All candidates of each query, with their chunks."""
-    return [hits(scores, shelf) for scores in ordered(found, shelf, whole=True)]
+    return [hits(scores, shelf) for scores in ordered(found, shelf, every_place)]
 
 
 NAMES = st.fixed_dictionaries({point: st.sampled_from(["x", "y", "z"]) for point in POINTS})
 
 
-def untimed(found: RetrievedChunk) -> RetrievedChunk:
-    return replace(found, retrieved_at=None)
+def plain(found: RetrievedChunk) -> RetrievedChunk:
+    return replace(found, rank=1, retrieved_at=None)
 
 
 @given(rankings(), NAMES)
@@ -103,6 +103,17 @@ def test_candidates_are_all_points_in_the_total_order(found: list[PointScores], 
     assert len(shelf.requests) <= 1
 
 
+def shown_by(top_k: int, threshold: float, on: Literal["semantic", "final"]) -> Callable[[PointScores], list[int]]:
+    """Return the candidates that an answer of those settings shows."""
+    config = settings(mode="hybrid", fusion="weighted", top_k=top_k, threshold=threshold, threshold_on=on)
+    return lambda found: shown(found, config)
+
+
+def read_at(found: PointScores, places: Sequence[int], shelf: Shelf) -> list[RetrievedChunk]:
+    """Return the candidates at some places."""
+    return [plain(hit) for hit in hits(found.at(np.asarray(places, dtype=np.intp)), shelf)]
+
+
 @given(
     found=rankings(),
     names=NAMES,
@@ -110,25 +121,23 @@ def test_candidates_are_all_points_in_the_total_order(found: list[PointScores], 
     threshold=GRID,
     on=st.sampled_from(("semantic", "final")),
 )
-def test_a_selection_is_that_of_all_candidates(
+def test_what_is_shown_is_the_selection_of_all_candidates(
     found: list[PointScores], names: dict[str, str], top_k: int, threshold: float, on: Literal["semantic", "final"]
 ) -> None:
     everything = read_of(found, Shelf(names))
-    shelf = Shelf(names)
-    results = selections(found, shelf, lambda scores: cut(scores, top_k, threshold), on)
-    for (selection, count), all_of_them in zip(results, everything, strict=True):
+    shelf, answer = Shelf(names), shown_by(top_k, threshold, on)
+    for scores, all_of_them in zip(ordered(found, shelf, answer), everything, strict=True):
         expected = select(all_of_them, top_k, threshold, on=on)
-        assert count == len(all_of_them)
-        assert [untimed(c) for c in selection.chunks] == [untimed(c) for c in expected.chunks]
-        assert [untimed(c) for c in selection.below_threshold] == [untimed(c) for c in expected.below_threshold]
-        assert (selection.filtered_out, selection.highest_below) == (expected.filtered_out, expected.highest_below)
+        assert len(scores.codes) == len(all_of_them)
+        read = read_at(scores, answer(scores), shelf)
+        assert read == [plain(c) for c in (*expected.chunks, *expected.below_threshold)]
     assert len(shelf.requests) <= 1
 
 
 @given(
     found=rankings(), names=NAMES, top_k=st.integers(1, 9), threshold=GRID, on=st.sampled_from(("semantic", "final"))
 )
-def test_a_diversified_selection_is_that_of_all_candidates(
+def test_of_a_diversified_list_that_is_shown_which_all_candidates_give(
     found: list[PointScores], names: dict[str, str], top_k: int, threshold: float, on: Literal["semantic", "final"]
 ) -> None:
     """Vectors of three directions, so that points tie in score, in cosine and in likeness."""
@@ -139,40 +148,35 @@ def test_a_diversified_selection_is_that_of_all_candidates(
         return reordered(found, diversify(pool, 0.7), None, shelf)
 
     full = Shelf(names)
-    everything = [hits(diversified(one, full), full) for one in ordered(found, full, whole=True)]
-    shelf = Shelf(names)
+    everything = [hits(diversified(one, full), full) for one in ordered(found, full, every_place)]
+    shelf, answer = Shelf(names), shown_by(top_k, threshold, on)
     moved = [diversified(one, shelf) for one in ordered(found, shelf)]
-    results = chosen(moved, shelf, lambda scores: cut(scores, top_k, threshold), on)
-    for (selection, count), all_of_them in zip(results, everything, strict=True):
+    shelf.read(chosen_codes(moved, answer))
+    for scores, all_of_them in zip(moved, everything, strict=True):
         expected = select(all_of_them, top_k, threshold, on=on)
-        assert count == len(all_of_them)
-        assert [untimed(c) for c in selection.chunks] == [untimed(c) for c in expected.chunks]
-        assert [untimed(c) for c in selection.below_threshold] == [untimed(c) for c in expected.below_threshold]
-        assert (selection.filtered_out, selection.highest_below) == (expected.filtered_out, expected.highest_below)
+        assert len(scores.codes) == len(all_of_them)
+        read = read_at(scores, answer(scores), shelf)
+        assert read == [plain(c) for c in (*expected.chunks, *expected.below_threshold)]
     assert len(shelf.requests) <= 2, "one for what ties, one for what is shown"
 
 
 def test_nothing_is_read_but_what_is_shown_and_what_ties() -> None:
     scores = {"0": 0.9, "1": 0.8, "2": 0.7, "3": 0.7, "4": 0.6, "5": 0.5, "6": 0.4, "7": 0.3}
     semantic = {**dict.fromkeys(scores, 0.9), "4": 0.1}
-    ranking = fused(scores, {"semantic": semantic}, 8)
-    shelf = Shelf({point: f"c{point}" for point in POINTS})
-    ((selection, count),) = selections([ranking], shelf, lambda read: cut(read, 1, 0.3), "semantic")
-    assert [c.chunk.chunk_id for c in selection.chunks] == ["c0"]
-    assert [(c.chunk.chunk_id, c.rank) for c in selection.below_threshold] == [("c4", 5)]
-    assert (count, shelf.requests) == (8, [{"0", "4", "2", "3"}])
+    shelf, answer = Shelf({point: f"c{point}" for point in POINTS}), shown_by(1, 0.3, "semantic")
+    (found,) = ordered([fused(scores, {"semantic": semantic}, 8)], shelf, answer)
+    assert (answer(found), len(found.codes), shelf.requests) == ([0, 4], 8, [{"0", "4", "2", "3"}])
 
 
 def test_of_what_is_whole_nothing_is_read_beyond_the_depth_but_what_ties() -> None:
     shelf = Shelf({point: f"c{point}" for point in POINTS})
-    (found,) = ordered([fused({"3": 0.9, "2": 0.5, "1": 0.5, "0": 0.1}, {}, 2)], shelf, whole=True)
+    (found,) = ordered([fused({"3": 0.9, "2": 0.5, "1": 0.5, "0": 0.1}, {}, 2)], shelf, every_place)
     assert (found.codes.tolist(), shelf.requests) == ([3, 1], [{"3", "2", "1"}])
 
 
 def test_no_query_has_no_result() -> None:
     shelf = Shelf({})
-    assert ordered([], shelf, whole=True) == []
-    assert selections([], shelf, lambda read: cut(read, 1, 0.3), "semantic") == []
+    assert ordered([], shelf, every_place) == []
 
 
 # Reranked
@@ -180,7 +184,7 @@ def test_no_query_has_no_result() -> None:
 
 def test_equal_scores_of_a_reranker_are_ordered_by_chunk_id() -> None:
     shelf = Shelf(dict(zip("012", "zyx", strict=True)))
-    (found,) = ordered([fused({"0": 0.9, "1": 0.8, "2": 0.7}, {"semantic": {}}, 3)], shelf, whole=True)
+    (found,) = ordered([fused({"0": 0.9, "1": 0.8, "2": 0.7}, {"semantic": {}}, 3)], shelf, every_place)
     reranking = Reranking(order=(0, 1, 2), scores=(0.5, 0.25, 0.5), components={"extra": (1.0, 2.0, 3.0)})
     moved = hits(reordered(found, reranking, "rerank", shelf), shelf)
     assert [(c.chunk.chunk_id, c.score, c.original_rank, c.original_score) for c in moved] == [
@@ -204,7 +208,7 @@ def test_equal_scores_of_a_reranker_are_ordered_by_chunk_id() -> None:
 )
 def test_a_threshold_on_final_needs_scores_from_0_to_1(scores: tuple[float | None, ...], said: str) -> None:
     shelf = Shelf(dict(zip("01", "ab", strict=True)))
-    (found,) = ordered([fused({"0": 0.9, "1": 0.8}, {}, 2)], shelf, whole=True)
+    (found,) = ordered([fused({"0": 0.9, "1": 0.8}, {}, 2)], shelf, every_place)
     with pytest.raises(RerankError, match=said):
         check_scale(reordered(found, Reranking(order=(0, 1), scores=scores), "rerank", shelf), "own")
     check_scale(reordered(found, Reranking(order=(0, 1), scores=(0.0, 1.0)), "rerank", shelf), "own")

@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, RetrievedChunk
-from retrievers.search.selection import BELOW_SHOWN, select
+from retrievers.search import selection
+from retrievers.search.selection import BELOW_SHOWN, best_score
+from tests.support.candidates import candidates_of
+from tests.support.selecting import Selected
+from tests.support.selecting import select as select_by_hand
 
 
 def ranked(*cosines: float) -> list[RetrievedChunk]:
@@ -21,6 +26,29 @@ def ranked(*cosines: float) -> list[RetrievedChunk]:
         )
         for rank, cosine in enumerate(cosines, 1)
     ]
+
+
+def select(
+    hits: Sequence[RetrievedChunk],
+    top_k: int,
+    threshold: float | None,
+    *,
+    on: Literal["semantic", "best", "final"] = "semantic",
+    group_by: str | None = None,
+) -> Selected:
+    """What is selected from columns, as objects."""
+    # A user's own retriever alone has no threshold unless one is given.
+    own = {"python": "app:retriever"}
+    given = {"mode": "hybrid", "fusion": "weighted", "threshold": threshold, "threshold_on": on, "group_by": group_by}
+    settings = RetrieverConfig.model_validate({"top_k": top_k, **(own if threshold is None else given)})
+    candidates = candidates_of(hits)
+    kept, below = selection.select(candidates, settings)
+    return Selected(
+        chunks=tuple(candidates.at(kept)),
+        below_threshold=tuple(candidates[place] for place in below[:BELOW_SHOWN]),
+        filtered_out=len(below),
+        highest_below=best_score(candidates, below, settings),
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,13 +106,29 @@ def test_a_larger_top_k_only_adds_at_the_end(cosines: list[float], a: int, b: in
     assert select(candidates, less, threshold).chunks == select(candidates, more, threshold).chunks[:less]
 
 
-@given(COSINES, st.integers(1, 12), st.sampled_from([0.0, 0.3, 0.5, 1.0]))
-def test_kept_and_filtered_are_all_there_is(cosines: list[float], top_k: int, threshold: float) -> None:
-    found = select(ranked(*cosines), top_k, threshold)
-    kept = sum(cosine >= threshold for cosine in cosines)
-    assert len(found.chunks) == min(kept, top_k)
-    assert found.filtered_out == len(cosines) - kept
-    assert len(found.below_threshold) == min(BELOW_SHOWN, found.filtered_out)
+@given(
+    pairs=st.lists(st.tuples(st.sampled_from([0.1, 0.3, 0.5, 1.0]), st.sampled_from([0.0, 0.3, 0.5, 1.0])), max_size=8),
+    top_k=st.integers(1, 9),
+    threshold=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
+    on=st.sampled_from(["semantic", "best", "final"]),
+    urls=st.none() | st.lists(st.sampled_from(["/a", "/b", None]), min_size=8, max_size=8),
+)
+def test_a_selection_is_that_by_brute_force(
+    pairs: list[tuple[float, float]],
+    top_k: int,
+    threshold: float,
+    on: Literal["semantic", "best", "final"],
+    urls: list[str | None] | None,
+) -> None:
+    hits = [
+        replace(hit, chunk=replace(hit.chunk, source_url=url))
+        for hit, url in zip(scored(*pairs), urls or [None] * 8, strict=False)
+    ]
+    group_by = "source_url" if urls else None
+    found = select(hits, top_k, threshold, on=on, group_by=group_by)
+    expected = select_by_hand(hits, top_k, threshold, on=on, group_by=group_by)
+    assert ranks(found.chunks) == ranks(expected.chunks)
+    assert found[1:] == expected[1:]
 
 
 # Other scores, and groups
@@ -181,6 +225,4 @@ def test_without_a_threshold_the_first_are_kept_whatever_they_score(top_k: int) 
         )
         for n in (1, 2, 3)
     )
-    selection = select(found, top_k, None)
-    assert selection.chunks == found[:top_k]
-    assert (selection.below_threshold, selection.filtered_out, selection.highest_below) == ((), 0, None)
+    assert select(found, top_k, None) == Selected(found[:top_k], (), 0, None)

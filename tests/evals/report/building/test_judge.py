@@ -14,7 +14,7 @@ from evals.judge.verdicts import Bisected, ChunkVerdict, Claim
 from evals.report.building.judge import judge_section, trust_section
 from evals.report.building.queries import query_rows
 from evals.report.judge_lines import chunk_claim_lines, claim_lines, judge_lines, spent, verdict_lines
-from evals.report.model import FailedValue, UnscoredValue
+from evals.report.model import FailedValue
 from evals.report.model.trust import TrustSection
 from tests.support.json_schema import closed
 from tests.support.judged import judging
@@ -92,7 +92,7 @@ def test_what_each_chunk_alone_supports() -> None:
     alone = right.retrieved[0].claims
     assert isinstance(alone, list) and [claim.attributed for claim in alone] == [1, 0]
     assert right.retrieved[1].claims == FailedValue(failed="StatementMissing: none holds 'It turns.'")
-    assert wrong.retrieved[0].claims == UnscoredValue(unscored="over")
+    assert wrong.retrieved[0].claims == Unscored(reason="over")
     assert chunk_claim_lines(right) == [
         "1. supported: It turns. (It says so.)",
         "1. not supported: It flies. (Nobody says so.)",

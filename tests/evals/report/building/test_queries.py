@@ -8,7 +8,7 @@ import pytest
 from evals.collect.observations import Failure, Observed, Unscored
 from evals.metrics.run_result import RunResult
 from evals.report.building.queries import query_rows, score_value
-from evals.report.model import FailedValue, QueryRow, UnscoredValue
+from evals.report.model import FailedValue, QueryRow
 from tests.support.results import RIGHT, config, observation, report_of, result, verdict, without_scores
 
 
@@ -54,7 +54,7 @@ def test_a_row_has_the_scores_of_the_metrics_that_are_over_it() -> None:
     assert row("empty").scores == {
         "ranking/hit_rate_at_5": 0.0,
         "ragas/id_context_recall": FailedValue(failed="ValueError: no contexts"),
-        "content/topic_match": UnscoredValue(unscored="the case names no topics"),
+        "content/topic_match": Unscored(reason="the case names no topics"),
     }
 
 
@@ -74,7 +74,7 @@ def test_rows_are_in_the_order_of_the_golden_data() -> None:
     [
         (0.25, 0.25),
         (1, 1),
-        (Unscored(reason="why"), UnscoredValue(unscored="why")),
+        (Unscored(reason="why"), Unscored(reason="why")),
         (Failure(type="Timeout", message="30 s"), FailedValue(failed="Timeout: 30 s")),
     ],
 )
