@@ -20,7 +20,7 @@ chance, each by as much as the observed residuals say.
 
 Draws favour queries on which the remaining cells differ from the leading one, by the square root of the share of chunks
 that differ over the number of verdicts (Neyman, 1934, for unequal costs): the residual's variance grows with the
-number of verdicts that can differ. Half of the probability goes evenly to all queries, so that every mean can be
+number of verdicts that can differ. A fifth of the probability goes evenly to all queries, so that every mean can be
 estimated, and none hangs on a few queries that were unlikely to be drawn. Where all the remaining cells return the
 same, their scores differ by exactly 0: with no other query left, the choice is certain.
 """
@@ -38,7 +38,7 @@ from evals.stats.weighted_draws import Draws, Estimated, draw, drawn_evenly, est
 ALPHA = 0.05
 # Queries to judge before the first look: fewer say too little of a variance.
 FIRST = 20
-EVENLY = 0.5
+EVENLY = 0.2
 # Draws that chance disagreement counts for.
 VIRTUAL = 2.0
 RESAMPLES = 2_000
@@ -192,7 +192,11 @@ def _estimated(draws: Draws, judged: Floats, proxy: Floats, own: Returned) -> Es
     estimated = estimate(draws, judged, proxy)
     chance, seen = own.likeness(left), estimated.covariance
     first = int(estimated.values.argmax())
-    ratio = _apart(seen, first).sum() / max(_apart(chance, first).sum(), 1e-12)
+    # Of differences and of the means themselves: where differences are few, only the latter tell how often labels err.
+    ratio = max(
+        float(part(seen).sum()) / max(float(part(chance).sum()), 1e-12)
+        for part in (lambda matrix: _apart(matrix, first), np.diag)
+    )
     mixed = (len(rows) * seen + VIRTUAL * ratio * chance) / (len(rows) + VIRTUAL)
     return replace(estimated, covariance=mixed)
 
