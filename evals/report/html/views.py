@@ -110,9 +110,10 @@ def recommended(report: Report) -> list[str]:
     """Return the recommendation of the grid, a sentence a line; empty for a single run."""
     if report.grid is None:
         return []
+    proof = [report.grid.proof.statement] if report.grid.proof else []
     if report.grid.choice is None:
-        return [f"The cells are not ranked: {report.grid.ranking.reason}"]
-    return recommendation(report.grid, report.grid.choice, report.judge)
+        return [*proof, f"The cells are not ranked: {report.grid.ranking.reason}"]
+    return [*proof, *recommendation(report.grid, report.grid.choice, report.judge)]
 
 
 def cells(report: Report) -> Row | None:
