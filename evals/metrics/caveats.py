@@ -11,6 +11,7 @@ from evals.metrics import METRICS
 from evals.metrics.addresses import address_fault, names_files
 from evals.metrics.chunk_sequence import sequence_faults
 from evals.metrics.depth import reach
+from evals.metrics.missing_verdicts import missing_by_length
 from evals.stats.intervals import FEWEST
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk
@@ -47,6 +48,7 @@ def notes(observed: Observed, top_k: int, judging: Judging | None, sources: Sour
         *_on_numbering(observations),
         *_on_sources(sources),
         *_on_judging(judging, sum(observation.case.in_scope for observation in observations)),
+        *(missing_by_length(judging, observations) if judging else ()),
     ]
 
 

@@ -77,10 +77,10 @@ def compare(baseline: Sequence[float], other: Sequence[float], seed: int) -> Pai
     n = len(differences)
     binary = _binary(first) and _binary(second)
     p_test, test = (mcnemar(rises, falls), "McNemar, exact") if binary else sign_flip(differences, seed)
-    interval, p = Interval(note=_obstacle(differences, binary=binary)), p_test
+    interval, p = Interval(note=obstacle(differences, binary=binary)), p_test
     if not interval.note:
         span = max(1.0, first.max(), second.max()) - min(0.0, first.min(), second.min())
-        interval, p = _agreeing(lambda alpha: _ends(differences, span, alpha, binary=binary), p_test)
+        interval, p = agreeing(lambda alpha: _ends(differences, span, alpha, binary=binary), p_test)
     return Paired(
         n=n,
         baseline=float(first.mean()),
@@ -170,7 +170,7 @@ def _signed_sums(sizes: Floats) -> Floats:
     return sums
 
 
-def _obstacle(differences: Floats, *, binary: bool) -> str:
+def obstacle(differences: Floats, *, binary: bool) -> str:
     """Return the reason why there is no interval; empty where there is one."""
     n, ties = len(differences), bool((np.abs(differences) <= SAME).all())
     if n < 2:
@@ -187,7 +187,7 @@ def _ends(differences: Floats, span: float, alpha: float, *, binary: bool) -> tu
     return float(low), float(high)
 
 
-def _agreeing(ends: Callable[[float], tuple[float, float]], p: float) -> tuple[Interval, float]:
+def agreeing(ends: Callable[[float], tuple[float, float]], p: float) -> tuple[Interval, float]:
     """Return the 95% interval, widened to 0 where the test does not reject it, and the larger of both p values.
 
     Args:

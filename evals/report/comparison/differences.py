@@ -10,6 +10,7 @@ from evals.collect.observations import VERDICT_METRIC, Unscored
 from evals.errors import ReportError
 from evals.metrics import declared
 from evals.report.comparison.records import Difference, Pairing
+from evals.report.comparison.sampled import described, not_drawn, sampled_difference
 from evals.report.model import FailedValue, QueryRow, Report, ScoreValue
 from evals.stats import paired
 from evals.stats.intervals import SAME
@@ -61,7 +62,7 @@ def difference(
         return replace(empty, note=f"not measured in the {' nor in the '.join(absent)}")
     scores = _scores(metric, pairing)
     if any(score is not None for score in (*scores.baseline, *scores.other)):
-        return _paired(empty, scores, seed)
+        return _paired(empty, scores, pairing, seed)
     first, second = baseline.metrics[metric], other.metrics[metric]
     if restricted:
         return replace(empty, note=f"{WHOLE_RUN}, which cannot be restricted to the common queries")
@@ -104,18 +105,20 @@ def _scores(metric: str, pairing: Pairing) -> _Scores:
     )
 
 
-def _paired(empty: Difference, scores: _Scores, seed: int) -> Difference:
+def _paired(empty: Difference, scores: _Scores, pairing: Pairing, seed: int) -> Difference:
     both = [(a, b) for a, b in zip(scores.baseline, scores.other, strict=True) if _number(a) and _number(b)]
     rows = list(zip(scores.ids, scores.baseline, scores.other, strict=True))
     dropped = replace(
         empty,
-        only_baseline=tuple(i for i, a, b in rows if _number(a) and not _number(b)),
-        only_other=tuple(i for i, a, b in rows if _number(b) and not _number(a)),
+        only_baseline=tuple(i for i, a, b in rows if _number(a) and not _number(b) and not not_drawn(b)),
+        only_other=tuple(i for i, a, b in rows if _number(b) and not _number(a) and not not_drawn(a)),
         failed=tuple(i for i, a, b in rows if isinstance(a, FailedValue) or isinstance(b, FailedValue)),
     )
     if not both:
         reasons = [*_reasons(scores.baseline), *_reasons(scores.other), "they are over other queries"]
         return replace(dropped, note=f"no query is scored in both: {reasons[0]}")
+    if any(map(not_drawn, (*scores.baseline, *scores.other))):
+        return _of_samples(dropped, scores, pairing, seed)
     result = paired.compare([a for a, _ in both], [b for _, b in both], seed)  # type: ignore[misc]
     return replace(
         dropped,
@@ -127,6 +130,32 @@ def _paired(empty: Difference, scores: _Scores, seed: int) -> Difference:
     )
 
 
+def _of_samples(dropped: Difference, scores: _Scores, pairing: Pairing, seed: int) -> Difference:
+    """Compare a judged metric of which a run judged a sample of the queries."""
+    result = sampled_difference(dropped.metric, scores.baseline, scores.other, pairing, seed)
+    worst = None
+    if dropped.failed:
+        first, second = zip(*_filled(dropped, scores), strict=True)
+        worst = sampled_difference(dropped.metric, first, second, pairing, seed).paired.difference
+    return replace(
+        dropped,
+        baseline=result.paired.baseline,
+        other=result.paired.other,
+        paired=result.paired,
+        worst=worst,
+        note="; ".join(filter(None, (described(result), result.paired.interval.note))),
+    )
+
+
+def _filled(difference: Difference, scores: _Scores) -> list[tuple[ScoreValue | None, ScoreValue | None]]:
+    """Return both runs' scores, every failed one at its end of [0, 1] that is worst for the other run."""
+    best, worst = (0.0, 1.0) if difference.better == "lower" else (1.0, 0.0)
+    return [
+        (best if isinstance(a, FailedValue) else a, worst if isinstance(b, FailedValue) else b)
+        for a, b in zip(scores.baseline, scores.other, strict=True)
+    ]
+
+
 def _worst(difference: Difference, scores: _Scores) -> float | None:
     """Return the mean difference with every failed score at its end of [0, 1] that is worst for the other run.
 
@@ -135,11 +164,7 @@ def _worst(difference: Difference, scores: _Scores) -> float | None:
     numbers = [score for score in (*scores.baseline, *scores.other) if isinstance(score, float | int)]
     if not difference.failed or min(numbers) < -SAME or max(numbers) > 1 + SAME:
         return None
-    best, worst = (0.0, 1.0) if difference.better == "lower" else (1.0, 0.0)
-    filled = [
-        (best if isinstance(a, FailedValue) else a, worst if isinstance(b, FailedValue) else b)
-        for a, b in zip(scores.baseline, scores.other, strict=True)
-    ]
+    filled = _filled(difference, scores)
     values = [(a, b) for a, b in filled if isinstance(a, float | int) and isinstance(b, float | int)]
     return fmean(b - a for a, b in values)
 

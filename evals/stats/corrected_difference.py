@@ -1,0 +1,93 @@
+"""Two runs' mean difference, where both have a judged score of a sample of the queries and labels' scores of all.
+
+With d the difference of the judged scores of a query and q that of its labels' scores, the estimate is that of
+`evals.stats.corrected_mean`: mean of d over the n judged + λ (mean of q over all N − mean of q over the n). A query on
+which both runs return the same has d = q = 0 and adds nothing to its variance, Var(d)/N + (1/n − 1/N) · Var(d − λ q).
+
+Interval: the two parts have the interval of a paired difference (`evals.stats.paired`), scaled by √(n/N) and
+√(1 − n/N); their distances to the mean add in squares. No distance is longer than that without correction. In
+simulations of 15, 22 and 60 judged of 40 and 225 queries (agreement 0.6, 0.88 and 0.97; relevance of 5% to 80%; 20% to
+80% of the queries the same in both) it holds the true difference in 94% of samples and more.
+
+Test: Fisher's randomisation. If the runs are exchangeable on each query, changing them over there turns the signs of d
+and q alike: the estimate is the mean of N numbers u = λ q + (N/n) (d − λ q) [judged] whose signs are coins.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evals.stats.corrected_mean import Bools, Floats, shrunk_weight
+from evals.stats.intervals import SAME, Interval
+from evals.stats.paired import Paired, agreeing, difference_intervals, obstacle, sign_flip
+from evals.stats.score_intervals import Pair
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CorrectedDifference:
+    """A paired comparison whose means are corrected; `paired.n` and its wins are of the judged queries.
+
+    Attributes:
+        weight: λ, 0 (the judged queries alone) to 1.
+        total: Queries that the means stand for.
+    """
+
+    paired: Paired
+    weight: float
+    total: int
+
+
+def corrected_difference(
+    judged: tuple[Floats, Floats], proxies: tuple[Floats, Floats], sampled: Bools, seed: int
+) -> CorrectedDifference:
+    """Compare two runs' judged scores, corrected by the scores that every query has.
+
+    Args:
+        judged: Baseline's and other run's scores [N], within 0 to 1; read where `sampled`.
+        proxies: Theirs by labels [N], finite.
+        sampled: [N], the queries that were judged in both runs; at least one.
+        seed: Seed of the drawn signs.
+    """
+    first, second = (scores[sampled] for scores in judged)
+    own, known, n, total = second - first, (proxies[1] - proxies[0])[sampled], int(sampled.sum()), len(sampled)
+    weight = shrunk_weight(own[:, None], known[:, None]) if n < total else 0.0
+    moves = [weight * float(proxy.mean() - proxy[sampled].mean()) for proxy in proxies]
+    baseline, other = float(first.mean()) + moves[0], float(second.mean()) + moves[1]
+    whole = weight * (proxies[1] - proxies[0])
+    whole[sampled] += total / n * (own - weight * known)
+    p_test, test = sign_flip(whole, seed)
+    interval, p = Interval(note=obstacle(own, binary=False)), p_test
+    if not interval.note:
+
+        def ends(alpha: float) -> tuple[float, float]:
+            low, high = _ends(own, own - weight * known, n / total, 1 + weight, alpha)
+            return other - baseline + low, other - baseline + high
+
+        interval, p = agreeing(ends, p_test)
+    rises, falls = int((own > SAME).sum()), int((own < -SAME).sum())
+    paired = Paired(
+        n=n,
+        baseline=baseline,
+        other=other,
+        difference=other - baseline,
+        interval=interval,
+        p=p,
+        p_test=p_test,
+        test=test,
+        rises=rises,
+        ties=n - rises - falls,
+        falls=falls,
+    )
+    return CorrectedDifference(paired=paired, weight=weight, total=total)
+
+
+def _ends(own: Floats, residuals: Floats, share: float, span: float, alpha: float) -> tuple[float, float]:
+    """Return the distances from the estimate to the ends of its interval, the lower one negative."""
+    whole = _reach(own, difference_intervals(own[:, None], 1.0, alpha))
+    rest = _reach(residuals, difference_intervals(residuals[:, None], span, alpha))
+    low, high = (min(np.sqrt(share * w**2 + (1 - share) * r**2), max(whole)) for w, r in zip(whole, rest, strict=True))
+    return -float(low), float(high)
+
+
+def _reach(values: Floats, ends: Pair) -> list[float]:
+    return [abs(float(end[0]) - float(values.mean())) for end in ends]
