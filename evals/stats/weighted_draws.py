@@ -104,7 +104,7 @@ def estimate(draws: Draws, judged: Floats, proxy: Floats) -> Estimated:
     """Estimate the mean judged score of every cell over all queries.
 
     Args:
-        draws: At least two queries.
+        draws: At least one query; a single one says nothing of variances, which are then taken as 1.
         judged: [N, cells], read where drawn.
         proxy: [N, cells], finite.
     """
@@ -122,10 +122,9 @@ def estimate(draws: Draws, judged: Floats, proxy: Floats) -> Estimated:
     totals = before + residuals / np.array(draws.chances)[:, None]
     sums = parts @ totals
     moved = parts[:, None] * (totals - sums) / total
-    worth = 1 / float((parts**2).sum())
-    return Estimated(
-        values=sums / total + weight * proxy.mean(axis=0),
-        covariance=worth / (worth - 1) * moved.T @ moved,
-        freedom=worth - 1,
-        weight=weight,
-    )
+    values, worth = sums / total + weight * proxy.mean(axis=0), 1 / float((parts**2).sum())
+    if n == 1:
+        # One draw says nothing of a variance.
+        return Estimated(values=values, covariance=np.eye(len(values)), freedom=1, weight=weight)
+    covariance = worth / (worth - 1) * moved.T @ moved
+    return Estimated(values=values, covariance=covariance, freedom=worth - 1, weight=weight)

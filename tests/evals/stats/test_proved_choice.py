@@ -119,6 +119,14 @@ def test_the_rest_needs_no_verdict_where_all_cells_return_the_same() -> None:
     assert proof.bound == 0.0
 
 
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_very_few_queries_prove_nothing(n: int) -> None:
+    judged, proxy, returned = world(0, 0.9)
+    state, proof = look(begin(tuple(range(n)), QUERIES, 12), judged, proxy, returned, margin=0.03, seed=0)
+    assert proof.bound > 0.5
+    assert len(state.remaining) == 12
+
+
 def held(agreement: float, *, useless: bool, draws: int) -> tuple[float, float]:
     """Share of draws in which every statement was true, and mean share of queries judged."""
     true, shares = 0, []
