@@ -14,6 +14,7 @@ from evals.golden.case import FEWEST_LABELLED
 from evals.judge.trust.estimate import AT_ONCE, Estimate, Floats, finite_interval, queries
 from evals.stats import intervals as stats
 from evals.stats.intervals import SAME, Interval
+from evals.stats.power_tuning import power_tuned
 
 # Above this share of labelled queries that cannot be used, those that are left are no random sample.
 MOST_DROPPED = 0.05
@@ -105,33 +106,6 @@ def correct(metric: str, judged: Mapping[str, Score], human: Mapping[str, Score]
     interval = _interval(y, f, others, seed) if tuning > 0 else alone.interval
     estimate = Estimate(value=min(1.0, max(0.0, float(value))), interval=interval, n=len(scored), n_queries=len(scored))
     return Correction(metric=metric, raw=raw, labels_alone=alone, corrected=estimate, tuning=float(tuning))
-
-
-def power_tuned(y: Floats, f: Floats, others: Floats) -> tuple[Floats, Floats]:
-    """Return the power-tuned prediction-powered mean and its λ (PPI++, example 6.1 and section 6).
-
-    λ = Cov(y, f) / ((1 + n/N) Var(f)), kept within 0 to 1: the covariance over the n labelled, the variance over all
-    n + N. Over the last axis.
-
-    Args:
-        y: Human scores of the labelled queries, (…, n).
-        f: The judge's scores of these, (…, n).
-        others: The judge's scores of the other queries, (…, N).
-
-    Returns:
-        The means and the λ, (…).
-    """
-    n, rest = y.shape[-1], others.shape[-1]
-    if rest < 2:
-        return y.mean(axis=-1), np.zeros(y.shape[:-1])
-    f_mean, others_mean = f.mean(axis=-1), others.mean(axis=-1)
-    covariance = (y * f).mean(axis=-1) - y.mean(axis=-1) * f_mean
-    # The difference of the two means adds to both spreads.
-    apart = n * rest / (n + rest) * (f_mean - others_mean) ** 2
-    variance = (n * f.var(axis=-1) + rest * others.var(axis=-1) + apart) / (n + rest - 1)
-    share = np.divide(covariance, (1 + n / rest) * variance, out=np.zeros_like(variance), where=variance > SAME**2)
-    tuning = np.clip(share, 0, 1)
-    return y.mean(axis=-1) + tuning * (others_mean - f_mean), tuning
 
 
 def _interval(y: Floats, f: Floats, others: Floats, seed: int) -> Interval:

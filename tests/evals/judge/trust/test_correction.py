@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from scipy.stats import bootstrap
 
 from evals.collect.observations import Failure, Observation, Score, Unscored
-from evals.judge.trust.correction import Correction, correct, human_scores, power_tuned
+from evals.judge.trust.correction import Correction, correct, human_scores
 from evals.judge.trust.estimate import Floats
 from evals.stats import intervals as stats
 from evals.stats.intervals import mean_interval
+from evals.stats.power_tuning import power_tuned
 from tests.support.observed import make_case, observe, results
 
 TIMEOUT = Failure(type="TimeoutError", message="30 s")
