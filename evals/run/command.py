@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from retrievers.terminal.command import (
     terminal_width,
     unread_output_allowed,
 )
+from retrievers.text.secrets import redacted
 
 if TYPE_CHECKING:
     from evals.experiment.evaluation import Evaluation
@@ -83,7 +84,7 @@ def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[s
         progress=not namespace.quiet,
         measured=None
         if namespace.quiet
-        else partial(_show, everything=namespace.verbose, command=_next(namespace, prog)),
+        else partial(_show, everything=namespace.verbose, command=partial(_next, namespace, prog)),
     )
     if evaluation.outputs.html and not namespace.quiet:
         print_out(f"Page: {evaluation.outputs.html}")
@@ -101,12 +102,23 @@ def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[s
     return EXIT_FAILED if failed and not namespace.no_gate else 0
 
 
-def _next(namespace: argparse.Namespace, prog: str) -> str:
-    """Return the beginning of the next command."""
-    return prog if namespace.config == DEFAULT else f"{prog} --config {quote(str(namespace.config))}"
+# Flags of a run that the next one on the same data takes, too.
+CARRIED = ("dataset", "retriever", "index", "sources", "judge")
 
 
-def _show(evaluation: "Evaluation", *, everything: bool, command: str) -> None:
+def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
+    """Return the beginning of the next command: its experiment, and the flags of this run without the further ones."""
+    file = [] if namespace.config == DEFAULT else [f"--config {quote(str(namespace.config))}"]
+    given = {
+        f"--{name.replace('_', '-')}": raw
+        for name, raw in vars(namespace).items()
+        if name.partition(".")[0] in CARRIED and isinstance(raw, str)
+    }
+    flags = [f"{flag} {quote(redacted(raw))}" for flag, raw in given.items() if flag not in further.split()]
+    return " ".join((prog, *file, *flags))
+
+
+def _show(evaluation: "Evaluation", *, everything: bool, command: Callable[[str], str]) -> None:
     from evals.report.grid_terminal import render_grid
     from evals.report.terminal import render
 
@@ -115,7 +127,8 @@ def _show(evaluation: "Evaluation", *, everything: bool, command: str) -> None:
     with unread_output_allowed():
         if report.grid:
             print_rendered(render_grid(report, width=width, color=color).rstrip() + "\n")
-        print_rendered(render(report, width=width, color=color, everything=everything, command=command).rstrip())
+        beginning = command(report.head.next_flags if report.head else "")
+        print_rendered(render(report, width=width, color=color, everything=everything, command=beginning).rstrip())
         if evaluation.outputs.report:
             print_out(f"Report: {evaluation.outputs.report}")
 

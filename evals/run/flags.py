@@ -2,12 +2,13 @@
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from evals.config.experiment import ExperimentConfig
 from evals.config.folders import named_folders
 from evals.run.help import add_help
-from retrievers.config.layers import Layer, add_flags, build, environment_layer, flag_layer
+from retrievers.config.layers import Layer, add_flags, build, environment_layer, flag_layer, flatten, nest
 from retrievers.config.settings_file import file_layer
 from retrievers.terminal.command import Parser, add_logging_flags, path_argument
 
@@ -86,9 +87,28 @@ def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> Experi
     Raises:
         ConfigError: Any setting has a fault; the message names every one.
     """
-    layers: list[Layer] = [
-        environment_layer(env, "retriever."),
-        file_layer(experiment_file(namespace.config), ExperimentConfig, named_folders(env)),
-        flag_layer(namespace, ExperimentConfig),
-    ]
-    return build(ExperimentConfig, layers)
+    file, flags = experiment_file(namespace.config), flag_layer(namespace, ExperimentConfig)
+    experiment = file_layer(file, ExperimentConfig, named_folders(env))
+    if file == PRESETS / "default.yaml":
+        experiment = _for_other_data(experiment, flags)
+    return build(ExperimentConfig, [environment_layer(env, "retriever."), experiment, flags])
+
+
+# Settings of the default experiment that say something of its golden data alone, and of its collection alone.
+OF_GOLDEN_DATA, OF_COLLECTION = ("dataset.split",), ("retriever.metadata.required", "sources.dir")
+OTHER_DATA = {"dataset.path", "dataset.hub"}
+OTHER_COLLECTION = {"retriever.collection", "retriever.store.url", "retriever.store.path", "retriever.python"}
+
+
+def _for_other_data(experiment: Layer, flags: Layer) -> Layer:
+    """Return the default experiment without what it says of its handbook alone, where flags name other data."""
+    given = dict(flatten(flags.values)).keys()
+    if given.isdisjoint(OTHER_DATA):
+        return experiment
+    outdated = set(OF_GOLDEN_DATA)
+    if not given.isdisjoint(OTHER_COLLECTION):
+        outdated |= {*OF_COLLECTION, *(() if "index" in flags.values else ("index",))}
+    kept = {
+        name: value for name, value in flatten(experiment.values) if outdated.isdisjoint((name, name.partition(".")[0]))
+    }
+    return replace(experiment, values=nest(kept))

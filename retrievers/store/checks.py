@@ -129,7 +129,8 @@ def _check_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> None:
         raise CollectionStateError(
             f"collection {info.name!r} has no sparse vector {name!r}, which mode {config.mode!r} searches: it has "
             f"{have}; "
-            "set keyword.vector_name, or index the pages again (python -m retrievers index DIR --replace)"
+            "set keyword.vector_name, search by meaning alone (mode: semantic), or index the pages again (python -m "
+            "retrievers index DIR --replace)"
         )
     if config.keyword.scale != "bm25":
         return

@@ -65,6 +65,13 @@ def test_a_run_prints_its_table_and_writes_nothing_that_was_not_asked_for(run: R
     assert everything(folder) == set()
 
 
+def test_the_next_command_takes_the_flags_that_name_data_and_settings(run: Run) -> None:
+    done = run("--retriever.top-k", "1", "--ids", "forward,inverse", "--metrics", "ranking/*", "--no-gate")
+    [line] = [line for line in done.out.splitlines() if line.startswith("Next: ")]
+    assert " --retriever.top-k 1 " in line and " --dataset.ids forward,inverse" in line
+    assert "--metrics" not in line and "--no-gate" not in line
+
+
 def test_quiet_prints_nothing(run: Run) -> None:
     assert run("--quiet") == Done(0, "", "")
 

@@ -234,7 +234,8 @@ def test_a_collection_without_sparse_vectors_is_told_how_to_index_it(server: Qdr
         check(at(server, mode=mode), TableEmbeddings(TABLE))
     assert str(caught.value) == (
         f"collection 'mine' has no sparse vector 'bm25', which mode '{mode}' searches: it has none; "
-        "set keyword.vector_name, or index the pages again (python -m retrievers index DIR --replace)"
+        "set keyword.vector_name, search by meaning alone (mode: semantic), or index the pages again (python -m "
+        "retrievers index DIR --replace)"
     )
     check(at(server), TableEmbeddings(TABLE))
 
