@@ -19,9 +19,9 @@ def _sample(written: Any) -> Sample:
     try:
         number = float(written)
     except (TypeError, ValueError):
-        raise ValueError(f"{expected}, got {written!r}") from None
+        raise ValueError(expected) from None
     if isinstance(written, bool) or not (0 < number < 1 or (number >= 2 and number.is_integer())):
-        raise ValueError(f"{expected}, got {written!r}")
+        raise ValueError(expected)
     return number if number < 1 else int(number)
 
 

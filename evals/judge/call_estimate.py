@@ -86,6 +86,7 @@ class JudgePlan:
         drawn: Number of queries that `shares` are of: all, or those of `judge.sample` (of `auto` its first round).
         grows: True if more queries are judged after these, as far as the interval needs them (`judge.sample: auto`).
         samples: Costs of samples of several sizes, the largest of them all queries.
+        margin: That of `judge.stop`, which ends judging earlier; None without one.
     """
 
     model: str
@@ -98,6 +99,7 @@ class JudgePlan:
     drawn: int = 0
     grows: bool = False
     samples: tuple[SampleCost, ...] = ()
+    margin: float | None = None
 
     @property
     def total(self) -> Share:
@@ -226,6 +228,7 @@ def priced(judge: Judge, shares: tuple[Share, ...], *, measured: bool) -> JudgeP
         usd=cost(judge.config.price, whole.tokens_in, whole.tokens_out),
         seconds=_seconds(judge, whole),
         stopped=_stopped(judge, whole),
+        margin=judge.config.stop.margin,
     )
 
 

@@ -51,6 +51,11 @@ def _table(plan: JudgePlan) -> Table:
 def _remarks(plan: JudgePlan, held_out: int | None) -> Iterator[str]:
     """Yield what the table leaves out and rests on, cost and time."""
     yield from _on_sample(plan)
+    if plan.margin is not None:
+        yield (
+            f"judge.stop ends judging once a cell is proved at most {plan.margin:g} below the best; "
+            "the table counts the most."
+        )
     if plan.fewest is not None:
         yield (
             f"Recall by bisection (judge.recall) takes at least {plan.fewest:,} calls, its audit included; "
