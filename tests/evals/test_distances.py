@@ -33,7 +33,11 @@ GOLDEN = [
 METRICS = ("ranking/*", "scope/*", "queries/*")
 
 
-@pytest.fixture(params=OTHERS, scope="module")
+# Both Euclid and Manhattan are the nearer the lower: one of them is quick.
+PARAMETERS = [pytest.param(name, marks=[pytest.mark.slow] if name == "manhattan" else []) for name in OTHERS]
+
+
+@pytest.fixture(params=PARAMETERS, scope="module")
 def made(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Distance, dict[str, Any]]]:

@@ -47,7 +47,19 @@ def opened(store: dict[str, Any], **values: Any) -> Iterator[QdrantRetriever]:
         retriever.close()
 
 
-@pytest.fixture(scope="module", params=[(store, distance) for store in STORES for distance in DISTANCES], ids="-".join)
+# Elsewhere than in the embedded store, one distance of each direction is quick.
+PLACES = [
+    pytest.param(
+        (store, distance),
+        id=f"{store}-{distance}",
+        marks=[] if store == "edge" or distance in ("cosine", "euclid") else [pytest.mark.slow],
+    )
+    for store in STORES
+    for distance in DISTANCES
+]
+
+
+@pytest.fixture(scope="module", params=PLACES)
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     store, distance = request.param
     with ExitStack() as stack:

@@ -59,6 +59,7 @@ def test_a_dropped_cell_buys_nothing_further(world: JudgedRounds, server: Cohere
     assert late
 
 
+@pytest.mark.slow
 def test_all_verdicts_leave_nothing_open(world: JudgedRounds, server: CohereChatServer) -> None:
     """Cells that score alike on every query are never told apart, so these are judged on all, and nothing is open."""
     twins = world.config.model_copy(update={"sweep": world.config.sweep.model_copy(update={"threshold": (0.0, 1e-6)})})
