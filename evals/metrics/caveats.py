@@ -213,8 +213,9 @@ def _on_judging(judging: Judging | None, in_scope: int) -> Iterator[str]:
     if judging is not None and judging.drawn is not None:
         few = f"; {FEWEST} or more have an interval" if len(judging.drawn) < FEWEST else ""
         yield (
-            f"{len(judging.drawn)} of {in_scope} in-scope queries were judged, drawn at random (judge.sample); means "
-            f"of judged metrics are corrected by the golden labels of all{few}"
+            f"the judged sample is {len(judging.drawn)} of {in_scope} in-scope queries, drawn at random "
+            "(judge.sample); means of judged metrics are corrected by the golden labels of all, as far as judge and "
+            f"labels agree{few}"
         )
     if judging is not None and judging.bisected is not None:
         yield describe(judging.bisected)

@@ -75,14 +75,15 @@ def _gate_of_sample(gate: Gate, summary: Summary) -> Gate:
     """Add what the queries that were not judged leave open; where it cannot be said, nothing is decided."""
     assert summary.sampled is not None
     judged = f"{summary.n} of {summary.sampled.queries} queries are judged"
+    remedy = "a further run buys the rest" if summary.n_missing else "a larger judge.sample decides"
     if summary.bound_low is None or summary.bound_high is None:
-        reason = f"{judged}, too few for an interval; a larger judge.sample decides"
+        reason = f"{judged}, too few for an interval; {remedy}"
         return replace(gate, passed=False, undecided=True, reason=reason)
     ends = f"{judged}; judging all would give {summary.bound_low:.3f} … {summary.bound_high:.3f} (95%)"
     if gate.passed:
         return replace(gate, reason=ends)
     lost = f", with the {_lost(summary)}" if summary.n_failed or summary.n_missing else ""
-    open_ = f"the others leave it open{lost}; a larger judge.sample decides"
+    open_ = f"the others leave it open{lost}; {remedy}"
     return replace(gate, reason=f"{ends}: {open_ if gate.undecided else 'not met'}")
 
 

@@ -1,5 +1,6 @@
 """Which queries are judged: all of them, or a random sample that grows until its mean is known well enough."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
@@ -14,6 +15,7 @@ from evals.metrics.base import Context, Metric, QueryMetric
 from evals.metrics.sampled import proxy_column
 from evals.stats.corrected_mean import shrunk_weight
 
+log = logging.getLogger(__name__)
 # Under `judge.sample: auto` the interval may be wider by this than that of judging all queries.
 WIDER = 0.25
 
@@ -35,6 +37,8 @@ def judge_sample(
     sample, seed = judge.config.sample, context.seed
     order = judging_order((observation.case for observation in observations), seed)
     size = sample_size(sample, len(order))
+    if isinstance(sample, int) and sample > len(order):
+        log.warning("judge.sample %d is more than there are: all %d in-scope queries are judged", sample, len(order))
     if size == len(order):
         return judge.judge(metrics, observations, seed)
     judging = judge.judge(metrics, among(order[:size], observations), seed)

@@ -11,8 +11,8 @@ def judge_lines(judge: JudgeSection) -> list[str]:
     lines = [f"{judge.model}: {spent(judge.usage)}"]
     if judge.sample:
         lines.append(
-            f"{judge.sample.drawn} of {judge.sample.queries} queries judged, drawn at random (judge.sample); means are "
-            "corrected by the golden labels of all queries"
+            f"The judged sample is {judge.sample.drawn} of {judge.sample.queries} in-scope queries, drawn at random "
+            "(judge.sample); means are corrected by the golden labels of all, as far as judge and labels agree"
         )
     if judge.incomplete:
         lines.append(f"Not everything was judged: {judge.incomplete}")

@@ -14,6 +14,7 @@ from evals.report.model import Criterion, Facts, MetricEntry, Report, SampledEnt
 from evals.report.reference_terminal import print_reference
 from evals.report.slices_terminal import print_slices
 from evals.report.worst import line, print_worst
+from evals.stats.corrected_mean import FEWEST_REGRESSED
 
 TONES = {"good": "green", "mixed": "yellow", "bad": "red"}
 COLORS = {"pass": "green", "FAIL": "red", "undecided": "yellow"}
@@ -152,7 +153,9 @@ def correction(metric: MetricEntry, sampled: SampledEntry) -> list[str]:
     """Return how the mean of a sample was corrected, what that gained, and what judging all queries would give."""
     own, alone = _width(metric.ci_low, metric.ci_high), _width(sampled.alone_low, sampled.alone_high)
     if not sampled.weight:
-        parts = [f"the judged queries alone, as {sampled.proxy} does not go with the judge"]
+        few = metric.n < FEWEST_REGRESSED
+        why = f"fewer than {FEWEST_REGRESSED} are judged" if few else f"{sampled.proxy} does not foretell the judge"
+        parts = [f"mean of the judged queries alone, because {why}"]
     elif own is None or alone is None:
         parts = [f"corrected by {sampled.proxy}, weight {sampled.weight:.2f}"]
     else:

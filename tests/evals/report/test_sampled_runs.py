@@ -1,10 +1,12 @@
 """A run of which a sample of the queries was judged, on terminal, page, MLflow and JUnit."""
 
+from collections.abc import Sequence
 from statistics import fmean
 from xml.etree.ElementTree import fromstring
 
 import pytest
 
+from evals.collect.observations import Score, Unscored
 from evals.judge.tasks import PRECISION
 from evals.report.building.slices import slices
 from evals.report.description import description
@@ -84,3 +86,26 @@ def test_slices_are_corrected_with_the_weight_of_the_whole_run() -> None:
 def test_a_slice_of_which_nothing_was_judged_has_no_mean() -> None:
     made = sampled_result(types=(*"a" * 24, *"b" * 36))
     assert {one.name: PRECISION in one.metrics for one in slices(made)} == {"a": True, "b": False}
+
+
+def test_where_a_budget_ended_the_remedy_is_a_further_run() -> None:
+    unbought = Unscored(reason="the budget of 60 calls is spent", missing=True)
+    [gate] = sampled_result([*JUDGED[:20], *[unbought] * 4], criteria=OPEN).gates
+    assert gate.undecided and "20 of 60 queries are judged" in gate.reason
+    assert gate.reason.endswith("the others leave it open, with the 4 missing scores; a further run buys the rest")
+
+
+@pytest.mark.parametrize(
+    ("labels", "judged", "why"),
+    [
+        ([1 - label for label in LABELS], JUDGED, "labels/context_precision does not foretell the judge"),
+        ([0.5] * 60, JUDGED, "labels/context_precision does not foretell the judge"),
+        (LABELS, JUDGED[:2], "fewer than 4 are judged"),
+    ],
+    ids=["contrary", "constant", "two"],
+)
+def test_labels_that_do_not_help_correct_nothing(labels: Sequence[float], judged: Sequence[Score], why: str) -> None:
+    made = sampled_result(judged, labels)
+    assert made.summaries[0].value == pytest.approx(fmean(score for score in judged if isinstance(score, float)))
+    [row] = [row for row in metrics(report(made)) if row["metric"] == PRECISION]
+    assert row["remark"].startswith(f"mean of the judged queries alone, because {why}")

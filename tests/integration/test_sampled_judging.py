@@ -1,0 +1,130 @@
+"""A sample of the queries is judged: the same one after a kill, by a plan's count, and as far as a budget goes."""
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evals.golden.loading import load_golden
+from evals.judge.sampling import judging_order
+from tests.support.chat_server import CohereChatServer
+from tests.support.child import environment
+from tests.support.experiment import Experiment, settings
+from tests.support.judged_grid import PRECISION, SWEEP, Commands, make_judged_world, oracle_of, planned_calls
+from tests.support.judging import Flaws
+
+pytestmark = pytest.mark.integration
+AT_ONCE = 4
+OF_SAMPLE = ("--metrics", f"{PRECISION},ranking/hit_rate_at_5", "--judge.sample", "4")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return make_judged_world(tmp_path_factory.mktemp("sampled"))
+
+
+@pytest.fixture
+def server(made: Experiment) -> Iterator[CohereChatServer]:
+    with CohereChatServer(oracle_of(made, Flaws(false_useful=0.1, false_useless=0.1))) as running:
+        yield running
+
+
+@pytest.fixture
+def commands(
+    made: Experiment,
+    server: CohereChatServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Commands:
+    monkeypatch.setenv("COHERE_API_KEY", server.key)
+    return Commands(made=made, server=server, folder=tmp_path, capsys=capsys)
+
+
+def drawn(made: Experiment, size: int) -> set[str]:
+    """Return the queries of the sample, by the order of judging."""
+    cases = load_golden(settings(made).dataset).cases
+    chosen = set(judging_order(cases, settings(made).seed)[:size])
+    return {case.query for case in cases if case.id in chosen}
+
+
+def figures(report: dict[str, Any]) -> Any:
+    """Return what a report says of the judged metric, and of the cells."""
+    rows = [(row["id"], row["scores"].get(PRECISION), row["proxies"]) for row in report["queries"]]
+    grid = report.get("grid")
+    cells = grid and (grid["cells"], grid["choice"])
+    return report["metrics"][PRECISION], rows, report["judge"]["sample"], cells
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sweep", [(), SWEEP], ids=["run", "grid"])
+def test_after_a_kill_the_same_sample_goes_on_and_nothing_is_bought_twice(
+    commands: Commands, made: Experiment, server: CohereChatServer, sweep: tuple[str, ...]
+) -> None:
+    flags = [*OF_SAMPLE, *sweep]
+    planned = planned_calls(commands.plan(*flags))
+    server.latency = 0.1
+    child = subprocess.Popen(
+        [sys.executable, "-m", "evals.run", *commands.flags(), *flags, "--judge.max-concurrency", str(AT_ONCE)],
+        cwd=commands.folder, env=environment({"COHERE_API_KEY": server.key}), stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        while len(server.chats) < planned // 2 and child.poll() is None:
+            time.sleep(0.01)
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    server.latency = 0.0
+    database = sqlite3.connect(commands.folder / "verdicts.sqlite")
+    [(kept,)] = database.execute("SELECT count(*) FROM verdicts")
+    database.close()
+    before = len(server.chats)
+    assert commands.run(*flags).code == 0
+    assert len(server.chats) - before == planned - kept and kept >= before - 2 * AT_ONCE
+    assert {chat.question.query for chat in server.chats if chat.question} == drawn(made, 4)
+    resumed = commands.report()
+    fresh = ("--judge.cache-path", str(commands.folder / "fresh.sqlite"))
+    assert commands.run(*flags, *fresh, name="unbroken").code == 0
+    assert figures(resumed) == figures(commands.report("unbroken"))
+
+
+def test_a_sample_asks_of_its_queries_alone_and_as_often_as_planned(
+    commands: Commands, made: Experiment, server: CohereChatServer
+) -> None:
+    planned = planned_calls(commands.plan(*OF_SAMPLE))
+    assert commands.run(*OF_SAMPLE).code == 0
+    assert len(server.chats) == planned
+    assert {chat.question.query for chat in server.chats if chat.question} <= drawn(made, 4)
+    report = commands.report()
+    undrawn = [row for row in report["queries"] if row["in_scope"] and not isinstance(row["scores"][PRECISION], float)]
+    assert {row["query"] for row in undrawn}.isdisjoint(drawn(made, 4))
+    assert report["metrics"][PRECISION]["n_unscored"] == report["metrics"][PRECISION]["n_missing"] == 0
+
+
+def test_a_larger_sample_asks_for_the_rest_alone(commands: Commands, server: CohereChatServer) -> None:
+    assert commands.run(*OF_SAMPLE).code == 0
+    bought = len(server.chats)
+    larger = (*OF_SAMPLE[:-1], "6")
+    planned = planned_calls(commands.plan(*larger))
+    assert commands.run(*larger).code == 0
+    assert len(server.chats) - bought == planned > 0
+
+
+def test_a_sample_larger_than_the_data_is_all_of_them(commands: Commands) -> None:
+    done = commands.run(*OF_SAMPLE[:-1], "4000")
+    assert done.code == 0 and "judge.sample 4000 is more than there are: all" in done.err
+    report = commands.report()
+    assert report["metrics"][PRECISION].get("sampled") is None and report["judge"]["sample"] is None
+
+
+def test_a_budget_that_ends_inside_the_sample_says_what_is_missing(commands: Commands) -> None:
+    done = commands.run(*OF_SAMPLE, "--judge.budget.calls", "3", "--criteria", f'{{"{PRECISION}": ">= 0.5"}}')
+    assert done.code == 3 and "the budget of 3 calls is spent" in done.out
+    [criterion] = commands.report()["criteria"]
+    assert criterion["undecided"] and "a further run buys the rest" in criterion["reason"]
