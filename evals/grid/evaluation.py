@@ -200,6 +200,8 @@ def evaluate_grid(
         choice=choice,
         abstaining=abstains,
         compared=compared,
+        proxies=run.proxies,
+        draws=dict(zip(grid.query_ids, proof.draws[:, shown].tolist(), strict=True)) if proof else {},
         proof=proof,
     )
 

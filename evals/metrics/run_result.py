@@ -17,6 +17,7 @@ class RunResult:
         config: The experiment; of a grid with the retriever of the cell that the run is of.
         scores: Metric to case id to score, for the metrics that score queries.
         proxies: Judged metric to case id to its proxy's score (see `QueryMetric.proxy`).
+        draws: Case id to the weight of its draw, where queries were drawn to be judged with unequal probabilities.
         notes: Notes for the reader of the figures.
         judging: Verdicts of the judge, None without a judge; `trust`, how far to trust it.
     """
@@ -29,5 +30,6 @@ class RunResult:
     validation: ValidationReport
     notes: Sequence[str] = ()
     proxies: Mapping[str, Mapping[str, Score]] = field(default_factory=dict)
+    draws: Mapping[str, float] = field(default_factory=dict)
     judging: Judging | None = None
     trust: Trust | None = None

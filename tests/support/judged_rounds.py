@@ -1,9 +1,12 @@
 """Grids over sixty queries with a judge on the loopback that errs now and then."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from evals.config.experiment import ExperimentConfig
+from evals.golden.case import Case
 from evals.grid.evaluation import GridResult
 from tests.support.chat_server import CohereChatServer
 from tests.support.experiment import settings
@@ -40,7 +43,18 @@ class JudgedRounds:
         """Return the judge's server; it takes some of both kinds of chunk for the other."""
         return CohereChatServer(Oracle(self.labels, flaws=Flaws(false_useful=0.05, false_useless=0.1)))
 
-    def grid(self, server: CohereChatServer, config: ExperimentConfig | None = None, **changes: Any) -> GridResult:
-        """Return the sweep, with other settings of the judge."""
-        with judge_of(server, **changes) as judge:
-            return self.bench.grid(config or self.config, judge)
+    def grid(
+        self,
+        server: CohereChatServer,
+        config: ExperimentConfig | None = None,
+        cases: Sequence[Case] | None = None,
+        **changes: Any,
+    ) -> GridResult:
+        """Return the sweep, with other settings of the judge, over other golden queries where some are given."""
+        whole = self.bench.golden
+        self.bench.golden = whole if cases is None else replace(whole, cases=tuple(cases))
+        try:
+            with judge_of(server, **changes) as judge:
+                return self.bench.grid(config or self.config, judge)
+        finally:
+            self.bench.golden = whole

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from evals.collect.observations import Summary
 from evals.judge.sampling import NOT_DRAWN
 from evals.metrics import METRICS, VERDICT_METRIC
@@ -55,4 +57,5 @@ def _summary(metric: QueryMetric, ids: Sequence[str], result: RunResult) -> Summ
     if not corrected or NOT_DRAWN not in own:
         return summarise(metric.name, own, metric.interval)
     given = [proxies[query_id] for query_id in ids if query_id in scores]
-    return sampled_summary(metric, own, given, corrected[0].weight)
+    draws = np.array([result.draws[query_id] for query_id in ids if query_id in scores]) if result.draws else None
+    return sampled_summary(metric, own, given, corrected[0].weight, draws)

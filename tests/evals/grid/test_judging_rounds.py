@@ -63,7 +63,7 @@ def test_a_dropped_cell_buys_nothing_further(world: JudgedRounds, server: Cohere
 def test_all_verdicts_leave_nothing_open(world: JudgedRounds, server: CohereChatServer) -> None:
     """Cells that score alike on every query are never told apart, so these are judged on all, and nothing is open."""
     twins = world.config.model_copy(update={"sweep": world.config.sweep.model_copy(update={"threshold": (0.0, 1e-6)})})
-    result, plain = (world.grid(server, twins, **changes) for changes in ({"stop": {"margin": 0.0}}, {}))
+    result, plain = world.grid(server, twins, stop={"margin": 0.0}), world.grid(server, twins)
     means = plain.grid.metrics[PRECISION].summaries.mean
     assert result.proof is not None and result.proof.queries == QUERIES
     remaining = result.proof.remaining

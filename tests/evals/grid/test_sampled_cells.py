@@ -1,6 +1,7 @@
 """Grids of which a sample of the queries is judged: corrected means, what compares cells, and the guess at the best."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from evals.grid.evaluation import GridResult
 from evals.grid.sampled_cells import comparable, guesses
 from evals.judge.sampling import judging_order
+from evals.report.building.slices import slices
 from evals.stats.corrected_mean import corrected_mean
 from tests.support.judged_rounds import PRECISION, QUERIES, JudgedRounds
 
@@ -91,3 +93,19 @@ def test_the_best_is_chosen_by_guesses_that_a_full_judging_does_not_need(
     assert sampled.choice.judged == DRAWN and whole.choice.judged is None
     means = whole.grid.metrics[PRECISION].summaries.mean
     assert means[sampled.choice.best.cell] > means.max() - 0.03
+
+
+@pytest.mark.parametrize("changes", [{"sample": DRAWN}, {"stop": {"margin": 0.05}}])
+def test_the_run_of_a_cell_has_all_that_its_report_needs(world: JudgedRounds, changes: dict[str, Any]) -> None:
+    typed = [
+        case.model_copy(update={"query_type": "even" if int(case.id[2:]) % 2 == 0 else "odd"})
+        for case in world.bench.golden.cases
+        if case.in_scope
+    ]
+    with world.server() as server:
+        result = world.grid(server, cases=typed, **changes)
+    of_types = {entry.name: entry.metrics[PRECISION] for entry in slices(result)}
+    summary = next(summary for summary in result.summaries if summary.metric == PRECISION)
+    assert set(of_types) == {"even", "odd"} and sum(entry.n for entry in of_types.values()) == summary.n
+    values = [entry.value for entry in of_types.values() if entry.value is not None]
+    assert summary.value is not None and min(values) - 0.05 <= summary.value <= max(values) + 0.05
