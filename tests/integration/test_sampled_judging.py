@@ -26,7 +26,12 @@ OF_SAMPLE = ("--metrics", f"{PRECISION},ranking/hit_rate_at_5", "--judge.sample"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    return make_judged_world(tmp_path_factory.mktemp("sampled"))
+    """Return the world, its cases of two types."""
+    world = make_judged_world(tmp_path_factory.mktemp("sampled"))
+    cases = [case.model_dump(mode="json", exclude_defaults=True) for case in load_golden(settings(world).dataset).cases]
+    kinds = ("factual", "keyword")
+    world.write_golden([{"in_scope": True, **case, "query_type": kinds[n % 2]} for n, case in enumerate(cases)])
+    return world
 
 
 @pytest.fixture
@@ -105,6 +110,16 @@ def test_a_sample_asks_of_its_queries_alone_and_as_often_as_planned(
     undrawn = [row for row in report["queries"] if row["in_scope"] and not isinstance(row["scores"][PRECISION], float)]
     assert {row["query"] for row in undrawn}.isdisjoint(drawn(made, 4))
     assert report["metrics"][PRECISION]["n_unscored"] == report["metrics"][PRECISION]["n_missing"] == 0
+
+
+def test_a_grid_holds_the_labels_scores_and_slices_of_its_chosen_cell(commands: Commands) -> None:
+    done = commands.run(*OF_SAMPLE, *SWEEP, "--html", str(commands.folder / "report.html"))
+    assert (done.code, done.err) == (0, "")
+    report = commands.report()
+    rows = [row for row in report["queries"] if row["in_scope"]]
+    assert all(0 <= row["proxies"][PRECISION] <= 1 for row in rows)
+    assert report["slices"] and all("metrics" in part for part in report["slices"])
+    assert "figure-judge_against_labels" in (commands.folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_larger_sample_asks_for_the_rest_alone(commands: Commands, server: CohereChatServer) -> None:
