@@ -27,6 +27,8 @@ def open_baseline(file: Path, golden: GoldenSet) -> Run:
     Raises:
         ReportError: It cannot be read, or lacks queries of the run.
     """
+    if not file.name:
+        raise ReportError(f"baseline: expected the path of a report of evals.run, got {str(file)!r}")
     run = open_run(str(file.with_suffix(file.suffix or ".json")), None, "")
     known = {row.id: row for row in run.report.rows()}
     prints = {case.id: case_fingerprint(case) for case in golden.cases}

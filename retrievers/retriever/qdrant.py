@@ -257,8 +257,8 @@ class QdrantRetriever(BaseRetriever):
         Raises:
             StoreError: The store failed.
         """
-        found = records(self.client, self.settings, self._info.limits, count=count)
-        return [(str(record.id), record.payload or {}) for record in found]
+        sampled = records(self.client, self.settings, self._info.limits, count=count)
+        return [(str(record.id), record.payload or {}) for record in sampled]
 
     def survey(self) -> tuple[CollectionInfo, Deployment | None]:
         """Return the collection's own description now, and how its server runs it (None for an embedded store).
@@ -283,8 +283,8 @@ class QdrantRetriever(BaseRetriever):
     @property
     def cache_stats(self) -> Mapping[str, CacheStats]:
         """How often the caches were asked and knew: `embedding` (where there is one) and `result`."""
-        found = {"embedding": self._vectors.stats} if self._vectors else {}
-        return {**found, "result": self._results.stats}
+        of_vectors = {"embedding": self._vectors.stats} if self._vectors else {}
+        return {**of_vectors, "result": self._results.stats}
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         [session] = self._sessions([query], True)

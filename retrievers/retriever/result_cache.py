@@ -50,11 +50,11 @@ def remembered(
     kept = {query: hit for query in queries if keeps and (hit := results.get((query, setup), now))}
     waited = StageTimings(total_ms=(time.perf_counter() - start) * 1000 / max(1, len(queries)))
     missing = [query for query in dict.fromkeys(queries) if query not in kept]
-    found = find(missing) if missing else []
-    for session in found if keeps else ():
+    sessions = find(missing) if missing else []
+    for session in sessions if keeps else ():
         results.put((session.query, setup), session, now)
     state = "miss" if keeps else "off"
-    ready = {session.query: replace(session, cache={**session.cache, "result": state}) for session in found}
+    ready = {session.query: replace(session, cache={**session.cache, "result": state}) for session in sessions}
     for query, session in kept.items():
         ready[query] = _again(replace(session, timings=waited, cache={"embedding": "off", "result": "hit"}))
     # What was searched for now has an id of its own; each repetition gets another.

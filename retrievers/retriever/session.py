@@ -80,20 +80,20 @@ def failed(query: str, error: RetrievalError, settings: RetrieverConfig, info: C
     )
 
 
-def document(found: RetrievedChunk, *, include_metadata: bool) -> Document:
+def document(hit: RetrievedChunk, *, include_metadata: bool) -> Document:
     """A chunk as a LangChain document, its scores and places in the metadata."""
-    metadata: dict[str, Any] = {"score": found.score, "score_scale": found.score_scale, "rank": found.rank}
-    if found.distance != "cosine":
-        metadata["distance"] = found.distance
+    metadata: dict[str, Any] = {"score": hit.score, "score_scale": hit.score_scale, "rank": hit.rank}
+    if hit.distance != "cosine":
+        metadata["distance"] = hit.distance
     if include_metadata:
-        metadata = {**all_metadata(found.chunk), **metadata, "scores": dict(found.scores)}
-        if found.original_rank is not None:
-            metadata |= {"original_rank": found.original_rank, "original_score": found.original_score}
-    return Document(id=found.chunk.point_id, page_content=found.chunk.text, metadata=metadata)
+        metadata = {**all_metadata(hit.chunk), **metadata, "scores": dict(hit.scores)}
+        if hit.original_rank is not None:
+            metadata |= {"original_rank": hit.original_rank, "original_score": hit.original_score}
+    return Document(id=hit.chunk.point_id, page_content=hit.chunk.text, metadata=metadata)
 
 
-def _on_language(query: str, found: Sequence[RetrievedChunk]) -> Iterator[str]:
-    languages = language.differing(query, [each.chunk.text for each in found])
+def _on_language(query: str, hits: Sequence[RetrievedChunk]) -> Iterator[str]:
+    languages = language.differing(query, [hit.chunk.text for hit in hits])
     if languages:
         yield f"the query seems to be {languages.asked}, and what was found is {languages.found}"
 

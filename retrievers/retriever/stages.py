@@ -70,7 +70,7 @@ class Pipeline:
             use_cache,
             chunks,
             lambda encoded: ordered(self._search(depth, chunks).find(encoded), chunks, every_place),
-            lambda found, encoded: self._reranked(queries, encoded, found, chunks),
+            lambda candidates, encoded: self._reranked(queries, encoded, candidates, chunks),
         )
 
     def sessions(self, queries: Sequence[str], use_cache: bool) -> list[RetrievalSession]:
@@ -89,16 +89,16 @@ class Pipeline:
         # Payloads that come along spare a search on a server further round trips.
         payloads = shallow or (self.rerank is not None and not reads_all and config.store.url is not None)
 
-        def answer(found: PointScores) -> list[int]:
-            return shown(found, config)
+        def answer(candidates: PointScores) -> list[int]:
+            return shown(candidates, config)
 
         def search(encoded: Sequence[Encoded]) -> list[PointScores]:
             depth = config.top_k if shallow else config.candidates
-            found = self._search(depth, chunks, payloads=payloads, beam=beam).find(encoded)
-            return ordered(found, chunks, every_place if reads_all else None if self.rerank else answer)
+            candidates = self._search(depth, chunks, payloads=payloads, beam=beam).find(encoded)
+            return ordered(candidates, chunks, every_place if reads_all else None if self.rerank else answer)
 
-        def finish(found: list[PointScores], encoded: Sequence[Encoded]) -> list[PointScores]:
-            moved = self._reranked(queries, encoded, found, chunks)
+        def finish(candidates: list[PointScores], encoded: Sequence[Encoded]) -> list[PointScores]:
+            moved = self._reranked(queries, encoded, candidates, chunks)
             if self.rerank and not reads_all:
                 chunks.read(chosen_codes(moved, answer))
             return moved
@@ -116,11 +116,11 @@ class Pipeline:
 
         def search() -> list[PointScores]:
             with stage("search"):
-                found = ordered(self._search(depth, chunks).find([encoded]), chunks, every_place)
-            return self._reranked([query], [encoded], found, chunks)
+                candidates = ordered(self._search(depth, chunks).find([encoded]), chunks, every_place)
+            return self._reranked([query], [encoded], candidates, chunks)
 
-        [found] = _settled(search)
-        return hits(found, chunks)
+        [candidates] = _settled(search)
+        return hits(candidates, chunks)
 
     def neighbours(
         self, vectors: Sequence[Sequence[float]], search: SearchConfig, depth: int, chunks: ChunkTable
@@ -163,12 +163,12 @@ class Pipeline:
 
         def search_and_finish() -> tuple[list[PointScores], float]:
             with stage("search"):
-                found = search(encoded)
+                candidates = search(encoded)
                 if not self.rerank:
-                    return finish(found, encoded), working_time()
+                    return finish(candidates, encoded), working_time()
             searched = working_time()
             with stage("rerank"):
-                return finish(found, encoded), searched
+                return finish(candidates, encoded), searched
 
         results, searched = _settled(search_and_finish)
         end = working_time() if self.rerank else searched
@@ -181,7 +181,7 @@ class Pipeline:
             total_ms=(end - start) * share,
         )
         builder = TableBuilder(chunks)
-        for found, query, vector, state in zip(results, queries, vectors, cached, strict=True):
+        for candidates, query, vector, state in zip(results, queries, vectors, cached, strict=True):
             searched_query = SearchedQuery(
                 text=query,
                 timings=timings,
@@ -190,13 +190,13 @@ class Pipeline:
                 retrieved_at=now,
                 distance=self.settings.used_distance,
             )
-            builder.add(searched_query, found.scale, found.codes, found.scores, found.components)
+            builder.add(searched_query, candidates.scale, candidates.codes, candidates.scores, candidates.components)
         return builder.table()
 
     def _reranked(
-        self, queries: Sequence[str], encoded: Sequence[Encoded], found: Sequence[PointScores], chunks: ChunkTable
+        self, queries: Sequence[str], encoded: Sequence[Encoded], candidates: Sequence[PointScores], chunks: ChunkTable
     ) -> list[PointScores]:
-        return [self._in_new_order(*each, chunks) for each in zip(queries, encoded, found, strict=True)]
+        return [self._in_new_order(*each, chunks) for each in zip(queries, encoded, candidates, strict=True)]
 
     def _search(self, depth: int, chunks: ChunkTable, *, payloads: bool = False, beam: int | None = None) -> Search:
         return Search(
@@ -210,15 +210,15 @@ class Pipeline:
             beam=beam,
         )
 
-    def _in_new_order(self, query: str, encoded: Encoded, found: PointScores, chunks: ChunkTable) -> PointScores:
+    def _in_new_order(self, query: str, encoded: Encoded, candidates: PointScores, chunks: ChunkTable) -> PointScores:
         """Rerank candidates; the reranker is given what it declares that it reads."""
-        if not (self.rerank and len(found.codes)):
-            return found
-        reranker, codes = self.settings.reranker, found.codes
+        if not (self.rerank and len(candidates.codes)):
+            return candidates
+        reranker, codes = self.settings.reranker, candidates.codes
         with stage("rerank"):
             vectors = vectors_of(self.client, self.settings, chunks.given(codes)) if reranker.needs_vectors else None
-            cosines = found.components["semantic"] if found.distance == "cosine" else np.empty(0)
-            if vectors is not None and found.distance != "cosine":
+            cosines = candidates.components["semantic"] if candidates.distance == "cosine" else np.empty(0)
+            if vectors is not None and candidates.distance != "cosine":
                 cosines = cosines_with(encoded["semantic"], vectors)
             pool = Pool(
                 query=query,
@@ -226,7 +226,7 @@ class Pipeline:
                 texts=[chunks[code].indexed_text for code in codes.tolist()] if reranker.needs_texts else (),
                 vectors=vectors,
             )
-            moved = reordered(found, self.rerank(pool), reranker.scale, chunks)
+            moved = reordered(candidates, self.rerank(pool), reranker.scale, chunks)
         if reranker.scale and self.settings.threshold_on == "final":
             check_scale(moved, self.settings.rerank)
         return moved

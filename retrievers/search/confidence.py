@@ -111,23 +111,23 @@ def warnings(
         scale: The scale of the scores that it reads.
         could_spread: True if reranking by MMR could still be switched on.
     """
-    found = []
+    lines = []
     if not chunks and best_below is not None and threshold is not None:
         shown, _ = apart(best_below, threshold, 3)
         far = scale in LOWER_IS_NEARER
-        found.append(
+        lines.append(
             f"all {filtered_out} candidates are {'beyond' if far else 'below'} the threshold {threshold:g}; "
             f"the {'nearest' if far else 'best'} has {shown}"
         )
         if far and best_below > 2 * threshold:
-            found.append(f"the least distance is over twice {threshold:g}: was that chosen for another scale or model?")
+            lines.append(f"the least distance is over twice {threshold:g}: was that chosen for another scale or model?")
         elif not far and best_below < threshold / 2:
-            found.append(f"the best score is under half of {threshold:g}: was that chosen for another scale or model?")
+            lines.append(f"the best score is under half of {threshold:g}: was that chosen for another scale or model?")
     pages = {chunk.chunk.source_url or chunk.chunk.file_path for chunk in chunks}
     if len(chunks) >= 3 and len(pages) == 1 and None not in pages:
         remedy = "; rerank: mmr spreads them" if could_spread else ""
-        found.append(f"all {len(chunks)} results are from one page ({pages.pop()}){remedy}")
-    return tuple(found)
+        lines.append(f"all {len(chunks)} results are from one page ({pages.pop()}){remedy}")
+    return tuple(lines)
 
 
 def suggestions(

@@ -19,26 +19,26 @@ Shown = Callable[[PointScores], Iterable[int]]
 """Candidates in their order to the places of those whose chunks are shown."""
 
 
-def every_place(found: PointScores) -> range:
+def every_place(candidates: PointScores) -> range:
     """Return the places of all candidates."""
-    return range(len(found.codes))
+    return range(len(candidates.codes))
 
 
-def shown(found: PointScores, config: RetrieverConfig) -> list[int]:
+def shown(candidates: PointScores, config: RetrieverConfig) -> list[int]:
     """Return the places that an answer shows: of what it returns, and of the best below the threshold."""
-    scores = found.scores if config.threshold_on == "final" else found.components["semantic"]
+    scores = candidates.scores if config.threshold_on == "final" else candidates.components["semantic"]
     kept, below = cut(read_by_threshold(scores, config.threshold_on).tolist(), config.top_k, config.least)
     return [*kept, *below[:BELOW_SHOWN]]
 
 
-def ordered(found: Sequence[PointScores], chunks: ChunkTable, shown: Shown | None = None) -> list[PointScores]:
+def ordered(candidates: Sequence[PointScores], chunks: ChunkTable, shown: Shown | None = None) -> list[PointScores]:
     """Put the candidates of each query into the total order (score descending, then chunk id ascending).
 
     Chunks are read in one request: those of candidates that tie, and those that are shown. The total order only moves
     candidates of equal score among themselves, so what is shown by it has then been read.
 
     Args:
-        found: The candidates of each query.
+        candidates: The candidates of each query.
         chunks: Their chunks.
         shown: Says which candidates are shown; None for no candidate.
 
@@ -47,30 +47,34 @@ def ordered(found: Sequence[PointScores], chunks: ChunkTable, shown: Shown | Non
         StoreError: The store failed.
     """
     # Equal scores in any order: those all tie, and are read.
-    by_score = [scores.at(in_order(scores.codes, scores.scores, scores.depth, None, chunks.name)) for scores in found]
+    by_score = [
+        scores.at(in_order(scores.codes, scores.scores, scores.depth, None, chunks.name)) for scores in candidates
+    ]
     further = chosen_codes(by_score, shown) if shown else []
-    places = [tied(scores.scores, scores.depth, every_place=True) for scores in found]
-    pairs = list(zip(found, places, strict=True))
+    places = [tied(scores.scores, scores.depth, every_place=True) for scores in candidates]
+    pairs = list(zip(candidates, places, strict=True))
     chunks.read([*(code for scores, at in pairs for code in scores.codes[at].tolist()), *further])
     return [scores.at(in_order(scores.codes, scores.scores, scores.depth, at, chunks.name)) for scores, at in pairs]
 
 
-def chosen_codes(found: Sequence[PointScores], shown: Shown) -> list[int]:
+def chosen_codes(candidates: Sequence[PointScores], shown: Shown) -> list[int]:
     """Return the chunks of each query's candidates that are shown, by number."""
-    return [code for scores in found for code in scores.codes[[*shown(scores)]].tolist()]
+    return [code for scores in candidates for code in scores.codes[[*shown(scores)]].tolist()]
 
 
-def reordered(found: PointScores, reranking: Reranking, scale: ScoreScale | None, chunks: ChunkTable) -> PointScores:
+def reordered(
+    candidates: PointScores, reranking: Reranking, scale: ScoreScale | None, chunks: ChunkTable
+) -> PointScores:
     """Put candidates into a reranker's order; each keeps its rank and score from before.
 
     Args:
-        found: The candidates, in the order that was reranked.
+        candidates: The candidates, in the order that was reranked.
         reranking: Their new order.
         scale: The scale of its scores; None where candidates keep the scores of the search.
         chunks: Their chunks, which have been read where the reranker gives scores.
     """
     order = np.asarray(reranking.order, dtype=np.intp)
-    moved = found.at(order)
+    moved = candidates.at(order)
     components: dict[str, Floats] = {
         **moved.components,
         "original_rank": order.astype(np.float64) + 1,
@@ -85,15 +89,15 @@ def reordered(found: PointScores, reranking: Reranking, scale: ScoreScale | None
     return whole.at(in_order(whole.codes, scores, len(order), every, chunks.name))
 
 
-def check_scale(found: PointScores, name: str) -> None:
+def check_scale(candidates: PointScores, name: str) -> None:
     """Make sure that a threshold between 0 and 1 can be held against the scores of the reranker `name`.
 
     Raises:
         RerankError: It gives none, or some outside of 0 to 1, as a model does that returns logits.
     """
-    if "rerank" not in found.components:
+    if "rerank" not in candidates.components:
         raise RerankError(f"the {name} gives no scores, which threshold_on: final would read")
-    outside = [score for score in found.scores.tolist() if not 0 <= score <= 1]
+    outside = [score for score in candidates.scores.tolist() if not 0 <= score <= 1]
     if outside:
         raise RerankError(
             f"the {name}'s scores are not within 0 and 1 (one is {outside[0]:g}), so threshold_on: final has no "
@@ -101,10 +105,19 @@ def check_scale(found: PointScores, name: str) -> None:
         )
 
 
-def hits(found: PointScores, chunks: ChunkTable) -> tuple[RetrievedChunk, ...]:
+def hits(candidates: PointScores, chunks: ChunkTable) -> tuple[RetrievedChunk, ...]:
     """Return candidates in their order as objects, ranked from 1. Their chunks have been read."""
     now = datetime.now(UTC)
     return tuple(
-        hit_of(found.scores, found.components, place, found.scale, found.distance, chunks[code], place + 1, now)
-        for place, code in enumerate(found.codes.tolist())
+        hit_of(
+            candidates.scores,
+            candidates.components,
+            place,
+            candidates.scale,
+            candidates.distance,
+            chunks[code],
+            place + 1,
+            now,
+        )
+        for place, code in enumerate(candidates.codes.tolist())
     )

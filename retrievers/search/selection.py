@@ -72,14 +72,14 @@ def _read(candidates: Candidates, settings: RetrieverConfig) -> NDArray[np.float
     return read_by_threshold(candidates.column(column), settings.threshold_on)
 
 
-def decisive(found: RetrievedChunk, on: Decisive) -> float:
+def decisive(hit: RetrievedChunk, on: Decisive) -> float:
     """Return the candidate's own score of the kind that the threshold reads."""
-    return found.known_score if on == "final" else found.scores["semantic"]
+    return hit.known_score if on == "final" else hit.scores["semantic"]
 
 
-def decisive_scale(found: RetrievedChunk, on: Decisive) -> ScoreScale:
+def decisive_scale(hit: RetrievedChunk, on: Decisive) -> ScoreScale:
     """Return the scale of the score that the threshold reads."""
-    return found.score_scale if on == "final" else found.distance
+    return hit.score_scale if on == "final" else hit.distance
 
 
 def read_by_threshold(scores: NDArray[np.float64], on: Decisive) -> NDArray[np.float64]:
