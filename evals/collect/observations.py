@@ -198,6 +198,8 @@ class SampledMean:
         proxy: Metric that the mean was corrected by.
         weight: Weight of the correction, 0 (judging alone) to 1.
         alone: Mean of the judged queries alone, with the ends of its 95% interval; None where there is none.
+        tier_weights: Of a cascade, for each judge the weight of the correction of its mean, the cheapest first; 0 where
+            it judged all.
     """
 
     queries: int
@@ -206,6 +208,7 @@ class SampledMean:
     alone: float
     alone_low: float | None
     alone_high: float | None
+    tier_weights: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

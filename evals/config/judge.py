@@ -6,23 +6,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from evals.config.judge_tiers import TierConfig, tier_settings, tiers_fault
+from evals.config.judged_sample import Sample, read_sample
 from retrievers.config import TABLE, Settings, VariableName, address
-
-Sample = Literal["all", "auto"] | int | float
-"""Which queries are judged: all, a share below 1, a number of them, or as many as the interval of the mean needs."""
-
-
-def _sample(written: Any) -> Sample:
-    expected = "expected all, auto, a share such as 0.1, or a number of queries from 2"
-    if written in ("all", "auto"):
-        return "all" if written == "all" else "auto"
-    try:
-        number = float(written)
-    except (TypeError, ValueError):
-        raise ValueError(expected) from None
-    if isinstance(written, bool) or not (0 < number < 1 or (number >= 2 and number.is_integer())):
-        raise ValueError(expected)
-    return number if number < 1 else int(number)
 
 
 class PriceConfig(Settings):
@@ -69,6 +55,8 @@ class JudgeConfig(Settings):
             all queries would be.
         stop: With a margin, a grid is judged in rounds of queries, and no further once a cell is proved within that
             margin of the best.
+        tiers: Judges in place of one, the cheapest first: each judges a beginning of the queries of the one before it,
+            and the scores of that one correct its mean. `model` is that of the first.
         recall: `bisect` asks for context recall of nested results (the cells of a grid) only where the shortest and the
             longest do not agree, assuming that more chunks never lower it: an approximation.
         recall_audit: Number of results exempt from recall questions that are asked as a check.
@@ -99,10 +87,13 @@ class JudgeConfig(Settings):
     cache_max_mb: float = Field(2048.0, gt=0, description="megabytes of the verdict store, oldest used go first")
     cache_max_days: float | None = Field(None, gt=0, description="days a verdict is kept; without limit if left out")
     refresh: bool = Field(False, description="ask for stored verdicts again")
-    sample: Annotated[Sample, BeforeValidator(_sample)] = Field(
+    sample: Annotated[Sample, BeforeValidator(read_sample)] = Field(
         "all", description="queries to judge, drawn at random: all, auto, a share (0.1) or a number (40)"
     )
     stop: StopConfig = Field(default_factory=lambda: StopConfig.model_validate({}), description="end of judging a grid")
+    tiers: tuple[TierConfig, ...] = Field(
+        (), description="cascade of judges, the cheapest first: [{model: small}, {model: large, sample: 0.1}]"
+    )
     recall: Literal["exact", "bisect"] = Field(
         "exact", description="context recall of a grid: exact, bisect (fewer calls)"
     )
@@ -113,6 +104,18 @@ class JudgeConfig(Settings):
     prices: Mapping[str, PriceConfig] = Field(
         default_factory=dict, description="model: {input, output} in USD per million tokens", json_schema_extra=TABLE
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _model_of_first_tier(cls, written: Any) -> Any:
+        """Name the first tier's model, so that there is a judge, where the tiers alone say so."""
+        tiers = written.get("tiers") if isinstance(written, Mapping) else None
+        if not isinstance(tiers, list | tuple) or written.get("model"):
+            return written
+        first = next(iter(tiers), None)
+        if isinstance(first, TierConfig):
+            return {**written, "model": first.model}
+        return {**written, "model": first.get("model")} if isinstance(first, Mapping) else written
 
     @field_validator("model")
     @classmethod
@@ -132,13 +135,38 @@ class JudgeConfig(Settings):
         return None if url is None else address(url, "http://localhost:8000/v1", "named by judge.api_key_env")
 
     @model_validator(mode="after")
-    def _dollars_need_a_price(self) -> Self:
-        if self.budget.usd is not None and self.price is None:
+    def _tiers_are_a_cascade(self) -> Self:
+        if not self.tiers:
+            return self
+        if self.model != self.tiers[0].model:
             raise ValueError(
-                f"budget.usd is set, but prices has no entry for {self.model!r}; "
-                "write what its tokens cost, such as prices: {" + f"{self.model}: {{input: 2.5, output: 10}}}}"
+                f"model is {self.model!r}, but the first of tiers is {self.tiers[0].model!r}; expected the same, or no "
+                "model beside tiers"
             )
+        if self.sample != "all" and "sample" in self.tiers[0].model_fields_set:
+            raise ValueError("sample is set, and that of the first tier as well; expected one of them")
+        if self.stop.margin is not None:
+            raise ValueError("stop.margin and tiers cannot be used together yet; leave one of them out")
+        if fault := tiers_fault([self.tiers[0].model_copy(update={"sample": self.by_tier[0].sample}), *self.tiers[1:]]):
+            raise ValueError(fault)
         return self
+
+    @model_validator(mode="after")
+    def _dollars_need_a_price(self) -> Self:
+        for model in [tier.model for tier in self.tiers] or [self.model or ""]:
+            if self.budget.usd is not None and model not in self.prices:
+                raise ValueError(
+                    f"budget.usd is set, but prices has no entry for {model or None!r}; "
+                    "write what its tokens cost, such as prices: {" + f"{model}: {{input: 2.5, output: 10}}}}"
+                )
+        return self
+
+    @property
+    def by_tier(self) -> "tuple[JudgeConfig, ...]":
+        """The settings of each tier as those of a judge of its own, the cheapest first; without tiers these alone."""
+        # Each tier is checked as the judge that it is; its price is asked for with the whole.
+        whole = {name: getattr(self, name) for name in JudgeConfig.model_fields}
+        return tuple(JudgeConfig.model_validate(tier) for tier in tier_settings(whole, self.tiers)) or (self,)
 
     @property
     def provider(self) -> str:

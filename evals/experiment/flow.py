@@ -148,7 +148,8 @@ def _measured(inputs: Inputs, grounds: Sequence[Grounds], collaborators: Collabo
         collaborators: Retrievers, source pages and judge.
     """
     retriever, judge = collaborators.retriever, collaborators.judge
-    facts = provenance.gather(inputs.config, inputs.golden, retriever, judge.chat if judge else None)
+    chats = [tier.chat for tier in judge.tiers] if judge else []
+    facts = provenance.gather(inputs.config, inputs.golden, retriever, chats)
     started = time.time()
     result, facts = checked_at_end(_result(inputs, grounds, collaborators), facts, retriever)
     return result, facts.model_copy(update={"duration_s": round(time.time() - started, 3)})

@@ -1,6 +1,7 @@
 """`--plan`: the calls of a run and their cost, without a call of the judge."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from evals.collect import passes as candidates
 from evals.collect.index_recall import is_approximate
@@ -13,7 +14,8 @@ from evals.golden.loading import GoldenSet
 from evals.grid.building import ObservedVariant, configure
 from evals.grid.evaluation import grid_metrics
 from evals.grid.scoring import distinct
-from evals.judge.call_estimate import plan
+from evals.judge.call_estimate import JudgePlan, plan, stopped
+from evals.judge.cascade import tier_sizes
 from evals.judge.judge import Judge
 from evals.metrics import NEED_A_JUDGE, choose, needs
 from evals.metrics.base import Metric
@@ -38,9 +40,23 @@ def describe_plan(inputs: Inputs, collaborators: Collaborators, *, width: int) -
     approximate = any(map(is_approximate, collaborators.retrievers))
     metrics = grid_metrics(config, approximate=approximate) if inputs.sweep else _metrics(config, judge, approximate)
     selected = _selected(inputs, collaborators)
-    calls = plan(judge, list(metrics), selected, _longest(selected), config.seed) if judge else None
+    calls = _tier_plans(judge, list(metrics), selected, config.seed) if judge else []
     held_out = _held_out_calls(inputs, judge, collaborators) if judge else None
     return render_plan(calls, _searches(inputs, metrics, collaborators), held_out=held_out, width=width, color=False)
+
+
+def _tier_plans(judge: Judge, metrics: Sequence[str], selected: Sequence[Observation], seed: int) -> list[JudgePlan]:
+    """Return the plan of each judge of a cascade, the cheapest first, or of the only one."""
+    if judge.below is None:
+        return [plan(judge, metrics, selected, _longest(selected), seed)]
+    queries = len({observation.case.id for observation in selected if observation.case.in_scope})
+    plans = [
+        plan(tier, metrics, selected, _longest(selected), seed)
+        for tier, size in zip(judge.tiers, tier_sizes(judge, queries), strict=True)
+        if size
+    ]
+    whole = stopped(judge.config.budget, plans)
+    return [replace(one, stopped=whole if one is plans[-1] else "") for one in plans]
 
 
 def _metrics(config: ExperimentConfig, judge: Judge | None, approximate: bool) -> Mapping[str, Metric]:
@@ -104,7 +120,7 @@ def _calls_of_a_cell(
 ) -> int:
     """Count the calls that the objective takes at the widest cell of a variant: no other cell of it takes more."""
     widest = _found(retriever, golden, progress).observations
-    return plan(judge, list(config.objective.metrics), widest, (), config.seed).total.calls
+    return sum(one.total.calls for one in _tier_plans(judge, list(config.objective.metrics), widest, config.seed))
 
 
 def _longest(observations: Sequence[Observation]) -> list[Observation]:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import platform
 import subprocess
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
@@ -26,14 +27,14 @@ LIBRARIES = (
 SAMPLE = 256
 
 
-def gather(config: ExperimentConfig, golden: GoldenSet, retriever: Retriever, chat: "Chat | None" = None) -> Facts:
+def gather(config: ExperimentConfig, golden: GoldenSet, retriever: Retriever, chats: "Sequence[Chat]" = ()) -> Facts:
     """Return all facts of a run that are known before it.
 
     Args:
         config: The experiment.
         golden: Its golden queries.
         retriever: The retriever that is evaluated.
-        chat: The judge's model, None without a judge.
+        chats: The judge's model, of a cascade all models, the strongest last; none without a judge.
 
     Raises:
         StoreError: The collection cannot be read.
@@ -51,19 +52,25 @@ def gather(config: ExperimentConfig, golden: GoldenSet, retriever: Retriever, ch
         retriever=retriever.label,
         relevance="returned" if retriever.info is None else "collection",
         embedding=retriever.embedding_label,
-        judge=None if chat is None else judge_facts(chat),
+        judge=judge_facts(*chats) if chats else None,
         versions=versions(),
         commit=code_commit(),
         seed=config.seed,
     )
 
 
-def judge_facts(chat: "Chat") -> JudgeFacts:
-    """Return everything besides the question that a judge's verdicts depend on, with its fingerprint."""
+def judge_facts(*chats: "Chat") -> JudgeFacts:
+    """Return everything besides the question that a judge's verdicts depend on, with its fingerprint.
+
+    Args:
+        chats: Its model; of a cascade the models of all judges, the cheapest first.
+    """
+    *cheaper, chat = chats
+    below = {"tiers": [f"{tier.provider}:{tier.name}" for tier in cheaper]} if cheaper else {}
     facts = JudgeFacts(
         provider=chat.provider,
         model=chat.name,
-        parameters={name: redacted(v) if isinstance(v, str) else v for name, v in chat.parameters.items()},
+        parameters={name: redacted(v) if isinstance(v, str) else v for name, v in chat.parameters.items()} | below,
         ragas=version("ragas"),
         fingerprint="",
     )

@@ -92,7 +92,10 @@ def build(
         notes=plan.notes,
     )
     corrections = {m.name: (m.proxy.name, parts[m.proxy.name]) for m in by_query.values() if m.proxy and sampled}
-    return with_samples(grid, corrections, draws)
+    judged = {name: by_query[name] for name in corrections}
+    lower = context.judging.tiers[:-1] if context.judging and sampled else ()
+    tiers = [(tier.model, score_all(judged, configurations, replace(context, judging=tier))) for tier in lower]
+    return with_samples(grid, corrections, draws, tiers)
 
 
 def pass_rate() -> QueryMetric:

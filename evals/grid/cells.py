@@ -137,6 +137,8 @@ class CellSample:
         draws: [queries, cells], weight of each query's draw, 1 on average over those drawn for a cell; None where every
             query was as likely to be drawn.
         proxy: Name of the metric that corrects the means; `proxy_parts`, its scores by configuration.
+        tiers: Of a cascade, the cheaper judges' models with their scores by configuration, the cheapest first, and
+            `tier_weights`, the weight of the correction of each.
     """
 
     eligible: NDArray[np.bool_]
@@ -145,6 +147,8 @@ class CellSample:
     proxy: str
     proxy_parts: tuple[Part, ...]
     draws: Floats | None = None
+    tiers: "tuple[tuple[str, tuple[Part, ...]], ...]" = ()
+    tier_weights: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,6 +257,12 @@ class Grid:
         sample = self.metrics[metric].sample
         assert sample is not None
         return self._scores_of(self.metrics[metric], sample.proxy_parts, index)
+
+    def tier_scores(self, metric: str, index: int) -> list[tuple[str, "CellScores"]]:
+        """Return the scores of a cascade's cheaper judges with their models, the cheapest first, likewise."""
+        sample = self.metrics[metric].sample
+        assert sample is not None
+        return [(model, self._scores_of(self.metrics[metric], parts, index)) for model, parts in sample.tiers]
 
     def _scores_of(self, metric_scores: MetricScores, parts: Sequence[Part], index: int) -> "CellScores":
         cell = self.cell(index)

@@ -79,7 +79,7 @@ def _with_all_its_cost(result: GridResult, config: ExperimentConfig, judge: Judg
     """Return the grid with all that the judge has cost by now, and its criteria held against that."""
     if judge is None or result.judging is None:
         return result
-    judging = replace(result.judging, usage=judge.usage)
+    judging = judge.charged(result.judging)
     summaries = respent(result.summaries, judging)
     return replace(result, judging=judging, summaries=summaries, gates=gates.judge(config.criteria, summaries))
 

@@ -1,6 +1,6 @@
 """The cells of a grid of which the judge saw a sample of the queries: means corrected by golden labels. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,15 +12,21 @@ from evals.grid.selections import Selections
 from evals.judge.precision import NOT_JUDGED
 from evals.judge.sampling import NOT_DRAWN
 from evals.metrics.base import QueryMetric, summarise
-from evals.metrics.sampled import can_be_judged, sampled_summary
+from evals.metrics.sampled import can_be_judged, in_turn, sampled_summary
 from evals.stats.corrected_mean import corrected_means, pseudo_values
+from evals.stats.nested_samples import ProxyScores
 from evals.stats.shrunk_means import shrunk_means
 
 Bools = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
 
-def with_samples(grid: Grid, proxies: Mapping[str, tuple[str, tuple[Part, ...]]], draws: Floats | None = None) -> Grid:
+def with_samples(
+    grid: Grid,
+    proxies: Mapping[str, tuple[str, tuple[Part, ...]]],
+    draws: Floats | None = None,
+    tiers: Sequence[tuple[str, Mapping[str, tuple[Part, ...]]]] = (),
+) -> Grid:
     """Correct the means of judged metrics in every cell.
 
     A mean stands for all queries that a judge can score. Cells judged on the same queries share the weight of the
@@ -31,6 +37,7 @@ def with_samples(grid: Grid, proxies: Mapping[str, tuple[str, tuple[Part, ...]]]
         proxies: Name of each judged metric to the name of its proxy, and the proxy's scores by configuration.
         draws: [all queries, cells], weight of the draw of each query that was drawn for a cell, else 0; None where all
             cells have the same queries, each as likely to be drawn.
+        tiers: Of a cascade, the cheaper judges' models with their scores of each judged metric, the cheapest first.
     """
     metrics = dict(grid.metrics)
     for name, (proxy, parts) in proxies.items():
@@ -50,12 +57,14 @@ def with_samples(grid: Grid, proxies: Mapping[str, tuple[str, tuple[Part, ...]]]
             proxy=proxy,
             proxy_parts=parts,
             draws=None if draws is None else draws[scores.rows],
+            tiers=tuple((model, of_tier[name]) for model, of_tier in tiers),
         )
-        labelled = _proxy(grid, scores, sample)
+        correcting = _correcting(grid, scores, sample)
+        sample = replace(sample, tier_weights=correcting.weights)
         means, counts = np.full(len(grid), np.nan), judged.sum(axis=0)
         for cells in _alike(judged):
             if counts[cells[0]] > 1:
-                own = matrix[eligible][:, cells], labelled[:, cells], judged[eligible, cells[0]]
+                own = matrix[eligible][:, cells], correcting.scores[:, cells], judged[eligible, cells[0]]
                 means[cells], sample.weights[cells] = corrected_means(*own, draws=_draws(sample, cells))
         # Rounding must not lead out of the range of shares.
         means = np.clip(means, 0.0, 1.0)
@@ -83,13 +92,14 @@ def comparable(grid: Grid, metric: str) -> Floats:
     scores, matrix = grid.metrics[metric], grid.matrix(metric)
     sample = scores.sample
     assert sample is not None
-    labelled, eligible = _proxy(grid, scores, sample), sample.eligible
+    correcting, eligible = _correcting(grid, scores, sample), sample.eligible
     values = np.full(matrix.shape, np.nan)
     for cells in _alike(sample.judged):
         if sample.judged[:, cells[0]].sum() < 2:
             continue
-        own = matrix[eligible][:, cells], labelled[:, cells], sample.judged[eligible, cells[0]]
-        values[np.ix_(eligible, cells)] = pseudo_values(*own, _draws(sample, cells))
+        own = matrix[eligible][:, cells], correcting.scores[:, cells], sample.judged[eligible, cells[0]]
+        spread = correcting.spread[:, cells]
+        values[np.ix_(eligible, cells)] = pseudo_values(*own, _draws(sample, cells), spread)
     return values
 
 
@@ -105,11 +115,11 @@ def guesses(grid: Grid, weights: Mapping[str, float]) -> Floats:
         scores = grid.metrics[name]
         sample, means = scores.sample, scores.summaries.common.copy()
         if sample is not None:
-            matrix, labelled = grid.matrix(name)[sample.eligible], _proxy(grid, scores, sample)
+            matrix, proxy = grid.matrix(name)[sample.eligible], _correcting(grid, scores, sample).scores
             for cells in _alike(sample.judged):
                 judged = sample.judged[sample.eligible, cells[0]]
                 if judged.sum() > 1:
-                    means[cells] = shrunk_means(matrix[:, cells], labelled[:, cells], judged, lengths[cells])
+                    means[cells] = shrunk_means(matrix[:, cells], proxy[:, cells], judged, lengths[cells])
         whole += weight * means
     return whole
 
@@ -131,7 +141,9 @@ def cell_summary(grid: Grid, metric: QueryMetric, index: int) -> Summary:
     ]
     proxies = list(grid.proxy_scores(metric.name, index).values())
     draws = None if sample.draws is None else sample.draws[:, index]
-    return sampled_summary(metric, of_sample, proxies, float(sample.weights[index]), draws)
+    tiers = [(model, list(of_tier.values())) for model, of_tier in grid.tier_scores(metric.name, index)]
+    weights = *sample.tier_weights, float(sample.weights[index])
+    return sampled_summary(metric, of_sample, proxies, weights, draws, tiers)
 
 
 def _draws(sample: CellSample, cells: Integers) -> Floats | None:
@@ -145,7 +157,8 @@ def _alike(mask: Bools) -> list[Integers]:
     return [np.flatnonzero(groups.ravel() == group) for group in range(int(groups.max(initial=-1)) + 1)]
 
 
-def _proxy(grid: Grid, scores: MetricScores, sample: CellSample) -> Floats:
-    """Return the scores [eligible query, cell] of the proxy; all 0 where it does not score every query."""
-    proxy = grid.laid_out(sample.proxy_parts, scores.rows[sample.eligible])
-    return np.zeros_like(proxy) if np.isnan(proxy).any() else proxy
+def _correcting(grid: Grid, scores: MetricScores, sample: CellSample) -> ProxyScores:
+    """Return the scores [eligible query, cell] that correct those of the judge, of a cascade the strongest's."""
+    rows = scores.rows[sample.eligible]
+    tiers = [grid.laid_out(parts, rows) for _, parts in sample.tiers]
+    return in_turn(grid.laid_out(sample.proxy_parts, rows), tiers)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from evals.collect.observations import Observation
+from evals.config.judge import BudgetConfig
 from evals.judge.ask.budget import cost
 from evals.judge.ask.buyer import USUAL_ANSWER
 from evals.judge.ask.checked_verdicts import CheckedVerdicts
@@ -223,13 +224,13 @@ def priced(judge: Judge, shares: tuple[Share, ...], *, measured: bool) -> JudgeP
     """
     unpriced = JudgePlan(model=judge.model, shares=shares, measured_answers=measured, usd=None, seconds=0.0, stopped="")
     whole = unpriced.total
-    return replace(
+    estimated = replace(
         unpriced,
         usd=cost(judge.config.price, whole.tokens_in, whole.tokens_out),
         seconds=_seconds(judge, whole),
-        stopped=_stopped(judge, whole),
         margin=judge.config.stop.margin,
     )
+    return replace(estimated, stopped=stopped(judge.config.budget, [estimated]))
 
 
 async def _fewest(judge: Judge, metrics: Collection[str], observations: Sequence[Observation], seed: int) -> int | None:
@@ -257,12 +258,13 @@ def _seconds(judge: Judge, whole: Share) -> float:
     return max(by_calls, by_tokens, whole.calls * SECONDS_PER_CALL / config.max_concurrency)
 
 
-def _stopped(judge: Judge, whole: Share) -> str:
-    budget = judge.config.budget
+def stopped(budget: BudgetConfig, plans: Sequence[JudgePlan]) -> str:
+    """Return the part of these calls together that a budget leaves out, empty when it covers everything."""
+    wholes = [plan.total for plan in plans]
     needed = {
-        "calls": (whole.calls, budget.calls),
-        "tokens": (whole.tokens_in + whole.tokens_out, budget.tokens),
-        "USD": (cost(judge.config.price, whole.tokens_in, whole.tokens_out) or 0.0, budget.usd),
+        "calls": (sum(whole.calls for whole in wholes), budget.calls),
+        "tokens": (sum(whole.tokens_in + whole.tokens_out for whole in wholes), budget.tokens),
+        "USD": (sum(plan.usd or 0.0 for plan in plans), budget.usd),
     }
     return "; ".join(
         f"the budget holds {limit:,} {unit} of {need:,.10g}"

@@ -30,7 +30,11 @@ AHEAD = 4
 
 
 class Judge:
-    """A chat model with its settings and its verdict store."""
+    """A chat model with its settings and its verdict store.
+
+    Attributes:
+        below: Of a cascade, the cheaper judge, with the same store and budget; else None.
+    """
 
     def __init__(
         self,
@@ -38,26 +42,39 @@ class Judge:
         chat: Chat,
         store: VerdictStore | None,
         progress: OnProgress = lambda done, total, usage: None,
+        below: "Judge | None" = None,
     ) -> None:
-        self.config, self.chat, self.store, self._progress = config, chat, store, progress
-        self._ledger = Ledger(config.budget, config.price)
+        self.config, self.chat, self.store, self._progress, self.below = config, chat, store, progress, below
+        self._ledger: Ledger = Ledger(config.budget, config.price, below._ledger if below else None)
 
     @classmethod
     def open(
         cls, config: JudgeConfig, env: Mapping[str, str], progress: OnProgress = lambda done, total, usage: None
     ) -> "Judge":
-        """Build the model and open the verdict store. No call is made.
+        """Build the model, of a cascade all models, and open the verdict store. No call is made.
+
+        Returns:
+            The judge; of a cascade the strongest.
 
         Raises:
-            JudgeError: The model cannot be built, or the store cannot be used.
+            JudgeError: A model cannot be built, or the store cannot be used.
         """
-        chat = make_chat(config, env)
-        cached = config.cache == "on"
-        if cached and not chat.identified:
-            # Without an identity, verdicts of one model could be returned for another.
-            cached = False
-            log.warning(UNIDENTIFIED, config.model, type(chat.model).__name__)
-        return cls(config, chat, VerdictStore(store_file(config, env)) if cached else None, progress)
+        tiers = [(tier, make_chat(tier, env)) for tier in config.by_tier]
+        # Without an identity, verdicts of one model could be returned for another.
+        cached = [config.cache == "on" and chat.identified for _, chat in tiers]
+        store = VerdictStore(store_file(config, env)) if any(cached) else None
+        judge: Judge | None = None
+        for (tier, chat), kept in zip(tiers, cached, strict=True):
+            if config.cache == "on" and not kept:
+                log.warning(UNIDENTIFIED, tier.model, type(chat.model).__name__)
+            judge = cls(tier, chat, store if kept else None, progress, judge)
+        assert judge is not None
+        return judge
+
+    @property
+    def tiers(self) -> "tuple[Judge, ...]":
+        """The judges of a cascade, the cheapest first, this one last."""
+        return (*(self.below.tiers if self.below else ()), self)
 
     @property
     def model(self) -> str:
@@ -66,8 +83,13 @@ class Judge:
 
     @property
     def usage(self) -> Usage:
-        """Spending so far."""
+        """Spending on this model so far."""
         return self._ledger.usage
+
+    def charged(self, judging: Judging) -> Judging:
+        """Return verdicts with all that they and others have cost by now."""
+        below = self.below.charged(judging.below) if self.below and judging.below else None
+        return replace(judging, usage=self.usage, below=below)
 
     def judge(self, metrics: Collection[str], observations: Sequence[Observation], seed: int = 0) -> Judging:
         """Ask all questions of the metrics on the selections of observations.
@@ -137,13 +159,14 @@ class Judge:
 
     def close(self) -> None:
         """Trim the verdict store to its limits, and close it."""
-        if self.store:
+        store = next((tier.store for tier in self.tiers if tier.store), None)
+        if store:
             try:
-                self.store.trim(max_mb=self.config.cache_max_mb, max_days=self.config.cache_max_days)
+                store.trim(max_mb=self.config.cache_max_mb, max_days=self.config.cache_max_days)
             except JudgeError as error:  # the run is over, and its verdicts remain
                 log.warning("the verdict store was not trimmed: %s", error)
             finally:
-                self.store.close()
+                store.close()
 
     def _ask(self, questions: Waves, store: VerdictStore | None) -> tuple[Answers, Bisected | None]:
         async def run() -> tuple[Answers, Bisected | None]:
@@ -175,7 +198,7 @@ class Judge:
                     return
                 graded.append((task, result))
                 _log_failure(task, result)
-                self._progress(len(graded), total, engine.usage)
+                self._progress(len(graded), total, self._ledger.whole)
 
         await asyncio.gather(*(work() for _ in range(AHEAD * self.config.max_concurrency)))
 

@@ -74,8 +74,9 @@ class Judging:
             it; or why that is not known. Empty where nobody asks.
         bisected: Which recall was not asked for, under `judge.recall: bisect`; None where all was.
         drawn: Ids of the queries of the sample that was judged; None where all were.
-        usage: Cost, with the second pass.
+        usage: Cost of this model, with the second pass.
         again: Verdicts of the second pass on some queries; None without one.
+        below: Of a cascade, the cheaper judge's verdicts, whose scores correct the means of these; else None.
     """
 
     model: str
@@ -87,6 +88,17 @@ class Judging:
     drawn: frozenset[str] | None = None
     usage: Usage = field(default_factory=Usage)
     again: "Judging | None" = None
+    below: "Judging | None" = None
+
+    @property
+    def tiers(self) -> "tuple[Judging, ...]":
+        """The judges of a cascade, the cheapest first, this one last."""
+        return (*(self.below.tiers if self.below else ()), self)
+
+    @property
+    def whole_usage(self) -> Usage:
+        """Cost of all judges of a cascade together."""
+        return Usage.joined([tier.usage for tier in self.tiers])
 
     def with_more(self, other: "Judging") -> "Judging":
         """Return these verdicts and those of a later round, with the usage of both together, which is the later's."""
@@ -103,4 +115,4 @@ class Judging:
     @property
     def incomplete(self) -> str:
         """Reason why something was not judged, empty when everything was."""
-        return self.usage.stopped
+        return self.whole_usage.stopped

@@ -212,10 +212,13 @@ def _on_judging(judging: Judging | None, in_scope: int) -> Iterator[str]:
         yield f"not everything was judged: {judging.incomplete}"
     if judging is not None and judging.drawn is not None:
         few = f"; {FEWEST} or more have an interval" if len(judging.drawn) < FEWEST else ""
+        setting, judge, by = "judge.sample", "", "the golden labels of all, as far as judge and labels agree"
+        if judging.below:
+            setting, judge = "judge.tiers", f" ({judging.model})"
+            by = f"{judging.below.model}'s verdicts on more of them, as far as the two agree"
         yield (
-            f"the judged sample is {len(judging.drawn)} of {in_scope} in-scope queries, drawn at random "
-            "(judge.sample); means of judged metrics are corrected by the golden labels of all, as far as judge and "
-            f"labels agree{few}"
+            f"the judged sample{judge} is {len(judging.drawn)} of {in_scope} in-scope queries, drawn at random "
+            f"({setting}); means of judged metrics are corrected by {by}{few}"
         )
     if judging is not None and judging.bisected is not None:
         yield describe(judging.bisected)

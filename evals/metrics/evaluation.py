@@ -121,6 +121,7 @@ def finish(
             *notes(observed, config.retriever.top_k, context.judging, context.sources),
         ],
         proxies=_proxies(scores, observed, context),
+        tier_scores=_tier_scores(scores, observed, context),
         judging=context.judging,
         trust=context.trust,
     )
@@ -138,6 +139,16 @@ def _proxies(
             given = metric.proxy.score(chosen, context)
             proxies[name] = {o.case.id: value for o, value in zip(chosen, given, strict=True)}
     return proxies
+
+
+def _tier_scores(
+    scores: Mapping[str, Mapping[str, Score]], observed: Observed, context: Context
+) -> dict[str, list[tuple[str, Mapping[str, Score]]]]:
+    """Return what the cheaper judges of a cascade give, by judged metric."""
+    lower = context.judging.tiers[:-1] if context.judging else ()
+    judged = {name: METRICS[name] for name in scores if name in NEED_A_JUDGE} if lower else {}
+    own = [(tier.model, score(judged, observed, replace(context, judging=tier))[0]) for tier in lower]
+    return {name: [(model, of_tier[name]) for model, of_tier in own] for name in judged}
 
 
 def _requiring(required: tuple[str, ...], config: ExperimentConfig) -> ExperimentConfig:

@@ -66,8 +66,9 @@ def respent(summaries: Sequence[Summary], judging: Judging) -> list[Summary]:
 
 
 def _total(name: str, judging: Judging) -> Summary:
-    value = SPENT[name](judging.usage)
-    note = f"no price for {judging.model} in judge.prices" if value is None else "a total has no interval"
+    value = SPENT[name](judging.whole_usage)
+    unpriced = " and ".join(tier.model for tier in judging.tiers if tier.usage.usd is None)
+    note = f"no price for {unpriced} in judge.prices" if value is None else "a total has no interval"
     return Summary(metric=name, value=value, n=int(value is not None), note=note)
 
 

@@ -1,10 +1,13 @@
 """Means of metrics of which the judge saw a random sample of the queries. Pure.
 
-The mean is corrected by a proxy that all queries have, the same metric by golden labels (`evals.stats.corrected_mean`).
+The mean is corrected by a proxy that all queries have, the same metric by golden labels (`evals.stats.corrected_mean`);
+of a cascade, by the same metric of the cheaper judge, whose own mean is corrected in turn
+(`evals.stats.nested_samples`).
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress, zip_longest
 
 import numpy as np
 
@@ -14,6 +17,7 @@ from evals.judge.sampling import NOT_DRAWN
 from evals.judge.tasks import JUDGED
 from evals.metrics.base import Context, QueryMetric, summarise
 from evals.stats.corrected_mean import CorrectedMean, Floats, corrected_mean
+from evals.stats.nested_samples import ProxyScores, completed
 
 
 def summary_of(
@@ -29,15 +33,18 @@ def summary_of(
     """
     if metric.proxy is None or NOT_DRAWN not in scores:
         return summarise(metric.name, scores, metric.interval)
-    return sampled_summary(metric, scores, metric.proxy.score(observations, context))
+    lower = context.judging.tiers[:-1] if context.judging else ()
+    tiers = [(tier.model, metric.score(observations, replace(context, judging=tier))) for tier in lower]
+    return sampled_summary(metric, scores, metric.proxy.score(observations, context), tiers=tiers)
 
 
 def sampled_summary(
     metric: QueryMetric,
     scores: Sequence[Score],
     proxies: Sequence[Score],
-    weight: float | None = None,
+    weights: Sequence[float] = (),
     draws: Floats | None = None,
+    tiers: Sequence[tuple[str, Sequence[Score]]] = (),
 ) -> Summary:
     """Average the scores of a sample of the queries, corrected by the proxy's scores of all.
 
@@ -48,22 +55,27 @@ def sampled_summary(
         metric: Metric of the scores, with a proxy.
         scores: One for each query of its scope, `NOT_DRAWN` for those that were left out.
         proxies: Scores of the proxy for the same queries.
-        weight: Weight of the correction, where it was estimated from more than these scores; else None.
+        weights: Weight of the correction, after those of the tiers' own, where they were estimated from more than these
+            scores; else none.
         draws: Weight of each query's draw, 1 on average over those that were drawn; None where all are equal.
+        tiers: Of a cascade, the cheaper judges with their scores for the same queries, the cheapest first.
     """
     assert metric.proxy is not None
     of_sample = summarise(metric.name, [score for score in scores if score != NOT_DRAWN], metric.interval)
     if of_sample.value is None:
         return of_sample
     kept = [pair for pair in zip(scores, proxies, strict=True) if has_or_lacks_verdicts(pair[0])]
-    judged, proxy = np.array([_number(score) for score, _ in kept]), proxy_column([proxy for _, proxy in kept])
+    judged, eligible = np.array([_number(score) for score, _ in kept]), [has_or_lacks_verdicts(s) for s in scores]
+    columns = [np.array([_number(score) for score in compress(of_tier, eligible)]) for _, of_tier in tiers]
+    correcting = in_turn(proxy_column([proxy for _, proxy in kept]), columns, weights[:-1])
+    proxy, weight = correcting.scores[:, 0], weights[-1] if weights else None
     lost = np.array([score != NOT_DRAWN and not isinstance(score, float | int) for score, _ in kept])
-    weights = None if draws is None else draws[[has_or_lacks_verdicts(score) for score in scores]]
+    drawn = None if draws is None else draws[eligible]
 
     def estimate(values: Floats) -> CorrectedMean:
         known = ~np.isnan(values)
-        own = None if weights is None else weights[known]
-        return corrected_mean(values, proxy, known, weight=weight, draws=own)
+        own = None if drawn is None else drawn[known]
+        return corrected_mean(values, proxy, known, weight=weight, draws=own, earlier=correcting.earlier)
 
     mean = estimate(judged)
     low, high = (
@@ -79,8 +91,9 @@ def sampled_summary(
         bound_high=high,
         sampled=SampledMean(
             queries=mean.total,
-            proxy=metric.proxy.name,
+            proxy=f"{metric.name} by {tiers[-1][0]}" if tiers else metric.proxy.name,
             weight=mean.weight,
+            tier_weights=(*correcting.weights, mean.weight) if tiers else (),
             alone=mean.alone,
             alone_low=mean.alone_interval.low,
             alone_high=mean.alone_interval.high,
@@ -91,6 +104,20 @@ def sampled_summary(
 def can_be_judged(metric: str, case: Case) -> bool:
     """Return True if the judge can be asked about a query's results for a metric."""
     return case.in_scope and (bool((case.reference_answer or "").strip()) or not JUDGED[metric].needs_reference)
+
+
+def in_turn(proxy: Floats, tiers: Sequence[Floats], weights: Sequence[float] = ()) -> ProxyScores:
+    """Return the scores that correct those of the strongest judge.
+
+    Args:
+        proxy: Scores of all queries without a judge, [N] or [N, columns].
+        tiers: Those of the cheaper judges, the cheapest first, NaN where they judged nothing.
+        weights: Of each of these the weight of its own correction, where it is known.
+    """
+    correcting = ProxyScores.of_all(proxy.reshape(len(proxy), -1))
+    for scores, weight in zip_longest(tiers, weights):
+        correcting = completed(scores.reshape(len(proxy), -1), correcting, weight)
+    return correcting
 
 
 def has_or_lacks_verdicts(score: Score) -> bool:

@@ -8,6 +8,7 @@ from math import ceil
 import numpy as np
 
 from evals.collect.observations import Observation
+from evals.judge.cascade import judge_cascade
 from evals.judge.judge import Judge
 from evals.judge.sampling import among, judging_order, sample_size
 from evals.judge.verdicts import Judging
@@ -35,6 +36,8 @@ def judge_sample(
         JudgeError: The very first call was refused for a reason that all others would share.
     """
     sample, seed = judge.config.sample, context.seed
+    if judge.below:
+        return judge_cascade(judge, metrics, observations, seed)
     order = judging_order((observation.case for observation in observations), seed)
     size = sample_size(sample, len(order))
     if isinstance(sample, int) and sample > len(order):

@@ -3,13 +3,16 @@
 from evals.collect.observations import Unscored
 from evals.judge.ask.budget import Usage
 from evals.report.model import ClaimEntry, FailedValue, JudgeSection, QueryRow, Verdict
-from evals.report.model.judge import JudgeUsage
+from evals.report.model.judge import JudgeUsage, TierEntry
 
 
 def judge_lines(judge: JudgeSection) -> list[str]:
     """Return the judge of a run in a few lines: cost, missing verdicts, recall that was not asked for."""
-    lines = [f"{judge.model}: {spent(judge.usage)}"]
-    if judge.sample:
+    if judge.tiers:
+        lines = [f"{len(judge.tiers)} judges: {spent(judge.usage)}", *map(_tier_line, judge.tiers)]
+    else:
+        lines = [f"{judge.model}: {spent(judge.usage)}"]
+    if judge.sample and not judge.tiers:
         lines.append(
             f"The judged sample is {judge.sample.drawn} of {judge.sample.queries} in-scope queries, drawn at random "
             "(judge.sample); means are corrected by the golden labels of all, as far as judge and labels agree"
@@ -19,6 +22,18 @@ def judge_lines(judge: JudgeSection) -> list[str]:
     if judge.bisection:
         lines.append(judge.bisection.statement)
     return lines
+
+
+def _tier_line(tier: TierEntry) -> str:
+    """Return a judge of a cascade: queries, cost, agreement with the next, weight in its means."""
+    text = f"{tier.model}: {tier.queries:,} of {tier.queries_in_all:,} queries, {spent(tier.usage)}"
+    if tier.agreement is not None:
+        kappa = "" if tier.kappa is None else f" (kappa {tier.kappa:.2f})"
+        text += f"; says the same as the next on {tier.agreement:.0%} of {tier.verdicts:,} chunks{kappa}"
+    if tier.weights:
+        weights = ", ".join(f"{weight:.2f} in {metric}" for metric, weight in tier.weights.items())
+        text += f"; weight {weights}"
+    return text
 
 
 def spent(usage: Usage | JudgeUsage) -> str:

@@ -11,12 +11,12 @@ from retrievers.config import RetrieverConfig
 
 
 def render_plan(
-    plan: JudgePlan | None, retrieval: Sequence[str], *, held_out: int | None = None, width: int, color: bool
+    plans: Sequence[JudgePlan], retrieval: Sequence[str], *, held_out: int | None = None, width: int, color: bool
 ) -> str:
     """Return the plan as text.
 
     Args:
-        plan: Plan of the judge, None without one.
+        plans: Plan of the judge, of a cascade one of each judge, the cheapest first; none without a judge.
         retrieval: Lines on what retrieval itself calls.
         held_out: The most calls that measuring the chosen cell on held-out queries takes, None where it takes none.
         width: Width of the terminal, in columns.
@@ -26,15 +26,21 @@ def render_plan(
     console.print("[bold]Retrieval[/bold]")
     for line in retrieval:
         console.print(escape(f"  {line}"))
-    if plan is None:
+    if not plans:
         console.print("[bold]Judge[/bold]\n  none (judge.model): no LLM-graded metric, no call")
         return console.text.getvalue()
-    console.print(f"[bold]Judge[/bold] {escape(plan.model)}")
-    console.print(_table(plan))
-    for line in _remarks(plan, held_out):
-        console.print(escape(f"  {line}"))
-    if plan.stopped:
-        console.print(f"  The run would stop early: {escape(plan.stopped)}.", style="yellow")
+    for plan in plans:
+        queries = f", {plan.drawn:,} queries" if len(plans) > 1 else ""
+        console.print(f"[bold]Judge[/bold] {escape(plan.model)}{queries}")
+        console.print(_table(plan))
+        for line in _remarks(plan, held_out if plan is plans[-1] else None):
+            console.print(escape(f"  {line}"))
+        if plan.stopped:
+            console.print(f"  The run would stop early: {escape(plan.stopped)}.", style="yellow")
+    if len(plans) > 1:
+        calls, usd = sum(plan.total.calls for plan in plans), [plan.usd for plan in plans if plan.usd is not None]
+        money = f", about {sum(usd):,.2f} USD" if len(usd) == len(plans) else ""
+        console.print(f"All judges: {calls:,} calls{money}")
     return console.text.getvalue()
 
 

@@ -10,6 +10,7 @@ from evals.report.console import SafeConsole
 from evals.report.disagreements import print_disagreements
 from evals.report.figure_text import ends, figure
 from evals.report.headline import NO_WORSE
+from evals.report.judge_lines import judge_lines
 from evals.report.model import Criterion, Facts, MetricEntry, Report, SampledEntry
 from evals.report.reference_terminal import print_reference
 from evals.report.slices_terminal import print_slices
@@ -51,6 +52,9 @@ def render(
     _print_unmet(console, report)
     for note in report.notes:
         console.print(f"[yellow]Note:[/yellow] {escape(note)}")
+    if report.judge and report.judge.tiers:
+        for text in judge_lines(report.judge):
+            console.print(escape(text), style="dim")
     if caches := cache_line(report.caches):
         console.print(escape(caches), style="dim")
     if report.reference:

@@ -24,6 +24,7 @@ Bates, Fannjiang, Jordan & Zrnic (2023), Science 382, and Angelopoulos, Duchi & 
 Zou & Donner (2008), Statistics in Medicine 27, for intervals of sums from those of their parts (MOVER).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,6 +72,21 @@ class CorrectedMean:
         return None if own is None or not alone else 1 - own / alone
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EarlierPhase:
+    """Origin of proxy scores that were not had for every query either (see `evals.stats.nested_samples`).
+
+    Attributes:
+        queries: Number of queries for which they were.
+        proxy: [N, columns], the scores that corrected them in turn.
+        weight: λ of that correction.
+    """
+
+    queries: int
+    proxy: Floats
+    weight: float
+
+
 def corrected_mean(
     judged: Floats,
     proxy: Floats,
@@ -79,6 +95,7 @@ def corrected_mean(
     shares: bool = True,
     weight: float | None = None,
     draws: Floats | None = None,
+    earlier: Sequence[EarlierPhase] = (),
 ) -> CorrectedMean:
     """Return the corrected mean of one metric in one cell, with its interval.
 
@@ -89,10 +106,11 @@ def corrected_mean(
         shares: True if judged scores lie within 0 and 1.
         weight: λ, where it was estimated from more columns than this one; else None.
         draws: [n], as in `corrected_means`.
+        earlier: As in `corrected_intervals`.
     """
     columns = judged[:, None], proxy[:, None]
     values, weight = corrected_means(*columns, sampled, weight, draws)
-    low, high = corrected_intervals(*columns, sampled, shares=shares, weight=weight, draws=draws)
+    low, high = corrected_intervals(*columns, sampled, shares=shares, weight=weight, draws=draws, earlier=earlier)
     scores = judged[sampled]
     alone, value = mean_interval(scores.tolist(), shares=shares), float(values[0])
     return CorrectedMean(
@@ -160,11 +178,13 @@ def corrected_intervals(
     shares: bool,
     weight: float | None = None,
     draws: Floats | None = None,
+    earlier: Sequence[EarlierPhase] = (),
 ) -> Pair:
     """Return 95% intervals of the corrected means, for all that users may ask: lower and upper ends, NaN where none.
 
     The two parts of the variance each have an interval: the judged scores that of `mean_interval`, here scaled by
-    √(n/N), and the residuals j − λ p theirs, scaled by √(1 − n/N). Their distances to the mean add in squares. So
+    √(n/N), and the residuals j − λ p theirs, scaled by √(1 − n/N); of nested samples there is one part for each phase.
+    Their distances to the mean add in squares. So
     n = N and λ = 0 give the interval of plain judging. No distance is longer than its longer one: residuals that are
     nearly all 0 must allow for some that were not seen, yet the estimate is not the worse for them.
 
@@ -179,22 +199,47 @@ def corrected_intervals(
         shares: True if judged scores lie within 0 and 1.
         weight: λ, as in `corrected_means`.
         draws: Weights of the judged queries, likewise.
+        earlier: How the proxy's scores were had, the latest phase first; none where all queries have them.
     """
     values, weight = corrected_means(judged, proxy, sampled, weight, draws)
-    scores, residuals, share = judged[sampled], judged[sampled] - weight * proxy[sampled], sampled.mean()
+    scores, n = judged[sampled], int(sampled.sum())
+    whole = [np.abs(end - scores.mean(axis=0)) for end in mean_intervals(scores, shares=shares)]
+    reach = [n / len(proxy) * w**2 for w in whole]
+    phases = [(proxy, weight), *((phase.proxy, phase.weight) for phase in earlier)]
+    sizes, product = [n, *(phase.queries for phase in earlier), len(proxy)], 1.0
+    for (of_phase, factor), size, larger in zip(phases, sizes[:-1], sizes[1:], strict=True):
+        product *= factor
+        parts = _residual_distances(scores, product * of_phase, sampled, product, draws, shares=shares)
+        reach = [r + n * (1 / size - 1 / larger) * p**2 for r, p in zip(reach, parts, strict=True)]
+    low, high = (
+        values + sign * np.fmin(np.sqrt(r), np.maximum(*whole)) for sign, r in zip((-1, 1), reach, strict=True)
+    )
+    return (np.clip(low, 0, 1), np.clip(high, 0, 1)) if shares else (low, high)
+
+
+def _residual_distances(
+    scores: Floats, weighted: Floats, sampled: Bools, weight: float, draws: Floats | None, *, shares: bool
+) -> list[Floats]:
+    """Return the distances of the ends of the residuals' intervals to their mean.
+
+    Args:
+        scores: [n, columns], the judged.
+        weighted: [N, columns], λ p.
+        sampled: As in `corrected_means`.
+        weight: λ.
+        draws: As there.
+        shares: True if judged scores lie within 0 and 1.
+    """
+    residuals = scores - weighted[sampled]
     # A residual's bounds, and the score's own at λ = 0; a draw's weight moves them away from the mean.
-    floor, span = (-weight * proxy.max(), 1 + weight * np.ptp(proxy)) if shares else (0.0, 1.0)
+    floor, span = (-weighted.max(), 1 + np.ptp(weighted)) if shares else (0.0, 1.0)
     if draws is not None:
         mean, most = residuals.mean(axis=0), max(1.0, float(draws.max()))
         lowest, highest = (mean + most * (end - mean) for end in (floor, floor + span))
         floor, span = float(lowest.min()), float(highest.max() - lowest.min())
         residuals = _drawn(residuals, draws)
     own = _residual_intervals((residuals - floor) / span, weight, shares=shares)
-    whole = [np.abs(end - scores.mean(axis=0)) for end in mean_intervals(scores, shares=shares)]
-    parts = [np.abs(floor + span * end - residuals.mean(axis=0)) for end in own]
-    reach = [np.sqrt(share * w**2 + (1 - share) * p**2) for w, p in zip(whole, parts, strict=True)]
-    low, high = (values + sign * np.fmin(r, np.maximum(*whole)) for sign, r in zip((-1, 1), reach, strict=True))
-    return (np.clip(low, 0, 1), np.clip(high, 0, 1)) if shares else (low, high)
+    return [np.abs(floor + span * end - residuals.mean(axis=0)) for end in own]
 
 
 def _residual_intervals(values: Floats, weight: float, *, shares: bool) -> Pair:
@@ -217,7 +262,9 @@ def _residual_intervals(values: Floats, weight: float, *, shares: bool) -> Pair:
     return low, high
 
 
-def pseudo_values(judged: Floats, proxy: Floats, sampled: Bools, draws: Floats | None = None) -> Floats:
+def pseudo_values(
+    judged: Floats, proxy: Floats, sampled: Bools, draws: Floats | None = None, spread: Floats | None = None
+) -> Floats:
     """Return an N-vector for every column whose mean is the corrected mean and whose variance / N is its variance.
 
     ψᵢ = θ + λ (pᵢ − mean p) + k N/n · [i judged] (rᵢ − mean r), r = j − λ p, k² = (1 − 1/N)/(1 − 1/n), with λ the mean
@@ -229,12 +276,14 @@ def pseudo_values(judged: Floats, proxy: Floats, sampled: Bools, draws: Floats |
         proxy: [N, columns], finite.
         sampled: [N], at least two True.
         draws: [n], as in `corrected_means`.
+        spread: [N, columns], pseudo-values of the proxy's own mean, where that is an estimate too; else its scores.
     """
     values, weight = corrected_means(judged, proxy, sampled, draws=draws)
     total, n = len(proxy), int(sampled.sum())
     residuals = _drawn(judged[sampled] - weight * proxy[sampled], draws)
     scale = total / n * np.sqrt((1 - 1 / total) / (1 - 1 / n))
-    pseudo: Floats = values + weight * (proxy - proxy.mean(axis=0))
+    spread = proxy if spread is None else spread
+    pseudo: Floats = values + weight * (spread - spread.mean(axis=0))
     pseudo[sampled] += scale * (residuals - residuals.mean(axis=0))
     return pseudo
 

@@ -166,7 +166,7 @@ def _plan(judge: "Judge", passages: "Passages", assignments: "list[Assignment]",
         lines.append(
             "each query that is dropped costs about as much again, as another one is drawn (--redraws 0: none)"
         )
-    print_rendered(render_plan(plan, lines, width=terminal_width(), color=False).rstrip())
+    print_rendered(render_plan([plan], lines, width=terminal_width(), color=False).rstrip())
     return 0
 
 

@@ -1,5 +1,6 @@
 """The cost of judging so far, and the decision on the next call."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -40,6 +41,17 @@ class Usage:
         """Read and written together."""
         return self.tokens_in + self.tokens_out
 
+    @classmethod
+    def joined(cls, usages: "Sequence[Usage]") -> "Usage":
+        """Return the usage of several models together; its price is known where that of each is."""
+        counts = ("calls", "hits", "failed", "unanswered", "tokens_in", "tokens_out")
+        prices = [usage.usd for usage in usages if usage.usd is not None]
+        return cls(
+            **{name: sum(getattr(usage, name) for usage in usages) for name in counts},
+            usd=sum(prices) if len(prices) == len(usages) else None,
+            stopped=next((usage.stopped for usage in usages if usage.stopped), ""),
+        )
+
 
 def cost(price: PriceConfig | None, tokens_in: float, tokens_out: float) -> float | None:
     """Return the price of tokens in US dollars, None without a price."""
@@ -52,19 +64,32 @@ def added(first: Tokens, other: Tokens) -> Tokens:
 
 
 class Ledger:
-    """Ledger of the spending. It reserves the highest cost of each call in flight, so that no limit is exceeded."""
+    """Ledger of the spending on a model. It reserves the highest cost of each call in flight: no limit is exceeded.
 
-    def __init__(self, budget: BudgetConfig, price: PriceConfig | None) -> None:
+    Args:
+        budget: Its limits.
+        price: Price of the model's tokens.
+        beside: Ledger of another model that the same budget is for. The two are not used at the same time.
+    """
+
+    def __init__(self, budget: BudgetConfig, price: PriceConfig | None, beside: "Ledger | None" = None) -> None:
         self._budget = budget
         self._price = price
+        self._ledgers: list[Ledger] = [] if beside is None else beside._ledgers
+        self._ledgers.append(self)
         self._usage = Usage(usd=None if price is None else 0.0)
         self._in_flight: Tokens = (0, 0)
         self._unanswered: Tokens = (0, 0)
 
     @property
     def usage(self) -> Usage:
-        """Spending so far."""
+        """Spending on this model so far."""
         return self._usage
+
+    @property
+    def whole(self) -> Usage:
+        """Spending so far on all models of the budget."""
+        return Usage.joined([ledger.usage for ledger in self._ledgers])
 
     @property
     def counts_tokens(self) -> bool:
@@ -73,10 +98,10 @@ class Ledger:
 
     def reserve(self, most: Tokens) -> Room:
         """Set the most that a call can cost aside, if there is room; stops judging if there is none."""
-        if (calls := self._budget.calls) is not None and self._usage.calls >= calls:
+        if (calls := self._budget.calls) is not None and self.whole.calls >= calls:
             self.stop(f"the budget of {calls:,} calls is spent")
             return "none"
-        spent = added((self._usage.tokens_in, self._usage.tokens_out), self._unanswered)
+        spent = added(self._spent, self._unanswered)
         if lacking := self._lacking(added(spent, most), most):
             self.stop(lacking)
             return "none"
@@ -94,7 +119,7 @@ class Ledger:
             self._unanswered = added(self._unanswered, most)
             self._usage = replace(self._usage, unanswered=self._usage.unanswered + 1)
             return
-        tokens_in, tokens_out = added((self._usage.tokens_in, self._usage.tokens_out), spent)
+        tokens_in, tokens_out = added(self._spent, spent)
         usd = cost(self._price, tokens_in, tokens_out)
         self._usage = replace(self._usage, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
 
@@ -113,15 +138,26 @@ class Ledger:
 
     def _lacking(self, needed: Tokens, most: Tokens) -> str:
         """Return the limit that is too low, as text; empty when none is."""
-        limits, usage = self._budget, self._usage
+        limits, whole, others = self._budget, self.whole, [ledger for ledger in self._ledgers if ledger is not self]
+        tokens = sum(needed) + sum(sum(added(ledger._spent, ledger._unanswered)) for ledger in others)
         usd = cost(self._price, *needed)
-        if limits.tokens is not None and sum(needed) > limits.tokens:
-            limit, spent = f"{limits.tokens:,} tokens", f"{usage.tokens:,}"
+        if limits.tokens is not None and tokens > limits.tokens:
+            limit, spent = f"{limits.tokens:,} tokens", f"{whole.tokens:,}"
             lost, call = (f"{sum(tokens):,}" for tokens in (self._unanswered, most))
-        elif limits.usd is not None and usd is not None and usd > limits.usd:
-            limit, spent = f"{limits.usd:g} USD", f"{usage.usd:.4f}"
+        elif limits.usd is not None and usd is not None and usd + sum(map(_price_so_far, others)) > limits.usd:
+            limit, spent = f"{limits.usd:g} USD", f"{whole.usd:.4f}"
             lost, call = (f"{cost(self._price, *tokens):.4f}" for tokens in (self._unanswered, most))
         else:
             return ""
-        unknown = f", at most {lost} by {usage.unanswered} requests without an answer" if usage.unanswered else ""
+        unanswered = self._usage.unanswered
+        unknown = f", at most {lost} by {unanswered} requests without an answer" if unanswered else ""
         return f"the budget of {limit} does not hold another call ({spent} spent{unknown}; a call may take {call})"
+
+    @property
+    def _spent(self) -> Tokens:
+        return self._usage.tokens_in, self._usage.tokens_out
+
+
+def _price_so_far(ledger: Ledger) -> float:
+    """Return the price of all that a model may have cost."""
+    return cost(ledger._price, *added(ledger._spent, ledger._unanswered)) or 0.0

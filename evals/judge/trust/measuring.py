@@ -1,11 +1,12 @@
 """Trust in the judge of a run: its verdicts against golden labels, a second pass and human verdicts. Pure."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.judge.precision import average_precision, context_precision
 from evals.judge.tasks import PRECISION
-from evals.judge.trust.agreement import LabelledVerdict, agree
+from evals.judge.trust.agreement import Agreement, LabelledVerdict, agree
 from evals.judge.trust.audit import error_rate
 from evals.judge.trust.correction import Correction, correct, human_scores
 from evals.judge.trust.noise import Rejudged, noise_share, self_agreement
@@ -30,6 +31,7 @@ def measure(judging: Judging, observations: Sequence[Observation], seed: int) ->
         noise_share=noise_share(_both_scores(judging, again, inside), seed) if again else None,
         noise_metric=PRECISION if again else "",
         corrections=_corrections(judging, inside, seed),
+        tiers=tuple(_between(tier, stronger, seed) for tier, stronger in pairwise(judging.tiers)),
         bisection_error=error_rate(judging.bisected) if judging.bisected else None,
     )
 
@@ -54,6 +56,22 @@ def _labelled(judging: Judging, observations: Sequence[Observation]) -> Iterator
             )
 
 
+def _between(tier: Judging, stronger: Judging, seed: int) -> Agreement | None:
+    """Compare the verdicts of a judge with a stronger one's on the same chunks, which stand for the labels."""
+    rows = [
+        LabelledVerdict(
+            query_id=case_id,
+            chunk_id=chunk_id,
+            verdict=verdict if isinstance(verdict, Failure) else _binary(verdict),  # type: ignore[arg-type]
+            label=_binary(truth),  # type: ignore[arg-type]  # 0 or 1, as the parser has made sure
+        )
+        for (case_id, chunk_id), verdict in sorted(tier.verdicts.items(), key=lambda row: row[0])
+        if not isinstance(verdict, Unscored)
+        and isinstance(truth := stronger.verdicts.get((case_id, chunk_id)), ChunkVerdict)
+    ]
+    return agree(rows, seed) if rows else None
+
+
 def _twice(first: Judging, again: Judging) -> Iterator[Rejudged]:
     for (case_id, chunk_id), second in again.verdicts.items():
         original = first.verdicts.get((case_id, chunk_id))
@@ -73,11 +91,19 @@ def _both_scores(first: Judging, again: Judging, observations: Sequence[Observat
 
 
 def _corrections(judging: Judging, observations: Sequence[Observation], seed: int) -> tuple[Correction, ...]:
-    human = human_scores(observations, average_precision)
-    if not human or not judging.verdicts:
-        return ()
-    judged = {o.case.id: context_precision(o, judging) if o.selection else 0.0 for o in observations}
-    return (correct(PRECISION, judged, human, seed),)
+    """Correct the judge by human verdicts; of a cascade the strongest that shares enough queries with them.
+
+    People label what they like, so their sample is no beginning of the judging order and no further tier.
+    """
+    corrections = []
+    for tier in reversed(judging.tiers):
+        drawn = [o for o in observations if tier.drawn is None or o.case.id in tier.drawn]
+        human = human_scores(drawn, average_precision)
+        if human and tier.verdicts:
+            judged = {o.case.id: context_precision(o, tier) if o.selection else 0.0 for o in drawn}
+            corrections.append(correct(PRECISION, judged, human, seed))
+    usable = [correction for correction in corrections if correction.corrected.value is not None]
+    return tuple((usable or corrections[-1:])[:1])
 
 
 def _binary(verdict: ChunkVerdict) -> int:

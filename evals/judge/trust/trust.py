@@ -18,6 +18,8 @@ class Trust:
         self_agreement: Agreement with itself.
         noise_share: Share of the variance of `noise_metric` across queries that is judge noise.
         corrections: Judged means beside what human verdicts make of them.
+        tiers: Of a cascade, the agreement of each judge with the next stronger one, the cheapest first; None where no
+            chunk was judged by both.
         bisection_error: Share of the results that bisection has wrong, by its audit.
     """
 
@@ -26,6 +28,7 @@ class Trust:
     noise_share: Estimate | None = None
     noise_metric: str = ""
     corrections: Sequence[Correction] = ()
+    tiers: Sequence[Agreement | None] = ()
     bisection_error: Estimate | None = None
 
 

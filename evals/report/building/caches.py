@@ -14,7 +14,7 @@ def cache_entries(result: RunResult) -> dict[str, CacheEntry]:
     found = {name: [state.get(name, "off") for state in states] for name in ("embedding", "result")}
     entries = {name: _entry(each.count("hit"), each.count("miss")) for name, each in found.items()}
     if result.judging:
-        entries["judge"] = _entry(result.judging.usage.hits, result.judging.usage.calls)
+        entries["judge"] = _entry(result.judging.whole_usage.hits, result.judging.whole_usage.calls)
     return entries
 
 

@@ -1,12 +1,15 @@
 """The judge's section of the report. Pure."""
 
+from collections.abc import Sequence
+
+from evals.collect.observations import Summary
 from evals.judge.tasks import RECALL
 from evals.judge.trust.agreement import Agreement, LabelledVerdict
 from evals.judge.trust.audit import describe, error_rate
 from evals.judge.trust.estimate import Estimate
 from evals.judge.trust.trust import Trust
 from evals.judge.verdicts import Bisected, Judging
-from evals.report.model.judge import Bisection, JudgeSample, JudgeSection, JudgeUsage
+from evals.report.model.judge import Bisection, JudgeSample, JudgeSection, JudgeUsage, TierEntry
 from evals.report.model.trust import (
     AgreementSection,
     CorrectionEntry,
@@ -17,16 +20,44 @@ from evals.report.model.trust import (
 )
 
 
-def judge_section(judging: Judging, trust: Trust | None, queries: int) -> JudgeSection:
-    """Return the judge of a run: model, cost, why it is incomplete, how far to trust it; `queries` are in scope."""
+def judge_section(
+    judging: Judging, trust: Trust | None, queries: int, summaries: Sequence[Summary] = ()
+) -> JudgeSection:
+    """Return the judge of a run: model, cost, why it is incomplete, how far to trust it.
+
+    Args:
+        judging: Verdicts of the judge.
+        trust: Quality of the judge, None where it is not known.
+        queries: Number of in-scope queries.
+        summaries: Means of the run.
+    """
     return JudgeSection(
         model=judging.model,
-        usage=JudgeUsage.of(judging.usage),
+        usage=JudgeUsage.of(judging.whole_usage),
         incomplete=judging.incomplete,
         sample=None if judging.drawn is None else JudgeSample(drawn=len(judging.drawn), queries=queries),
+        tiers=_tiers(judging, trust, queries, summaries) if judging.below else [],
         bisection=_bisection(judging.bisected) if judging.bisected else None,
         trust=trust_section(trust) if trust else None,
     )
+
+
+def _tiers(judging: Judging, trust: Trust | None, queries: int, summaries: Sequence[Summary]) -> list[TierEntry]:
+    corrected = {s.metric: s.sampled.tier_weights for s in summaries if s.sampled and s.sampled.tier_weights}
+    agreements = [*(trust.tiers if trust else (None,) * (len(judging.tiers) - 1)), None]
+    return [
+        TierEntry(
+            model=tier.model,
+            queries=queries if tier.drawn is None else len(tier.drawn),
+            queries_in_all=queries,
+            usage=JudgeUsage.of(tier.usage),
+            verdicts=agreement.n_verdicts if agreement else 0,
+            agreement=agreement.accuracy.value if agreement else None,
+            kappa=agreement.kappa.value if agreement else None,
+            weights={metric: weights[number] for metric, weights in corrected.items() if number < len(weights)},
+        )
+        for number, (tier, agreement) in enumerate(zip(judging.tiers, agreements, strict=True), start=1)
+    ]
 
 
 def trust_section(trust: Trust) -> TrustSection:

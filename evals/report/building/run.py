@@ -45,7 +45,7 @@ def build_report(result: RunResult, facts: Facts) -> Report:
         validation=Validation.of(result.validation),
         notes=list(result.notes),
         caches=cache_entries(result),
-        judge=judge_section(result.judging, result.trust, facts.in_scope) if result.judging else None,
+        judge=judge_section(result.judging, result.trust, facts.in_scope, result.summaries) if result.judging else None,
         queries=rows,
     )
     # a field that is not set is absent from the file, as that of a grid is for a single run

@@ -58,4 +58,9 @@ def _summary(metric: QueryMetric, ids: Sequence[str], result: RunResult) -> Summ
         return summarise(metric.name, own, metric.interval)
     given = [proxies[query_id] for query_id in ids if query_id in scores]
     draws = np.array([result.draws[query_id] for query_id in ids if query_id in scores]) if result.draws else None
-    return sampled_summary(metric, own, given, corrected[0].weight, draws)
+    tiers = [
+        (model, [of_tier[query_id] for query_id in ids if query_id in scores])
+        for model, of_tier in result.tier_scores.get(metric.name, ())
+    ]
+    weights = corrected[0].tier_weights or (corrected[0].weight,)
+    return sampled_summary(metric, own, given, weights, draws, tiers)

@@ -20,7 +20,10 @@ AREA = 28.0
 
 
 def judge_against_labels(result: RunResult) -> "Figure | None":
-    """Draw judged score against proxy's, a point a query, with the line of the weight; None where all were judged."""
+    """Draw judged score against proxy's, a point a query, with the line of the weight; None where all were judged.
+
+    Of a cascade the proxy is the cheaper judge.
+    """
     sampled = [summary for summary in result.summaries if summary.sampled and summary.metric in result.proxies]
     if not sampled:
         return None
@@ -32,6 +35,9 @@ def judge_against_labels(result: RunResult) -> "Figure | None":
         axes = figure.add_subplot(rows, min(ACROSS, len(sampled)), place)
         axes.spines[["top", "right"]].set_visible(False)
         scores, proxies = result.scores[summary.metric], result.proxies[summary.metric]
+        cheaper = result.tier_scores.get(summary.metric)
+        if cheaper:
+            proxies = {key: score for key, score in cheaper[-1][1].items() if isinstance(score, float | int)}
         # As in the mean: without the queries that no judge can score.
         given = {key: proxy for key, proxy in proxies.items() if has_or_lacks_verdicts(scores[key])}
         pairs = [(proxy, scores[key]) for key, proxy in given.items() if isinstance(scores[key], float | int)]
@@ -40,7 +46,8 @@ def judge_against_labels(result: RunResult) -> "Figure | None":
         name = summary.metric.partition("/")[2].removeprefix("llm_").replace("_", " ")
         axes.set_title(f"{name}\n{summary.n} of {summary.sampled.queries}, weight {summary.sampled.weight:.2f}")
         axes.set(
-            xlabel=f"{summary.sampled.proxy}\nof all queries {centre[0]:.2f}", ylabel="judge" if place % ACROSS else ""
+            xlabel=f"{summary.sampled.proxy}\nof {len(given)} queries {centre[0]:.2f}",
+            ylabel="judge" if place % ACROSS else "",
         )
     return figure
 

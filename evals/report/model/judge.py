@@ -49,13 +49,31 @@ class JudgeSample(Section):
     queries: int = Field(ge=0, description="number of in-scope queries")
 
 
+class TierEntry(Section):
+    """A judge of a cascade (judge.tiers)."""
+
+    model: str = Field(description="provider:model")
+    queries: int = Field(ge=0, description="number of queries that it judged")
+    queries_in_all: int = Field(ge=0, description="number of in-scope queries")
+    usage: JudgeUsage = Field(description="cost of this judge")
+    verdicts: int = Field(ge=0, description="number of chunks that the next judge gave a verdict on as well")
+    agreement: float | None = Field(
+        description="share of those on which both say the same; null for the last judge, or where there are none"
+    )
+    kappa: float | None = Field(description="Cohen's kappa of the two; null likewise, or where all verdicts are equal")
+    weights: dict[str, float] = Field(
+        description="by metric, weight of its scores in the mean of the next judge, 0 to 1; empty for the last"
+    )
+
+
 class JudgeSection(Section):
     """The judge of a run."""
 
-    model: str = Field(description="provider:model")
-    usage: JudgeUsage = Field(description="cost of judging")
+    model: str = Field(description="provider:model, of a cascade the strongest")
+    usage: JudgeUsage = Field(description="cost of judging, by all judges")
     incomplete: str = Field(description="reason why not everything was judged; empty when it was")
     sample: JudgeSample | None = Field(None, description="the sample that was judged; null where all queries were")
+    tiers: list[TierEntry] = Field([], description="the judges of a cascade, the cheapest first; else empty")
     bisection: Bisection | None = Field(
         None, description="recall that was not asked for; null unless judge.recall is bisect"
     )

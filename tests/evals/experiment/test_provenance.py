@@ -58,7 +58,7 @@ def test_a_judge_is_known_by_all_that_its_verdicts_depend_on(
     def judge(**changes: Any) -> JudgeFacts:
         named = {"model": "openai:local", "base_url": "http://localhost:1/v1", **changes}
         chat = make_chat(JudgeConfig.model_validate(named), {"OPENAI_API_KEY": "sk-SECRET"})
-        known = facts.gather(config, golden, retriever, chat).judge
+        known = facts.gather(config, golden, retriever, [chat]).judge
         assert known is not None
         return known
 

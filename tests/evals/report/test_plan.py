@@ -20,7 +20,7 @@ def shown(**changes: Any) -> str:
         "seconds": 153.2,
         "stopped": "",
     }
-    return render_plan(JudgePlan(**(values | changes)), ["88 query embeddings"], width=200, color=False)
+    return render_plan([JudgePlan(**(values | changes))], ["88 query embeddings"], width=200, color=False)
 
 
 def row(text: str, start: str) -> list[str]:
@@ -52,7 +52,7 @@ def test_what_the_sample_leaves_out() -> None:
 def test_held_out_queries_are_counted_apart() -> None:
     assert "held-out" not in shown()
     text = render_plan(
-        JudgePlan(model="m", shares=(), measured_answers=True, usd=None, seconds=0.0, stopped=""),
+        [JudgePlan(model="m", shares=(), measured_answers=True, usd=None, seconds=0.0, stopped="")],
         [],
         held_out=1234,
         width=200,
@@ -81,7 +81,7 @@ def test_a_budget_that_is_too_small_is_said_so() -> None:
 
 
 def test_without_a_judge() -> None:
-    text = render_plan(None, ["1 query embeddings"], width=120, color=False)
+    text = render_plan([], ["1 query embeddings"], width=120, color=False)
     assert text == "Retrieval\n  1 query embeddings\nJudge\n  none (judge.model): no LLM-graded metric, no call\n"
 
 

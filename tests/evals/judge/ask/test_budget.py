@@ -105,3 +105,23 @@ def test_no_limit_is_passed_and_less_than_one_call_is_left(
         book.settle(*one)
     assert book.usage.tokens <= limit
     assert refused is None or book.usage.tokens + sum(refused) > limit
+
+
+@pytest.mark.parametrize(
+    ("limits", "room"), [({"calls": 1}, "none"), ({"tokens": 1099}, "none"), ({"usd": 0.0044}, "none"), ({}, "enough")]
+)
+def test_a_budget_is_for_all_models_at_their_own_prices(limits: dict[str, float], room: str) -> None:
+    first = ledger(PRICE, **limits)
+    assert first.reserve((900, 100)) == "enough"
+    first.settle((900, 100), (900, 100))
+    second = Ledger(BudgetConfig.model_validate(limits), PriceConfig(input=12.5, output=12.5), first)
+    # 0.00325 USD were spent, and 100 tokens of the second model cost 0.00125.
+    assert second.reserve((90, 10)) == room
+    second.stop("over")
+    assert (first.usage.calls, second.whole.calls, first.whole.stopped != "") == (1, 1 + (room == "enough"), True)
+    assert first.whole.usd == pytest.approx(0.00325)
+
+
+def test_the_price_of_all_models_is_known_where_each_is() -> None:
+    first = ledger(PRICE)
+    assert Ledger(BudgetConfig.model_validate({}), None, first).whole.usd is None

@@ -1,14 +1,15 @@
 """The judge in the report, and its lines on terminal and page."""
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from evals.collect.observations import Failure, Unscored
+from evals.collect.observations import Failure, SampledMean, Summary, Unscored
 from evals.judge.ask.budget import Usage
 from evals.judge.trust.agreement import agree
+from evals.judge.trust.measuring import measure
 from evals.judge.trust.trust import Trust, summaries
 from evals.judge.verdicts import Bisected, ChunkVerdict, Claim
 from evals.report.building.judge import judge_section, trust_section
@@ -122,6 +123,27 @@ def test_the_judge_in_a_few_lines() -> None:
     assert incomplete == "Not everything was judged: over"
     _, approximation = judge_lines(judge_section(judging(bisected=BISECTED), None, queries=4))
     assert approximation.startswith("ragas/llm_context_recall is an approximation")
+
+
+def test_a_cascade_has_a_line_for_each_judge() -> None:
+    useful, useless = (ChunkVerdict(verdict=verdict, reason="") for verdict in (1, 0))
+    small = judging(model="cohere:small", verdicts={("a", "1"): useful, ("a", "2"): useful, ("b", "1"): useless})
+    large = judging(model="cohere:large", verdicts={("a", "1"): useful, ("a", "2"): useless}, below=small)
+    mean = SampledMean(
+        queries=4, proxy="p", weight=0.5, alone=0.5, alone_low=None, alone_high=None, tier_weights=(0.0, 0.5)
+    )
+    section = judge_section(
+        replace(large, drawn=frozenset({"a"})),
+        measure(large, [], 0),
+        queries=4,
+        summaries=[Summary(metric="m", value=0.5, sampled=mean)],
+    )
+    assert judge_lines(section)[:3] == [
+        "2 judges: 0 calls, 0 cached, 0 tokens",
+        "cohere:small: 4 of 4 queries, 0 calls, 0 cached, 0 tokens; says the same as the next on 50% of 2 chunks "
+        "(kappa 0.00); weight 0.50 in m",
+        "cohere:large: 1 of 4 queries, 0 calls, 0 cached, 0 tokens",
+    ]
 
 
 def test_what_was_spent_in_a_few_words() -> None:

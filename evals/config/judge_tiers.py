@@ -1,0 +1,80 @@
+"""The settings of a cascade of judges: a cheap one on everything, a strong one on a sample of that."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from evals.config.judged_sample import Sample, read_sample
+from retrievers.config import Settings, VariableName
+
+
+class TierConfig(Settings):
+    """A judge of a cascade. What it leaves out is as in `judge`; address and key only where the provider is the same.
+
+    Attributes:
+        model: As `judge.model`.
+        sample: As `judge.sample`: queries that it judges, a beginning of those of the tier before it.
+    """
+
+    model: str = Field(min_length=1, description="provider:model of this tier")
+    base_url: str | None = Field(None, description="address of the provider's API, if not its own")
+    api_key_env: VariableName | None = Field(
+        None, description="environment variable of the API key; the provider's if left out"
+    )
+    identity: str | None = Field(
+        None, min_length=1, max_length=200, description="identity of the model, where name and address do not give it"
+    )
+    temperature: float | None = Field(None, ge=0, le=2, description="sampling temperature; judge.temperature if absent")
+    max_output_tokens: int | None = Field(
+        None, ge=16, description="most tokens of one answer; judge.max_output_tokens if absent"
+    )
+    sample: Annotated[Sample, BeforeValidator(read_sample)] = Field(
+        "all", description="queries of this tier: all, a share of all queries (0.1) or a number (40)"
+    )
+
+    @property
+    def provider(self) -> str:
+        """The part of `model` before the colon."""
+        return self.model.partition(":")[0]
+
+
+def tiers_fault(tiers: Sequence[TierConfig]) -> str:
+    """Return the reason why these tiers are no cascade, empty when they are one."""
+    if len(tiers) == 1:
+        return "tiers: expected two judges or more, the cheapest first, got one; judge.model names a single judge"
+    if any(tier.sample == "auto" for tier in tiers):
+        return "tiers: sample: auto is for one judge; expected all, a share such as 0.5, or a number of queries"
+    for number, (tier, stronger) in enumerate(pairwise(tiers), start=2):
+        if stronger.sample == "all":
+            return (
+                f"tiers: tier {number}, {stronger.model}, judges every query, so that no other is needed; give it a "
+                "sample, such as sample: 0.1"
+            )
+        if type(stronger.sample) is type(tier.sample) and float(stronger.sample) > float(tier.sample):
+            return (
+                f"tiers: tier {number}, {stronger.model}, judges a sample of what the tier before it judges; expected "
+                f"at most sample: {tier.sample}, got {stronger.sample}"
+            )
+    return ""
+
+
+def tier_settings(judge: dict[str, Any], tiers: Sequence[TierConfig]) -> list[dict[str, Any]]:
+    """Return the settings of each tier as those of a judge of its own, the cheapest first.
+
+    Args:
+        judge: The settings of `judge`.
+        tiers: Its tiers.
+    """
+    settings = []
+    for number, tier in enumerate(tiers):
+        base = {**judge, "tiers": ()}
+        if number and tier.provider != tiers[0].provider:
+            base |= {"base_url": None, "api_key_env": None}
+        if number:
+            base |= {"identity": None}
+        if number < len(tiers) - 1:
+            base |= {"rejudge": 0}
+        settings.append(base | {name: getattr(tier, name) for name in tier.model_fields_set})
+    return settings

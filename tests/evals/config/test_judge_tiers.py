@@ -1,0 +1,60 @@
+"""The settings of a cascade: what a tier takes over from the judge, and combinations that are refused."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from evals.config.judge import JudgeConfig
+
+SMALL, LARGE = {"model": "cohere:small"}, {"model": "cohere:large", "sample": 0.1}
+
+
+def judge(**values: Any) -> JudgeConfig:
+    return JudgeConfig.model_validate(values)
+
+
+def test_the_first_tier_is_the_judge_and_the_others_take_over_what_fits_their_provider() -> None:
+    config = judge(
+        tiers=[SMALL, {**LARGE, "temperature": 0.5}, {"model": "openai:largest", "sample": "0.05"}],
+        base_url="http://localhost:1/v1",
+        api_key_env="KEY",
+        identity="mine",
+        sample=0.5,
+        max_output_tokens=100,
+    )
+    first, second, third = config.by_tier
+    assert config.model == first.model == "cohere:small"
+    assert (first.sample, first.base_url, first.identity) == (0.5, "http://localhost:1/v1", "mine")
+    assert (second.sample, second.base_url, second.identity, second.temperature) == (0.1, first.base_url, None, 0.5)
+    assert (third.sample, third.base_url, third.api_key_env, third.max_output_tokens) == (0.05, None, None, 100)
+    assert all(not tier.tiers for tier in config.by_tier)
+
+
+def test_without_tiers_the_judge_is_the_only_one() -> None:
+    config = judge(model="cohere:small")
+    assert config.by_tier == (config,)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"tiers": [SMALL]}, "expected two judges or more"),
+        ({"tiers": [SMALL, {"model": "cohere:large"}]}, "tier 2, cohere:large, judges every query"),
+        ({"tiers": [{**SMALL, "sample": 0.05}, LARGE]}, "expected at most sample: 0.05, got 0.1"),
+        ({"tiers": [SMALL, LARGE], "sample": 0.05}, "expected at most sample: 0.05, got 0.1"),
+        ({"tiers": [{**SMALL, "sample": 0.5}, LARGE], "sample": 0.4}, "sample is set, and that of the first tier"),
+        ({"tiers": [SMALL, {**LARGE, "sample": "auto"}]}, "auto is for one judge"),
+        ({"tiers": [SMALL, LARGE], "model": "cohere:other"}, "the first of tiers is 'cohere:small'"),
+        ({"tiers": [SMALL, {"model": "large", "sample": 0.1}]}, "expected provider:model"),
+        ({"tiers": [SMALL, LARGE], "stop": {"margin": 0.03}}, "stop.margin and tiers cannot be used together yet"),
+        (
+            {"tiers": [SMALL, LARGE], "budget": {"usd": 1}, "prices": {"cohere:small": {"input": 1, "output": 1}}},
+            "prices has no entry for 'cohere:large'",
+        ),
+    ],
+)
+def test_what_is_no_cascade_is_refused(values: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        judge(**values)
+    assert text in str(caught.value)

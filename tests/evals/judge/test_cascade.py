@@ -1,0 +1,204 @@
+"""Two judges on the loopback that err differently: what each is asked, and the means, against the definition."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evals.collect.observations import Summary
+from evals.config.experiment import ExperimentConfig
+from evals.errors import JudgeError
+from evals.judge.judge import Judge
+from evals.judge.sampling import judging_order
+from evals.metrics.run_result import RunResult
+from tests.support.chat_server import MODEL, CohereChatServer
+from tests.support.experiment import settings
+from tests.support.golden_labels import golden_labels
+from tests.support.grid_world import Bench, make_world
+from tests.support.judged import judge_of
+from tests.support.judging import Flaws, Labels, Oracle, average_precision
+
+PRECISION = "ragas/llm_context_precision"
+QUERIES = 60
+SMALL, LARGE = f"cohere:{MODEL}", "cohere:large"
+OF_SMALL, OF_LARGE = Flaws(false_useful=0.15, false_useless=0.2, seed=1), Flaws(false_useless=0.1, seed=2)
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> ExperimentConfig:
+    made = make_world(tmp_path_factory.mktemp("world"), QUERIES)
+    return settings(
+        made,
+        metrics=[PRECISION],
+        objective__metrics={PRECISION: 1.0},
+        retriever__candidates=8,
+        retriever__threshold=0.0,
+        sweep__mode=["semantic", "keyword"],
+        sweep__top_k=[1, 3, 5],
+        sweep__threshold=[0.0, 0.3],
+        tracking__enabled=False,
+        judge__model=SMALL,
+    )
+
+
+@pytest.fixture(scope="module")
+def bench(config: ExperimentConfig) -> Bench:
+    return Bench(config, {})
+
+
+@pytest.fixture(scope="module")
+def labels(config: ExperimentConfig, bench: Bench) -> dict[str, Labels]:
+    with bench.opened([config.retriever]) as (retrievers, _):
+        return golden_labels(bench.golden.cases, retrievers[0].chunks())
+
+
+@pytest.fixture
+def servers(labels: dict[str, Labels]) -> Iterator[tuple[CohereChatServer, CohereChatServer]]:
+    """The small judge and the large one."""
+    with (
+        CohereChatServer(Oracle(labels, flaws=OF_SMALL)) as small,
+        CohereChatServer(Oracle(labels, flaws=OF_LARGE), models=("large",)) as large,
+    ):
+        yield small, large
+
+
+class Judged:
+    """Runs of a cascade, each with judges of its own."""
+
+    def __init__(self, bench: Bench, config: ExperimentConfig, servers: Sequence[CohereChatServer]) -> None:
+        self.bench, self.config, self.servers, self.keyed = bench, config, servers, servers[0]
+
+    def judge(self, stack: ExitStack, *samples: Any, **changes: Any) -> Judge:
+        tiers = [
+            {"model": model, "base_url": server.url, "sample": sample}
+            for model, server, sample in zip((SMALL, LARGE), self.servers, samples, strict=True)
+        ]
+        return stack.enter_context(judge_of(self.keyed, tiers=tiers, **changes))
+
+    def run(self, *samples: Any, **changes: Any) -> RunResult:
+        with ExitStack() as stack:
+            return self.bench.run(self.config, self.config.retriever, self.judge(stack, *samples, **changes))
+
+
+@pytest.fixture
+def judged(bench: Bench, config: ExperimentConfig, servers: tuple[CohereChatServer, CohereChatServer]) -> Judged:
+    return Judged(bench, config, servers)
+
+
+def by_definition(result: RunResult, judged: Judged, n_small: int, n_large: int) -> tuple[float, float, float]:
+    """The mean and the two weights, query by query from what the oracles say."""
+    inside = {o.case.id: o for o in result.observed.observations if o.case.in_scope}
+    order = judging_order((o.case for o in inside.values()), judged.config.seed)
+    small, large = ([_score(server.oracle, inside[key]) for key in order] for server in judged.servers)
+    labels = [
+        average_precision([int(key in inside[name].relevance.grades) for key in inside[name].ranked_ids])
+        for name in order
+    ]
+    first = _weight(small[:n_small], labels[:n_small]) if n_small < len(order) else 0.0
+    second = _weight(large[:n_large], small[:n_large])
+    of_small = np.mean(small[:n_small]) + first * (np.mean(labels) - np.mean(labels[:n_small]))
+    return float(np.mean(large[:n_large]) + second * (of_small - np.mean(small[:n_large]))), first, second
+
+
+def _score(oracle: Oracle, observation: Any) -> float:
+    texts = [chunk.text for chunk in observation.selection.chunks]
+    return average_precision([oracle.verdict(observation.case.query, text) for text in texts])
+
+
+def _weight(scores: Sequence[float], proxy: Sequence[float]) -> float:
+    slope = np.cov(scores, proxy)[0, 1] / np.var(proxy, ddof=1)
+    squared = np.corrcoef(scores, proxy)[0, 1] ** 2
+    statistic = (len(scores) - 2) * squared / (1 - squared)
+    return float(min(1.0, max(0.0, slope * (1 - 1 / statistic))))
+
+
+def _precision(result: RunResult) -> Summary:
+    return next(summary for summary in result.summaries if summary.metric == PRECISION)
+
+
+@pytest.mark.parametrize(("samples", "sizes"), [(("all", 0.25), (60, 15)), ((30, 15), (30, 15))])
+def test_a_mean_is_that_of_the_definition_and_each_judge_is_asked_about_its_sample_alone(
+    judged: Judged, samples: tuple[Any, Any], sizes: tuple[int, int]
+) -> None:
+    result = judged.run(*samples)
+    summary = _precision(result)
+    mean, first, second = by_definition(result, judged, *sizes)
+    assert summary.value == pytest.approx(mean, abs=1e-8)
+    assert summary.sampled is not None
+    assert summary.sampled.tier_weights == pytest.approx((first, second), abs=1e-8)
+    assert (summary.n, summary.sampled.queries) == (sizes[1], QUERIES)
+    order = judging_order((o.case for o in result.observed.observations), judged.config.seed)
+    texts = {o.case.id: o.case.query for o in result.observed.observations}
+    for server, size in zip(judged.servers, sizes, strict=True):
+        asked = {name for name in order if any(texts[name] in chat.prompt for chat in server.chats)}
+        assert asked == {o.case.id for o in result.observed.observations if o.case.id in order[:size] and o.selection}
+
+
+def test_a_stronger_judge_on_all_queries_needs_no_other(judged: Judged) -> None:
+    result = judged.run("all", 1000)
+    assert not judged.servers[0].chats and _precision(result).sampled is None
+    assert _precision(result).n == QUERIES
+
+
+def test_a_cell_of_a_grid_has_the_mean_of_a_run_of_its_own_but_for_the_weight(judged: Judged) -> None:
+    """All cells share the weights, so that a cell's mean follows from its scores and these."""
+    with ExitStack() as stack:
+        grid = judged.bench.grid(judged.config, judged.judge(stack, 30, 15)).grid
+    order = judging_order(judged.bench.golden.cases, judged.config.seed)
+    sample = grid.metrics[PRECISION].sample
+    assert sample is not None
+    (first,), second = sample.tier_weights, sample.weights[0]
+    for index in range(len(grid)):
+        inside = {o.case.id: o for o in grid.observed(index).observations if o.case.in_scope}
+        small, large = ([_score(server.oracle, inside[key]) for key in order] for server in judged.servers)
+        labels = [
+            average_precision([int(key in inside[name].relevance.grades) for key in inside[name].ranked_ids])
+            for name in order
+        ]
+        of_small = np.mean(small[:30]) + first * (np.mean(labels) - np.mean(labels[:30]))
+        mean = np.mean(large[:15]) + second * (of_small - np.mean(small[:15]))
+        assert grid.metrics[PRECISION].summaries.mean[index] == pytest.approx(min(1, max(0, mean)), abs=1e-8)
+
+
+def test_what_each_judge_did_is_told(judged: Judged) -> None:
+    result = judged.run("all", 15)
+    assert result.judging is not None and result.trust is not None
+    assert [tier.model for tier in result.judging.tiers] == [SMALL, LARGE]
+    assert [tier.usage.calls for tier in result.judging.tiers] == [len(server.chats) for server in judged.servers]
+    (agreement,) = result.trust.tiers
+    assert agreement is not None
+    small, large = (tier.verdicts for tier in result.judging.tiers)
+    same = [small[key].verdict == large[key].verdict for key in large]  # type: ignore[union-attr]
+    assert agreement.n_verdicts == len(same) and agreement.accuracy.value == pytest.approx(np.mean(same))
+
+
+def test_nothing_is_bought_twice_and_both_judges_have_verdicts_of_their_own(judged: Judged, tmp_path: Path) -> None:
+    first = judged.run("all", 15, store=tmp_path / "verdicts.sqlite")
+    calls = [len(server.chats) for server in judged.servers]
+    second = judged.run("all", 15, store=tmp_path / "verdicts.sqlite")
+    assert [len(server.chats) for server in judged.servers] == calls
+    assert _precision(first) == _precision(second)
+
+
+@pytest.mark.parametrize("refusing", [0, 1])
+def test_a_judge_that_refuses_the_key_ends_the_run_after_one_query(judged: Judged, refusing: int) -> None:
+    judged.servers[refusing].key, judged.keyed = "another", judged.servers[1 - refusing]
+    with pytest.raises(JudgeError, match=f"{(SMALL, LARGE)[refusing]} refuses every call: .* judge.api_key_env"):
+        judged.run("all", 15)
+    other = judged.servers[1 - refusing]
+    assert len({chat.prompt for chat in other.chats}) <= judged.config.retriever.top_k
+    # The strongest is asked first.
+    assert bool(other.chats) == (refusing == 0)
+
+
+def test_a_budget_is_for_all_judges_together(judged: Judged) -> None:
+    result = judged.run("all", 15, budget={"calls": 100}, max_concurrency=1)
+    assert sum(len(server.chats) for server in judged.servers) == 100
+    assert result.judging is not None and "the budget of 100 calls is spent" in result.judging.incomplete
+    # The strongest was asked first, and the small judge's other scores are predicted from the labels.
+    summary = _precision(result)
+    assert summary.n == 15 and summary.value is not None and summary.sampled is not None
+    assert 0 < summary.sampled.tier_weights[0] <= 1
