@@ -211,9 +211,9 @@ def corrected_intervals(
         product *= factor
         parts = _residual_distances(scores, product * of_phase, sampled, product, draws, shares=shares)
         reach = [r + n * (1 / size - 1 / larger) * p**2 for r, p in zip(reach, parts, strict=True)]
-    low, high = (
-        values + sign * np.fmin(np.sqrt(r), np.maximum(*whole)) for sign, r in zip((-1, 1), reach, strict=True)
-    )
+    # Unequal draws are worth fewer (Kish, 1965): judging alone by them has a wider interval, too.
+    longest = np.maximum(*whole) * (1.0 if draws is None else max(1.0, float(np.sqrt((draws**2).mean()))))
+    low, high = (values + sign * np.fmin(np.sqrt(r), longest) for sign, r in zip((-1, 1), reach, strict=True))
     return (np.clip(low, 0, 1), np.clip(high, 0, 1)) if shares else (low, high)
 
 

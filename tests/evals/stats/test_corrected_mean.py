@@ -15,7 +15,7 @@ from evals.stats.corrected_mean import (
     shrunk_weight,
 )
 from evals.stats.intervals import mean_interval, mean_intervals
-from evals.stats.weighted_draws import Draws, draw, draw_weights
+from evals.stats.weighted_draws import Draws, draw, draw_weights, drawn_evenly
 
 Floats = NDArray[np.float64]
 World = Callable[[np.random.Generator, int, float], tuple[Floats, Floats]]
@@ -240,3 +240,23 @@ def test_unequal_draws_are_weighted_to_the_mean_of_all() -> None:
         held += mean.interval.low <= judged.mean() <= mean.interval.high
     assert abs(np.mean(estimates) - judged.mean()) < 0.2 * abs(np.mean(naive) - judged.mean()) + 0.01
     assert held >= 372
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agreement", [0.6, 0.88])
+def test_intervals_of_unequal_draws_hold_the_mean(agreement: float) -> None:
+    """Twenty queries drawn evenly, sixty by probabilities of which some are six times as large."""
+    rng, held, errors = np.random.default_rng(7), 0, []
+    for _ in range(400):
+        judged, proxy = verdicts(rng, 225, agreement, 5, 0.4)
+        favoured = 0.2 + 0.8 * np.where(rng.random(225) < 0.3, 6.0, 1.0) * (1 + proxy)
+        even = drawn_evenly(tuple(rng.permutation(225)[:20].tolist()), 225)
+        draws = draw(even, favoured, 60, rng)
+        sampled, weights = np.zeros(225, dtype=np.bool_), np.zeros(225)
+        sampled[list(draws.queries)], weights[list(draws.queries)] = True, draw_weights(draws)
+        found = corrected_mean(judged, proxy, sampled, draws=weights[sampled])
+        assert found.interval.low is not None and found.interval.high is not None
+        held += found.interval.low <= 0.4 <= found.interval.high
+        errors.append(found.value - 0.4)
+    assert held / 400 > 0.92
+    assert abs(np.mean(errors)) < 4 * np.std(errors) / 20
