@@ -1,0 +1,50 @@
+"""A cascade of judges that is killed goes on where it was: at most the requests in flight are repeated."""
+
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from evals.run.command import main
+from tests.support.chat_server import MODEL, CohereChatServer
+from tests.support.command import call
+from tests.support.experiment import load_report
+from tests.support.judged_grid import make_judged_world, oracle_of
+from tests.support.judging import Flaws
+from tests.support.killable import start_run
+
+pytestmark = [pytest.mark.slow, pytest.mark.integration]
+AT_ONCE = 2
+
+
+@pytest.mark.parametrize("kill_after", [3, 25])
+def test_a_killed_cascade_buys_nothing_twice(
+    tmp_path: Path, kill_after: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = make_judged_world(tmp_path)
+    with (
+        CohereChatServer(oracle_of(made, Flaws(false_useful=0.2)), latency=0.02) as small,
+        CohereChatServer(oracle_of(made), models=("large",), latency=0.02) as large,
+    ):
+        tiers = f"[{{model: cohere:{MODEL}, base_url: {small.url}}}, {{model: cohere:large, base_url: {large.url}, "
+        flags = ["--config", str(made.config), "--judge.tiers", f"{tiers}sample: 4}}]"]
+        flags += ["--judge.max-concurrency", str(AT_ONCE), "--judge.cache-path", str(tmp_path / "verdicts.sqlite")]
+        flags += ["--output", str(tmp_path / "report.json"), "--tracking.enabled", "false"]
+        process = start_run(flags, tmp_path, {"COHERE_API_KEY": small.key})
+        while len(small.chats) + len(large.chats) < kill_after and process.is_alive():
+            time.sleep(0.005)
+        assert process.pid is not None and process.is_alive()
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        monkeypatch.setenv("COHERE_API_KEY", small.key)
+        done = call(main, flags, capsys)
+        assert (done.code, done.err) == (0, "")
+        for server in (small, large):
+            prompts = Counter(chat.prompt for chat in server.chats)
+            assert sum(prompts.values()) - len(prompts) <= AT_ONCE
+        judge = load_report(tmp_path / "report.json")["judge"]
+        assert [tier["queries"] for tier in judge["tiers"]] == [8, 4]
+        assert all(tier["usage"]["failed"] == 0 for tier in judge["tiers"])
