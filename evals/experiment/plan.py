@@ -17,10 +17,14 @@ from evals.grid.scoring import distinct
 from evals.judge.call_estimate import JudgePlan, plan, stopped
 from evals.judge.cascade import tier_sizes
 from evals.judge.judge import Judge
+from evals.judge.tasks import PRECISION
 from evals.metrics import NEED_A_JUDGE, choose, needs
 from evals.metrics.base import Metric
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.depth import reach
+from evals.metrics.expected_width import agreement, expected_widths
+from evals.metrics.grounds import ground
+from evals.metrics.sampled import can_be_judged
 from evals.report.plan import render_plan, retrieval_calls
 from retrievers.retriever.protocol import Retriever
 
@@ -41,6 +45,8 @@ def describe_plan(inputs: Inputs, collaborators: Collaborators, *, width: int) -
     metrics = grid_metrics(config, approximate=approximate) if inputs.sweep else _metrics(config, judge, approximate)
     selected = _selected(inputs, collaborators)
     calls = _tier_plans(judge, list(metrics), selected, config.seed) if judge else []
+    if len(calls) == 1 and PRECISION in metrics:
+        calls = [_with_widths(calls[0], inputs, collaborators, _longest(selected))]
     held_out = _held_out_calls(inputs, judge, collaborators) if judge else None
     return render_plan(calls, _searches(inputs, metrics, collaborators), held_out=held_out, width=width, color=False)
 
@@ -57,6 +63,24 @@ def _tier_plans(judge: Judge, metrics: Sequence[str], selected: Sequence[Observa
     ]
     whole = stopped(judge.config.budget, plans)
     return [replace(one, stopped=whole if one is plans[-1] else "") for one in plans]
+
+
+def _with_widths(
+    calls: JudgePlan, inputs: Inputs, collaborators: Collaborators, longest: Sequence[Observation]
+) -> JudgePlan:
+    """Add to samples of several sizes how wide an interval they are expected to give, by the golden labels."""
+    known = ground(inputs.golden, collaborators.retriever, collaborators.sources)
+    if known.texts is None:
+        # Relevance would be over returned chunks: the labels' metric is not known before them all.
+        return calls
+    labelled = [
+        replace(o, relevance=known.relevance[o.case.id])
+        for o in longest
+        if can_be_judged(PRECISION, o.case) and o.case.id in known.relevance
+    ]
+    widths = expected_widths(labelled, calls.verdicts, [each.queries for each in calls.samples], inputs.config.seed)
+    samples = tuple(replace(each, width=width) for each, width in zip(calls.samples, widths, strict=True))
+    return replace(calls, samples=samples, agreement=agreement(labelled, calls.verdicts))
 
 
 def _metrics(config: ExperimentConfig, judge: Judge | None, approximate: bool) -> Mapping[str, Metric]:

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -22,6 +22,8 @@ from retrievers.embedding.tokens import count_tokens
 Schema = TypeVar("Schema", bound=BaseModel)
 # Samples that a plan tells the cost of, besides that of the settings and all.
 SHOWN_SHARES = (0.1, 0.2, 0.4)
+# The schema of a verdict on a chunk.
+VERDICT = "ContextPrecisionOutput"
 # The share of the second pass.
 AGAIN = "judged again"
 # Assumed duration of a call without a limit a minute; the plan states this assumption.
@@ -64,11 +66,13 @@ class SampleCost:
 
     Attributes:
         usd: Their price, None without one.
+        width: Expected width of the 95% interval of context precision; None where it is not known.
     """
 
     queries: int
     calls: int
     usd: float | None
+    width: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +91,8 @@ class JudgePlan:
         drawn: Number of queries that `shares` are of: all, or those of `judge.sample` (of `auto` its first round).
         grows: True if more queries are judged after these, as far as the interval needs them (`judge.sample: auto`).
         samples: Costs of samples of several sizes, the largest of them all queries.
+        verdicts: (case id, chunk id) to the verdict on the chunk, as far as it is in the store.
+        agreement: Share of these that equal the label; None where they are too few to tell.
         margin: That of `judge.stop`, which ends judging earlier; None without one.
     """
 
@@ -100,6 +106,8 @@ class JudgePlan:
     drawn: int = 0
     grows: bool = False
     samples: tuple[SampleCost, ...] = ()
+    verdicts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    agreement: float | None = None
     margin: float | None = None
 
     @property
@@ -118,7 +126,7 @@ class _Counter:
         self._kept = CheckedVerdicts(judge.store) if judge.store else None
         self._seen: set[bytes] = set()
         self._means: dict[str, float | None] = {}
-        self.share = ""
+        self.share, self.known = "", False
         self.past_store = judge.config.refresh
         self.found = {name: Counter[str]() for name in (*JUDGED, AGAIN)}
 
@@ -128,11 +136,15 @@ class _Counter:
         return bool(self._means) and all(mean is not None for mean in self._means.values())
 
     async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
-        """Count a prompt that was not counted yet."""
+        """Count a prompt that was not counted yet; the answer is the stored one, or else blank."""
         key = self._keys.key(prompt, schema)
+        stored = self._kept.get(key, schema) if self._kept and not self.past_store else None
+        self.known = stored is not None
         if key not in self._seen:
             self._seen.add(key)
             self._count(key, prompt, schema)
+        if stored is not None and schema.__name__ == VERDICT:
+            return schema.model_validate_json(stored)
         return schema.model_validate({name: BLANK[name] for name in schema.model_fields})
 
     def shares(self, metrics: Collection[str]) -> tuple[Share, ...]:
@@ -183,6 +195,8 @@ def plan(
     sizes = {drawn, len(order), *(sample_size(share, len(order)) for share in SHOWN_SHARES)}
     places, counted = {case_id: place for place, case_id in enumerate(order)}, dict[int, tuple[Share, ...]]()
 
+    verdicts: dict[tuple[str, str], int] = {}
+
     async def count() -> None:
         for task in tasks(metrics, observations, seed):
             # Query by query in the order of the sample: what was counted before one is the cost of a smaller sample.
@@ -190,7 +204,9 @@ def plan(
                 if size <= places[task.case_id]:
                     counted[size] = counter.shares(metrics)
             counter.share = task.metric
-            await grade(task, counter, strict=False)
+            result = await grade(task, counter, strict=False)
+            if result.verdict and counter.known:
+                verdicts[task.case_id, task.chunk_ids[0]] = result.verdict.verdict
         for size in sizes - counted.keys():
             counted[size] = counter.shares(metrics)
         if judge.config.rejudge:
@@ -205,6 +221,7 @@ def plan(
         fewest=asyncio.run(_fewest(judge, metrics, among(order[:drawn], observations), seed)),
         drawn=drawn,
         grows=judge.config.sample == "auto" and drawn < len(order),
+        verdicts=verdicts,
         samples=tuple(_sample_cost(judge, size, counted[size]) for size in sorted(sizes)),
     )
 

@@ -6,6 +6,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from evals.judge.call_estimate import SECONDS_PER_CALL, JudgePlan
+from evals.metrics.expected_width import USUAL_AGREEMENT
 from evals.report.console import SafeConsole
 from retrievers.config import RetrieverConfig
 
@@ -35,6 +36,9 @@ def render_plan(
         console.print(_table(plan))
         for line in _remarks(plan, held_out if plan is plans[-1] else None):
             console.print(escape(f"  {line}"))
+        if any(each.width is not None for each in plan.samples):
+            console.print(_samples(plan))
+            console.print(f"  {_on_widths(plan)}")
         if plan.stopped:
             console.print(f"  The run would stop early: {escape(plan.stopped)}.", style="yellow")
     if len(plans) > 1:
@@ -52,6 +56,29 @@ def _table(plan: JudgePlan) -> Table:
         figures = (share.questions, share.cached, share.calls, share.tokens_in, share.tokens_out)
         table.add_row(f"  {share.metric}", *(f"{figure:,}" for figure in figures))
     return table
+
+
+def _samples(plan: JudgePlan) -> Table:
+    """Return what samples of several sizes (judge.sample) cost, and how much they are expected to tell."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("  judged queries", "share", "calls", "USD", "expected width of the 95% interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    most = plan.samples[-1].queries
+    for each in plan.samples:
+        price = "–" if each.usd is None else f"{each.usd:,.2f}"
+        width = "–" if each.width is None else f"{each.width:.3f}"
+        table.add_row(f"{each.queries:,}", f"{each.queries / most:.0%}", f"{each.calls:,}", price, width)
+    return table
+
+
+def _on_widths(plan: JudgePlan) -> str:
+    """Return what the expected widths rest on."""
+    agree = (
+        f"an assumed agreement of judge and labels of {USUAL_AGREEMENT:.0%}, as the store holds too few verdicts"
+        if plan.agreement is None
+        else f"the {len(plan.verdicts):,} verdicts in the store, which agree with the labels in {plan.agreement:.0%}"
+    )
+    return f"Widths are of ragas/llm_context_precision, from the golden labels and {agree}."
 
 
 def _remarks(plan: JudgePlan, held_out: int | None) -> Iterator[str]:

@@ -8,6 +8,7 @@ import pytest
 from evals.collect.observations import Observation
 from evals.judge.call_estimate import AGAIN, SECONDS_PER_CALL, JudgePlan, plan
 from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, PRECISION, RECALL, RELEVANCE
+from evals.judge.verdicts import ChunkVerdict
 from evals.metrics import METRICS
 from evals.metrics.sampled_judging import judge_sample
 from retrievers.embedding.tokens import count_tokens
@@ -78,6 +79,15 @@ def test_what_is_stored_is_counted_and_not_planned(server: ChatServer, tmp_path:
     assert (rest.total.calls, rest.total.tokens_in, rest.total.tokens_out, rest.seconds) == (0, 0, 0, 0)
     assert planned(server, store=file, refresh=True).total.calls == found.total.questions
     assert planned(server).total.calls == found.total.questions
+
+
+def test_stored_verdicts_on_chunks_are_told(server: ChatServer, tmp_path: Path) -> None:
+    file = tmp_path / "verdicts.sqlite"
+    assert planned(server, store=file).verdicts == {}
+    with judge_of(server, store=file) as judge:
+        bought = judge.judge([PRECISION], RUN[:1]).verdicts
+    said = {key: value.verdict for key, value in bought.items() if isinstance(value, ChunkVerdict)}
+    assert len(said) == 3 and said.items() <= planned(server, store=file).verdicts.items()
 
 
 @pytest.mark.slow

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,6 +48,13 @@ def test_what_the_sample_leaves_out() -> None:
         "auto judges at least its first round of 30 of 225 in-scope queries, which the table counts, and at most "
         in (shown(samples=SAMPLES, drawn=30, grows=True))
     )
+
+
+def test_what_samples_cost_and_tell() -> None:
+    text = shown(samples=tuple(replace(each, width=width) for each, width in zip(SAMPLES, (0.25, 0.1), strict=True)))
+    assert row(text, "30") == ["13%", "150", "0.50", "0.250"] and row(text, "225") == ["100%", "1,125", "4.00", "0.100"]
+    assert "an assumed agreement of judge and labels of 93%, as the store holds too few verdicts." in text
+    assert "expected width" not in shown(samples=SAMPLES)
 
 
 def test_held_out_queries_are_counted_apart() -> None:
