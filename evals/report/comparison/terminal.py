@@ -41,6 +41,9 @@ def render(comparisons: Sequence[Comparison], *, width: int, color: bool, querie
             console.print(f"{role}  [bold]{escape(run.name)}[/bold]  {escape(_about(run))}", soft_wrap=True)
         _print_known(console, comparison)
         console.print(_metrics(comparison.differences, narrow=width < WIDE))
+        for difference in comparison.differences:
+            if remark := _remark(difference):
+                console.print(escape(f"  {difference.metric}: {remark}"), style="dim")
         _print_legend(console, comparison, family)
         _print_moved(console, comparison, queries)
         _print_regressions(console, comparison.regressions)
@@ -84,11 +87,10 @@ def _metrics(differences: Sequence[Difference], *, narrow: bool) -> Table:
         if not (narrow and name in LEFT_OUT):
             table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    table.add_column("", style="dim", overflow="fold")
     for difference in differences:
-        metric, *figures, verdict, remark = _cells(difference)
+        metric, *figures, verdict = _cells(difference)
         shown = [text for name, text in zip(COLUMNS, figures, strict=True) if not (narrow and name in LEFT_OUT)]
-        table.add_row(metric, *shown, verdict, remark)
+        table.add_row(metric, *shown, verdict)
     return table
 
 
@@ -109,7 +111,6 @@ def _cells(difference: Difference) -> list[str]:
         f"{difference.wins}/{paired.ties}/{difference.losses}" if paired else "–",
         str(paired.n) if paired else "–",
         COLORED[verdict(difference)],
-        escape(_remark(difference)),
     ]
 
 
