@@ -11,10 +11,12 @@ from evals.config.experiment import ExperimentConfig
 from evals.experiment.loading import Inputs
 from evals.golden.evidence import Relevance
 from evals.golden.loading import GoldenSet
-from evals.grid.building import ObservedVariant, configure
+from evals.grid.building import ObservedVariant, build, configure
 from evals.grid.evaluation import grid_metrics
+from evals.grid.expected_margins import can_be_expected, expected_margins
+from evals.grid.judging_rounds import known_without_a_judge
 from evals.grid.scoring import distinct
-from evals.judge.call_estimate import JudgePlan, plan, stopped
+from evals.judge.call_estimate import JudgePlan, MarginCost, plan, stopped
 from evals.judge.cascade import tier_sizes
 from evals.judge.judge import Judge
 from evals.judge.tasks import PRECISION
@@ -22,7 +24,8 @@ from evals.metrics import NEED_A_JUDGE, choose, needs
 from evals.metrics.base import Metric
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.depth import reach
-from evals.metrics.expected_width import agreement, expected_widths
+from evals.metrics.evaluation import context_of, observe
+from evals.metrics.expected_width import USUAL_AGREEMENT, agreement, expected_widths
 from evals.metrics.grounds import ground
 from evals.metrics.sampled import can_be_judged
 from evals.report.plan import render_plan, retrieval_calls
@@ -47,6 +50,8 @@ def describe_plan(inputs: Inputs, collaborators: Collaborators, *, width: int) -
     calls = _tier_plans(judge, list(metrics), selected, config.seed) if judge else []
     if len(calls) == 1 and PRECISION in metrics:
         calls = [_with_widths(calls[0], inputs, collaborators, _longest(selected))]
+        if inputs.sweep and calls[0].margin is not None and can_be_expected(config.objective, [*NEED_A_JUDGE]):
+            calls = [_with_margins(calls[0], inputs, collaborators, metrics)]
     held_out = _held_out_calls(inputs, judge, collaborators) if judge else None
     return render_plan(calls, _searches(inputs, metrics, collaborators), held_out=held_out, width=width, color=False)
 
@@ -81,6 +86,37 @@ def _with_widths(
     widths = expected_widths(labelled, calls.verdicts, [each.queries for each in calls.samples], inputs.config.seed)
     samples = tuple(replace(each, width=width) for each, width in zip(calls.samples, widths, strict=True))
     return replace(calls, samples=samples, agreement=agreement(labelled, calls.verdicts))
+
+
+def _with_margins(
+    calls: JudgePlan, inputs: Inputs, collaborators: Collaborators, metrics: Mapping[str, Metric]
+) -> JudgePlan:
+    """Add how many verdicts proving a cell within margins of the best is expected to take, by the golden labels."""
+    config, sweep = inputs.config, inputs.sweep
+    known = ground(inputs.golden, collaborators.retriever, collaborators.sources)
+    if known.texts is None or sweep is None:
+        return calls
+    observed = [
+        ObservedVariant(variant=variant, observed=observe(inputs.golden, retriever, known, collaborators.progress))
+        for variant, retriever in zip(sweep.variants, collaborators.retrievers, strict=True)
+    ]
+    context = context_of(config, known, collaborators.sources, None, observed[0].observed)
+    of_objective = {name: metrics[name] for name in config.objective.metrics}
+    grid = build(
+        sweep, config.sweep, configure(sweep, observed), known_without_a_judge(of_objective, config.objective), context
+    )
+    agreed = USUAL_AGREEMENT if calls.agreement is None else calls.agreement
+    margins = expected_margins(of_objective, config.objective, grid, context, calls.verdicts, 1 - agreed)
+    costs = [
+        MarginCost(
+            margin=one.margin,
+            calls=one.verdicts,
+            share=one.share,
+            usd=None if calls.usd is None else calls.usd * one.share,
+        )
+        for one in margins
+    ]
+    return replace(calls, margins=tuple(costs))
 
 
 def _metrics(config: ExperimentConfig, judge: Judge | None, approximate: bool) -> Mapping[str, Metric]:

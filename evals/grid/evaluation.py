@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 
 from evals.collect import passes as candidates
 from evals.collect.index_recall import is_approximate
@@ -15,7 +16,7 @@ from evals.grid.building import ObservedVariant, build, configure, pass_rate, wi
 from evals.grid.cells import Configuration, Grid
 from evals.grid.choice import Choice, HeldOut
 from evals.grid.compared_cell import compared_cell
-from evals.grid.judging_rounds import CellProof, judge_until_proved, known_without_a_judge
+from evals.grid.judging_rounds import CellProof, Stop, judge_until_proved, known_without_a_judge
 from evals.grid.objective import Ranking, describe, needed, rank
 from evals.grid.recommending import decide
 from evals.grid.sampled_cells import cell_summary
@@ -160,9 +161,11 @@ def evaluate_grid(
     configurations = configure(plan, retrieved)
     judge, judging, proof = collaborators.judge, None, None
     blank = context_of(config, grounds, collaborators.sources, None, retrieved[0].observed)
-    if judge and judge.config.stop.margin is not None:
+    if judge and (margin := judge.config.stop.margin) is not None:
         known = build(plan, config.sweep, configurations, known_without_a_judge(metrics, config.objective), blank)
-        judging, proof = judge_until_proved(judge, metrics, config.objective, known, blank)
+        ask = partial(judge.judge, metrics, seed=config.seed)
+        stop = Stop(margin=margin, sample=judge.config.sample)
+        judging, proof = judge_until_proved(ask, stop, metrics, config.objective, known, blank)
     elif judge and not NEED_A_JUDGE.isdisjoint(metrics):
         selections = [observation for part in configurations for observation in distinct(part).observations]
         judging = judge_sample(judge, metrics, selections, blank)

@@ -5,7 +5,7 @@ cells that are proved worse than another are dropped, and the next queries are d
 and judged only for what these return.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.collect.observations import Observation
+from evals.config.judged_sample import Sample
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.round_scores import RoundScores
-from evals.judge.judge import Judge
 from evals.judge.sampling import judging_order, sample_size
 from evals.judge.tasks import tasks
 from evals.judge.verdicts import Judging
@@ -29,6 +29,21 @@ Floats = NDArray[np.float64]
 GROWTH, FEWEST_MORE = 0.15, 3
 # Verdicts of which is said what they would buy.
 NEXT = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop:
+    """When to end judging in rounds.
+
+    Attributes:
+        margin: Once a cell is proved at most so far below the best.
+        sample: The most queries that are judged, as `judge.sample` writes it; `auto` is all.
+        looked: Called after each comparison with the number of questions so far and the bound of the best cell.
+    """
+
+    margin: float
+    sample: Sample = "all"
+    looked: Callable[[int, float], None] = lambda questions, bound: None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,12 +75,18 @@ class CellProof:
 
 
 def judge_until_proved(
-    judge: Judge, metrics: Mapping[str, Metric], objective: ObjectiveConfig, grid: Grid, context: Context
+    ask: Callable[[Sequence[Observation]], Judging],
+    stop: Stop,
+    metrics: Mapping[str, Metric],
+    objective: ObjectiveConfig,
+    grid: Grid,
+    context: Context,
 ) -> tuple[Judging, CellProof]:
-    """Judge round by round until a cell is proved within `judge.stop.margin` of the best, or nothing is left to judge.
+    """Judge round by round until a cell is proved within a margin of the best, or nothing is left to judge.
 
     Args:
-        judge: Judge with its settings; `judge.sample` is the most queries that are judged.
+        ask: Gets the verdicts on some results.
+        stop: When to end.
         metrics: Metrics of the run; those that need no judge are passed over.
         objective: What is optimised, with at least one judged metric.
         grid: The cells, scored by the metrics of the objective that need no judge and the proxies of those that do.
@@ -74,12 +95,11 @@ def judge_until_proved(
     Raises:
         JudgeError: The very first call was refused for a reason that all others would share.
     """
-    margin, seed = judge.config.stop.margin, context.seed
-    assert margin is not None
+    seed = context.seed
     order = judging_order((o.case for o in grid.configurations[0].observed.observations), seed)
     scores = RoundScores(metrics, objective, grid, context, order)
     total, everyone = len(scores.rows), np.ones(len(grid), dtype=np.bool_)
-    most = sample_size("all" if judge.config.sample == "auto" else judge.config.sample, total)
+    most = sample_size("all" if stop.sample == "auto" else stop.sample, total)
     rounds = begin(tuple(range(min(FIRST, most))), total, len(grid))
     judging, proof, questions, judged_on = None, None, 0, np.zeros(len(grid), dtype=np.int64)
     done = 0
@@ -87,7 +107,7 @@ def judge_until_proved(
         drawn, alive = np.array(rounds.draws.queries[done:], dtype=np.int64), _mask(rounds.remaining, len(grid))
         results = scores.results(drawn, alive)
         questions += count_questions(metrics, results)
-        judged = judge.judge(metrics, results, seed)
+        judged = ask(results)
         judging = judged if judging is None else judging.with_more(judged)
         if judging.incomplete and done:
             # A part of a round is no random sample: what was bought of it stays in the store for the next run.
@@ -98,8 +118,11 @@ def judge_until_proved(
         judged_on[alive] = done
         if judging.incomplete:
             break
-        rounds, proof = look(rounds, scores.judged(rounds), scores.proxy, scores.returned, margin=margin, seed=seed)
-        if proof.bound <= margin or done >= most:
+        rounds, proof = look(
+            rounds, scores.judged(rounds), scores.proxy, scores.returned, margin=stop.margin, seed=seed
+        )
+        stop.looked(questions, proof.bound)
+        if proof.bound <= stop.margin or done >= most:
             break
         rounds = next_queries(rounds, scores.returned, min(most - done, max(FEWEST_MORE, ceil(GROWTH * done))), seed)
     within = np.full(len(grid), np.nan)
@@ -108,7 +131,7 @@ def judge_until_proved(
         within[~_mask(rounds.remaining, len(grid))] = np.nan
     whole = replace(judging, drawn=frozenset(scores.case_ids[query] for query in rounds.draws.queries))
     return whole, CellProof(
-        margin=margin,
+        margin=stop.margin,
         draws=_weights(rounds.draws, judged_on, scores.rows, len(grid.query_ids)),
         remaining=_mask(rounds.remaining, len(grid)),
         within=within,

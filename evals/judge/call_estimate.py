@@ -75,6 +75,21 @@ class SampleCost:
     width: float | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MarginCost:
+    """Verdicts that proving a cell of a grid within a margin of the best is expected to take, stored ones counted.
+
+    Attributes:
+        share: Share of the verdicts on all cells and queries.
+        usd: Price of that share of the calls, None without one.
+    """
+
+    margin: float
+    calls: int
+    share: float
+    usd: float | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class JudgePlan:
     """Calls of a run's judging.
@@ -94,6 +109,7 @@ class JudgePlan:
         verdicts: (case id, chunk id) to the verdict on the chunk, as far as it is in the store.
         agreement: Share of these that equal the label; None where they are too few to tell.
         margin: That of `judge.stop`, which ends judging earlier; None without one.
+        margins: What proving several margins is expected to cost; empty where that is not foretold.
     """
 
     model: str
@@ -109,6 +125,7 @@ class JudgePlan:
     verdicts: Mapping[tuple[str, str], int] = field(default_factory=dict)
     agreement: float | None = None
     margin: float | None = None
+    margins: tuple[MarginCost, ...] = ()
 
     @property
     def total(self) -> Share:

@@ -39,6 +39,9 @@ def render_plan(
         if any(each.width is not None for each in plan.samples):
             console.print(_samples(plan))
             console.print(f"  {_on_widths(plan)}")
+        if plan.margins:
+            console.print(_margins(plan))
+            console.print("  Expected of judge.stop, with verdicts made up from the golden labels at that agreement.")
         if plan.stopped:
             console.print(f"  The run would stop early: {escape(plan.stopped)}.", style="yellow")
     if len(plans) > 1:
@@ -68,6 +71,17 @@ def _samples(plan: JudgePlan) -> Table:
         price = "–" if each.usd is None else f"{each.usd:,.2f}"
         width = "–" if each.width is None else f"{each.width:.3f}"
         table.add_row(f"{each.queries:,}", f"{each.queries / most:.0%}", f"{each.calls:,}", price, width)
+    return table
+
+
+def _margins(plan: JudgePlan) -> Table:
+    """Return what proving a cell within several margins of the best (judge.stop.margin) is expected to cost."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("  proved within", "verdicts", "share", "USD"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for each in plan.margins:
+        price = "–" if each.usd is None else f"{each.usd:,.2f}"
+        table.add_row(f"{each.margin:g}", f"{each.calls:,}", f"{each.share:.0%}", price)
     return table
 
 
