@@ -52,6 +52,7 @@ def test_every_query_expects_three_sections_and_at_least_three_chunks(cases: tup
 @pytest.mark.parametrize("merge_small", [False, True])
 @pytest.mark.parametrize("overlap", [0, 32])
 @pytest.mark.parametrize("max_tokens", [64, 256, 512, 4096])
+@pytest.mark.slow
 def test_every_query_has_three_relevant_chunks_however_the_pages_are_cut(
     handbook: Path, cases: tuple[Case, ...], max_tokens: int, overlap: int, merge_small: bool
 ) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
+from tests.support.judged_rounds import JudgedRounds
 from tests.support.shared import shared_folder
 
 
@@ -17,3 +18,9 @@ def mlflow_database(tmp_path_factory: pytest.TempPathFactory, worker_id: str) ->
                 warnings.simplefilter("ignore")  # SQLAlchemy's of what MLflow does
                 MlflowClient(tracking_uri=f"sqlite:///{file}").search_experiments()
         return file
+
+
+@pytest.fixture(scope="session")
+def judged_world(tmp_path_factory: pytest.TempPathFactory) -> JudgedRounds:
+    """Sixty queries and thirty cells, indexed once."""
+    return JudgedRounds(tmp_path_factory.mktemp("judged_world"))

@@ -16,8 +16,8 @@ from tests.support.judged_rounds import PRECISION, JudgedRounds
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> JudgedRounds:
-    return JudgedRounds(tmp_path_factory.mktemp("world"))
+def world(judged_world: JudgedRounds) -> JudgedRounds:
+    return judged_world
 
 
 def expected(world: JudgedRounds, verdicts: dict[tuple[str, str], int], wrong: float) -> list[ExpectedMargin]:
@@ -41,6 +41,7 @@ def test_wider_margins_and_better_labels_take_fewer_verdicts(world: JudgedRounds
     assert sum(each.verdicts for each in close) < sum(each.verdicts for each in apart)
 
 
+@pytest.mark.slow
 def test_a_run_takes_about_what_was_expected(world: JudgedRounds) -> None:
     with world.server() as server:
         result = world.grid(server, stop={"margin": 0.05})

@@ -11,8 +11,8 @@ from tests.support.judged_rounds import PRECISION, QUERIES, JudgedRounds
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> JudgedRounds:
-    return JudgedRounds(tmp_path_factory.mktemp("world"))
+def world(judged_world: JudgedRounds) -> JudgedRounds:
+    return judged_world
 
 
 @pytest.fixture
@@ -78,6 +78,7 @@ def test_a_budget_that_ends_in_the_first_round_proves_nothing(world: JudgedRound
     assert "the budget of 6 calls is spent" in "".join(result.notes)
 
 
+@pytest.mark.slow
 def test_a_budget_that_ends_later_leaves_what_was_proved_before(world: JudgedRounds, server: CohereChatServer) -> None:
     whole = world.grid(server, stop={"margin": 0.0})
     assert whole.proof is not None
@@ -90,6 +91,7 @@ def test_a_budget_that_ends_later_leaves_what_was_proved_before(world: JudgedRou
     assert result.grid.metrics[PRECISION].summaries.n_dropped == 0
 
 
+@pytest.mark.slow
 def test_verdicts_of_an_earlier_run_are_not_bought_again(
     world: JudgedRounds, server: CohereChatServer, tmp_path: Path
 ) -> None:

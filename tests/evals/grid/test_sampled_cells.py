@@ -17,8 +17,8 @@ DRAWN = 24
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> JudgedRounds:
-    return JudgedRounds(tmp_path_factory.mktemp("world"))
+def world(judged_world: JudgedRounds) -> JudgedRounds:
+    return judged_world
 
 
 @pytest.fixture(scope="module")

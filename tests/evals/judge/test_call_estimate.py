@@ -104,6 +104,7 @@ def test_a_second_pass_is_planned(server: ChatServer, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sample", ["all", 0.3, 5, 100])
+@pytest.mark.slow
 def test_a_sample_makes_as_many_calls_as_were_planned(server: ChatServer, sample: Any) -> None:
     run = [*random_observations(12, seed=3)]
     found = planned(server, run, sample=sample)

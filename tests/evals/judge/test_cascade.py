@@ -143,6 +143,7 @@ def test_a_stronger_judge_on_all_queries_needs_no_other(judged: Judged) -> None:
     assert _precision(result).n == QUERIES
 
 
+@pytest.mark.slow
 def test_a_cell_of_a_grid_has_the_mean_of_a_run_of_its_own_but_for_the_weight(judged: Judged) -> None:
     """All cells share the weights, so that a cell's mean follows from its scores and these."""
     with ExitStack() as stack:
@@ -175,6 +176,7 @@ def test_what_each_judge_did_is_told(judged: Judged) -> None:
     assert agreement.n_verdicts == len(same) and agreement.accuracy.value == pytest.approx(np.mean(same))
 
 
+@pytest.mark.slow
 def test_nothing_is_bought_twice_and_both_judges_have_verdicts_of_their_own(judged: Judged, tmp_path: Path) -> None:
     first = judged.run("all", 15, store=tmp_path / "verdicts.sqlite")
     calls = [len(server.chats) for server in judged.servers]

@@ -36,6 +36,7 @@ def test_the_estimate_by_hand() -> None:
     assert result.paired.other - result.paired.baseline == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_labels_make_the_interval_narrower_and_it_holds_the_difference() -> None:
     rng, held, widths = np.random.default_rng(2), 0, []
     for _ in range(120):

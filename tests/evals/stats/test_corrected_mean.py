@@ -221,6 +221,7 @@ def test_draws_of_equal_weight_change_nothing() -> None:
     assert pseudo_values(judged, proxy, sampled, ones) == pytest.approx(pseudo_values(judged, proxy, sampled))
 
 
+@pytest.mark.slow
 def test_unequal_draws_are_weighted_to_the_mean_of_all() -> None:
     """Queries on which the judge disagrees with the labels are drawn five times as often."""
     rng = np.random.default_rng(4)

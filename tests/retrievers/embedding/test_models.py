@@ -260,6 +260,7 @@ def test_nobody_listening_is_an_embedding_error() -> None:
 
 
 @pytest.mark.parametrize("fault", sorted(FAULTS))
+@pytest.mark.slow
 def test_the_key_is_in_no_message_and_no_log(
     cohere: CohereServer, fault: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -307,6 +308,7 @@ def test_the_doubles_vectors_are_near_for_texts_with_common_words() -> None:
     assert sum(a * b for a, b in zip(one, near, strict=True)) > sum(a * b for a, b in zip(one, far, strict=True))
 
 
+@pytest.mark.slow
 def test_an_answer_of_the_provider_that_drips_does_not_outlive_the_timeout() -> None:
     start = time.monotonic()
     with raw_server(lambda _: drip(HEAD + b"\r\n")) as host:

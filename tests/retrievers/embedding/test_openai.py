@@ -121,6 +121,7 @@ def test_a_refused_key_costs_one_request_however_many_texts_there_are(server: Op
         assert len(server.requests) == 1
 
 
+@pytest.mark.slow
 def test_an_answer_that_drips_does_not_outlive_the_timeout() -> None:
     start = time.monotonic()
     with raw_server(lambda _: drip(HEAD + b"\r\n")) as host:

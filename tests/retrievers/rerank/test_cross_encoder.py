@@ -222,6 +222,7 @@ def test_the_doubles_relevance_is_by_hand() -> None:
     assert [relevance(QUERY, text) for text in TEXTS] == [0.0, 0.5, 1.0, 0.333333]
 
 
+@pytest.mark.slow
 def test_an_answer_of_the_provider_that_drips_does_not_outlive_the_timeout() -> None:
     start = time.monotonic()
     with raw_server(lambda _: drip(HEAD + b"\r\n")) as host:

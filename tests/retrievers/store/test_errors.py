@@ -80,6 +80,7 @@ def test_every_fault_of_a_server_is_a_store_error_with_a_remedy(
     assert len(server.requests) == requests
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_is_a_timeout(server: QdrantServer) -> None:
     config = at(server, store={"url": server.url, "timeout_s": 0.2})
     with server.failing(FAULTS["slow"]), pytest.raises(StoreTimeoutError) as caught:

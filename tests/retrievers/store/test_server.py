@@ -198,6 +198,7 @@ def test_invoke_raises_the_type_of_the_stage(world: World, opened: QdrantRetriev
 
 
 @pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.slow
 def test_a_stage_that_stays_silent_is_a_timeout_of_four_requests(world: World, clock: Clock, stage: str) -> None:
     with QdrantRetriever.open(impatient(world.config), env=ENV) as retriever:
         world.forget()
@@ -208,6 +209,7 @@ def test_a_stage_that_stays_silent_is_a_timeout_of_four_requests(world: World, c
 
 
 @pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.slow
 def test_the_deadline_ends_a_search_in_any_stage(world: World, clock: Clock, stage: str) -> None:
     """Each request takes 10 s of 25: the third is the last, and is cut to what is left."""
     with QdrantRetriever.open(impatient(world.config, timeout_s=25.0), env=ENV) as retriever:
@@ -243,6 +245,7 @@ def test_requests_of_later_stages_are_cut_to_what_is_left(world: World, clock: C
 
 
 @pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.slow
 def test_no_request_may_take_longer_than_is_left(
     world: World, clock: Clock, stage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -454,6 +457,7 @@ def test_a_file_that_holds_no_certificate_is_a_wrong_setting(tmp_path: Path, con
 
 
 @pytest.mark.parametrize("begun", [HEAD + b"\r\n", HEAD + b"X-Header: "], ids=["body", "head"])
+@pytest.mark.slow
 def test_an_answer_that_drips_does_not_outlive_the_timeout(begun: bytes) -> None:
     start = time.monotonic()
     with raw_server(lambda _: drip(begun)) as host, pytest.raises(StoreTimeoutError, match=r"no answer within 0\.3 s"):

@@ -188,6 +188,7 @@ def test_a_spent_budget_keeps_what_is_finished_and_the_next_run_buys_the_rest(
     assert [case for case in written(tmp_path) if case in finished] == finished
 
 
+@pytest.mark.slow
 def test_queries_to_a_collection(synthesize: Synthesize, tmp_path: Path, handbook: Path) -> None:
     where = ["--store.path", str(tmp_path / "store"), "--collection", "mine"]
     assert retrievers(["index", str(handbook / "docs"), *where, "--quiet"]) == 0

@@ -122,6 +122,7 @@ def test_a_wait_that_the_server_asked_for_is_no_attempt(server: ChatServer) -> N
 
 
 @pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.slow
 def test_a_server_that_asks_to_wait_for_ever_is_waited_for_until_the_deadline(server: ChatServer, before: int) -> None:
     with engine(server, deadline_s=1.0) as made, server.faulty(too_many(0.3), When(calls=range(before + 1, 1000))):
         start = time.monotonic()
@@ -132,6 +133,7 @@ def test_a_server_that_asks_to_wait_for_ever_is_waited_for_until_the_deadline(se
 
 
 @pytest.mark.parametrize("drip_s", [1.5, 30.0])
+@pytest.mark.slow
 def test_an_answer_that_trickles_ends_at_its_timeout(server: ChatServer, drip_s: float) -> None:
     with later_engine(server, timeout_s=0.5, deadline_s=0.8) as made, server.faulty(ChatFault(drip_s=drip_s)):
         start = time.monotonic()

@@ -11,10 +11,9 @@ from tests.support.judged_rounds import JudgedRounds
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> GridResult:
-    world = JudgedRounds(tmp_path_factory.mktemp("world"))
-    with world.server() as server:
-        return world.grid(server, stop={"margin": 0.05})
+def result(judged_world: JudgedRounds) -> GridResult:
+    with judged_world.server() as server:
+        return judged_world.grid(server, stop={"margin": 0.05})
 
 
 def stated(result: GridResult, **changes: object) -> str:
