@@ -152,8 +152,15 @@ def records_per_query(checkout: Path) -> dict[str, list[str]]:
 
     def instances(in_scope: int, flags: Sequence[str]) -> Counter[type]:
         write_golden(checkout / GOLDEN, Path("golden.jsonl"), in_scope)
+        # Flags that name other golden data and another store leave the default's handbook out, unless it is named.
+        handbook = (
+            "--index.collection",
+            "physical_ai_handbook",
+            "--sources.dir",
+            str((checkout / GOLDEN).parent / "docs"),
+        )
         store = ("--retriever.store.path", "store", "--tracking.enabled", "false")
-        arguments = ["--dataset.path", "golden.jsonl", *store, "--quiet", "--no-gate", *flags]
+        arguments = ["--dataset.path", "golden.jsonl", *handbook, *store, "--quiet", "--no-gate", *flags]
         counts: Counter[type] = Counter()
         with contextlib.redirect_stdout(io.StringIO()), counted(counts):
             code = evaluate(arguments)

@@ -4,11 +4,17 @@ from typing import Any
 
 import pytest
 
+from evals.config.judge import StopConfig
+from evals.experiment.loading import load_inputs
+from evals.experiment.plan import describe_plan
+from evals.metrics.collaborators import Collaborators
 from evals.run.command import main
 from tests.support.chat_server import CohereChatServer
 from tests.support.command import Done, call
-from tests.support.experiment import Experiment, settings
+from tests.support.experiment import Experiment, settings, silent
+from tests.support.judged import judge_of
 from tests.support.judged_experiment import judge_flags, known_of, make_judged
+from tests.support.judged_rounds import JudgedRounds
 from tests.support.judges import keys
 
 Run = Callable[..., Done]
@@ -65,3 +71,41 @@ def test_a_plan_counts_what_the_run_will_ask(
         assert len(server.chats) == calls > 20
         questions, cached, calls, *_ = figures(run("--plan", *judge).out, "all")
         assert (cached, calls) == (questions, 0)
+
+
+def test_a_plan_says_what_proving_margins_is_expected_to_take(
+    judged_world: JudgedRounds, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = judged_world.config
+    judge = config.judge.model_copy(update={"stop": StopConfig(margin=0.05), "cache": "off"})
+    planned = config.model_copy(update={"judge": judge, "criteria": {}})
+    with judged_world.server() as server, judge_of(server, stop={"margin": 0.05}) as asked:
+        inputs = load_inputs(planned)
+        assert inputs.sweep is not None
+        with judged_world.bench.opened([v.settings for v in inputs.sweep.variants]) as (retrievers, _):
+            collaborators = Collaborators(retrievers=retrievers, progress=silent, judge=asked)
+            text = describe_plan(inputs, collaborators, width=160)
+        assert not server.chats
+    lines = [line.split() for line in text.splitlines()]
+    margins = [
+        (float(words[0]), int(words[1])) for words in lines if len(words) == 4 and words[0] in {"0.1", "0.05", "0.01"}
+    ]
+    assert [margin for margin, _ in margins] == [0.1, 0.05, 0.01]
+    assert 0 < margins[0][1] <= margins[1][1] <= margins[2][1]
+    assert "judge.stop ends judging once a cell is proved at most 0.05 below the best" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ((), "expected a sweep"),
+        ((*SWEEP, "--objective.metrics", "ranking/ndcg_at_3"), "expected a judge, and there is none"),
+        (
+            (*SWEEP, "--judge.model", "cohere:command", "--objective.metrics", "ranking/ndcg_at_3"),
+            "expected a judged metric in the objective, got ranking/ndcg_at_3",
+        ),
+    ],
+)
+def test_judging_in_rounds_needs_cells_a_judge_and_a_judged_objective(run: Run, flags: Any, expected: str) -> None:
+    done = run("--metrics", "ranking/*", "--judge.stop.margin", "0.03", *flags)
+    assert done.code == 2 and f"judge.stop.margin: {expected}" in done.err

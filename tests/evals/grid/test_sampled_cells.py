@@ -11,7 +11,9 @@ from evals.grid.sampled_cells import comparable, guesses
 from evals.judge.sampling import judging_order
 from evals.report.building.slices import slices
 from evals.stats.corrected_mean import corrected_mean
+from tests.support.chat_server import CohereChatServer
 from tests.support.judged_rounds import PRECISION, QUERIES, JudgedRounds
+from tests.support.judging import Flaws, Oracle
 
 DRAWN = 24
 
@@ -109,3 +111,23 @@ def test_the_run_of_a_cell_has_all_that_its_report_needs(world: JudgedRounds, ch
     assert set(of_types) == {"even", "odd"} and sum(entry.n for entry in of_types.values()) == summary.n
     values = [entry.value for entry in of_types.values() if entry.value is not None]
     assert summary.value is not None and min(values) - 0.05 <= summary.value <= max(values) + 0.05
+
+
+def test_auto_judges_until_the_interval_is_nearly_that_of_all(world: JudgedRounds) -> None:
+    with world.server() as server:
+        result = world.grid(server, sample="auto")
+        alone = world.bench.run(world.config, world.config.retriever)
+    assert result.judging is not None and result.judging.drawn is not None and alone.judging is None
+    assert 30 <= len(result.judging.drawn) <= QUERIES
+    order = judging_order(world.bench.golden.cases, world.config.seed)
+    assert result.judging.drawn == frozenset(order[: len(result.judging.drawn)])
+
+
+def test_labels_that_never_agree_make_auto_judge_more(world: JudgedRounds) -> None:
+    drawn = []
+    for flaws in (Flaws(), Flaws(false_useful=0.5, false_useless=0.5)):
+        with CohereChatServer(Oracle(world.labels, flaws=flaws)) as server:
+            judging = world.grid(server, sample="auto").judging
+        assert judging is not None and judging.drawn is not None
+        drawn.append(len(judging.drawn))
+    assert drawn[0] < drawn[1]
