@@ -215,9 +215,10 @@ def coverage(judge: Simulated, world: World, n: int, draws: int) -> tuple[float,
         rng = np.random.default_rng([n, seed, 1])
         judged, proxy = world.of(rng.choice(rows, len(rows)), [cell]).judged(judge, rng)
         found = corrected_mean(judged[:, 0], proxy[:, 0], drawn(len(judged), n, rng))
-        if found.interval.low is not None and found.interval.high is not None and found.width_alone:
-            held.append(found.interval.low <= truth <= found.interval.high)
-            widths.append((found.interval.high - found.interval.low) / found.width_alone)
+        own, alone = found.interval, found.alone_interval
+        if own.low is not None and own.high is not None and alone.low is not None and alone.high is not None:
+            held.append(own.low <= truth <= own.high)
+            widths.append((own.high - own.low) / (alone.high - alone.low))
     return (float(np.mean(held)), float(np.mean(widths))) if held else (np.nan, np.nan)
 
 

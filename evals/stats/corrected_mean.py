@@ -60,17 +60,6 @@ class CorrectedMean:
     alone: float
     alone_interval: Interval
 
-    @property
-    def width_alone(self) -> float | None:
-        """Width of the interval that judging the sample alone has; None where it has none."""
-        return _width(self.alone_interval)
-
-    @property
-    def narrower(self) -> float | None:
-        """Share of that width which the correction saves, 0 to 1; None where one of them has no interval."""
-        alone, own = self.width_alone, _width(self.interval)
-        return None if own is None or not alone else 1 - own / alone
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EarlierPhase:
@@ -286,7 +275,3 @@ def pseudo_values(
     pseudo: Floats = values + weight * (spread - spread.mean(axis=0))
     pseudo[sampled] += scale * (residuals - residuals.mean(axis=0))
     return pseudo
-
-
-def _width(interval: Interval) -> float | None:
-    return None if interval.low is None or interval.high is None else interval.high - interval.low

@@ -82,7 +82,6 @@ def test_labels_that_do_not_help_leave_plain_judging(proxy: str) -> None:
     assert found.weight == 0
     assert found.value == pytest.approx(judged[sampled].mean())
     assert found.interval == found.alone_interval == mean_interval(judged[sampled].tolist())
-    assert found.narrower == pytest.approx(0)
 
 
 def test_all_queries_judged_is_plain_judging() -> None:
@@ -102,7 +101,7 @@ def test_too_few_have_the_reason_of_plain_judging() -> None:
     judged = np.linspace(0, 1, 40)
     found = corrected_mean(judged, judged, drawn(40, 9, np.random.default_rng(1)))
     assert found.interval.note == "not computable: 9 values are too few, 10 are needed"
-    assert (found.narrower, found.width_alone) == (None, None)
+    assert (found.interval.low, found.alone_interval.low) == (None, None)
 
 
 def test_amounts_have_intervals_too() -> None:
