@@ -113,14 +113,14 @@ def _recalls(
 ) -> list[list[Mapping[int, float]]]:
     """Return for each search, and each vector, the recall at each depth that is searched for."""
     depth = retriever.settings.depth_of("semantic")
-    known = [k for k in depths if k <= depth]
-    if not known:
+    measured = [k for k in depths if k <= depth]
+    if not measured:
         return [[{} for _ in vectors] for _ in searches]
     chunks: Chunks = retriever.chunk_table()
-    exact = retriever.neighbours(vectors, SearchConfig(exact=True), max(known) + MARGIN, chunks)
+    exact = retriever.neighbours(vectors, SearchConfig(exact=True), max(measured) + MARGIN, chunks)
     return [
         [
-            {k: recall(truth, points, k) for k in known}
+            {k: recall(truth, points, k) for k in measured}
             for truth, points in zip(exact, retriever.neighbours(vectors, search, depth, chunks), strict=True)
         ]
         for search in searches
@@ -131,16 +131,16 @@ def _other_parameters(retriever: FindsNeighbours) -> dict[str, SearchConfig]:
     """Return the parameters that are tried, by the settings that choose them."""
     info, search = retriever.info, retriever.settings.search
     assert info is not None
-    made: dict[str, SearchConfig] = {}
+    by_name: dict[str, SearchConfig] = {}
     if info.in_hnsw:
         beam = max(search.hnsw_ef or info.ef_construct, retriever.settings.depth_of("semantic") + 1)
         most = info.limits.hnsw_ef or WIDER[-1] * beam
         for wider in dict.fromkeys(min(most, times * beam) for times in WIDER):
-            made[f"search.hnsw_ef {wider}"] = search.model_copy(update={"hnsw_ef": wider})
+            by_name[f"search.hnsw_ef {wider}"] = search.model_copy(update={"hnsw_ef": wider})
     if info.quantization and not search.quantization.ignore:
         factor = min(2.0, info.limits.oversampling or 2.0)
         rescored = QuantizationSearchConfig(rescore=True, oversampling=factor)
-        made[f"search.quantization.rescore with oversampling {factor:g}"] = search.model_copy(
+        by_name[f"search.quantization.rescore with oversampling {factor:g}"] = search.model_copy(
             update={"quantization": rescored}
         )
-    return made
+    return by_name

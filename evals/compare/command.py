@@ -119,8 +119,8 @@ def _side_by_side(comparison: "Comparison") -> str:
     """Return the address of MLflow's comparison; empty where it has not both runs in one experiment."""
     from evals.tracking.addresses import LOCAL, comparison_page
 
-    one, other = comparison.baseline.tracked, comparison.other.tracked
-    if one is None or other is None or one[:2] != other[:2]:
+    first, other = comparison.baseline.tracked, comparison.other.tracked
+    if first is None or other is None or first[:2] != other[:2]:
         return ""
-    page = comparison_page(*other, baseline_id=one.run_id)
+    page = comparison_page(*other, baseline_id=first.run_id)
     return f"{page} (make ui)" if other.server == LOCAL else page

@@ -30,16 +30,16 @@ def open_baseline(file: Path, golden: GoldenSet) -> Run:
     if not file.name:
         raise ReportError(f"baseline: expected the path of a report of evals.run, got {str(file)!r}")
     run = open_run(str(file.with_suffix(file.suffix or ".json")), None, "")
-    known = {row.id: row for row in run.report.rows()}
+    by_id = {row.id: row for row in run.report.rows()}
     prints = {case.id: case_fingerprint(case) for case in golden.cases}
-    other = [key for key, print_ in prints.items() if key not in known or known[key].fingerprint != print_]
+    other = [key for key, print_ in prints.items() if key not in by_id or by_id[key].fingerprint != print_]
     if other:
         raise ReportError(
             f"baseline {file}: expected a report of the golden data of this run ({golden.name}), got one of "
             f"{run.report.facts.dataset} that lacks {len(other)} of the {len(prints)} queries as they are now "
             f"({some(other)}); make it again from this data, or leave baseline out"
         )
-    rows = [known[case.id] for case in golden.cases]
+    rows = [by_id[case.id] for case in golden.cases]
     facts = run.report.facts.model_copy(update={"dataset_fingerprint": golden.fingerprint})
     return replace(run, report=run.report.model_copy(update={"queries": rows, "facts": facts}))
 
@@ -52,8 +52,10 @@ def against_baseline(report: Report, baseline: Run) -> Report:
     own = run_of(report)
     names = [name for name in report.headline if name in baseline.report.metrics]
     [comparison] = compare(baseline, [own], ComparisonOptions(metrics=tuple(names)))
-    tested = [one for one in comparison.differences if one.paired and one.better != "neither"]
-    gates = [_gate(one, undecided=bool(report.facts.collection_changed)) for one in tested]
+    tested = [
+        difference for difference in comparison.differences if difference.paired and difference.better != "neither"
+    ]
+    gates = [_gate(difference, undecided=bool(report.facts.collection_changed)) for difference in tested]
     criteria = [*report.criteria, *(Criterion.of(gate) for gate in gates)]
     met = all(gate.passed for gate in gates)
     head = report.head and report.head.model_copy(

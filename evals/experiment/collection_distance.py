@@ -31,11 +31,11 @@ def with_its_distance(inputs: Inputs, env: Mapping[str, str], saved: Path | None
     config, settings = inputs.config, inputs.config.retriever
     if settings.python is not None or settings.distance is not None or owns_collection(config):
         return inputs
-    known = _of_saved(saved, settings) if saved else _of_collection(settings, env)
-    if known == settings:
+    completed = _of_saved(saved, settings) if saved else _of_collection(settings, env)
+    if completed == settings:
         return inputs
-    whole = config.model_copy(update={"retriever": known})
-    return replace(inputs, config=whole, sweep=plan(known, config.sweep) if inputs.sweep else None)
+    whole = config.model_copy(update={"retriever": completed})
+    return replace(inputs, config=whole, sweep=plan(completed, config.sweep) if inputs.sweep else None)
 
 
 def _of_collection(settings: RetrieverConfig, env: Mapping[str, str]) -> RetrieverConfig:

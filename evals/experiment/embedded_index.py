@@ -85,5 +85,5 @@ def _differences(config: ExperimentConfig, corpus: Corpus, manifest: Mapping[str
         # Settings that the experiment leaves out are as recorded.
         **{f"index.{name}": value for name, value in config.index.named.items()},
     }
-    known = {**manifest, **{f"index.{name}": value for name, value in recorded.items()}}
-    return {name: (known.get(name), value) for name, value in expected.items() if known.get(name) != value}
+    facts = {**manifest, **{f"index.{name}": value for name, value in recorded.items()}}
+    return {name: (facts.get(name), value) for name, value in expected.items() if facts.get(name) != value}

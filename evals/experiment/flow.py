@@ -74,8 +74,8 @@ def run_experiment(
         retrievers = [retriever] if retriever else _saved(from_retrieval, inputs)
         with open_collaborators(inputs, env, progress, retrievers=retrievers) as collaborators:
             grounds = [
-                ground(one, collaborators.retriever, collaborators.sources)
-                for one in (inputs.golden, *([inputs.held_out] if inputs.held_out else []))
+                ground(split, collaborators.retriever, collaborators.sources)
+                for split in (inputs.golden, *([inputs.held_out] if inputs.held_out else []))
             ]
             run = TrackingRun(config, name, collaborators.retriever.label)
             with run.ended():

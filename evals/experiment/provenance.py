@@ -87,8 +87,8 @@ def collection_facts(retriever: Retriever) -> CollectionFacts | None:
         StoreError: The store failed.
     """
     if isinstance(retriever, SavedRetriever):
-        known = retriever.retrieval.collection
-        return None if known is None else CollectionFacts.model_validate(known)
+        collection = retriever.retrieval.collection
+        return None if collection is None else CollectionFacts.model_validate(collection)
     surveyed = retriever.survey()
     if surveyed is None:
         return None

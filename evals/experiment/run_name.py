@@ -19,8 +19,10 @@ def run_name(config: ExperimentConfig, sweep: Plan | None, stamp: str) -> str:
 
 def _grid_label(sweep: Plan) -> str:
     settings = [variant.settings for variant in sweep.variants]
-    which = ",".join(dict.fromkeys(one.python.rpartition(":")[2] if one.python else one.mode for one in settings))
+    which = ",".join(
+        dict.fromkeys(setting.python.rpartition(":")[2] if setting.python else setting.mode for setting in settings)
+    )
     if sweep.thresholds is None:
         return f"grid {which}"
-    thresholds = (1 if one.used_threshold is None else len(sweep.thresholds) for one in settings)
+    thresholds = (1 if setting.used_threshold is None else len(sweep.thresholds) for setting in settings)
     return f"grid {len(sweep.top_ks) * sum(thresholds)} cells {which}"

@@ -65,12 +65,14 @@ def save_retrieval(folder: Path, inputs: Inputs, result: RunResult, facts: Facts
     chunks, cases = ChunkList(), _cases(inputs)
     listing = _listing(inputs, collaborators.retriever, chunks)
     observed = (
-        [one.observed for one in result.grid.configurations] if isinstance(result, GridResult) else [result.observed]
+        [configuration.observed for configuration in result.grid.configurations]
+        if isinstance(result, GridResult)
+        else [result.observed]
     )
     variants = []
-    for retriever, known in zip(collaborators.retrievers, observed, strict=True):
+    for retriever, queries in zip(collaborators.retrievers, observed, strict=True):
         builder = TableBuilder(chunks)
-        builder.extend(_renumbered(known.table, chunks))
+        builder.extend(_renumbered(queries.table, chunks))
         if inputs.held_out:
             held_out = collect(retriever, inputs.held_out.cases, collaborators.progress)
             builder.extend(_renumbered(held_out, chunks))
@@ -103,8 +105,8 @@ def open_saved(folder: Path, inputs: Inputs) -> list[SavedRetriever]:
         )
     retrieval = read_folder(folder)
     _refuse_other_pages(folder, retrieval, inputs)
-    wanted = [variant.settings for variant in inputs.sweep.variants] if inputs.sweep else [config.retriever]
-    retrievers = [SavedRetriever(retrieval, _fitting(folder, retrieval, one), one) for one in wanted]
+    variants = [variant.settings for variant in inputs.sweep.variants] if inputs.sweep else [config.retriever]
+    retrievers = [SavedRetriever(retrieval, _fitting(folder, retrieval, settings), settings) for settings in variants]
     for retriever in retrievers:
         _refuse_other_queries(folder, retriever.variant, _cases(inputs))
     return retrievers
@@ -125,8 +127,8 @@ def deciding(settings: RetrieverConfig) -> dict[str, Any]:
         if name not in swept | FREE and not name.startswith(tuple(idle)) and not name.endswith(FREE_ENDINGS)
     }
     decided = {name: value for name, value in effective(settings).items() if name != "candidates"}
-    known: dict[str, Any] = json.loads(json.dumps(decided | others, default=str))
-    return known
+    settings_in_json: dict[str, Any] = json.loads(json.dumps(decided | others, default=str))
+    return settings_in_json
 
 
 def _cases(inputs: Inputs) -> Sequence[Case]:
@@ -168,10 +170,10 @@ def _variant(retriever: Retriever, cases: Sequence[Case], table: CandidateTable)
 
 def _fitting(folder: Path, retrieval: SavedRetrieval, settings: RetrieverConfig) -> SavedVariant:
     """Return the saved variant that found what these settings find."""
-    wanted, depth = deciding(settings), settings.candidates
+    of_settings, depth = deciding(settings), settings.candidates
     exact = "candidates" in effective(settings)
     # A setting that is newer than the saved retrieval had no value then.
-    alike = [variant for variant in retrieval.variants if not _differences(variant.settings, wanted)]
+    alike = [variant for variant in retrieval.variants if not _differences(variant.settings, of_settings)]
     fits = [variant for variant in alike if (variant.depth == depth if exact else variant.depth >= depth)]
     if fits:
         return fits[0]
@@ -179,9 +181,9 @@ def _fitting(folder: Path, retrieval: SavedRetrieval, settings: RetrieverConfig)
         depths = ", ".join(f"{variant.depth:,}" for variant in alike)
         rule = "the depth that was saved" if exact else "at most the depth that was saved"
         raise _refused(folder, f"retriever.candidates: {rule}, {depths}", f"{depth:,}")
-    nearest = min(retrieval.variants, key=lambda variant: len(_differences(variant.settings, wanted)))
-    name, saved, given = _differences(nearest.settings, wanted)[0]
-    raise _refused(folder, f"retriever.{dotted(name)} {saved!r}, with which it was saved", f"{given!r}")
+    nearest = min(retrieval.variants, key=lambda variant: len(_differences(variant.settings, of_settings)))
+    name, saved, asked = _differences(nearest.settings, of_settings)[0]
+    raise _refused(folder, f"retriever.{dotted(name)} {saved!r}, with which it was saved", f"{asked!r}")
 
 
 def _differences(saved: Mapping[str, Any], given: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
@@ -199,8 +201,8 @@ def _refuse_other_queries(folder: Path, variant: SavedVariant, cases: Sequence[C
 
 def _refuse_other_pages(folder: Path, retrieval: SavedRetrieval, inputs: Inputs) -> None:
     """Refuse pages that changed since, where the experiment keeps a collection up to date with them."""
-    known = retrieval.info.manifest if retrieval.info else {}
-    for name, (recorded, expected) in outdated(inputs.config, known).items():
+    manifest = retrieval.info.manifest if retrieval.info else {}
+    for name, (recorded, expected) in outdated(inputs.config, manifest).items():
         raise _refused(folder, f"{name} {recorded!r} of the collection that was searched", f"{expected!r}")
     if retrieval.info:
         check_index(inputs.config.index, retrieval.info)

@@ -104,12 +104,12 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
         grades = {chunk_id: case.relevant[key] for key, holders in named.items() for chunk_id in holders}
         items, refused = [frozenset(holders) for holders in named.values()], set[str]()
         missing = frozenset(grades.keys() - chunk_ids)
-        place = places.get(case.id, case.id)
+        line = places.get(case.id, case.id)
         # Every fault is collected before the error, so that one run names all of them.
         for number, evidence in enumerate(case.evidence):
             holders = _holders(evidence, chunks if evidence.source_url is None else pages.get(evidence.source_url, []))
             if not holders:
-                faults.append(f"{place}: {_unresolved(number, evidence, evidence.source_url in pages)}")
+                faults.append(f"{line}: {_unresolved(number, evidence, evidence.source_url in pages)}")
                 continue
             if evidence.grade == 0:
                 refused |= holders

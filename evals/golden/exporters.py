@@ -34,8 +34,10 @@ def qrels_of(cases: Sequence[Case], relevance: Mapping[str, Relevance] | None) -
                 "name the chunks with --docs DIR, or the collection (--config, --collection)"
             )
         return {case.id: case.relevant_ids for case in cases if case.relevant_ids}
-    known = {key: {**dict.fromkeys(sorted(found.irrelevant), 0), **found.grades} for key, found in relevance.items()}
-    return {key: grades for key, grades in known.items() if grades}
+    judgements = {
+        key: {**dict.fromkeys(sorted(labels.irrelevant), 0), **labels.grades} for key, labels in relevance.items()
+    }
+    return {key: grades for key, grades in judgements.items() if grades}
 
 
 def ragas_rows(

@@ -132,14 +132,14 @@ def _repeated(queries: Iterable[Query]) -> list[str]:
 def _beir_queries(file: Path) -> tuple[list[Query], list[str]]:
     queries, faults = [], []
     for number, line in _lines(file):
-        place = f"{file}:{number}"
+        where = f"{file}:{number}"
         try:
             row = load(line)
             if not isinstance(row, dict) or not isinstance(row.get("text"), str) or not str(row.get("_id", "")).strip():
                 raise ValueError(f'expected an object with "_id" and "text", got {quoted(row)}')
-            queries.append(Query(place=place, id=str(row["_id"]), text=row["text"]))
+            queries.append(Query(place=where, id=str(row["_id"]), text=row["text"]))
         except ValueError as error:
-            faults.append(f"{place}: {error}")
+            faults.append(f"{where}: {error}")
     return queries, faults + _repeated(queries)
 
 
@@ -163,23 +163,23 @@ def _judgements(
     judgements: dict[tuple[str, str], Judgement] = {}
     faults = []
     for number, line in _lines(file):
-        place = f"{file}:{number}"
+        where = f"{file}:{number}"
         try:
             parts = parse(number, line)
             grade = _grade(parts[2]) if parts else 0
         except ValueError:
             faults.append(
-                f"{place}: expected query id, document id and a whole-number grade, got {quoted(line.strip())}"
+                f"{where}: expected query id, document id and a whole-number grade, got {quoted(line.strip())}"
             )
             continue
         if parts is None:
             continue
         query_id, document_id, _ = parts
-        judgement = Judgement(place=place, query_id=query_id, document_id=document_id, grade=grade)
+        judgement = Judgement(place=where, query_id=query_id, document_id=document_id, grade=grade)
         before = judgements.setdefault((query_id, document_id), judgement)
         if before is not judgement:
             named = f"document {quoted(document_id)} of query {quoted(query_id)}"
-            faults.append(f"{place}: {named} is judged already at {before.place}")
+            faults.append(f"{where}: {named} is judged already at {before.place}")
     return list(judgements.values()), faults
 
 

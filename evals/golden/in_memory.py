@@ -49,19 +49,19 @@ def _rows(data: Any) -> Iterable[tuple[str, Any]]:
             f"{type(data).__name__}"
         )
     for number, row in enumerate(rows):
-        place = f"row {number}"
+        line = f"row {number}"
         if isinstance(row, Case):
-            yield place, row
+            yield line, row
         elif isinstance(row, Mapping):
             values = {name: _plain(value) for name, value in row.items() if not _missing(value)}
             try:
                 values |= {name: load(values[name]) for name in BY_CHUNK if isinstance(values.get(name), str)}
             except ValueError as error:
-                yield place, error
+                yield line, error
                 continue
-            yield place, {"id": f"q{number + 1:03d}", **values}
+            yield line, {"id": f"q{number + 1:03d}", **values}
         else:
-            yield place, ValueError(f"expected a dictionary, got {type(row).__name__}")
+            yield line, ValueError(f"expected a dictionary, got {type(row).__name__}")
 
 
 def _plain(value: Any) -> Any:

@@ -59,14 +59,14 @@ class ContextFinder:
         best = process.extractOne(plain, self._plain, scorer=fuzz.partial_ratio)
         if best is None:
             return Located(evidence=(), how="not found", score=0.0)
-        _, score, place = best
+        _, score, number = best
         if score < ALIKE:
             return Located(evidence=(), how="not found", score=score)
-        whole = self._plain[place]
+        whole = self._plain[number]
         match = fuzz.partial_ratio_alignment(plain, whole)
         # Of a text longer than the chunk, the chunk is what was found of it.
         stretch = whole if match is None or len(plain) > len(whole) else whole[match.dest_start : match.dest_end]
-        return Located(evidence=(_evidence(self._chunks[place], stretch.strip()),), how="alike", score=score)
+        return Located(evidence=(_evidence(self._chunks[number], stretch.strip()),), how="alike", score=score)
 
 
 def _evidence(chunk: Chunk, quote: str) -> dict[str, Any]:

@@ -47,8 +47,8 @@ def parse_columns(given: Sequence[str], defaults: Mapping[str, str]) -> dict[str
         if not (mark and column):
             raise DatasetError(f"--column: expected FIELD=COLUMN, such as query=question, got {text!r}")
         if name not in FIELDS:
-            known = ", ".join(FIELDS)
-            raise DatasetError(f"--column: unknown field {name!r}{nearest(name, FIELDS)}; expected one of {known}")
+            fields = ", ".join(FIELDS)
+            raise DatasetError(f"--column: unknown field {name!r}{nearest(name, FIELDS)}; expected one of {fields}")
         columns[name] = column
     return columns
 
@@ -65,34 +65,35 @@ def mapped(rows: Sequence[Row], columns: Mapping[str, str], named: Sequence[str]
         DatasetError: A named column is missing, a cell is not of its field's kind, or a query is there twice under two
             ids; every fault with its place.
     """
-    known = {name for _, row in rows for name in row}
-    missing = [columns[name] for name in ("query", *named) if columns[name] not in known]
+    present = {name for _, row in rows for name in row}
+    missing = [columns[name] for name in ("query", *named) if columns[name] not in present]
     if missing:
         raise DatasetError(
-            f"no column {missing[0]!r}{nearest(missing[0], known)}; it has {', '.join(map(quoted, sorted(known)))}; "
+            f"no column {missing[0]!r}{nearest(missing[0], present)}; "
+            f"it has {', '.join(map(quoted, sorted(present)))}; "
             "name columns with --column FIELD=COLUMN"
         )
     joined: dict[str, Row] = {}
     queries: dict[tuple[str, ...], Row] = {}
     faults: list[str] = []
-    for number, (place, row) in enumerate(rows, 1):
+    for number, (line, row) in enumerate(rows, 1):
         cells = {name: row[column] for name, column in columns.items() if column in row}
         try:
             values = {name: _value(name, cell) for name, cell in cells.items()}
         except ValueError as error:
-            faults.append(f"{place}: {error}")
+            faults.append(f"{line}: {error}")
             continue
         case = _case(values, f"q{number:03d}")
-        first = queries.setdefault(tuple(words(str(case.get("query", "")))), (place, case))
+        first = queries.setdefault(tuple(words(str(case.get("query", "")))), (line, case))
         if first[1]["id"] != case["id"]:
             faults.append(
-                f"{place}: the query is that of {first[0]}; name the column of an id (--column id=…) if both rows are "
+                f"{line}: the query is that of {first[0]}; name the column of an id (--column id=…) if both rows are "
                 "evidence of one query, or take one of them out"
             )
         elif case["id"] in joined:
             _join(joined[case["id"]][1], case)
         else:
-            joined[case["id"]] = (place, case)
+            joined[case["id"]] = (line, case)
     if faults:
         raise refusal(faults)
     return list(joined.values())

@@ -94,9 +94,10 @@ def _row(query: str, expectations: Mapping[str, Any]) -> dict[str, Any]:
 
 def _expected_context(documents: Any) -> dict[str, Any]:
     """Return MLflow's expected documents as evidence, those with a text alone: an address names no passage."""
-    found = [item for item in documents or () if isinstance(item, Mapping) and item.get("content")]
+    with_text = [item for item in documents or () if isinstance(item, Mapping) and item.get("content")]
     evidence = [
-        {"quote": item["content"]} | ({"source_url": item["doc_uri"]} if item.get("doc_uri") else {}) for item in found
+        {"quote": item["content"]} | ({"source_url": item["doc_uri"]} if item.get("doc_uri") else {})
+        for item in with_text
     ]
     return {"evidence": evidence} if evidence else {}
 
@@ -108,8 +109,8 @@ def _asked(inputs: Any) -> str | None:
     messages = inputs.get("messages")
     said = [m.get("content") for m in messages if m.get("role") == "user"] if isinstance(messages, list) else []
     texts = [value for value in inputs.values() if isinstance(value, str)]
-    found = [*(inputs[name] for name in ASKED if name in inputs), *said[-1:], *(texts if len(texts) == 1 else [])]
-    return next((text for text in found if isinstance(text, str) and text.strip()), None)
+    candidates = [*(inputs[name] for name in ASKED if name in inputs), *said[-1:], *(texts if len(texts) == 1 else [])]
+    return next((text for text in candidates if isinstance(text, str) and text.strip()), None)
 
 
 def _place(record: Record) -> float:

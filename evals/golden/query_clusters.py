@@ -30,13 +30,13 @@ def clusters(
     vectors = embed([wording.most_common(1)[0][0] for wording in groups])
     leaders: list[int] = []
     joined: dict[int, Counter[str]] = {}
-    for place, wording in enumerate(groups):
-        cosines = vectors[leaders] @ vectors[place] if leaders else np.zeros(0)
+    for number, wording in enumerate(groups):
+        cosines = vectors[leaders] @ vectors[number] if leaders else np.zeros(0)
         best = int(np.argmax(cosines)) if leaders else -1
         if leaders and cosines[best] >= near:
             joined[leaders[best]] += wording
         else:
-            leaders.append(place)
-            joined[place] = Counter(wording)
+            leaders.append(number)
+            joined[number] = Counter(wording)
     ordered = sorted(joined.values(), key=lambda counts: (-counts.total(), min(counts)))
     return [[query for query, count in counts.most_common() for _ in range(count)] for counts in ordered]

@@ -29,11 +29,11 @@ def csv_rows(file: Path) -> list[Row]:
     faults = []
     try:
         for row in reader:
-            place = f"{file}:{reader.line_num}"
+            line = f"{file}:{reader.line_num}"
             if "" in row and isinstance(row[""], list):
-                faults.append(f"{place}: has {len(row['']):,} more cells than the first line has names")
+                faults.append(f"{line}: has {len(row['']):,} more cells than the first line has names")
                 continue
-            rows.append((place, {name.strip(): value for name, value in row.items() if name and value}))
+            rows.append((line, {name.strip(): value for name, value in row.items() if name and value}))
     except csv.Error as error:
         faults.append(f"{file}:{reader.line_num}: {error}")
     return _checked(file, rows, faults)
@@ -50,16 +50,16 @@ def json_rows(file: Path) -> list[Row]:
     for number, line in enumerate(read_text(file, "a JSON Lines file", MOST_BYTES, DatasetError).split("\n"), 1):
         if not line.strip():
             continue
-        place = f"{file}:{number}"
+        where = f"{file}:{number}"
         try:
             value = load(line)
         except ValueError as error:
-            faults.append(f"{place}: {error}")
+            faults.append(f"{where}: {error}")
             continue
         if isinstance(value, dict):
-            rows.append((place, {name: cell for name, cell in value.items() if cell not in (None, "", [])}))
+            rows.append((where, {name: cell for name, cell in value.items() if cell not in (None, "", [])}))
         else:
-            faults.append(f"{place}: expected a JSON object, got {quoted(value)}")
+            faults.append(f"{where}: expected a JSON object, got {quoted(value)}")
     return _checked(file, rows, faults)
 
 

@@ -67,7 +67,7 @@ def abstaining(grid: Grid, index: int, rates: tuple[float, ...] = RATES) -> Abst
         configuration=configuration.name,
         top_k=cell.top_k,
         known=assess(inside, outside, scale),
-        by_threshold=tuple(replace(one, recall=recall) for one, recall in zip(at, recalls, strict=True)),
+        by_threshold=tuple(replace(point, recall=recall) for point, recall in zip(at, recalls, strict=True)),
         wanted=tuple(threshold_for(inside, outside, rate, scale) for rate in sorted(set(rates))) if outside else (),
         risk_coverage=curve,
         aurc=area_under(curve),
@@ -90,8 +90,8 @@ def _by_threshold(
     values = id_recall(of_selections(observed, selections, of_candidates(observed))).ravel()
     cut = selections.top_ks.index(top_k)
     recalls: list[float | None] = [
-        float(values[selections.of_cell(place * len(selections.top_ks) + cut)[in_scope]].mean())
-        for place in range(len(configuration.thresholds))
+        float(values[selections.of_cell(number * len(selections.top_ks) + cut)[in_scope]].mean())
+        for number in range(len(configuration.thresholds))
     ]
     group_by = configuration.settings.group_by
     return recalls, [lost(o, top_k, group_by) for o in observed.observations if o.case.in_scope]

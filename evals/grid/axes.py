@@ -68,7 +68,7 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
     thresholds, widest = _thresholds(base, sweep)
     if widest is not None:
         cut["threshold"] = widest
-    found: dict[tuple[tuple[str, Any], ...], RetrieverConfig] = {}
+    by_key: dict[tuple[tuple[str, Any], ...], RetrieverConfig] = {}
     faults: dict[str, list[str]] = {}
     notes: dict[str, None] = {}
     for changes in _combinations(base, sweep):
@@ -84,13 +84,13 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
             )
             continue
         key = tuple(effective(settings).items())
-        if key in found and found[key].candidates != settings.candidates:
+        if key in by_key and by_key[key].candidates != settings.candidates:
             notes[f"the candidate depth changes nothing in mode {settings.mode} without reranking: one for all"] = None
-        found[key] = min(found.get(key, settings), settings, key=lambda one: one.candidates)
+        by_key[key] = min(by_key.get(key, settings), settings, key=lambda one: one.candidates)
     _refuse(faults)
-    if not found:
+    if not by_key:
         raise ExperimentError("sweep: no combination is left: " + "; ".join(notes))
-    return Plan(variants=_named(list(found.values()), sweep), top_ks=top_ks, thresholds=thresholds, notes=tuple(notes))
+    return Plan(variants=_named(list(by_key.values()), sweep), top_ks=top_ks, thresholds=thresholds, notes=tuple(notes))
 
 
 def _thresholds(base: RetrieverConfig, sweep: SweepConfig) -> tuple[tuple[float, ...] | None, float | None]:
@@ -186,7 +186,7 @@ def _refuse(faults: Mapping[str, Sequence[str]]) -> None:
 
 def _named(variants: Sequence[RetrieverConfig], sweep: SweepConfig) -> tuple[Variant, ...]:
     """Name each variant: mode, fusion and reranker always, other settings where they are swept."""
-    made = []
+    named = []
     for settings in variants:
         means = effective(settings)
         shown = [means.get(name, "") for name in ("python", *(n for n, axis in AXES.items() if axis.in_every_name))]
@@ -195,14 +195,14 @@ def _named(variants: Sequence[RetrieverConfig], sweep: SweepConfig) -> tuple[Var
             for name, axis in VARIANT_AXES.items()
             if name in means and not axis.in_every_name and len(getattr(sweep, name)) > 1
         ]
-        made.append(
+        named.append(
             Variant(
                 name=" ".join(part for part in [*shown, *several] if part not in ("", "none")),
                 parameters={**means, "candidates": settings.candidates},
                 settings=settings,
             )
         )
-    return tuple(made)
+    return tuple(named)
 
 
 def _written(value: Any) -> str:

@@ -42,7 +42,7 @@ def configure(plan: Plan, retrieved: Sequence[ObservedVariant]) -> tuple[Configu
     Raises:
         ExperimentError: `threshold: exact` makes too many cells.
     """
-    return tuple(_configuration(plan, one) for one in retrieved)
+    return tuple(_configuration(plan, observed) for observed in retrieved)
 
 
 def build(

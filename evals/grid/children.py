@@ -61,10 +61,10 @@ def table(grid: Grid) -> dict[str, list[Any]]:
     """Return the whole grid by columns: one row a cell, its settings and the mean of every metric, or None."""
     cells = grid.cells()
     names = dict.fromkeys(name for cell in cells for name in cell.parameters)
-    made: dict[str, list[Any]] = {name: [cell.parameters.get(name) for cell in cells] for name in names}
+    columns: dict[str, list[Any]] = {name: [cell.parameters.get(name) for cell in cells] for name in names}
     for name, metric in grid.metrics.items():
-        made[name] = [value if np.isfinite(value) else None for value in metric.summaries.mean.tolist()]
-    return made
+        columns[name] = [value if np.isfinite(value) else None for value in metric.summaries.mean.tolist()]
+    return columns
 
 
 def along_top_k(result: GridResult) -> dict[str, list[tuple[int, float]]]:
@@ -93,10 +93,10 @@ def pareto_front(values: NDArray[np.float64], cost: NDArray[np.float64]) -> list
         cost: [cells], less is better.
     """
     front, highest = [], -np.inf
-    for place in np.lexsort((-values, cost)).tolist():
-        if np.isfinite(values[place]) and values[place] > highest:
-            front.append(place)
-            highest = values[place]
+    for cell in np.lexsort((-values, cost)).tolist():
+        if np.isfinite(values[cell]) and values[cell] > highest:
+            front.append(cell)
+            highest = values[cell]
     return front
 
 
@@ -116,9 +116,9 @@ def _parameters(grid: Grid, index: int) -> dict[str, Any]:
     """
     cell, settings = grid.cell(index), grid.settings(index)
     names = dict.fromkeys(name for configuration in grid.configurations for name in configuration.parameters)
-    known = {name: setting_of(settings, name) for name in names} | dict(cell.parameters)
-    cuts = {f"cell.{name}": known.pop(name) for name in CELL_AXES if name in known}
-    return cuts | {f"retriever.{dotted(name)}": setting for name, setting in known.items()}
+    settings_of_cell = {name: setting_of(settings, name) for name in names} | dict(cell.parameters)
+    cuts = {f"cell.{name}": settings_of_cell.pop(name) for name in CELL_AXES if name in settings_of_cell}
+    return cuts | {f"retriever.{dotted(name)}": setting for name, setting in settings_of_cell.items()}
 
 
 def _name(result: GridResult, index: int) -> str:
@@ -139,16 +139,16 @@ def _roles(result: GridResult, *, ends_alone: bool) -> dict[int, list[str]]:
     """
     choice, grid = result.choice, result.grid
     assert choice is not None
-    found: dict[int, list[str]] = {choice.recommended.cell: ["recommended"]}
-    found.setdefault(choice.best.cell, []).append("best as measured")
+    roles: dict[int, list[str]] = {choice.recommended.cell: ["recommended"]}
+    roles.setdefault(choice.best.cell, []).append("best as measured")
     for cell in plain_cells(grid):
-        found.setdefault(cell, []).append("plain semantic")
+        roles.setdefault(cell, []).append("plain semantic")
     allowed = np.full(len(grid), np.nan)
     order = list(result.ranking.order)
     allowed[order] = result.ranking.values[order]
     front = pareto_front(allowed, grid.metrics[TOKENS].summaries.mean)
     for standing in () if ends_alone else choice.best_set[:MOST_OF_THE_SET]:
-        found.setdefault(standing.cell, []).append("may be the best")
+        roles.setdefault(standing.cell, []).append("may be the best")
     for cell in dict.fromkeys((front[0], front[-1])) if ends_alone else front:
-        found.setdefault(cell, []).append("Pareto front")
-    return found
+        roles.setdefault(cell, []).append("Pareto front")
+    return roles

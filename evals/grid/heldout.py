@@ -98,8 +98,8 @@ def _objective_alone(config: ExperimentConfig) -> ExperimentConfig:
     """Return the experiment with the metrics of the objective alone, judged once, without criteria and constraints."""
     own = config.objective.model_copy(update={"constraints": {}})
     once = config.judge.model_copy(update={"rejudge": 0})
-    known = {"metrics": tuple(config.objective.metrics), "criteria": {}, "objective": own, "judge": once}
-    return config.model_copy(update=known)
+    settings = {"metrics": tuple(config.objective.metrics), "criteria": {}, "objective": own, "judge": once}
+    return config.model_copy(update=settings)
 
 
 def _of(choice: Choice, config: ExperimentConfig, found: GridResult) -> HeldOut:

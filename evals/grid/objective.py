@@ -147,8 +147,8 @@ def _read(condition: str) -> tuple[str, float]:
 
 
 def _none_left(grid: Grid, constraints: Mapping[str, str], misses: NDArray[np.float64]) -> str:
-    wanted = " and ".join(f"{metric} {condition}" for metric, condition in constraints.items())
-    lines = [f"objective.constraints: none of {len(grid)} cells has {wanted}; the nearest:"]
+    conditions = " and ".join(f"{metric} {condition}" for metric, condition in constraints.items())
+    lines = [f"objective.constraints: none of {len(grid)} cells has {conditions}; the nearest:"]
     for index in np.argsort(misses, kind="stable")[:NEAREST].tolist():
         shown = [_shown(grid, metric, condition, index) for metric, condition in constraints.items()]
         lines.append(f"  {describe(grid, index)}: {', '.join(shown)}")

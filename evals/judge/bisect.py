@@ -55,11 +55,11 @@ def bisecting(questions: Sequence[Task], audit: int, seed: int) -> Waves:
     nested = chains(on_recall)
     answered = _Known(asked={}, implied={})
     wave = [task for task in questions if task.metric != RECALL]
-    wanted = [on_recall[key] for key in _wanted(nested, answered)]
-    while wave or wanted:
-        answers = yield [*wave, *wanted]
+    next_wave = [on_recall[key] for key in _wanted(nested, answered)]
+    while wave or next_wave:
+        answers = yield [*wave, *next_wave]
         answered = _learned(nested, answered, answers)
-        wave, wanted = [], [on_recall[key] for key in _wanted(nested, answered)]
+        wave, next_wave = [], [on_recall[key] for key in _wanted(nested, answered)]
     skipped = [key for key in on_recall if key in answered.implied]
     chosen = random.Random(seed).sample(skipped, min(audit, len(skipped)))
     audited: dict[Key, Score] = {}

@@ -210,7 +210,7 @@ def plan(
     counter, order = _Counter(judge), judging_order((o.case for o in observations), seed)
     drawn = sample_size(judge.config.sample, len(order))
     sizes = {drawn, len(order), *(sample_size(share, len(order)) for share in SHOWN_SHARES)}
-    places, counted = {case_id: place for place, case_id in enumerate(order)}, dict[int, tuple[Share, ...]]()
+    places, counted = {case_id: rank for rank, case_id in enumerate(order)}, dict[int, tuple[Share, ...]]()
 
     verdicts: dict[tuple[str, str], int] = {}
 

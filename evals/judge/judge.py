@@ -64,10 +64,10 @@ class Judge:
         cached = [config.cache == "on" and chat.identified for _, chat in tiers]
         store = VerdictStore(store_file(config, env)) if any(cached) else None
         judge: Judge | None = None
-        for (tier, chat), kept in zip(tiers, cached, strict=True):
-            if config.cache == "on" and not kept:
+        for (tier, chat), cache in zip(tiers, cached, strict=True):
+            if config.cache == "on" and not cache:
                 log.warning(UNIDENTIFIED, tier.model, type(chat.model).__name__)
-            judge = cls(tier, chat, store if kept else None, progress, judge)
+            judge = cls(tier, chat, store if cache else None, progress, judge)
         assert judge is not None
         return judge
 

@@ -38,7 +38,12 @@ def judging_order(cases: Iterable[Case], seed: int) -> list[str]:
 
 
 def sample_size(sample: Sample, queries: int) -> int:
-    """Return the number of queries to judge of so many; of `auto` that of the first round."""
+    """Return the number of queries to judge; for `auto`, that of the first round.
+
+    Args:
+        sample: The setting.
+        queries: Number of queries there are.
+    """
     if sample == "all":
         return queries
     if sample == "auto":

@@ -101,7 +101,7 @@ def tasks(metrics: Collection[str], observations: Sequence[Observation], seed: i
         seed: Seed of the order of the queries.
     """
     keys: set[tuple[str, str, Selected]] = set()
-    places = {case_id: place for place, case_id in enumerate(judging_order((o.case for o in observations), seed))}
+    places = {case_id: rank for rank, case_id in enumerate(judging_order((o.case for o in observations), seed))}
     inside = [observation for observation in observations if observation.case.id in places]
     for observation in sorted(inside, key=lambda observation: places[observation.case.id]):
         for name in (name for name in JUDGED if name in metrics):

@@ -158,8 +158,8 @@ def _on_sources(sources: Sources | None) -> Iterator[str]:
 def _on_language(observations: Sequence[Observation]) -> Iterator[str]:
     step = -(-len(observations) // MOST_ASKED) or 1  # a language takes half a millisecond to tell
     some = observations[::step]
-    found = {o.case.id: differing(o.case.query, [chunk.text for chunk in o.candidates.chunks]) for o in some}
-    named = [f"{case_id} ({languages.asked})" for case_id, languages in found.items() if languages]
+    by_case = {o.case.id: differing(o.case.query, [chunk.text for chunk in o.candidates.chunks]) for o in some}
+    named = [f"{case_id} ({languages.asked})" for case_id, languages in by_case.items() if languages]
     if named:
         looked_at = "" if step == 1 else f" (of {len(some):,} queries looked at)"
         yield f"apparently in another language than the chunks: {_listed(named)}{looked_at}"
@@ -189,8 +189,8 @@ def _address(chunk: Chunk, sources: Sources | None) -> str:
 def _on_numbering(observations: Sequence[Observation]) -> Iterator[str]:
     faults: dict[str, str] = {}
     for observation in observations:
-        found = sequence_faults(observation.candidates.chunks)
-        faults |= {key: f"chunk {quoted(key)} has {found[key]}" for key in observation.ranked_ids if key in found}
+        sequence = sequence_faults(observation.candidates.chunks)
+        faults |= {key: f"chunk {quoted(key)} has {sequence[key]}" for key in observation.ranked_ids if key in sequence}
     yield from _on_faults("metadata/chunk_sequence", list(faults.values()), len(_returned(observations)))
 
 

@@ -75,7 +75,7 @@ def _scores(observations: Sequence[Observation], _: Context) -> Sequence[Score]:
     """Return for each query the share of its returned chunks whose number is valid within their page, 0 to 1."""
     # Selections of a grid share their candidates.
     candidates = {id(observation.candidates): observation.candidates for observation in observations}
-    faults = {key: sequence_faults(found.chunks) for key, found in candidates.items()}
+    faults = {key: sequence_faults(queries.chunks) for key, queries in candidates.items()}
     return [_score(observation, faults[id(observation.candidates)]) for observation in observations]
 
 

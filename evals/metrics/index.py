@@ -26,7 +26,9 @@ def ann_recall(observation: Observation, _: Context, *, k: int) -> Score:
 
 def loses(rows: Sequence[SearchedQuery]) -> bool:
     """Return True if at some depth less is found, on average, than can be put down to chance."""
-    return any(fmean(known) < ENOUGH for k in DEPTHS if (known := [r.ann_recall[k] for r in rows if k in r.ann_recall]))
+    return any(
+        fmean(recalls) < ENOUGH for k in DEPTHS if (recalls := [r.ann_recall[k] for r in rows if k in r.ann_recall])
+    )
 
 
 METRICS: tuple[QueryMetric, ...] = tuple(

@@ -21,36 +21,36 @@ def missing_by_length(judging: Judging, observations: Sequence[Observation]) -> 
         judging: Verdicts of the judge.
         observations: Results of the queries.
     """
-    failed, given = _lengths(judging, observations)
-    if len(failed) < FEWEST_FAILED or not given:
+    failed, judged = _lengths(judging, observations)
+    if len(failed) < FEWEST_FAILED or not judged:
         return
     from scipy.stats import mannwhitneyu
 
-    if mannwhitneyu(failed, given).pvalue < LEVEL:
-        which = "longer" if median(failed) > median(given) else "shorter"
+    if mannwhitneyu(failed, judged).pvalue < LEVEL:
+        which = "longer" if median(failed) > median(judged) else "shorter"
         yield (
             f"verdicts are missing not at random: the {len(failed)} chunks whose verdict failed are {which} than the "
-            f"{len(given)} that were judged (median {median(failed):,.0f} characters, {median(given):,.0f}); means of "
-            "judged metrics are of queries whose chunks the judge could take, and no estimate for the others"
+            f"{len(judged)} that were judged (median {median(failed):,.0f} characters, {median(judged):,.0f}); means "
+            "of judged metrics are of queries whose chunks the judge could take, and no estimate for the others"
         )
 
 
 def _lengths(judging: Judging, observations: Sequence[Observation]) -> tuple[list[int], list[int]]:
     """Return the lengths of the chunks whose verdict failed, and of those that have one, query by query."""
     failed: list[int] = []
-    given: list[int] = []
+    judged: list[int] = []
     for by_chunk in (judging.verdicts, judging.supports):
         for observation in observations:
             for chunk_id, length in _asked(by_chunk, observation):
                 verdict = by_chunk[observation.case.id, chunk_id]
                 if not isinstance(verdict, Unscored):
-                    (failed if isinstance(verdict, Failure) else given).append(length)
-    return failed, given
+                    (failed if isinstance(verdict, Failure) else judged).append(length)
+    return failed, judged
 
 
 def _asked(by_chunk: Mapping[tuple[str, str], object], observation: Observation) -> Iterator[tuple[str, int]]:
     """Yield the chunks of a query that the judge was asked about, with their length."""
     ids = observation.candidates.chunk_ids
-    places = [place for place, chunk_id in enumerate(ids) if (observation.case.id, chunk_id) in by_chunk]
+    places = [rank for rank, chunk_id in enumerate(ids) if (observation.case.id, chunk_id) in by_chunk]
     for chunk in observation.candidates.at(places).chunks:
         yield chunk.chunk_id, len(chunk.text)

@@ -31,8 +31,8 @@ def description(report: Report) -> str:
 def most_telling(report: Report) -> list[str]:
     """Return all metrics of a run that have a value, those that say most about it first."""
     demanded = (criterion.metric for criterion in report.criteria)
-    known = [name for name, metric in report.metrics.items() if metric.value is not None]
-    return leading_first(known, (*demanded, *report.headline))
+    measured = [name for name, metric in report.metrics.items() if metric.value is not None]
+    return leading_first(measured, (*demanded, *report.headline))
 
 
 def leading_first(names: Collection[str], further: Iterable[str] = ()) -> list[str]:

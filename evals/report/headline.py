@@ -69,6 +69,6 @@ def deepest(pattern: str, *measured: Collection[str]) -> str:
     stem = pattern.removesuffix("K")
     if stem == pattern:
         return pattern
-    known = [{int(name.removeprefix(stem)) for name in names if name.startswith(stem)} for names in measured]
-    depths = set.intersection(*known) or set.union(*known)
+    of_metrics = [{int(name.removeprefix(stem)) for name in names if name.startswith(stem)} for names in measured]
+    depths = set.intersection(*of_metrics) or set.union(*of_metrics)
     return f"{stem}{max(depths)}" if depths else pattern

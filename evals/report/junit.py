@@ -39,7 +39,7 @@ def _criteria(suites: Element, report: Report, incomplete: str) -> None:
         case = _case(suite, "criteria", f"{criterion.metric} {criterion.condition}", 0.0)
         if not criterion.passed:
             _explain(case, "failure", _message(criterion), "undecided" if criterion.undecided else "criterion")
-    met = [f"{one.metric} {one.condition}: {one.reason}" for one in report.criteria if one.passed and one.reason]
+    met = [f"{each.metric} {each.condition}: {each.reason}" for each in report.criteria if each.passed and each.reason]
     case = _case(suite, "criteria", "complete", 0.0)
     if incomplete:
         _explain(case, "failure", incomplete, "incomplete")

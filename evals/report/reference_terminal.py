@@ -20,18 +20,18 @@ def print_reference(console: Console, section: ComparedSection, *, everything: b
         everything: Print every metric.
     """
     line(console, f"[bold]Before → after[/bold], wins/ties/losses; before: {escape(section.settings)}")
-    known = {one.metric: one for one in section.differences}
-    names = [*known] if everything else [deepest(pattern, known) for pattern in BESIDE_REFERENCE]
+    differences = {difference.metric: difference for difference in section.differences}
+    names = [*differences] if everything else [deepest(pattern, differences) for pattern in BESIDE_REFERENCE]
     for name in names:
-        if name in known:
-            line(console, _difference(known[name]))
+        if name in differences:
+            line(console, _difference(differences[name]))
     for flip in section.flipped[:1]:
         line(console, f"  flipped: [bold]{escape(flip.id)}[/bold] {escape(flip.query)}")
         for when, hits in (("before", flip.other_retrieved), ("after ", flip.this_retrieved)):
             # The chunk that decides: the first relevant one, or the one in its place.
             chosen = next((hit for hit in hits if hit.grade), hits[0] if hits else None)
-            found = hit_line(chosen, console.width - 11) if chosen else "nothing returned"
-            line(console, f"    {when} {found}")
+            first_hit = hit_line(chosen, console.width - 11) if chosen else "nothing returned"
+            line(console, f"    {when} {first_hit}")
 
 
 def _difference(one: DifferenceEntry) -> str:

@@ -15,8 +15,8 @@ def source_link(source: str, config: dict[str, Any]) -> str:
         config: The configuration of the run.
     """
     folder = (config.get("sources") or {}).get("dir")
-    place = PLACE.fullmatch(source)
+    match = PLACE.fullmatch(source)
     # An address of a site, or a path that leads out of the folder, is no file of it.
-    if not folder or place is None or place["path"].startswith("/") or ".." in Path(place["path"]).parts:
+    if not folder or match is None or match["path"].startswith("/") or ".." in Path(match["path"]).parts:
         return ""
-    return f"{(Path(folder).absolute() / place['path']).as_uri()}#L{place['line']}"
+    return f"{(Path(folder).absolute() / match['path']).as_uri()}#L{match['line']}"

@@ -86,11 +86,11 @@ def _table(report: Report, *, everything: bool) -> Table:
     for name in _shown(report, everything=everything):
         metric = report.metrics[name]
         # Of two criteria that are met the one of the baseline says less.
-        told = sorted(criteria.get(name, ()), key=lambda one: (one.passed, one.condition == NO_WORSE))
+        of_metric = sorted(criteria.get(name, ()), key=lambda each: (each.passed, each.condition == NO_WORSE))
         conditions = [
-            f"{one.condition} [{COLORS[one.verdict]}]{one.verdict}[/]"
-            for place, one in enumerate(told)
-            if not (place and one.passed and one.condition == NO_WORSE)
+            f"{each.condition} [{COLORS[each.verdict]}]{each.verdict}[/]"
+            for number, each in enumerate(of_metric)
+            if not (number and each.passed and each.condition == NO_WORSE)
         ]
         table.add_row(name, figure(name, metric.value), interval(name, metric), counted(metric), ", ".join(conditions))
     return table
@@ -109,7 +109,7 @@ def _shown(report: Report, *, everything: bool) -> list[str]:
 def _remarks(report: Report, *, everything: bool) -> list[tuple[str, str]]:
     """Return what must be known beside the table: at first where values are not of every query."""
     shown = [(name, report.metrics[name]) for name in _shown(report, everything=everything)]
-    wanted = [
+    remarkable = [
         (name, metric)
         for name, metric in shown
         if everything
@@ -119,7 +119,7 @@ def _remarks(report: Report, *, everything: bool) -> list[tuple[str, str]]:
         or metric.sampled
         or metric.note.startswith(APPROXIMATION)
     ]
-    return [(name, text) for name, metric in wanted if (text := remark(metric))]
+    return [(name, text) for name, metric in remarkable if (text := remark(metric))]
 
 
 def has_something(metric: MetricEntry) -> bool:
@@ -178,9 +178,9 @@ def _width(low: float | None, high: float | None) -> float | None:
 
 
 def _print_unmet(console: Console, report: Report) -> None:
-    for one in report.criteria:
-        if not one.passed:
+    for criterion in report.criteria:
+        if not criterion.passed:
             console.print(
-                f"  [{COLORS[one.verdict]}]{one.verdict}[/] {one.metric} {one.condition}, got "
-                f"{figure(one.metric, one.figure)} ({escape(one.reason)})"
+                f"  [{COLORS[criterion.verdict]}]{criterion.verdict}[/] {criterion.metric} {criterion.condition}, got "
+                f"{figure(criterion.metric, criterion.figure)} ({escape(criterion.reason)})"
             )

@@ -32,9 +32,9 @@ def committed(report: Report) -> dict[str, Any]:
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in row.items() if name not in OF_A_ROW}
+    figures = {name: value for name, value in row.items() if name not in OF_A_ROW}
     hits = [{**hit, "preview": ""} for hit in row["retrieved"][:CHUNKS]]
-    return kept | {"reference_answer": None, "tags": [], "retrieved": hits, "best_below_threshold": []}
+    return figures | {"reference_answer": None, "tags": [], "retrieved": hits, "best_below_threshold": []}
 
 
 if __name__ == "__main__":

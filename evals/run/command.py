@@ -109,12 +109,12 @@ CARRIED = ("dataset", "retriever", "index", "sources", "judge")
 def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
     """Return the beginning of the next command: its experiment, and the flags of this run without the further ones."""
     file = [] if namespace.config == DEFAULT else [f"--config {quote(str(namespace.config))}"]
-    given = {
+    carried = {
         f"--{name.replace('_', '-')}": raw
         for name, raw in vars(namespace).items()
         if name.partition(".")[0] in CARRIED and isinstance(raw, str)
     }
-    flags = [f"{flag} {quote(redacted(raw))}" for flag, raw in given.items() if flag not in further.split()]
+    flags = [f"{flag} {quote(redacted(raw))}" for flag, raw in carried.items() if flag not in further.split()]
     return " ".join((prog, *file, *flags))
 
 

@@ -102,13 +102,13 @@ OTHER_COLLECTION = {"retriever.collection", "retriever.store.url", "retriever.st
 
 def _for_other_data(experiment: Layer, flags: Layer) -> Layer:
     """Return the default experiment without what it says of its handbook alone, where flags name other data."""
-    given = dict(flatten(flags.values)).keys()
-    if given.isdisjoint(OTHER_DATA):
+    named = dict(flatten(flags.values)).keys()
+    if named.isdisjoint(OTHER_DATA):
         return experiment
     outdated = set(OF_GOLDEN_DATA)
-    if not given.isdisjoint(OTHER_COLLECTION):
+    if not named.isdisjoint(OTHER_COLLECTION):
         outdated |= {*OF_COLLECTION, *(() if "index" in flags.values else ("index",))}
-    kept = {
+    settings = {
         name: value for name, value in flatten(experiment.values) if outdated.isdisjoint((name, name.partition(".")[0]))
     }
-    return replace(experiment, values=nest(kept))
+    return replace(experiment, values=nest(settings))

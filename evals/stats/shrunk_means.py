@@ -50,7 +50,7 @@ def weight_of_differences(judged: Floats, proxy: Floats) -> float:
 
 
 def shrunk_residuals(means: Floats, covariance: Floats, returned: Floats, trust: float) -> Floats:
-    """Shrink mean residuals towards their regression on the logarithm of what is returned.
+    """Shrink mean residuals towards their regression on the logarithm of the number of returned chunks.
 
     Args:
         means: [cells], of the residuals.

@@ -42,9 +42,9 @@ def _main(namespace: argparse.Namespace) -> int:
     from evals.tracking.completing import complete
 
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
-    given = vars(namespace)
+    arguments = vars(namespace)
     try:
-        done = complete(namespace.report, given["tracking.uri"], given["tracking.experiment"])
+        done = complete(namespace.report, arguments["tracking.uri"], arguments["tracking.experiment"])
     except TrackingError as error:
         print_error(f"incomplete: {error} (the report is kept at {namespace.report})")
         return EXIT_INCOMPLETE

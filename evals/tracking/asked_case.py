@@ -34,11 +34,11 @@ class Asked:
             return case_of(questions[0] if questions else "", expectations)
         if case_id in self._by_id:
             return self._by_id[case_id]
-        found = next((self._by_query[text] for text in questions if text in self._by_query), [])
-        if len(found) == 1:
-            return found[0]
+        cases = next((self._by_query[text] for text in questions if text in self._by_query), [])
+        if len(cases) == 1:
+            return cases[0]
         asked = quoted(questions[0]) if questions else "nothing"
-        if not found:
+        if not cases:
             raise TrackingError(f"no golden query is {asked}, which this trace was asked; add it to the golden data")
-        names = ", ".join(case.id for case in found[:3])
+        names = ", ".join(case.id for case in cases[:3])
         raise TrackingError(f"{asked} is the query of several cases ({names}); expected one")

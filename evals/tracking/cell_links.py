@@ -41,10 +41,12 @@ def _by_retrieval(children: Sequence[Child]) -> dict[str, Sequence[Child]]:
     settings = [
         {name: value for name, value in child.parameters.items() if not name.startswith("cell.")} for child in children
     ]
-    telling = [name for name in settings[0] if len({str(one.get(name)) for one in settings}) > 1] if settings else []
+    telling = (
+        [name for name in settings[0] if len({str(setting.get(name)) for setting in settings}) > 1] if settings else []
+    )
     groups: dict[str, list[Child]] = {}
-    for child, one in zip(children, settings, strict=True):
-        groups.setdefault(_label(one, telling), []).append(child)
+    for child, setting in zip(children, settings, strict=True):
+        groups.setdefault(_label(setting, telling), []).append(child)
     if len(groups) == 1:
         return {}
     return {name: cells for name, cells in groups.items() if 1 < len(cells) <= MOST_CELLS}

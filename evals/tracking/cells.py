@@ -37,8 +37,8 @@ def log_cells(
     pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cells")
     try:
         written = [
-            pool.submit(_log_cell, client, parent, child, parent.info.start_time - place)
-            for place, child in enumerate(children, 1)
+            pool.submit(_log_cell, client, parent, child, parent.info.start_time - number)
+            for number, child in enumerate(children, 1)
         ]
         for count, run in enumerate(written, 1):
             run.result()

@@ -118,22 +118,22 @@ def complete_earlier(folder: Path, config: TrackingConfig) -> Iterator[str]:
 
 def _config(report: Report, uri: str | None, experiment: str | None) -> TrackingConfig:
     recorded = TrackingConfig.model_validate(report.config.get("tracking", {}))
-    given = {"uri": uri, "experiment": experiment}
-    return recorded.model_copy(update={name: value for name, value in given.items() if value})
+    settings = {"uri": uri, "experiment": experiment}
+    return recorded.model_copy(update={name: value for name, value in settings.items() if value})
 
 
 def _completed(run: Run, config: TrackingConfig, mark: Mark) -> Completed:
     report, uri = run.report, config.uri or local_uri(FOLDER)
     with connection(uri) as client:
-        found = find_reported(client, config.experiment, run.digest, mark.run_id, report.run)
-        if found is None:
+        reported = find_reported(client, config.experiment, run.digest, mark.run_id, report.run)
+        if reported is None:
             begun = datetime.fromisoformat(report.facts.started_at).timestamp()
             retriever = report.facts.retriever or ""
             tracker = start(config, report.run or report.name, report.config, retriever, started_ms=int(begun * 1000))
         else:
-            tracker = Tracker(client, found.info.run_id, found.info.experiment_id, uri)
-            if found.info.status == "FINISHED":
-                written = MISSING_TRACES in found.data.tags
+            tracker = Tracker(client, reported.info.run_id, reported.info.experiment_id, uri)
+            if reported.info.status == "FINISHED":
+                written = MISSING_TRACES in reported.data.tags
                 if written:
                     write_missing(tracker, kept(Path(run.origin), report, run.digest, config.traces).traces)
                 return _done(tracker, written=written)
@@ -159,8 +159,8 @@ def _done(tracker: Tracker, *, written: bool) -> Completed:
 def _register(tracker: Tracker, report: Report, config: TrackingConfig) -> None:
     """Register the retriever of a report if it was asked for, unless the run has done so."""
     unranked = report.grid is not None and report.grid.choice is None
-    wanted = f"run_id = '{tracker.run_id}'"
-    if config.register_as and not unranked and not tracker.client.search_model_versions(wanted):
+    query = f"run_id = '{tracker.run_id}'"
+    if config.register_as and not unranked and not tracker.client.search_model_versions(query):
         retriever = RetrieverConfig.model_validate(report.config["retriever"])
         tracker.register(portable_settings(retriever), config.register_as)
 

@@ -73,8 +73,8 @@ def read_run(reference: str, uri: str | None, experiment: str) -> TrackedRun:
     with connection(uri) as client:
         run = _find(client, reference, experiment, redacted(uri))
         report, rows = _report(client, run)
-        place = Tracked(server_of(uri), run.info.experiment_id, run.info.run_id)
-        return TrackedRun(place=place, name=run.info.run_name or "", report=report, rows=rows)
+        tracked = Tracked(server_of(uri), run.info.experiment_id, run.info.run_id)
+        return TrackedRun(place=tracked, name=run.info.run_name or "", report=report, rows=rows)
 
 
 def find_reported(client: "MlflowClient", experiment: str, digest: str, run_id: str, name: str) -> "MlflowRun | None":
@@ -87,10 +87,10 @@ def find_reported(client: "MlflowClient", experiment: str, digest: str, run_id: 
         run_id: Id of the run; empty where it is not known.
         name: Name of the run; one that has a report is that run only where the report is the same.
     """
-    known = client.get_experiment_by_name(experiment)
-    if known is None:
+    existing = client.get_experiment_by_name(experiment)
+    if existing is None:
         return None
-    within = [str(known.experiment_id)]
+    within = [str(existing.experiment_id)]
     runs = _search(client, within, f"tags.`{REPORT_TAG}` = '{digest}'")
     runs += _search(client, within, f"attributes.run_id = '{run_id}'") if run_id and not runs else []
     if not runs and name:
@@ -120,7 +120,7 @@ def _check_there(uri: str, reference: str) -> None:
 
 def _find(client: "MlflowClient", reference: str, experiment: str, address: str) -> "MlflowRun":
     if RUN_ID.fullmatch(reference):
-        everywhere = [one.experiment_id for one in client.search_experiments()]
+        everywhere = [entry.experiment_id for entry in client.search_experiments()]
         runs = _search(client, everywhere, f"attributes.run_id = '{reference}'")
         if runs:
             return runs[0]
@@ -162,8 +162,8 @@ def _experiment_id(client: "MlflowClient", name: str, address: str) -> str:
 def _tagged(client: "MlflowClient", within: Sequence[str], key: str, value: str | None, address: str) -> "MlflowRun":
     runs = _search(client, within, "" if is_former(key) else f"tags.`{key}` LIKE '%'")
     for run in runs:
-        found = run.data.tags[key] if key in run.data.tags else _fact(client, run, key)
-        if found is not None and value in (None, found):
+        of_run = run.data.tags[key] if key in run.data.tags else _fact(client, run, key)
+        if of_run is not None and value in (None, of_run):
             return run
     tags = [name for run in _search(client, within) for name in run.data.tags if not name.startswith("mlflow.")]
     near = "" if runs else nearest(key, [*tags, *FORMER])

@@ -33,12 +33,12 @@ def read_dataset(name: str, uri: str | None = None) -> list[dict[str, Any]]:
         ConfigError: The database is damaged.
     """
     with opened(uri) as client:
-        found = _named(client, name)
-        if not found:
+        stored = _named(client, name)
+        if not stored:
             names = [dataset.name for dataset in client.search_datasets(max_results=1_000)]
             have = nearest(name, names) or ("" if names else "; it has none")
             raise TrackingError(f"MLflow has no evaluation dataset {quoted(name)}{have}")
-        dataset = client.get_dataset(found[0].dataset_id)
+        dataset = client.get_dataset(stored[0].dataset_id)
         return [
             {"inputs": record.inputs, "expectations": record.expectations or {}, "tags": record.tags or {}}
             for record in dataset.records
@@ -74,11 +74,11 @@ def write_dataset(
                 "--force"
             )
         experiment = client.get_experiment_by_name(DEFAULT_EXPERIMENT)
-        made = client.create_dataset(name, experiment.experiment_id if experiment else "0", dict(tags))
+        dataset = client.create_dataset(name, experiment.experiment_id if experiment else "0", dict(tags))
         try:
-            made.merge_records([dict(record) for record in records])
+            dataset.merge_records([dict(record) for record in records])
         except BaseException:
-            client.delete_dataset(made.dataset_id)
+            client.delete_dataset(dataset.dataset_id)
             raise
         for old in existing:
             client.delete_dataset(old.dataset_id)

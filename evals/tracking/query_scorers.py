@@ -86,9 +86,9 @@ def scorers(
     asked = Asked(cases.cases if cases else None)
 
     def observe(trace: "Trace", expectations: Mapping[str, Any]) -> Observation:
-        found = retrieved(trace)
-        case = asked.case(trace.info.tags.get("query_id"), found.questions, expectations)
-        candidates = _candidates(case.query, found, reads, unknown)
+        documents = retrieved(trace)
+        case = asked.case(trace.info.tags.get("query_id"), documents.questions, expectations)
+        candidates = _candidates(case.query, documents, reads, unknown)
         relevance = grounds.relevance.get(case.id) or returned.among([case], candidates.table)[case.id]
         selection = candidates.at(range(min(places, len(candidates))))
         return Observation(case=case, relevance=relevance, candidates=candidates, selection=selection)
@@ -106,15 +106,17 @@ def _chosen(patterns: Sequence[str], top_k: int) -> list[QueryMetric]:
     chosen = choose(
         patterns or [f"{family}*" for family in FAMILIES], (), reach=Reach(returned=top_k, candidates=top_k)
     )
-    given = {name: metric for name, metric in chosen.items() if _is_given(metric)}
-    lacking = [name for name in patterns if name in chosen.keys() - given.keys()] or (list(chosen) if not given else [])
+    declared = {name: metric for name, metric in chosen.items() if _is_given(metric)}
+    lacking = [name for name in patterns if name in chosen.keys() - declared.keys()] or (
+        list(chosen) if not declared else []
+    )
     if lacking:
         raise ExperimentError(
             f"metrics: a trace cannot give {', '.join(lacking[:3])}: it holds what one query returned; expected "
             "ranking/*, scope/* or ragas/id_* of queries (evals.evaluate gives the others)"
         )
-    names = list(given) if patterns else headline(given)
-    return [metric for name in names if isinstance(metric := given[name], QueryMetric)]
+    names = list(declared) if patterns else headline(declared)
+    return [metric for name in names if isinstance(metric := declared[name], QueryMetric)]
 
 
 def _is_given(metric: Metric) -> bool:
@@ -138,8 +140,8 @@ def _scorer(
         [value] = metric.score([observation], context)
         return _feedback(metric, value)
 
-    made: Scorer = scorer(score, name=metric.name, description=metric.about)
-    return made
+    scoring: Scorer = scorer(score, name=metric.name, description=metric.about)
+    return scoring
 
 
 def _feedback(metric: QueryMetric, value: Score) -> "Feedback | None":

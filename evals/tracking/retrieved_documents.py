@@ -61,8 +61,8 @@ def outermost_retrievers(trace: "Trace") -> list["Span"]:
         above = spans.get(span.parent_id)
         return above is not None and (above.span_type == "RETRIEVER" or is_inner(above))
 
-    found = [span for span in spans.values() if span.span_type == "RETRIEVER" and not is_inner(span)]
-    return sorted(found, key=lambda span: span.start_time_ns)
+    retrievers = [span for span in spans.values() if span.span_type == "RETRIEVER" and not is_inner(span)]
+    return sorted(retrievers, key=lambda span: span.start_time_ns)
 
 
 def _documents(span: "Span") -> Iterator[Document]:

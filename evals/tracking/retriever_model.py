@@ -38,7 +38,7 @@ def log_retriever(settings: Mapping[str, Any], name: str, run_id: str, uri: str)
         try:
             # MLflow tells there of the version that it makes. The model goes to the experiment of the active run.
             with redirect_stderr(StringIO()), start_run(run_id=run_id, nested=True):
-                made = langchain.log_model(
+                logged = langchain.log_model(
                     str(CODE),
                     name="retriever",
                     model_config=dict(settings),
@@ -49,4 +49,4 @@ def log_retriever(settings: Mapping[str, Any], name: str, run_id: str, uri: str)
             # MLflow keeps the retriever that the code opened, which would keep its store.
             if isinstance(latest.__mlflow_model__, QdrantRetriever):
                 latest.__mlflow_model__.close()
-    return str(made.registered_model_version)
+    return str(logged.registered_model_version)

@@ -26,10 +26,10 @@ def remove_traces(tracker: Tracker) -> None:
     from mlflow.tracing.client import TracingClient
 
     store, experiment = TracingClient(tracker.uri), tracker.experiment_id
-    while found := store.search_traces(
+    while traces := store.search_traces(
         locations=[experiment], run_id=tracker.run_id, include_spans=False, max_results=AT_ONCE
     ):
-        if not store.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in found]):
+        if not store.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in traces]):
             return
 
 

@@ -26,15 +26,15 @@ def read_queries(experiment: str, uri: str | None = None, *, most: int) -> list[
         TrackingError: There is no such experiment, or none of its traces has a RETRIEVER span with a query.
     """
     with opened(uri) as client:
-        known = client.get_experiment_by_name(experiment)
-        if known is None:
+        existing = client.get_experiment_by_name(experiment)
+        if existing is None:
             names = [each.name for each in client.search_experiments(max_results=1_000)]
             raise TrackingError(f"MLflow has no experiment {quoted(experiment)}{nearest(experiment, names)}")
         queries: list[str] = []
         read, token = 0, None
         while read < most:
             page = client.search_traces(
-                locations=[known.experiment_id],
+                locations=[existing.experiment_id],
                 max_results=min(AT_ONCE, most - read),
                 order_by=["timestamp_ms DESC"],
                 page_token=token,

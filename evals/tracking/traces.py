@@ -58,13 +58,13 @@ def write_traces(client: "MlflowClient", experiment_id: str, runs: Sequence[str]
                 for place, trace in enumerate(traces[first : first + BATCH])
             ]
             faults = list(pool.map(lambda trace: _begin(store, trace), batch))
-            kept = [trace for trace, failed in zip(batch, faults, strict=True) if not failed]
-            lost = _log_spans(store, experiment_id, kept)
-            written += 0 if lost else len(kept)
+            accepted = [trace for trace, failed in zip(batch, faults, strict=True) if not failed]
+            lost = _log_spans(store, experiment_id, accepted)
+            written += 0 if lost else len(accepted)
             fault = fault or next(filter(None, (*faults, lost)), "")
-            if lost or not kept:
+            if lost or not accepted:
                 break
-            unlinked = unlinked or _link(client, kept, runs[1:])
+            unlinked = unlinked or _link(client, accepted, runs[1:])
     if fault or unlinked:
         old = OLD_SERVER if UNKNOWN in fault else ""
         which = ", not linked to all of their runs" if unlinked else ""

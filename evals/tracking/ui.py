@@ -98,5 +98,5 @@ def _experiment_id(name: str) -> str | None:
     file = Path(local_uri(FOLDER).removeprefix("sqlite:///"))
     query = "SELECT experiment_id FROM experiments WHERE name = ? AND lifecycle_stage = 'active'"
     with contextlib.closing(sqlite3.connect(file)) as database:
-        found = database.execute(query, (name,)).fetchone()
-    return str(found[0]) if found else None
+        row = database.execute(query, (name,)).fetchone()
+    return str(row[0]) if row else None

@@ -80,7 +80,7 @@ def log_views(tracker: Tracker, report: Report, text: str, views: Views, progres
 
 
 def keep(report: Path, views: Views) -> None:
-    """Keep views beside a report; where that fails, the report alone tells of the run."""
+    """Write views beside a report; where that fails, only the report describes the run."""
     try:
         _file(report).write_bytes(ADAPTER.dump_json(views, warnings=False))
     except OSError as error:

@@ -43,7 +43,7 @@ def find(target: str, setting: str) -> Callable[[], Any]:
         raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}{_searched(error, name)}") from error
     factory = getattr(module, attribute, None)
     if factory is None:
-        names = [one for one in vars(module) if not one.startswith("_")]
+        names = [defined for defined in vars(module) if not defined.startswith("_")]
         raise ConfigError(
             f"{setting} {target!r} cannot be loaded: AttributeError, module {name!r} has no {attribute!r}"
             f"{nearest(attribute, names)}"

@@ -109,7 +109,7 @@ def _measure(node: yaml.Node, measured: dict[int, _Extent | None]) -> _Extent:
     else:
         parts = node.value if isinstance(node, yaml.SequenceNode) else []
     extents = [_measure(part, measured) for part in parts]
-    extent = _Extent(1 + sum(one.values for one in extents), 1 + max((one.depth for one in extents), default=0))
+    extent = _Extent(1 + sum(inner.values for inner in extents), 1 + max((inner.depth for inner in extents), default=0))
     if extent.values > MOST_VALUES:
         raise ComposerError(None, None, f"holds more than {MOST_VALUES:,} values, aliases followed", node.start_mark)
     if extent.depth > MOST_DEPTH:

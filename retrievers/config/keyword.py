@@ -62,11 +62,11 @@ class KeywordConfig(Settings):
 
     @model_validator(mode="after")
     def _terms_are_known(self) -> Self:
-        given = [n for n in ("term_counts", "synonyms", "expansion") if getattr(self, n) != self._default_of(n)]
-        if self.encoder != "bm25" and given:
+        changed = [n for n in ("term_counts", "synonyms", "expansion") if getattr(self, n) != self._default_of(n)]
+        if self.encoder != "bm25" and changed:
             raise ValueError(
-                f"{', '.join(given)} would change a query's terms, which encoder {self.encoder!r} makes by itself; "
-                f"leave {'them' if len(given) > 1 else 'it'} out, or set encoder: bm25"
+                f"{', '.join(changed)} would change a query's terms, which encoder {self.encoder!r} makes by itself; "
+                f"leave {'them' if len(changed) > 1 else 'it'} out, or set encoder: bm25"
             )
         return self
 

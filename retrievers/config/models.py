@@ -142,15 +142,15 @@ def split(values: Mapping[str, Any], providers: Mapping[str, Provider]) -> dict[
     Raises:
         ValueError: `provider` names another one.
     """
-    model, given = values.get("model"), values.get("provider")
-    if not isinstance(model, str) or given == "python":
+    model, separate = values.get("model"), values.get("provider")
+    if not isinstance(model, str) or separate == "python":
         return {}
     provider, colon, name = model.partition(":")
     # The names of some models have a colon too.
-    if not colon or (given is not None and provider not in providers):
+    if not colon or (separate is not None and provider not in providers):
         return {}
-    if given not in (None, provider):
+    if separate not in (None, provider):
         raise ValueError(
-            f"model {model!r} is of provider {provider!r}, but provider is {given!r}; leave one of them out"
+            f"model {model!r} is of provider {provider!r}, but provider is {separate!r}; leave one of them out"
         )
     return {"provider": provider, "model": name}

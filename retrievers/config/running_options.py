@@ -17,9 +17,9 @@ HOW_IT_RUNS = frozenset(
 
 def of_the_model(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that may decide which vector a text gets: all but those known to say how the model runs."""
-    kept = {
+    settings = {
         name: of_the_model(value) if isinstance(value, Mapping) else value
         for name, value in options.items()
         if name not in HOW_IT_RUNS
     }
-    return {name: value for name, value in kept.items() if value != {}}
+    return {name: value for name, value in settings.items() if value != {}}

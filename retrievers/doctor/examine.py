@@ -58,9 +58,9 @@ def _sample(client: "QdrantClient", config: RetrieverConfig, info: CollectionInf
     embedded = is_embedded(client)
     ids = _spread(client, config, info) if embedded else _drawn(client, config, info)
     points: list[Point] = []
-    for some in parts(ids, least(PAGE, info.limits.results)):
+    for batch in parts(ids, least(PAGE, info.limits.results)):
         with store_errors(config.store, info.name):
-            records = client.retrieve(info.name, some, with_payload=True, with_vectors=True)
+            records = client.retrieve(info.name, batch, with_payload=True, with_vectors=True)
         points += [_point(record, config) for record in records]
     return points
 
@@ -125,16 +125,16 @@ def _embedded_again(
     if not chosen:
         return [], "no point has both a vector and a text"
     try:
-        made = np.asarray(
+        vectors = np.asarray(
             make_embeddings(config.embedding, env).embed_documents([point.chunk.indexed_text for point in chosen])
         )
     except RetrievalError as error:
         return [], str(error)
     stored = np.asarray([point.dense for point in chosen], dtype=float)
-    if made.shape[1] != stored.shape[1]:
-        return [], f"{config.embedding.label} makes {made.shape[1]} dimensions, the vectors have {stored.shape[1]}"
-    lengths = np.linalg.norm(made, axis=1) * np.linalg.norm(stored, axis=1)
-    return [float(cosine) for cosine in (made * stored).sum(axis=1) / np.where(lengths > 0, lengths, 1)], ""
+    if vectors.shape[1] != stored.shape[1]:
+        return [], f"{config.embedding.label} makes {vectors.shape[1]} dimensions, the vectors have {stored.shape[1]}"
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(stored, axis=1)
+    return [float(cosine) for cosine in (vectors * stored).sum(axis=1) / np.where(lengths > 0, lengths, 1)], ""
 
 
 def _with_server(client: "QdrantClient", read: Examination) -> Examination:

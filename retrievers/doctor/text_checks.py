@@ -88,10 +88,10 @@ def duplicates(read: Examination) -> Iterator[Finding]:
 
 def _near_pairs(read: Examination, texts: Sequence[str]) -> list[tuple[int, int]]:
     """Return pairs of places whose vectors are near and whose texts share most of their word pairs."""
-    places = [place for place, point in enumerate(read.points) if point.dense and any(point.dense) and texts[place]]
+    places = [index for index, point in enumerate(read.points) if point.dense and any(point.dense) and texts[index]]
     if not places:
         return []
-    vectors = np.asarray([read.points[place].dense for place in places], dtype=float)
+    vectors = np.asarray([read.points[index].dense for index in places], dtype=float)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     rows, columns = np.nonzero(np.triu(vectors @ vectors.T >= NEAR_COSINE, k=1))
     pairs = [(places[row], places[column]) for row, column in zip(rows, columns, strict=True)]

@@ -34,18 +34,18 @@ def make(config: EmbeddingConfig, key: str | None) -> Embeddings:
 
         arguments = _without_none(ARGUMENTS[config.provider](config, key)) | dict(config.options)
         try:
-            made = init_embeddings(config.resolved_model, provider=config.provider, **arguments)
+            embeddings = init_embeddings(config.resolved_model, provider=config.provider, **arguments)
         except ImportError:
             raise
         except ValidationError as error:
-            faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+            faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
             raise ConfigError(f"embedding.model {config.label!r} cannot be built: {redacted(faults)}") from None
         except Exception as error:  # each provider checks its arguments in its own way
             raise ConfigError(f"embedding.model {config.label!r} cannot be built: {cause(error)}") from error
-    assert isinstance(made, Embeddings)
-    for client in _http_clients(made):
+    assert isinstance(embeddings, Embeddings)
+    for client in _http_clients(embeddings):
         bounded(client)
-    return made
+    return embeddings
 
 
 def _openai(config: EmbeddingConfig, key: str | None) -> Arguments:

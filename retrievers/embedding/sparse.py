@@ -37,12 +37,12 @@ def query_encoder(config: KeywordConfig) -> QueryEncoder:
     if config.encoder == "bm25":
         return Bm25Encoder(config.language)
     target = config.encoder.removeprefix("python:")
-    made = factory.build(target, "keyword.encoder")
-    method = next((getattr(made, name) for name in METHODS if callable(getattr(made, name, None))), made)
+    encoder = factory.build(target, "keyword.encoder")
+    method = next((getattr(encoder, name) for name in METHODS if callable(getattr(encoder, name, None))), encoder)
     if not callable(method):
         raise ConfigError(
             f"keyword.encoder {target!r}: expected a function from a text to a sparse vector, or an object with "
-            f"{' or '.join(METHODS)}; the factory made {type(made).__name__}"
+            f"{' or '.join(METHODS)}; the factory made {type(encoder).__name__}"
         )
     return OwnEncoder(target, method)
 

@@ -78,7 +78,7 @@ class DiskChunks(Sequence[Chunk]):
 
     def at(self, places: Sequence[int]) -> "DiskChunks":
         """Return the chunks at some places of this sequence."""
-        return DiskChunks(self._database, array("q", (self._numbers[place] for place in places)))
+        return DiskChunks(self._database, array("q", (self._numbers[index] for index in places)))
 
     def __len__(self) -> int:
         """Return the number of chunks."""

@@ -104,9 +104,11 @@ def index_corpus(
         raise ConfigError("within names a part of a collection, and indexing writes the whole; leave it out")
     check_writable(config.metadata)
     _check_pages(corpus, options)
-    found = existing(client, config)
-    settings = options.settings.over(found.index if found else {**DEFAULTS, **corpus.defaults(options.settings.named)})
-    info = kept(found, config, settings, replace=options.replace)
+    collection = existing(client, config)
+    settings = options.settings.over(
+        collection.index if collection else {**DEFAULTS, **corpus.defaults(options.settings.named)}
+    )
+    info = kept(collection, config, settings, replace=options.replace)
     with disk_tables() if corpus.large else nullcontext() as database:
         cut = corpus.cut(settings)
         chunks: Sequence[Chunk] = list(cut) if database is None else DiskChunks.of(database, cut)
@@ -181,12 +183,12 @@ def _compare(
     embedded = {point: hash(to_chunk(point, payload, before).indexed_text) for point, payload in stored.items()}
     refresh = before.layout != config.layout
     added, refreshed, point_ids = array("q"), array("q"), set[str]()
-    for place, chunk in enumerate(chunks):
+    for index, chunk in enumerate(chunks):
         point_ids.add(chunk.point_id)
         if embedded.get(chunk.point_id) != hash(chunk.indexed_text):
-            added.append(place)
+            added.append(index)
         elif refresh or written_part(stored[chunk.point_id], config) != to_payload(chunk, config):
-            refreshed.append(place)
+            refreshed.append(index)
     removed = tuple(sorted(embedded.keys() - point_ids))
     return Changes(added=_at(chunks, added), refreshed=_at(chunks, refreshed), removed=removed)
 
@@ -194,7 +196,7 @@ def _compare(
 def _at(chunks: Sequence[Chunk], places: Sequence[int]) -> Sequence[Chunk]:
     if places and isinstance(chunks, DiskChunks):
         return chunks.at(places)
-    return tuple(chunks[place] for place in places)
+    return tuple(chunks[index] for index in places)
 
 
 def _embed(

@@ -24,5 +24,5 @@ def embedded_folder(store: StoreConfig, *, create: bool = False) -> Path:
     """
     if store.path or create or DEFAULT_PATH.exists():
         return store.path or DEFAULT_PATH
-    kept = user_cache(os.environ) / DEFAULT_PATH
-    return kept if kept.exists() else DEFAULT_PATH
+    folder = user_cache(os.environ) / DEFAULT_PATH
+    return folder if folder.exists() else DEFAULT_PATH

@@ -49,14 +49,14 @@ def differing(query: str, texts: Sequence[str]) -> Languages | None:
     if sum(map(len, beginnings)) < LEAST_CHARACTERS or not WORD.search(query):
         return None
     of_query, of_texts = _likelihoods(query), sum(map(_kept_likelihoods, beginnings))
-    asked, found = int(np.argmax(of_query)), int(np.argmax(of_texts))
-    if of_query[asked] - of_query[found] < LEAST_MARGIN:
+    asked, of_chunks = int(np.argmax(of_query)), int(np.argmax(of_texts))
+    if of_query[asked] - of_query[of_chunks] < LEAST_MARGIN:
         return None
     words = _words([query])
     if len(words & _words(texts)) > SHARED * len(words):
         return None
     codes = _identifier().nb_classes
-    return Languages(NAMES[codes[asked]], NAMES[codes[found]])
+    return Languages(NAMES[codes[asked]], NAMES[codes[of_chunks]])
 
 
 def surely_not(language: str, text: str) -> str:
@@ -67,12 +67,12 @@ def surely_not(language: str, text: str) -> str:
         text: A text of some words.
     """
     names = [NAMES[code] for code in _identifier().nb_classes]
-    wanted = language.strip().title()
-    if wanted not in names or not WORD.search(text):
+    name = language.strip().title()
+    if name not in names or not WORD.search(text):
         return ""
     likelihoods = _likelihoods(text)
     best = int(np.argmax(likelihoods))
-    return names[best] if likelihoods[best] - likelihoods[names.index(wanted)] >= LEAST_MARGIN else ""
+    return names[best] if likelihoods[best] - likelihoods[names.index(name)] >= LEAST_MARGIN else ""
 
 
 def _words(texts: Iterable[str]) -> set[str]:

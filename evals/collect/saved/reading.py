@@ -51,11 +51,11 @@ def _retrieval(
     info, listing = manifest["info"], manifest["listing"]
     variants = tuple(
         SavedVariant(
-            **known | {"notes": tuple(known["notes"])},
+            **variant | {"notes": tuple(variant["notes"])},
             ids=tuple(_of(queries, number)["id"].to_pylist()),
             table=_table(_of(queries, number), _of(candidates, number), chunks),
         )
-        for number, known in enumerate(manifest["variants"])
+        for number, variant in enumerate(manifest["variants"])
     )
     return SavedRetrieval(
         name=folder.absolute().name,

@@ -42,8 +42,8 @@ class EvidenceScope:
         if self.whole:
             return
         for name, values in ({"source_url": ("any page",)} if where is None else where).items():
-            known = {"source_url": self.pages, "chunk_id": self.ids, "point_id": self.ids}.get(name, frozenset())
-            other = sorted({*values} - known)
+            present = {"source_url": self.pages, "chunk_id": self.ids, "point_id": self.ids}.get(name, frozenset())
+            other = sorted({*values} - present)
             if other:
                 raise ExperimentError(
                     f"golden data: {name} {other[0]!r} is named as relevant, and the saved retrieval does not hold its "
@@ -175,8 +175,8 @@ class SavedRetriever:
         listing = self.retrieval.listing
         listing.refuse_other(where)
         chunks = [self.retrieval.chunks[code] for code in range(listing.size)]
-        wanted = {name: frozenset(values) for name, values in (where or {}).items()}
-        return [chunk for chunk in chunks if all(chunk.value(name) in values for name, values in wanted.items())]
+        conditions = {name: frozenset(values) for name, values in (where or {}).items()}
+        return [chunk for chunk in chunks if all(chunk.value(name) in values for name, values in conditions.items())]
 
     def sample(self, count: int) -> NoReturn:
         """Refuse: payloads are not saved, only the facts that were made of them.

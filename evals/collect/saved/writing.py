@@ -114,7 +114,7 @@ def _candidates(variant: int, table: CandidateTable) -> pa.Table:
 
 def _manifest(retrieval: SavedRetrieval, folder: Path) -> dict[str, Any]:
     info, listing = retrieval.info, retrieval.listing
-    known = [
+    variants = [
         {"settings": v.settings, "depth": v.depth, "label": v.label, "embedding": v.embedding, "notes": v.notes}
         for v in retrieval.variants
     ]
@@ -125,7 +125,7 @@ def _manifest(retrieval: SavedRetrieval, folder: Path) -> dict[str, Any]:
         "saved_at": retrieval.saved_at,
         "queries": len(queries),
         "queries_fingerprint": hashlib.sha256(json.dumps(queries).encode()).hexdigest(),
-        "variants": known,
+        "variants": variants,
         "collection": retrieval.collection,
         "info": None if info is None else {name: getattr(info, name) for name in INFO},
         "listing": asdict(listing) | {"pages": sorted(listing.pages), "ids": sorted(listing.ids)},

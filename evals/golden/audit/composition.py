@@ -53,7 +53,7 @@ def coverage(relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> Aud
         relevance: Case id to relevant chunks.
         chunks: All chunks of the collection.
     """
-    relevant = {key for known in relevance.values() for key in known.grades}
+    relevant = {key for judged in relevance.values() for key in judged.grades}
     sizes = Counter(map(page_of, chunks))
     sections = {(page_of(chunk), chunk.section_path or chunk.heading or "") for chunk in chunks}
     held = [chunk for chunk in chunks if chunk.chunk_id in relevant]

@@ -67,14 +67,14 @@ def contradicted(runs: Runs) -> AuditSection:
         return AuditSection(
             name="contradicted", title=title, lines=("not known: give the report of a judged run with --report",)
         )
-    found = []
+    differing = []
     for (key, chunk_id), (row, hit) in verdicts.items():
         label = "relevant" if hit.grade else "not relevant" if chunk_id in row.irrelevant else "unlabelled"
         useful = bool(hit.judge and hit.judge.verdict)
         if (label == "relevant") != useful:
             reason = hit.judge.reason if hit.judge else ""
             judged = "useful" if useful else "useless"
-            found.append(
+            differing.append(
                 {
                     "query": key,
                     "chunk": chunk_id,
@@ -84,10 +84,12 @@ def contradicted(runs: Runs) -> AuditSection:
                     "reason": reason,
                 }
             )
-    counts = Counter((one["label"], one["judged"]) for one in found)
+    counts = Counter((pair["label"], pair["judged"]) for pair in differing)
     # A label against a verdict is doubtful; a useful chunk without a label may only be missing.
-    found.sort(key=lambda one: (one["label"] == "unlabelled", str(one["query"])))
-    examples = [f"{one['query']}: {one['source']} is labelled {one['label']}, judged {one['judged']}" for one in found]
+    differing.sort(key=lambda pair: (pair["label"] == "unlabelled", str(pair["query"])))
+    examples = [
+        f"{pair['query']}: {pair['source']} is labelled {pair['label']}, judged {pair['judged']}" for pair in differing
+    ]
     parts = [f"{count} {label} by the labels and {judged} to the judge" for (label, judged), count in counts.items()]
     return AuditSection(
         name="contradicted",
@@ -96,6 +98,6 @@ def contradicted(runs: Runs) -> AuditSection:
             f"of {len(verdicts)} verdicts {', '.join(parts) or 'none differs'}",
             *first_few(examples),
         ),
-        figures={"verdicts": len(verdicts), "differing": found},
-        doubtful=any(one["label"] != "unlabelled" for one in found),
+        figures={"verdicts": len(verdicts), "differing": differing},
+        doubtful=any(pair["label"] != "unlabelled" for pair in differing),
     )

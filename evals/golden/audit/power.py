@@ -40,8 +40,8 @@ def power(cases: Sequence[Case], scores: Mapping[str, Sequence[Mapping[str, floa
         deviation, basis = deviation_of(scores.get(title, ()))
         least = {name: smallest_difference(deviation, n, binary=title == "hit rate") for name, n in groups.items() if n}
         figures[title] = {"deviation": deviation, "basis": basis, "smallest_difference": least}
-        known = ", ".join(f"{value:.3f} ({name}, n {groups[name]})" for name, value in least.items())
-        lines.append(f"{title}: {known or 'no query in scope'}; deviation {deviation:.3f}, {basis}")
+        differences = ", ".join(f"{value:.3f} ({name}, n {groups[name]})" for name, value in least.items())
+        lines.append(f"{title}: {differences or 'no query in scope'}; deviation {deviation:.3f}, {basis}")
     lines.append("a difference between two runs that is smaller is proved in fewer than 80% of the cases")
     return AuditSection(
         name="power", title="Smallest differences that can be proved", lines=tuple(lines), figures=figures

@@ -31,7 +31,7 @@ def next_of_skeletons(count: int, file: Path) -> str:
 
 def validation(file: Path, namespace: argparse.Namespace) -> str:
     """Return the command that checks a golden file, in the pages or the collection that this command was given."""
-    named = [f" --{name} {quote(str(given))}" for name in ("docs", "config") if (given := vars(namespace).get(name))]
+    named = [f" --{name} {quote(str(path))}" for name in ("docs", "config") if (path := vars(namespace).get(name))]
     return f"python -m evals.golden validate {quote(str(file))}{''.join(named[:1])}"
 
 

@@ -91,31 +91,32 @@ def _with_evidence(rows: "list[Row]", namespace: argparse.Namespace) -> "tuple[l
     env = environment(os.environ)
     config, is_named = named_settings(namespace, env)
     finder = ContextFinder(named_chunks(namespace, config, env)) if is_named else None
-    kept: list[Row] = []
+    cases: list[Row] = []
     places: list[tuple[str, str, Located | None]] = []
-    for place, row in rows:
+    for line, row in rows:
         contexts = row.pop("contexts", [])
-        found = [(place, text, finder.find(text) if finder else None) for text in contexts]
-        places += found
-        evidence = [e for _, text, one in found for e in (one.evidence if one else ({"quote": text},))]
+        contexts_of_row = [(line, text, finder.find(text) if finder else None) for text in contexts]
+        places += contexts_of_row
+        evidence = [e for _, text, match in contexts_of_row for e in (match.evidence if match else ({"quote": text},))]
         case = row | ({"evidence": [*row.get("evidence", []), *evidence]} if evidence else {})
         if evidence or not contexts:
-            kept.append((place, case))
-    return kept, _notes(places, left_out=len(rows) - len(kept), table=namespace.table)
+            cases.append((line, case))
+    return cases, _notes(places, left_out=len(rows) - len(cases), table=namespace.table)
 
 
 def _notes(places: "list[tuple[str, str, Located | None]]", *, left_out: int, table: Path | str) -> list[str]:
-    located: list[tuple[str, str, Any]] = [(place, text, one) for place, text, one in places if one]
+    located: list[tuple[str, str, Any]] = [(line, text, match) for line, text, match in places if match]
     if not located:
         return [f"  {len(places)} contexts are quotes without a page: name --docs or the collection to have them found"]
-    counts = Counter(one.how for _, _, one in located)
-    alike = [one.score for _, _, one in located if one.how == "alike"]
+    counts = Counter(match.how for _, _, match in located)
+    alike = [match.score for _, _, match in located if match.how == "alike"]
     lines = [f"  {len(located)} contexts: " + ", ".join(f"{how} {count}" for how, count in counts.most_common())]
     if alike:
         lines.append(f"  alike: similarity {min(alike):.0f} to {max(alike):.0f} of 100; read these quotes")
-    lost = [(place, text, one) for place, text, one in located if one.how == "not found"]
+    lost = [(line, text, match) for line, text, match in located if match.how == "not found"]
     lines += [
-        f"  {place}: not found (most alike {one.score:.0f} of 100): {text[:60]!r}" for place, text, one in lost[:SHOWN]
+        f"  {line}: not found (most alike {match.score:.0f} of 100): {text[:60]!r}"
+        for line, text, match in lost[:SHOWN]
     ]
     if left_out:
         lines.append(f"  {left_out} cases of {table} were left out, since none of their contexts was found")

@@ -168,11 +168,11 @@ def _summary(work: "Work", next_command: str) -> list[str]:
     from evals.golden.labelling.annotator_agreement import agreement
     from evals.golden.labelling.labels import standing
 
-    kept, file = standing(work.labels.labels()), work.labels.path
-    people = ", ".join(sorted({label.annotator for label in kept.values()}))
-    if not kept:
+    labels, file = standing(work.labels.labels()), work.labels.path
+    people = ", ".join(sorted({label.annotator for label in labels.values()}))
+    if not labels:
         return [f"{file}: no label yet"]
-    return [f"{file}: {len(kept)} labels by {people}", *agreement(kept, work.judge), f"Next: {next_command}"]
+    return [f"{file}: {len(labels)} labels by {people}", *agreement(labels, work.judge), f"Next: {next_command}"]
 
 
 def _listening(port: int) -> socket.socket:

@@ -26,19 +26,19 @@ def deciding_depth(report: Report, settings: Mapping[str, Any]) -> int:
     if grid is None or grid.choice is None:
         return int(report.config["retriever"]["top_k"])
     cells = {
-        cell: (place, top_k)
-        for cell, place, top_k in zip(grid.cells.index, grid.cells.configuration, grid.cells.top_k, strict=True)
+        cell: (number, top_k)
+        for cell, number, top_k in zip(grid.cells.index, grid.cells.configuration, grid.cells.top_k, strict=True)
     }
     best = [cells[cell] for cell in grid.choice.set if cell in cells]
     alike = {
-        place
-        for place, configuration in enumerate(grid.configurations)
+        number
+        for number, configuration in enumerate(grid.configurations)
         if all(
             settings.get(AXES[name].setting if name in AXES else name, value) == value
             for name, value in configuration.parameters.items()
         )
     }
-    return max((top_k for place, top_k in best if place in alike or not alike), default=0)
+    return max((top_k for number, top_k in best if number in alike or not alike), default=0)
 
 
 def disagreements(report: Report, cases: Sequence[Case]) -> set[Pair]:

@@ -30,17 +30,17 @@ def merge(file: Path, labels: LabelFile, judge: Mapping[tuple[str, str], int]) -
     """
     before = _text(file)
     cases = unlabelled_cases(file, None)
-    kept = standing(labels.labels())
-    if not kept:
+    joined = standing(labels.labels())
+    if not joined:
         raise DatasetError(f"{labels.path}: no label to write; label first, without --write")
-    check_unchanged(cases, kept)
-    changes = {case.id: changed for case in cases if (changed := merged(case, kept))}
+    check_unchanged(cases, joined)
+    changes = {case.id: changed for case in cases if (changed := merged(case, joined))}
     text = "".join(_changed_line(line, changes) for line in before.splitlines(keepends=True))
     # Its writer may have been at it in the meantime.
     if _text(file) != before:
         raise DatasetError(f"{file}: changed while the labels were taken in; nothing is written, do it again")
     write(file, text)
-    against = [line for case in cases for line in contradictions(case, kept)]
+    against = [line for case in cases for line in contradictions(case, joined)]
     return [
         f"{file}: labels of {len(changes)} cases are written",
         *(
@@ -49,7 +49,7 @@ def merge(file: Path, labels: LabelFile, judge: Mapping[tuple[str, str], int]) -
             else []
         ),
         *(f"  {line}" for line in against),
-        *agreement(kept, judge),
+        *agreement(joined, judge),
         f"Next: python -m evals.golden audit {file}, then a run on it (dataset.path)",
     ]
 

@@ -56,7 +56,7 @@ def systems(namespace: argparse.Namespace, cases: Sequence[Case], depth_of: Dept
             if not (depth := depth_of(variant.settings)):
                 continue
             rows = zip(variant.ids, variant.table, strict=True)
-            chunks = {case_id: _first(found.chunks, depth) for case_id, found in rows if case_id in ids}
+            chunks = {case_id: _first(candidates.chunks, depth) for case_id, candidates in rows if case_id in ids}
             name = f"{folder.name}#{number}" if len(saved.variants) > 1 else folder.name
             yield System(name=name, collection=saved.collection, depth=depth, chunks=chunks)
     flags = flag_layer(namespace, RetrieverConfig)
@@ -71,7 +71,7 @@ def systems(namespace: argparse.Namespace, cases: Sequence[Case], depth_of: Dept
             return
         with open_retriever(config, env=env) as retriever:
             table = collect(retriever, cases, lambda stage, done, total: None)
-            chunks = {case.id: _first(found.chunks, depth) for case, found in zip(cases, table, strict=True)}
+            chunks = {case.id: _first(candidates.chunks, depth) for case, candidates in zip(cases, table, strict=True)}
             facts = collection_facts(retriever)
         name = namespace.config.name if namespace.config else config.collection
         collection = None if facts is None else facts.model_dump(mode="json")
@@ -90,9 +90,9 @@ def check_one_collection(pooled: Sequence[System]) -> None:
     Raises:
         DatasetError: Two did not.
     """
-    known = [(system.name, system.collection) for system in pooled if system.collection]
-    for name, facts in known[1:]:
-        first, expected = known[0]
+    named = [(system.name, system.collection) for system in pooled if system.collection]
+    for name, facts in named[1:]:
+        first, expected = named[0]
         if facts["fingerprint"] != expected["fingerprint"]:
             raise DatasetError(
                 f"the pool is of different collections: {first} of {expected['name']!r} ({expected['points']:,} "

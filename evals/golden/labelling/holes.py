@@ -41,7 +41,7 @@ def most_decisive(pooled: Iterable[PooledCase], weights: Mapping[Pair, float]) -
     def weight(case_id: str, chunk: Chunk) -> float:
         return weights.get((case_id, chunk.chunk_id), 0.0)
 
-    kept = [
+    entries = [
         PooledCase(
             case=entry.case,
             chunks=tuple(
@@ -53,5 +53,5 @@ def most_decisive(pooled: Iterable[PooledCase], weights: Mapping[Pair, float]) -
         )
         for entry in pooled
     ]
-    kept = [entry for entry in kept if entry.chunks]
-    return sorted(kept, key=lambda entry: -weight(entry.case.id, entry.chunks[0]))
+    entries = [entry for entry in entries if entry.chunks]
+    return sorted(entries, key=lambda entry: -weight(entry.case.id, entry.chunks[0]))

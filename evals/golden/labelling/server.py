@@ -118,17 +118,17 @@ async def _answered(call: Callable[[], dict[str, Any]]) -> Response:
 
 def _state(work: Work, annotator: str) -> dict[str, Any]:
     labels = work.labels.labels()
-    kept = standing(labels)
-    current = work_state(work.pooled, labels, kept, annotator)
+    saved = standing(labels)
+    current = work_state(work.pooled, labels, saved, annotator)
     result: dict[str, Any] = {
         "done": current.done,
         "skipped": current.skipped,
         "total": current.total,
         "seconds_left": current.seconds_left,
-        "annotators": sorted({label.annotator for label in kept.values()}),
+        "annotators": sorted({label.annotator for label in saved.values()}),
     }
     if current.next is None:
-        return result | {"agreement": agreement(kept, work.judge)}
+        return result | {"agreement": agreement(saved, work.judge)}
     entry, chunk = current.next
     return result | {
         "case": {

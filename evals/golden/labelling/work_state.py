@@ -43,7 +43,7 @@ def work_state(pooled: Sequence[PooledCase], labels: Sequence[Label], kept: Stan
         kept: The labels that count.
         annotator: Name.
     """
-    pairs = [(entry, chunk, place) for entry in pooled for place, chunk in enumerate(entry.chunks, 1)]
+    pairs = [(entry, chunk, rank) for entry in pooled for rank, chunk in enumerate(entry.chunks, 1)]
     mine = [kept.get((annotator, entry.case.id, chunk.chunk_id)) for entry, chunk, _ in pairs]
     done = sum(label is not None for label in mine)
     following = next((pair for pair, label in zip(pairs, mine, strict=True) if label is None), None)

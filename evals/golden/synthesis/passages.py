@@ -65,7 +65,7 @@ def open_passages(
 
         def among_pages(text: str, count: int) -> list[Chunk]:
             order = np.argsort(-(vectors @ _unit([embeddings.embed_query(text)])[0]), kind="stable")
-            return [chunks[place] for place in order[:count]]
+            return [chunks[index] for index in order[:count]]
 
         yield Passages(chunks=chunks, nearest=among_pages, embed=embedder(embeddings), origin=str(docs))
         return

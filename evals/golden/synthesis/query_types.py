@@ -73,9 +73,9 @@ def parse_counts(text: str) -> dict[str, int]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, number = (piece.strip() for piece in part.partition("="))
         if name not in TYPES:
-            known = ", ".join(TYPES)
+            names = ", ".join(TYPES)
             raise DatasetError(
-                f"--per-type: unknown query type {name!r}{nearest(name, TYPES)}; expected some of {known}"
+                f"--per-type: unknown query type {name!r}{nearest(name, TYPES)}; expected some of {names}"
             )
         if not (number.isascii() and number.isdigit() and len(number) < 6):
             raise DatasetError(f"--per-type: expected TYPE=NUMBER, such as factual=20, got {part!r}")

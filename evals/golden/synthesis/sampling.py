@@ -63,7 +63,7 @@ def assign(
     readable_ids = {chunk.chunk_id for chunk in readable}
     used: Counter[tuple[str, str]] = Counter()
     assignments: list[Assignment] = []
-    for number, (name, place) in enumerate(_turns(draws)):
+    for number, (name, turn) in enumerate(_turns(draws)):
         chunk = order[number % len(order)]
         split = splits[page_of(chunk)]
         partners = alike(chunk) if TYPES[name].passages > 1 else ()
@@ -74,12 +74,12 @@ def assign(
         )
         assignments.append(
             Assignment(
-                id=f"{name}-{place + 1:03}",
+                id=f"{name}-{turn + 1:03}",
                 type_name=name,
                 passages=(chunk, *[other for other, _ in zip(others, range(TYPES[name].passages - 1), strict=False)]),
                 split=split,
                 turn=used[name, chunk.chunk_id],
-                theme=THEMES[place % len(THEMES)] if name == "general" else "",
+                theme=THEMES[turn % len(THEMES)] if name == "general" else "",
                 persona=personas[number % len(personas)] if personas else "",
             )
         )
@@ -100,7 +100,7 @@ def spread(chunks: Sequence[Chunk], seed: int) -> list[Chunk]:
     placed: list[tuple[float, str, Chunk]] = []
     for page in sorted(pages):
         ordered = _systematic([rng.sample(section, len(section)) for _, section in sorted(pages[page].items())], rng)
-        placed += [(place, page, chunk) for place, chunk in _places(ordered, rng)]
+        placed += [(position, page, chunk) for position, chunk in _places(ordered, rng)]
     return [chunk for _, _, chunk in sorted(placed, key=lambda entry: entry[:2])]
 
 
@@ -130,13 +130,15 @@ def _turns(draws: Sequence[Mapping[str, int]]) -> Iterator[tuple[str, int]]:
     """Yield type and number of each query, draw by draw, the types in turn."""
     drawn = Counter[str]()
     for counts in draws:
-        for place in range(max(counts.values())):
-            yield from ((name, drawn[name] + place) for name, count in counts.items() if place < count)
+        for turn in range(max(counts.values())):
+            yield from ((name, drawn[name] + turn) for name, count in counts.items() if turn < count)
         drawn.update(counts)
 
 
 def _systematic(groups: Sequence[Sequence[Chunk]], rng: random.Random) -> list[Chunk]:
-    placed = [(place, number, chunk) for number, group in enumerate(groups) for place, chunk in _places(group, rng)]
+    placed = [
+        (position, number, chunk) for number, group in enumerate(groups) for position, chunk in _places(group, rng)
+    ]
     return [chunk for _, _, chunk in sorted(placed, key=lambda entry: entry[:2])]
 
 

@@ -12,7 +12,7 @@ LONGEST = 100
 
 
 def summary(attempts: Sequence[Attempt], counts: Mapping[str, int], redraws: int, usage: Usage) -> list[str]:
-    """Return the lines: a table by type, the reasons with an example of each, what is missing, splits, and the cost.
+    """Return the lines: queries by type, reasons with an example of each, missing queries, splits, and the cost.
 
     Args:
         attempts: All queries, those in place of dropped ones among them.
@@ -21,19 +21,21 @@ def summary(attempts: Sequence[Attempt], counts: Mapping[str, int], redraws: int
         usage: What was bought.
     """
     by_type = {
-        name: [one for one in attempts if one.assignment.type_name == name] for name, count in counts.items() if count
+        name: [attempt for attempt in attempts if attempt.assignment.type_name == name]
+        for name, count in counts.items()
+        if count
     }
     table = [_row(name, counts[name], those) for name, those in by_type.items()]
-    dropped = [one for one in attempts if one.objection]
-    mended = [one for one in attempts if one.kept and one.mended]
-    splits = Counter(one.assignment.split for one in attempts if one.kept)
+    dropped = [attempt for attempt in attempts if attempt.objection]
+    mended = [attempt for attempt in attempts if attempt.kept and attempt.mended]
+    splits = Counter(attempt.assignment.split for attempt in attempts if attempt.kept)
     price = "" if usage.usd is None else f", {usage.usd:,.4f} USD"
     return [
         f"  {'type':<12} {'wanted':>7} {'kept':>7} {'mended':>7} {'dropped':>7}",
         *table,
         _row("all", sum(counts.values()), attempts),
-        *_reasons("dropped", [(one, one.objection) for one in dropped]),
-        *_reasons("mended", [(one, one.mended) for one in mended]),
+        *_reasons("dropped", [(attempt, attempt.objection) for attempt in dropped]),
+        *_reasons("mended", [(attempt, attempt.mended) for attempt in mended]),
         *_missing(by_type, counts, redraws),
         f"  splits by page: {', '.join(f'{split}: {count}' for split, count in sorted(splits.items())) or 'none'}",
         f"  {usage.calls:,} calls, {usage.hits:,} answers from the store, {usage.tokens:,} tokens{price}",
@@ -41,8 +43,8 @@ def summary(attempts: Sequence[Attempt], counts: Mapping[str, int], redraws: int
 
 
 def _row(name: str, wanted: int, attempts: Sequence[Attempt]) -> str:
-    kept = [attempt for attempt in attempts if attempt.kept]
-    counts = (wanted, len(kept), sum(one.mended is not None for one in kept), _dropped(attempts))
+    written = [attempt for attempt in attempts if attempt.kept]
+    counts = (wanted, len(written), sum(query.mended is not None for query in written), _dropped(attempts))
     return f"  {name:<12} " + " ".join(f"{count:>7}" for count in counts)
 
 
@@ -51,12 +53,12 @@ def _dropped(attempts: Sequence[Attempt]) -> int:
 
 
 def _missing(by_type: Mapping[str, Sequence[Attempt]], counts: Mapping[str, int], redraws: int) -> list[str]:
-    """Return what is missing although passages were drawn again, with the way to it."""
+    """Return the queries missing although passages were drawn again, and how to get them."""
     if any(attempt.unasked for attempts in by_type.values() for attempt in attempts):
         return []
-    kept = {name: sum(attempt.kept for attempt in attempts) for name, attempts in by_type.items()}
-    lacking = {name: counts[name] - count for name, count in kept.items() if 0 < count < counts[name]}
-    none = [name for name, count in kept.items() if not count]
+    numbers = {name: sum(attempt.kept for attempt in attempts) for name, attempts in by_type.items()}
+    lacking = {name: counts[name] - count for name, count in numbers.items() if 0 < count < counts[name]}
+    none = [name for name, count in numbers.items() if not count]
     more = (
         f"  missing: {', '.join(f'{name} {count}' for name, count in lacking.items())}; --redraws {2 * redraws or 3} "
     )

@@ -83,5 +83,5 @@ def _lacking(attempts: Sequence[Attempt], counts: Mapping[str, int]) -> dict[str
     """Return the number of queries to draw again, by type; none where the model was not asked about all."""
     if any(attempt.unasked for attempt in attempts):
         return {}
-    kept = Counter(attempt.assignment.type_name for attempt in attempts if attempt.kept)
-    return {name: count - kept[name] for name, count in counts.items() if 0 < kept[name] < count}
+    written = Counter(attempt.assignment.type_name for attempt in attempts if attempt.kept)
+    return {name: count - written[name] for name, count in counts.items() if 0 < written[name] < count}

@@ -41,11 +41,11 @@ def _labelled(judging: Judging, observations: Sequence[Observation]) -> Iterator
     for observation in observations:
         grades = observation.relevance.grades
         for chunk_id in observation.ranked_ids if grades or observation.relevance.items else ():
-            given = judging.verdicts.get((observation.case.id, chunk_id))
-            if given is None or isinstance(given, Unscored):
+            answer = judging.verdicts.get((observation.case.id, chunk_id))
+            if answer is None or isinstance(answer, Unscored):
                 continue
-            verdict = given if isinstance(given, Failure) else _binary(given)
-            reason = given.reason if isinstance(given, ChunkVerdict) else ""
+            verdict = answer if isinstance(answer, Failure) else _binary(answer)
+            reason = answer.reason if isinstance(answer, ChunkVerdict) else ""
             label = 1 if chunk_id in grades else 0
             yield LabelledVerdict(
                 query_id=observation.case.id,

@@ -11,8 +11,8 @@ def cache_entries(result: RunResult) -> dict[str, CacheEntry]:
     its cache is not asked. Of the judge every request counts as a look-up that found nothing.
     """
     states = [observation.candidates.query.cache for observation in result.observed.observations]
-    found = {name: [state.get(name, "off") for state in states] for name in ("embedding", "result")}
-    entries = {name: _entry(each.count("hit"), each.count("miss")) for name, each in found.items()}
+    values = {name: [state.get(name, "off") for state in states] for name in ("embedding", "result")}
+    entries = {name: _entry(each.count("hit"), each.count("miss")) for name, each in values.items()}
     if result.judging:
         entries["judge"] = _entry(result.judging.whole_usage.hits, result.judging.whole_usage.calls)
     return entries

@@ -44,7 +44,7 @@ def choice_section(
         queries_needed=choice.queries_needed,
         note=choice.note,
         set=[standing.cell for standing in choice.best_set],
-        standings=[_standing(place, standing, unjudged) for place, standing in reported(choice, most)],
+        standings=[_standing(rank, standing, unjudged) for rank, standing in reported(choice, most)],
         held_out=HeldOutEntry.of(held_out) if held_out else None,
     )
 

@@ -21,15 +21,15 @@ def compared_section(comparison: Comparison) -> ComparedSection:
         settings=run.report.settings,
         started_at=facts.started_at,
         commit=facts.commit,
-        changed=[f"{one.setting} {_value(one.baseline)} → {_value(one.other)}" for one in comparison.changes],
-        differences=[_difference(one) for one in comparison.differences if one.difference is not None],
-        flipped=[_flip(one) for one in _flips(comparison)],
+        changed=[f"{entry.setting} {_value(entry.baseline)} → {_value(entry.other)}" for entry in comparison.changes],
+        differences=[_difference(entry) for entry in comparison.differences if entry.difference is not None],
+        flipped=[_flip(entry) for entry in _flips(comparison)],
     )
 
 
 def _flips(comparison: Comparison) -> list[Moved]:
     """Return the queries that moved by the leading metric, those in the direction of the mean first."""
-    paired = {one.metric: one for one in comparison.differences if one.paired}
+    paired = {difference.metric: difference for difference in comparison.differences if difference.paired}
     metric = next((name for pattern in LEADING if (name := deepest(pattern, paired)) in paired), None)
     if metric is None:
         return []

@@ -29,23 +29,23 @@ def grid_section(result: GridResult, most: int = MOST_CELLS) -> GridSection:
         result: The grid.
         most: Number of cells beyond which some are left out.
     """
-    grid, kept = result.grid, _kept(len(result.grid), result.choice, result.ranking, most)
-    cells = [grid.cell(index) for index in kept.tolist()]
+    grid, reported_cells = result.grid, _kept(len(result.grid), result.choice, result.ranking, most)
+    cells = [grid.cell(index) for index in reported_cells.tolist()]
     return GridSection(
         axes={name: "exact" if isinstance(values, str) else list(values) for name, values in grid.axes.items()},
         chosen=result.chosen,
         choice=_choice(result),
-        ranking=_ranking(result.ranking, kept),
+        ranking=_ranking(result.ranking, reported_cells),
         top_k=list(grid.top_ks),
         configurations=[_configuration(configuration) for configuration in grid.configurations],
         cells=CellColumns(
             count=len(grid),
-            index=kept.tolist(),
+            index=reported_cells.tolist(),
             configuration=[cell.configuration for cell in cells],
             top_k=[cell.top_k for cell in cells],
             threshold=[cell.threshold for cell in cells],
         ),
-        metrics={name: _metric(metric, kept) for name, metric in grid.metrics.items()},
+        metrics={name: _metric(metric, reported_cells) for name, metric in grid.metrics.items()},
         proof=proof_section(result),
         abstention=AbstentionSection.of(result.abstaining) if result.abstaining else None,
         notes=list(grid.notes),

@@ -64,7 +64,7 @@ def criteria_line(criteria: Sequence[Criterion | Gate]) -> str:
     """Return the criteria in a sentence."""
     if not criteria:
         return "No criteria to meet."
-    unmet = sum(not one.passed for one in criteria)
+    unmet = sum(not criterion.passed for criterion in criteria)
     return f"{unmet} of {len(criteria)} criteria are not met." if unmet else f"All {len(criteria)} criteria are met."
 
 

@@ -9,7 +9,7 @@ from evals.report.model.grid import ProofSection
 
 
 def proof_section(result: GridResult) -> ProofSection | None:
-    """Return what is proved of the recommended cell; None unless judging was to end with a proof."""
+    """Return the proof for the recommended cell; None without `judge.stop`."""
     proof, cell = result.proof, result.chosen
     if proof is None:
         return None

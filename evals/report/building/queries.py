@@ -70,8 +70,8 @@ def _row(observation: Observation, verdict: QueryVerdict, scores: dict[str, Scor
 
 
 def _proxies(case_id: str, result: RunResult) -> dict[str, float]:
-    given = {name: by_case.get(case_id) for name, by_case in result.proxies.items()}
-    return {name: score for name, score in given.items() if isinstance(score, float | int)}
+    scores = {name: by_case.get(case_id) for name, by_case in result.proxies.items()}
+    return {name: score for name, score in scores.items() if isinstance(score, float | int)}
 
 
 def _top_score(observation: Observation) -> float | None:

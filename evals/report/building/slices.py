@@ -27,7 +27,7 @@ def slices(result: RunResult) -> list[SliceEntry]:
             types.setdefault(case.query_type, []).append(case.id)
         for tag in case.tags:
             tags.setdefault(tag, []).append(case.id)
-    passed = {one.query_id: one.outcome == "SUCCESS" for one in result.validation.verdicts}
+    passed = {verdict.query_id: verdict.outcome == "SUCCESS" for verdict in result.validation.verdicts}
     return [
         SliceEntry(by=by, name=name, n=len(ids), metrics=dict(_metrics(result, ids, passed)))  # type: ignore[arg-type]
         for by, groups in (("query_type", types), ("tag", tags))
@@ -56,11 +56,11 @@ def _summary(metric: QueryMetric, ids: Sequence[str], result: RunResult) -> Summ
     corrected = [each.sampled for each in result.summaries if each.metric == metric.name and each.sampled]
     if not corrected or NOT_DRAWN not in own:
         return summarise(metric.name, own, metric.interval)
-    given = [proxies[query_id] for query_id in ids if query_id in scores]
+    of_slice = [proxies[query_id] for query_id in ids if query_id in scores]
     draws = np.array([result.draws[query_id] for query_id in ids if query_id in scores]) if result.draws else None
     tiers = [
         (model, [of_tier[query_id] for query_id in ids if query_id in scores])
         for model, of_tier in result.tier_scores.get(metric.name, ())
     ]
     weights = corrected[0].tier_weights or (corrected[0].weight,)
-    return sampled_summary(metric, own, given, weights, draws, tiers)
+    return sampled_summary(metric, own, of_slice, weights, draws, tiers)

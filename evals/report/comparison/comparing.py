@@ -42,32 +42,32 @@ def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> 
     reports = [baseline.report, *(other.report for other in others)]
     by = choose(reports, wanted.by)
     _check_tolerances(reports, wanted.tolerances)
-    tolerated = [one.metric for one in wanted.tolerances]
+    tolerated = [entry.metric for entry in wanted.tolerances]
     shown = wanted.metrics or headline(*(report.metrics for report in reports))
     names = list(dict.fromkeys([*choose(reports, shown), *by, *tolerated]))
     started = [_begin(baseline, other, common=wanted.common) for other in others]
-    adjusted = adjust([[_difference(one, name) for name in names] for one in started])
+    adjusted = adjust([[_difference(entry, name) for name in names] for entry in started])
     return [
         replace(
-            one,
+            entry,
             differences=differences,
-            moved=moved(one.pairing, movers(by or tolerated, differences)),
+            moved=moved(entry.pairing, movers(by or tolerated, differences)),
             regressions=judge(wanted.tolerances, differences),
         )
-        for one, differences in zip(started, adjusted, strict=True)
+        for entry, differences in zip(started, adjusted, strict=True)
     ]
 
 
 def _check_tolerances(reports: Sequence[Report], tolerances: Sequence[Tolerance]) -> None:
     measured = [name for report in reports for name in report.metrics]
-    if any(one.metric not in measured for one in tolerances):
+    if any(tolerance.metric not in measured for tolerance in tolerances):
         check_names(tolerances, measured, list(METRICS))
 
 
 def _begin(baseline: Run, other: Run, *, common: bool) -> Comparison:
     pairing = pair(baseline.report, other.report)
     faults = mismatches(baseline.report, other.report, pairing)
-    if any(one.grade == "forbids" for one in faults):
+    if any(fault.grade == "forbids" for fault in faults):
         _refuse(baseline, other, pairing, faults, common=common)
     return Comparison(
         baseline=baseline,

@@ -64,7 +64,7 @@ def changes(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> list[Setti
 def _golden(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Mismatch]:
     if baseline.dataset_fingerprint == other.dataset_fingerprint and pairing.complete:
         return
-    found = [
+    mismatches = [
         f"{len(ids)} {where} ({some(ids)})"
         for ids, where in (
             (pairing.only_baseline, "only in the baseline"),
@@ -78,7 +78,7 @@ def _golden(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Mismatc
         grade="known" if pairing.complete else "forbids",
         baseline=f"{baseline.cases} queries, {baseline.dataset_fingerprint[:DIGITS]}",
         other=f"{other.cases} queries, {other.dataset_fingerprint[:DIGITS]}",
-        meaning=", ".join(found) or "only labels differ (tags, types, splits), on which no score depends",
+        meaning=", ".join(mismatches) or "only labels differ (tags, types, splits), on which no score depends",
     )
 
 
@@ -111,13 +111,13 @@ def _judged(baseline: Report, other: Report) -> Iterator[Mismatch]:
     """Yield that the golden data judge far more of what one run returns."""
     name = deepest("ranking/judged_at_K", baseline.metrics, other.metrics)
     shares = [run.metrics[name].value for run in (baseline, other) if name in run.metrics]
-    known = [share for share in shares if share is not None]
-    if len(known) == 2 and abs(known[0] - known[1]) > FAR_APART:
+    measured = [share for share in shares if share is not None]
+    if len(measured) == 2 and abs(measured[0] - measured[1]) > FAR_APART:
         yield Mismatch(
             what="judged chunks",
             grade="known",
-            baseline=f"{known[0]:.0%} ({name})",
-            other=f"{known[1]:.0%}",
+            baseline=f"{measured[0]:.0%} ({name})",
+            other=f"{measured[1]:.0%}",
             meaning="unjudged chunks count as not relevant, which is unfair to the run that returns more of them; "
             "ranking/condensed_ndcg_at_K and ranking/bpref leave them out",
         )
@@ -142,8 +142,8 @@ def _collection(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
     if first and second and first.fingerprint == second.fingerprint:
         return
     shown = [
-        f"{one.name}, {one.points:,} points, {one.fingerprint[:DIGITS]}" if one else "not known"
-        for one in (first, second)
+        f"{side.name}, {side.points:,} points, {side.fingerprint[:DIGITS]}" if side else "not known"
+        for side in (first, second)
     ]
     yield Mismatch(
         what="collection",

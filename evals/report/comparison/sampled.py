@@ -37,13 +37,15 @@ def sampled_difference(
         pairing: The queries.
         seed: Seed of the drawn signs.
     """
-    kept = [(a, b, rows) for a, b, rows in zip(baseline, other, pairing.rows, strict=True) if _counts(a) and _counts(b)]
-    judged = _column([a for a, _, _ in kept]), _column([b for _, b, _ in kept])
+    paired = [
+        (a, b, rows) for a, b, rows in zip(baseline, other, pairing.rows, strict=True) if _counts(a) and _counts(b)
+    ]
+    judged = _column([a for a, _, _ in paired]), _column([b for _, b, _ in paired])
     first, second = (
-        [run.proxies.get(metric) for run in runs] for runs in zip(*(rows for _, _, rows in kept), strict=True)
+        [run.proxies.get(metric) for run in runs] for runs in zip(*(rows for _, _, rows in paired), strict=True)
     )
-    known = None not in first and None not in second
-    proxies = (_column(first), _column(second)) if known else (np.zeros(len(kept)), np.zeros(len(kept)))
+    complete = None not in first and None not in second
+    proxies = (_column(first), _column(second)) if complete else (np.zeros(len(paired)), np.zeros(len(paired)))
     return corrected_difference(judged, proxies, ~np.isnan(judged[0]) & ~np.isnan(judged[1]), seed)
 
 

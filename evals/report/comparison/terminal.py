@@ -150,7 +150,7 @@ def _print_moved(console: Console, comparison: Comparison, queries: int) -> None
     if not comparison.moved:
         console.print("\nNo query moved.")
     elif shown:
-        metrics = ", ".join(dict.fromkeys(one.metric for one in comparison.moved))
+        metrics = ", ".join(dict.fromkeys(moved.metric for moved in comparison.moved))
         console.print(
             f"\n[bold]Queries that moved most[/bold], {len(shown)} of {len(comparison.moved)}, by {escape(metrics)}"
         )

@@ -30,16 +30,16 @@ def reranker_headroom(result: RunResult) -> "Figure | None":
         return None
     grades = [o.relevance.grades for o in observations]
     before = [as_found(o) for o in observations]
-    oracle = [fmean(best_ndcg(ids[:d], known) for ids, known in zip(before, grades, strict=True)) for d in depths]
-    found = fmean(ndcg(ids, known, CUT) for ids, known in zip(before, grades, strict=True))
+    oracle = [fmean(best_ndcg(ids[:d], labels) for ids, labels in zip(before, grades, strict=True)) for d in depths]
+    unordered = fmean(ndcg(ids, labels, CUT) for ids, labels in zip(before, grades, strict=True))
     figure, axes = canvas()
     axes.plot(depths, oracle, color=BLUE, marker="o", linewidth=LINE_WIDTH, label="perfect order")
-    axes.axhline(found, color=GREY, linestyle="--", label=f"as found: {found:.3f}")
-    title = f"to win by reranking {depths[-1]}: {oracle[-1] - found:.3f}"
+    axes.axhline(unordered, color=GREY, linestyle="--", label=f"as found: {unordered:.3f}")
+    title = f"to win by reranking {depths[-1]}: {oracle[-1] - unordered:.3f}"
     if settings.reranker.make:
-        reranked = fmean(ndcg(o.candidate_ids, known, CUT) for o, known in zip(observations, grades, strict=True))
+        reranked = fmean(ndcg(o.candidate_ids, labels, CUT) for o, labels in zip(observations, grades, strict=True))
         axes.axhline(reranked, color=ORANGE, linewidth=LINE_WIDTH, label=_reranked(result, reranked))
-        won, headroom = reranked - found, oracle[-1] - found
+        won, headroom = reranked - unordered, oracle[-1] - unordered
         title = f"{settings.rerank} won {won:.3f} of {headroom:.3f}"
         if won < 0:
             title = f"{settings.rerank} lost {-won:.3f}; {headroom:.3f} to win"

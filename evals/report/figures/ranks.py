@@ -27,11 +27,11 @@ def recall_by_rank(result: RunResult) -> "Figure | None":
     ranks = range(1, depth + 1)
     ids = [o.candidates.chunk_ids[:depth] for o in observations]
     figure, axes = canvas()
-    items = [_first_ranks(found, o.relevance.items) for found, o in zip(ids, observations, strict=True)]
+    items = [_first_ranks(ranked, o.relevance.items) for ranked, o in zip(ids, observations, strict=True)]
     axes.plot(ranks, _recall(items, depth), color=BLUE, linewidth=LINE_WIDTH, label="evidence items found")
     if not any(o.relevance.incomplete for o in observations):
         alone = [[frozenset([key]) for key in o.relevance.grades] for o in observations]
-        chunks = [_first_ranks(found, each) for found, each in zip(ids, alone, strict=True)]
+        chunks = [_first_ranks(ranked, each) for ranked, each in zip(ids, alone, strict=True)]
         axes.plot(ranks, _recall(chunks, depth), color=ORANGE, linewidth=LINE_WIDTH, label="relevant chunks found")
     top_k = result.config.retriever.top_k
     axes.axvline(top_k, color=GREY, linestyle="--", label=f"top_k {top_k}")
@@ -52,9 +52,9 @@ def _first_ranks(ids: Sequence[str], items: Sequence[frozenset[str]]) -> list[fl
 
 def _recall(first_ranks: Sequence[Sequence[float]], depth: int) -> NDArray[np.float64]:
     """Return the mean over queries of the share of items that are found by each rank from 1 to `depth`."""
-    found = np.zeros(depth)
+    recalls = np.zeros(depth)
     for ranks in first_ranks:
         for rank in ranks:
             if rank <= depth:
-                found[int(rank) - 1] += 1 / len(ranks)
-    return np.cumsum(found) / len(first_ranks)
+                recalls[int(rank) - 1] += 1 / len(ranks)
+    return np.cumsum(recalls) / len(first_ranks)

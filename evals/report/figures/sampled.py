@@ -30,24 +30,24 @@ def judge_against_labels(result: RunResult) -> "Figure | None":
     rows = -(-len(sampled) // ACROSS)
     figure, first = canvas((SIZE[0], 3.3 * rows))
     first.remove()
-    for place, summary in enumerate(sampled, 1):
+    for number, summary in enumerate(sampled, 1):
         assert summary.sampled is not None and summary.value is not None
-        axes = figure.add_subplot(rows, min(ACROSS, len(sampled)), place)
+        axes = figure.add_subplot(rows, min(ACROSS, len(sampled)), number)
         axes.spines[["top", "right"]].set_visible(False)
         scores, proxies = result.scores[summary.metric], result.proxies[summary.metric]
         cheaper = result.tier_scores.get(summary.metric)
         if cheaper:
             proxies = {key: score for key, score in cheaper[-1][1].items() if isinstance(score, float | int)}
         # As in the mean: without the queries that no judge can score.
-        given = {key: proxy for key, proxy in proxies.items() if has_or_lacks_verdicts(scores[key])}
-        pairs = [(proxy, scores[key]) for key, proxy in given.items() if isinstance(scores[key], float | int)]
-        centre = float(proxy_column([*given.values()]).mean()), summary.value
+        eligible = {key: proxy for key, proxy in proxies.items() if has_or_lacks_verdicts(scores[key])}
+        pairs = [(proxy, scores[key]) for key, proxy in eligible.items() if isinstance(scores[key], float | int)]
+        centre = float(proxy_column([*eligible.values()]).mean()), summary.value
         _plot(axes, np.array(pairs, dtype=float), centre, summary.sampled.weight)
         name = summary.metric.partition("/")[2].removeprefix("llm_").replace("_", " ")
         axes.set_title(f"{name}\n{summary.n} of {summary.sampled.queries}, weight {summary.sampled.weight:.2f}")
         axes.set(
-            xlabel=f"{summary.sampled.proxy}\nof {len(given)} queries {centre[0]:.2f}",
-            ylabel="judge" if place % ACROSS else "",
+            xlabel=f"{summary.sampled.proxy}\nof {len(eligible)} queries {centre[0]:.2f}",
+            ylabel="judge" if number % ACROSS else "",
         )
     return figure
 

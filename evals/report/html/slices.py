@@ -10,13 +10,15 @@ from retrievers.text.printable import json_text, printable
 
 def slice_names(report: Report) -> list[str]:
     """Return the names of the slices; empty where there are not two of them."""
-    names = [f"{one.name} ({'type' if one.by == 'query_type' else 'tag'}, {one.n} queries)" for one in report.slices]
+    names = [
+        f"{part.name} ({'type' if part.by == 'query_type' else 'tag'}, {part.n} queries)" for part in report.slices
+    ]
     return names if len(names) > 1 else []
 
 
 def slices_data(report: Report) -> str:
     """Return the metrics of each slice as JSON that cannot end a script element."""
-    data = [{name: _metric(name, metric) for name, metric in one.metrics.items()} for one in report.slices]
+    data = [{name: _metric(name, metric) for name, metric in part.metrics.items()} for part in report.slices]
     return printable(json_text(data, indent=None)).replace("<", "\\u003c")
 
 

@@ -48,17 +48,17 @@ def differences(section: ComparedSection) -> list[Row]:
     """Return the metrics of a run beside another one."""
     return [
         {
-            "metric": one.metric,
-            "other": figure(one.metric, one.other),
-            "this": figure(one.metric, one.this),
-            "difference": signed(one.metric, one.difference),
+            "metric": difference.metric,
+            "other": figure(difference.metric, difference.other),
+            "this": figure(difference.metric, difference.this),
+            "difference": signed(difference.metric, difference.difference),
             "interval": "–"
-            if one.ci_low is None
-            else f"{signed(one.metric, one.ci_low)} … {signed(one.metric, one.ci_high)}",
-            "counts": f"{one.wins} / {one.ties} / {one.losses}" if one.n else "–",
-            "verdict": one.verdict,
+            if difference.ci_low is None
+            else f"{signed(difference.metric, difference.ci_low)} … {signed(difference.metric, difference.ci_high)}",
+            "counts": f"{difference.wins} / {difference.ties} / {difference.losses}" if difference.n else "–",
+            "verdict": difference.verdict,
         }
-        for one in section.differences
+        for difference in section.differences
     ]
 
 
@@ -66,13 +66,13 @@ def flips(section: ComparedSection) -> list[Row]:
     """Return the queries that changed most, with both results."""
     return [
         {
-            "id": one.id,
-            "query": one.query,
-            "change": f"{one.metric} {figure(one.metric, one.other)} → {figure(one.metric, one.this)}",
-            "before": [_hit(hit) for hit in one.other_retrieved],
-            "after": [_hit(hit) for hit in one.this_retrieved],
+            "id": flip.id,
+            "query": flip.query,
+            "change": f"{flip.metric} {figure(flip.metric, flip.other)} → {figure(flip.metric, flip.this)}",
+            "before": [_hit(hit) for hit in flip.other_retrieved],
+            "after": [_hit(hit) for hit in flip.this_retrieved],
         }
-        for one in section.flipped[:FLIPS]
+        for flip in section.flipped[:FLIPS]
     ]
 
 

@@ -156,20 +156,20 @@ def _quantization(params: models.VectorParams) -> edge.ScalarQuantizationConfig 
     Raises:
         StoreUnsupportedError: It is neither scalar nor binary, or has settings that the engine is not used with.
     """
-    given = params.quantization_config
-    if given is None:
+    quantization = params.quantization_config
+    if quantization is None:
         return None
-    if isinstance(given, models.ScalarQuantization):
-        _only(given.scalar, ("type", "quantile", "always_ram"), "scalar quantisation")
-        scalar = given.scalar
+    if isinstance(quantization, models.ScalarQuantization):
+        _only(quantization.scalar, ("type", "quantile", "always_ram"), "scalar quantisation")
+        scalar = quantization.scalar
         return edge.ScalarQuantizationConfig(
             type=edge.ScalarType.Int8, quantile=scalar.quantile, always_ram=scalar.always_ram
         )
-    if isinstance(given, models.BinaryQuantization):
-        _only(given.binary, ("always_ram",), "binary quantisation")
-        return edge.BinaryQuantizationConfig(always_ram=given.binary.always_ram)
+    if isinstance(quantization, models.BinaryQuantization):
+        _only(quantization.binary, ("always_ram",), "binary quantisation")
+        return edge.BinaryQuantizationConfig(always_ram=quantization.binary.always_ram)
     raise StoreUnsupportedError(
-        f"quantization_config={given!r}: the embedded engine is used with scalar and binary quantisation alone"
+        f"quantization_config={quantization!r}: the embedded engine is used with scalar and binary quantisation alone"
     )
 
 
