@@ -195,20 +195,31 @@ class SampledMean:
 
     Attributes:
         queries: Number of queries that the mean stands for, judged or not.
-        proxy: Metric that the mean was corrected by.
-        weight: Weight of the correction, 0 (judging alone) to 1.
+        proxies: What the mean was corrected by: the metric of golden labels, and of a cascade each cheaper judge.
+        weights: For each judge, the cheapest first, the weight of each proxy before it in its mean; all 0 where it
+            judged every query.
         alone: Mean of the judged queries alone, with the ends of its 95% interval; None where there is none.
-        tier_weights: Of a cascade, for each judge the weight of the correction of its mean, the cheapest first; 0 where
-            it judged all.
     """
 
     queries: int
-    proxy: str
-    weight: float
+    proxies: tuple[str, ...]
+    weights: tuple[tuple[float, ...], ...]
     alone: float
     alone_low: float | None
     alone_high: float | None
-    tier_weights: tuple[float, ...] = ()
+
+    @property
+    def weight(self) -> float:
+        """The weight of the correction, 0 (judging alone) to 1."""
+        return min(1.0, sum(self.weights[-1]))
+
+    @property
+    def proxy(self) -> str:
+        """All that has a part in the correction, in words, several with their weights; without any, all names."""
+        parts = [(name, weight) for name, weight in zip(self.proxies, self.weights[-1], strict=True) if weight]
+        if len(parts) > 1:
+            return " and ".join(f"{name} ({weight:.2f})" for name, weight in parts)
+        return parts[0][0] if parts else " and ".join(self.proxies)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

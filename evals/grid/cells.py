@@ -133,12 +133,12 @@ class CellSample:
         eligible: [queries], whether a judge can score it, which takes a reference answer: those the means stand for.
         judged: [queries, cells], whether it is eligible, was drawn for the cell, and has a score in every cell that it
             was drawn for.
-        weights: [cells], weight of the correction; cells judged on the same queries have the same.
+        weights: [cells, proxies], weights of the correction; cells judged on the same queries have the same.
         draws: [queries, cells], weight of each query's draw, 1 on average over those drawn for a cell; None where every
             query was as likely to be drawn.
         proxy: Name of the metric that corrects the means; `proxy_parts`, its scores by configuration.
-        tiers: Of a cascade, the cheaper judges' models with their scores by configuration, the cheapest first, and
-            `tier_weights`, the weight of the correction of each.
+        tiers: Of a cascade, the cheaper judges' models with their scores by configuration, the cheapest first: further
+            proxies; and `tier_weights`, the weights of the correction of each.
     """
 
     eligible: NDArray[np.bool_]
@@ -148,7 +148,7 @@ class CellSample:
     proxy_parts: tuple[Part, ...]
     draws: Floats | None = None
     tiers: "tuple[tuple[str, tuple[Part, ...]], ...]" = ()
-    tier_weights: tuple[float, ...] = ()
+    tier_weights: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from evals.judge.sampling import NOT_DRAWN
 from evals.metrics.base import QueryMetric, summarise
 from evals.metrics.sampled import can_be_judged, in_turn, sampled_summary
 from evals.stats.corrected_mean import corrected_means, pseudo_values
-from evals.stats.nested_samples import ProxyScores
+from evals.stats.nested_samples import JointProxy, ProxyScores, joint_proxy
 from evals.stats.shrunk_means import shrunk_means
 
 Bools = NDArray[np.bool_]
@@ -53,19 +53,20 @@ def with_samples(
         sample = CellSample(
             eligible=eligible,
             judged=judged,
-            weights=np.zeros(len(grid)),
+            weights=np.zeros((len(grid), 1 + len(tiers))),
             proxy=proxy,
             proxy_parts=parts,
             draws=None if draws is None else draws[scores.rows],
             tiers=tuple((model, of_tier[name]) for model, of_tier in tiers),
         )
         correcting = _correcting(grid, scores, sample)
-        sample = replace(sample, tier_weights=correcting.weights)
+        sample = replace(sample, tier_weights=tuple(proxy.weights for proxy in correcting[1:]))
         means, counts = np.full(len(grid), np.nan), judged.sum(axis=0)
         for cells in _alike(judged):
             if counts[cells[0]] > 1:
-                own = matrix[eligible][:, cells], correcting.scores[:, cells], judged[eligible, cells[0]]
-                means[cells], sample.weights[cells] = corrected_means(*own, draws=_draws(sample, cells))
+                own, joint = _joint(matrix[eligible], correcting, sample, cells, None)
+                means[cells], _ = corrected_means(*own, weight=joint.weight, draws=_draws(sample, cells))
+                sample.weights[cells] = joint.weights
         # Rounding must not lead out of the range of shares.
         means = np.clip(means, 0.0, 1.0)
         metrics[name] = replace(
@@ -97,9 +98,9 @@ def comparable(grid: Grid, metric: str) -> Floats:
     for cells in _alike(sample.judged):
         if sample.judged[:, cells[0]].sum() < 2:
             continue
-        own = matrix[eligible][:, cells], correcting.scores[:, cells], sample.judged[eligible, cells[0]]
-        spread = correcting.spread[:, cells]
-        values[np.ix_(eligible, cells)] = pseudo_values(*own, _draws(sample, cells), spread)
+        own, proxy = _joint(matrix[eligible], correcting, sample, cells, sample.weights[cells[0]])
+        pseudo = pseudo_values(*own, _draws(sample, cells), proxy.spread, proxy.weight)
+        values[np.ix_(eligible, cells)] = pseudo
     return values
 
 
@@ -115,11 +116,11 @@ def guesses(grid: Grid, weights: Mapping[str, float]) -> Floats:
         scores = grid.metrics[name]
         sample, means = scores.sample, scores.summaries.common.copy()
         if sample is not None:
-            matrix, proxy = grid.matrix(name)[sample.eligible], _correcting(grid, scores, sample).scores
+            matrix, correcting = grid.matrix(name)[sample.eligible], _correcting(grid, scores, sample)
             for cells in _alike(sample.judged):
-                judged = sample.judged[sample.eligible, cells[0]]
-                if judged.sum() > 1:
-                    means[cells] = shrunk_means(matrix[:, cells], proxy[:, cells], judged, lengths[cells])
+                own, _ = _joint(matrix, correcting, sample, cells, sample.weights[cells[0]])
+                if own[2].sum() > 1:
+                    means[cells] = shrunk_means(*own, lengths[cells])
         whole += weight * means
     return whole
 
@@ -142,7 +143,7 @@ def cell_summary(grid: Grid, metric: QueryMetric, index: int) -> Summary:
     proxies = list(grid.proxy_scores(metric.name, index).values())
     draws = None if sample.draws is None else sample.draws[:, index]
     tiers = [(model, list(of_tier.values())) for model, of_tier in grid.tier_scores(metric.name, index)]
-    weights = *sample.tier_weights, float(sample.weights[index])
+    weights = *sample.tier_weights, sample.weights[index].tolist()
     return sampled_summary(metric, of_sample, proxies, weights, draws, tiers)
 
 
@@ -157,8 +158,26 @@ def _alike(mask: Bools) -> list[Integers]:
     return [np.flatnonzero(groups.ravel() == group) for group in range(int(groups.max(initial=-1)) + 1)]
 
 
-def _correcting(grid: Grid, scores: MetricScores, sample: CellSample) -> ProxyScores:
-    """Return the scores [eligible query, cell] that correct those of the judge, of a cascade the strongest's."""
+def _joint(
+    matrix: Floats, correcting: Sequence[ProxyScores], sample: CellSample, cells: Integers, weights: Floats | None
+) -> tuple[tuple[Floats, Floats, Bools], JointProxy]:
+    """Return scores, proxy scores and which queries were judged, of cells judged on the same; and what the proxy is.
+
+    Args:
+        matrix: [eligible query, cell], the judge's scores.
+        correcting: All that corrects them.
+        sample: Which queries were judged.
+        cells: The cells.
+        weights: Of the proxies, where they are known.
+    """
+    judged, sampled = matrix[:, cells], sample.judged[sample.eligible, cells[0]]
+    proxies = [replace(proxy, scores=proxy.scores[:, cells], spread=proxy.spread[:, cells]) for proxy in correcting]
+    proxy = joint_proxy(judged, sampled, proxies, weights if weights is None else weights.tolist())
+    return (judged, proxy.scores, sampled), proxy
+
+
+def _correcting(grid: Grid, scores: MetricScores, sample: CellSample) -> tuple[ProxyScores, ...]:
+    """Return all scores [eligible query, cell] that correct those of the judge, of a cascade the strongest's."""
     rows = scores.rows[sample.eligible]
     tiers = [grid.laid_out(parts, rows) for _, parts in sample.tiers]
     return in_turn(grid.laid_out(sample.proxy_parts, rows), tiers)

@@ -1,13 +1,13 @@
 """Means of metrics of which the judge saw a random sample of the queries. Pure.
 
 The mean is corrected by a proxy that all queries have, the same metric by golden labels (`evals.stats.corrected_mean`);
-of a cascade, by the same metric of the cheaper judge, whose own mean is corrected in turn
+of a cascade, by the same metric of the cheaper judges besides, whose own means are corrected in turn
 (`evals.stats.nested_samples`).
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import compress, zip_longest
+from itertools import compress
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from evals.judge.sampling import NOT_DRAWN
 from evals.judge.tasks import JUDGED
 from evals.metrics.base import Context, QueryMetric, summarise
 from evals.stats.corrected_mean import CorrectedMean, Floats, corrected_mean
-from evals.stats.nested_samples import ProxyScores, completed
+from evals.stats.nested_samples import JointProxy, ProxyScores, completed, joint_proxy
 
 
 def summary_of(
@@ -42,7 +42,7 @@ def sampled_summary(
     metric: QueryMetric,
     scores: Sequence[Score],
     proxies: Sequence[Score],
-    weights: Sequence[float] = (),
+    weights: Sequence[Sequence[float]] = (),
     draws: Floats | None = None,
     tiers: Sequence[tuple[str, Sequence[Score]]] = (),
 ) -> Summary:
@@ -55,8 +55,8 @@ def sampled_summary(
         metric: Metric of the scores, with a proxy.
         scores: One for each query of its scope, `NOT_DRAWN` for those that were left out.
         proxies: Scores of the proxy for the same queries.
-        weights: Weight of the correction, after those of the tiers' own, where they were estimated from more than these
-            scores; else none.
+        weights: Weights of the correction of each judge's mean, as in `SampledMean.weights`, where they were estimated
+            from more than these scores; else none.
         draws: Weight of each query's draw, 1 on average over those that were drawn; None where all are equal.
         tiers: Of a cascade, the cheaper judges with their scores for the same queries, the cheapest first.
     """
@@ -68,18 +68,19 @@ def sampled_summary(
     judged, eligible = np.array([_number(score) for score, _ in kept]), [has_or_lacks_verdicts(s) for s in scores]
     columns = [np.array([_number(score) for score in compress(of_tier, eligible)]) for _, of_tier in tiers]
     correcting = in_turn(proxy_column([proxy for _, proxy in kept]), columns, weights[:-1])
-    proxy, weight = correcting.scores[:, 0], weights[-1] if weights else None
     lost = np.array([score != NOT_DRAWN and not isinstance(score, float | int) for score, _ in kept])
     drawn = None if draws is None else draws[eligible]
 
-    def estimate(values: Floats) -> CorrectedMean:
+    def estimate(values: Floats) -> tuple[CorrectedMean, JointProxy]:
         known = ~np.isnan(values)
         own = None if drawn is None else drawn[known]
-        return corrected_mean(values, proxy, known, weight=weight, draws=own, earlier=correcting.earlier)
+        proxy = joint_proxy(values[:, None], known, correcting, weights[-1] if weights else None)
+        column, weight = proxy.scores[:, 0], proxy.weight
+        return corrected_mean(values, column, known, weight=weight, draws=own, earlier=proxy.earlier), proxy
 
-    mean = estimate(judged)
+    mean, proxy = estimate(judged)
     low, high = (
-        judged_of_all(estimate(filled))[side]
+        judged_of_all(estimate(filled)[0])[side]
         for side, filled in enumerate((np.where(lost, 0.0, judged), np.where(lost, 1.0, judged)))
     )
     return replace(
@@ -91,9 +92,8 @@ def sampled_summary(
         bound_high=high,
         sampled=SampledMean(
             queries=mean.total,
-            proxy=f"{metric.name} by {tiers[-1][0]}" if tiers else metric.proxy.name,
-            weight=mean.weight,
-            tier_weights=(*correcting.weights, mean.weight) if tiers else (),
+            proxies=(metric.proxy.name, *(f"{metric.name} by {model}" for model, _ in tiers)),
+            weights=(*(scores.weights for scores in correcting[1:]), proxy.weights),
             alone=mean.alone,
             alone_low=mean.alone_interval.low,
             alone_high=mean.alone_interval.high,
@@ -106,18 +106,18 @@ def can_be_judged(metric: str, case: Case) -> bool:
     return case.in_scope and (bool((case.reference_answer or "").strip()) or not JUDGED[metric].needs_reference)
 
 
-def in_turn(proxy: Floats, tiers: Sequence[Floats], weights: Sequence[float] = ()) -> ProxyScores:
-    """Return the scores that correct those of the strongest judge.
+def in_turn(proxy: Floats, tiers: Sequence[Floats], weights: Sequence[Sequence[float]] = ()) -> tuple[ProxyScores, ...]:
+    """Return all scores that correct those of the strongest judge, each corrected by those before it.
 
     Args:
         proxy: Scores of all queries without a judge, [N] or [N, columns].
         tiers: Those of the cheaper judges, the cheapest first, NaN where they judged nothing.
-        weights: Of each of these the weight of its own correction, where it is known.
+        weights: Of each of these the weights of its own correction, where they are known.
     """
-    correcting = ProxyScores.of_all(proxy.reshape(len(proxy), -1))
-    for scores, weight in zip_longest(tiers, weights):
-        correcting = completed(scores.reshape(len(proxy), -1), correcting, weight)
-    return correcting
+    correcting = [ProxyScores.of_all(proxy.reshape(len(proxy), -1))]
+    for place, scores in enumerate(tiers):
+        correcting.append(completed(scores.reshape(len(proxy), -1), correcting, weights[place] if weights else None))
+    return tuple(correcting)
 
 
 def has_or_lacks_verdicts(score: Score) -> bool:

@@ -1,5 +1,7 @@
 """The judge in lines of text, for terminal, page and MLflow."""
 
+from collections.abc import Mapping
+
 from evals.collect.observations import Unscored
 from evals.judge.ask.budget import Usage
 from evals.report.model import ClaimEntry, FailedValue, JudgeSection, QueryRow, Verdict
@@ -25,15 +27,20 @@ def judge_lines(judge: JudgeSection) -> list[str]:
 
 
 def _tier_line(tier: TierEntry) -> str:
-    """Return a judge of a cascade: queries, cost, agreement with the next, weight in its means."""
+    """Return a judge of a cascade: queries, cost, agreement with the next, weight in the last one's means."""
     text = f"{tier.model}: {tier.queries:,} of {tier.queries_in_all:,} queries, {spent(tier.usage)}"
     if tier.agreement is not None:
         kappa = "" if tier.kappa is None else f" (kappa {tier.kappa:.2f})"
         text += f"; says the same as the next on {tier.agreement:.0%} of {tier.verdicts:,} chunks{kappa}"
     if tier.weights:
-        weights = ", ".join(f"{weight:.2f} in {metric}" for metric, weight in tier.weights.items())
-        text += f"; weight {weights}"
+        text += f"; weight {_weights(tier.weights)}"
+    if any(tier.label_weights.values()):
+        text += f"; weight of the golden labels {_weights(tier.label_weights)}"
     return text
+
+
+def _weights(weights: Mapping[str, float]) -> str:
+    return ", ".join(f"{weight:.2f} in {metric}" for metric, weight in weights.items())
 
 
 def spent(usage: Usage | JudgeUsage) -> str:

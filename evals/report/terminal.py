@@ -15,7 +15,7 @@ from evals.report.model import Criterion, Facts, MetricEntry, Report, SampledEnt
 from evals.report.reference_terminal import print_reference
 from evals.report.slices_terminal import print_slices
 from evals.report.worst import line, print_worst
-from evals.stats.corrected_mean import FEWEST_REGRESSED
+from evals.stats.joint_weights import FEWEST_REGRESSED
 
 TONES = {"good": "green", "mixed": "yellow", "bad": "red"}
 COLORS = {"pass": "green", "FAIL": "red", "undecided": "yellow"}

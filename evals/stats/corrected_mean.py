@@ -11,7 +11,8 @@ The best λ is that of the regression, Cov(j, p)/Var(p), whatever n and N are. I
 1/(1 + n/N) is there because the labelled queries are not among its N: with them among the N, it cancels.
 
 λ is estimated, and so shrunk by 1 − 1/F, F being the regression's own statistic: it is 0 where the proxy says no more
-than chance would. It is kept within 0 to 1. Several columns (the cells of a grid) take one λ together, from their
+than chance would. It is kept within 0 to 1. Several proxies become one, their weighted mean, by one regression on all
+of them (`joint_weights`, `nested_samples`). Several columns (the cells of a grid) take one λ together, from their
 summed covariances and variances, so that chance hardly moves it, and so that a query on which two cells return the same
 adds nothing to the variance of their difference, as without correction.
 
@@ -31,13 +32,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.stats.bounded_intervals import bounded_intervals, tied_share
-from evals.stats.intervals import SAME, Interval, mean_interval, mean_intervals
+from evals.stats.intervals import Interval, mean_interval, mean_intervals
+from evals.stats.joint_weights import FEWEST_REGRESSED, shrunk_weights
 from evals.stats.score_intervals import Pair, student
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-# A regression of fewer has no residual to judge it by.
-FEWEST_REGRESSED = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,12 +67,12 @@ class EarlierPhase:
 
     Attributes:
         queries: Number of queries for which they were.
-        proxy: [N, columns], the scores that corrected them in turn.
-        weight: λ of that correction.
+        predicted: [N, columns], what the scores before them predict of the proxy.
+        weight: Sum of the weights of these scores in it.
     """
 
     queries: int
-    proxy: Floats
+    predicted: Floats
     weight: float
 
 
@@ -142,21 +142,13 @@ def _drawn(residuals: Floats, draws: Floats | None) -> Floats:
 
 
 def shrunk_weight(judged: Floats, proxy: Floats) -> float:
-    """Return λ = Cov/Var · (1 − 1/F), within 0 to 1, with F = (n − 2) R²/(1 − R²), summed over columns.
-
-    0 where the proxy is constant or speaks against the judge, or fewer than four queries were judged.
+    """Return the λ of a single proxy, 0 to 1 (`joint_weights`).
 
     Args:
         judged: [n, columns].
         proxy: [n, columns].
     """
-    n, j, p = len(judged), judged - judged.mean(axis=0), proxy - proxy.mean(axis=0)
-    jj, pp, jp = (float((x * y).sum()) for x, y in ((j, j), (p, p), (j, p)))
-    if n < FEWEST_REGRESSED or pp <= SAME**2 * p.size or jp <= 0:
-        return 0.0
-    explained = jp**2 / pp
-    chance = max(0.0, jj - explained) / (n - 2)
-    return min(1.0, jp / pp * max(0.0, 1 - chance / explained))
+    return shrunk_weights(judged, [proxy])[0]
 
 
 def corrected_intervals(
@@ -194,11 +186,10 @@ def corrected_intervals(
     scores, n = judged[sampled], int(sampled.sum())
     whole = [np.abs(end - scores.mean(axis=0)) for end in mean_intervals(scores, shares=shares)]
     reach = [n / len(proxy) * w**2 for w in whole]
-    phases = [(proxy, weight), *((phase.proxy, phase.weight) for phase in earlier)]
-    sizes, product = [n, *(phase.queries for phase in earlier), len(proxy)], 1.0
-    for (of_phase, factor), size, larger in zip(phases, sizes[:-1], sizes[1:], strict=True):
-        product *= factor
-        parts = _residual_distances(scores, product * of_phase, sampled, product, draws, shares=shares)
+    phases = [(proxy, weight), *((phase.predicted, weight * phase.weight) for phase in earlier)]
+    sizes = [n, *(phase.queries for phase in earlier), len(proxy)]
+    for (predicted, difference), size, larger in zip(phases, sizes[:-1], sizes[1:], strict=True):
+        parts = _residual_distances(scores, weight * predicted, sampled, difference, draws, shares=shares)
         reach = [r + n * (1 / size - 1 / larger) * p**2 for r, p in zip(reach, parts, strict=True)]
     # Unequal draws are worth fewer (Kish, 1965): judging alone by them has a wider interval, too.
     longest = np.maximum(*whole) * (1.0 if draws is None else max(1.0, float(np.sqrt((draws**2).mean()))))
@@ -215,7 +206,7 @@ def _residual_distances(
         scores: [n, columns], the judged.
         weighted: [N, columns], λ p.
         sampled: As in `corrected_means`.
-        weight: λ.
+        weight: λ, of an earlier phase with that of its prediction.
         draws: As there.
         shares: True if judged scores lie within 0 and 1.
     """
@@ -252,7 +243,12 @@ def _residual_intervals(values: Floats, weight: float, *, shares: bool) -> Pair:
 
 
 def pseudo_values(
-    judged: Floats, proxy: Floats, sampled: Bools, draws: Floats | None = None, spread: Floats | None = None
+    judged: Floats,
+    proxy: Floats,
+    sampled: Bools,
+    draws: Floats | None = None,
+    spread: Floats | None = None,
+    weight: float | None = None,
 ) -> Floats:
     """Return an N-vector for every column whose mean is the corrected mean and whose variance / N is its variance.
 
@@ -266,8 +262,9 @@ def pseudo_values(
         sampled: [N], at least two True.
         draws: [n], as in `corrected_means`.
         spread: [N, columns], pseudo-values of the proxy's own mean, where that is an estimate too; else its scores.
+        weight: λ, as in `corrected_means`.
     """
-    values, weight = corrected_means(judged, proxy, sampled, draws=draws)
+    values, weight = corrected_means(judged, proxy, sampled, weight, draws)
     total, n = len(proxy), int(sampled.sum())
     residuals = _drawn(judged[sampled] - weight * proxy[sampled], draws)
     scale = total / n * np.sqrt((1 - 1 / total) / (1 - 1 / n))

@@ -28,55 +28,125 @@ Swensson & Wretman, Model Assisted Survey Sampling (1992, chapter 9), two-phase 
 (2023), PPI++, arXiv:2311.01453, for the tuned weight.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from evals.stats.corrected_mean import EarlierPhase, Floats, corrected_means, pseudo_values
+from evals.stats.corrected_mean import Bools, EarlierPhase, Floats, corrected_means, pseudo_values
+from evals.stats.joint_weights import shrunk_weights
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProxyScores:
-    """Scores that correct the mean of a judge's.
+    """Scores of one scorer that correct the mean of a judge's.
 
     Attributes:
-        scores: [N, columns], those of a sample completed by a prediction. Their mean is the proxy's estimated mean.
+        scores: [N, columns], those of a sample completed by a prediction. Their mean is the scorer's estimated mean.
         spread: [N, columns], numbers of the same mean that vary as it does (`pseudo_values`).
-        earlier: Where they were completed, from what, the latest phase first.
-        weights: Weight of each correction that led to them, the first first; 0 where there was nothing to predict.
+        queries: Number of queries that it scored.
+        weights: Weights of the scorers before it in that prediction; all 0 where it scored every query.
     """
 
     scores: Floats
     spread: Floats
-    earlier: tuple[EarlierPhase, ...] = ()
+    queries: int
     weights: tuple[float, ...] = ()
 
     @classmethod
     def of_all(cls, scores: Floats) -> "ProxyScores":
         """Return scores that every query has, [N, columns]; all 0, which corrects nothing, where one is missing."""
-        known = scores if np.isfinite(scores).all() else np.zeros_like(scores)
-        return cls(scores=known, spread=known)
+        complete = scores if np.isfinite(scores).all() else np.zeros_like(scores)
+        return cls(scores=complete, spread=complete, queries=len(scores))
 
 
-def completed(scores: Floats, proxy: ProxyScores, weight: float | None = None) -> ProxyScores:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JointProxy:
+    """Several proxies as one: their weighted mean.
+
+    Attributes:
+        scores: [N, columns], Σ wₘ pₘ / Σ wₘ.
+        spread: [N, columns], that of their `spread`.
+        weights: The weight w of each; λ, the weight of all, is their sum.
+        earlier: Where they are those of samples, from what they were completed, the latest phase first.
+    """
+
+    scores: Floats
+    spread: Floats
+    weights: tuple[float, ...]
+    earlier: tuple[EarlierPhase, ...] = ()
+
+    @property
+    def weight(self) -> float:
+        """λ."""
+        return min(1.0, sum(self.weights))
+
+
+def joint_proxy(
+    judged: Floats, sampled: Bools, proxies: Sequence[ProxyScores], weights: Sequence[float] | None = None
+) -> JointProxy:
+    """Return the proxies as one, weighted by the regression of the judged scores on all of them.
+
+    Args:
+        judged: [N, columns], read where `sampled`.
+        sampled: [N], the queries that were judged; all proxies were had for them.
+        proxies: At least one; the sample of each holds those of the later ones.
+        weights: Weight of each, where they were estimated from more columns than these; else None.
+    """
+    if weights is None:
+        others = not sampled.all()
+        own = [proxy.scores[sampled] for proxy in proxies]
+        weights = shrunk_weights(judged[sampled], own) if others else (0.0,) * len(proxies)
+    whole = sum(weights)
+    # Where nothing helps, the last, a judge's, stands for all: its weight may be estimated anew, from differences.
+    mix = np.array(weights) / whole if whole > 0 else np.eye(len(proxies))[-1]
+    return JointProxy(
+        scores=_mixed([proxy.scores for proxy in proxies], mix),
+        spread=_mixed([proxy.spread for proxy in proxies], mix),
+        weights=tuple(weights),
+        earlier=_phases(proxies, mix),
+    )
+
+
+def _mixed(scores: Sequence[Floats], mix: Floats) -> Floats:
+    mixed: Floats = np.einsum("p,pnc->nc", mix, np.stack(scores))
+    return mixed
+
+
+def _phases(proxies: Sequence[ProxyScores], mix: Floats) -> tuple[EarlierPhase, ...]:
+    """Return what is predicted of a mix where its latest proxy is replaced by its prediction, then the one before."""
+    phases = []
+    for place in reversed(range(len(proxies))):
+        proxy, of_proxy, mix = proxies[place], float(mix[place]), mix[:place]
+        if proxy.queries == len(proxy.scores):
+            break
+        if of_proxy:
+            mix = mix + of_proxy * np.array(proxy.weights)
+            predicted = _mixed([before.scores for before in proxies[:place]], mix)
+            phases.append(EarlierPhase(queries=proxy.queries, predicted=predicted, weight=float(mix.sum())))
+    return tuple(phases)
+
+
+def completed(scores: Floats, proxies: Sequence[ProxyScores], weights: Sequence[float] | None = None) -> ProxyScores:
     """Return the scores of a cheaper judge as a proxy, predicted where it judged nothing.
 
     Args:
-        scores: [N, columns], NaN where a query was not judged.
-        proxy: Scores that correct these in turn; in place of these where fewer than two queries were judged.
-        weight: λ of the prediction, where it was estimated from more columns than these; else None.
+        scores: [N, columns], NaN where a query was not judged. Fewer than two judged queries correct nothing.
+        proxies: Scores that correct these in turn, at least one.
+        weights: Weights of the prediction, as in `joint_proxy`.
     """
     sampled = np.asarray(np.isfinite(scores).all(axis=1), dtype=np.bool_)
-    n = int(sampled.sum())
+    n, nothing = int(sampled.sum()), (0.0,) * len(proxies)
     if n < 2:
-        return replace(proxy, weights=(*proxy.weights, 0.0))
+        return ProxyScores(scores=np.zeros_like(scores), spread=np.zeros_like(scores), queries=n, weights=nothing)
     if n == len(scores):
-        return ProxyScores(scores=scores, spread=scores, weights=(*proxy.weights, 0.0))
-    means, weight = corrected_means(scores, proxy.scores, sampled, weight)
+        return ProxyScores(scores=scores, spread=scores, queries=n, weights=nothing)
+    proxy = joint_proxy(scores, sampled, proxies, weights)
+    means, weight = corrected_means(scores, proxy.scores, sampled, proxy.weight)
     predicted = means + weight * (proxy.scores - proxy.scores.mean(axis=0))
     return ProxyScores(
         scores=np.where(sampled[:, None], scores, predicted),
-        spread=pseudo_values(scores, proxy.scores, sampled, spread=proxy.spread),
-        earlier=(EarlierPhase(queries=n, proxy=proxy.scores, weight=weight), *proxy.earlier),
-        weights=(*proxy.weights, weight),
+        spread=pseudo_values(scores, proxy.scores, sampled, spread=proxy.spread, weight=weight),
+        queries=n,
+        weights=proxy.weights,
     )

@@ -43,7 +43,7 @@ def judge_section(
 
 
 def _tiers(judging: Judging, trust: Trust | None, queries: int, summaries: Sequence[Summary]) -> list[TierEntry]:
-    corrected = {s.metric: s.sampled.tier_weights for s in summaries if s.sampled and s.sampled.tier_weights}
+    corrected = {s.metric: s.sampled.weights for s in summaries if s.sampled}
     agreements = [*(trust.tiers if trust else (None,) * (len(judging.tiers) - 1)), None]
     return [
         TierEntry(
@@ -54,9 +54,11 @@ def _tiers(judging: Judging, trust: Trust | None, queries: int, summaries: Seque
             verdicts=agreement.n_verdicts if agreement else 0,
             agreement=agreement.accuracy.value if agreement else None,
             kappa=agreement.kappa.value if agreement else None,
-            weights={metric: weights[number] for metric, weights in corrected.items() if number < len(weights)},
+            # The first proxy is that of the labels; the strongest judge corrects nothing.
+            weights={name: weights[-1][place + 1] for name, weights in corrected.items() if place + 1 < len(weights)},
+            label_weights={name: weights[place][0] for name, weights in corrected.items()},
         )
-        for number, (tier, agreement) in enumerate(zip(judging.tiers, agreements, strict=True), start=1)
+        for place, (tier, agreement) in enumerate(zip(judging.tiers, agreements, strict=True))
     ]
 
 

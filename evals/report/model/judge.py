@@ -62,7 +62,10 @@ class TierEntry(Section):
     )
     kappa: float | None = Field(description="Cohen's kappa of the two; null likewise, or where all verdicts are equal")
     weights: dict[str, float] = Field(
-        description="by metric, weight of its scores in the mean of the next judge, 0 to 1; empty for the last"
+        description="by metric, weight of its scores in the mean of the last judge, 0 to 1; empty for the last"
+    )
+    label_weights: dict[str, float] = Field(
+        {}, description="by metric, weight of the golden labels' scores in its own mean; 0 where it judged all queries"
     )
 
 

@@ -46,7 +46,7 @@ def test_means_are_those_of_the_estimator_with_one_weight_for_all_cells(results:
     metric, judged = grid.metrics[PRECISION], grid.matrix(PRECISION)
     assert metric.sample is not None and set(metric.summaries.n.tolist()) == {DRAWN}
     proxy = grid.laid_out(metric.sample.proxy_parts, metric.rows)
-    [weight] = set(metric.sample.weights.tolist())
+    [weight] = set(metric.sample.weights[:, 0].tolist())
     assert 0.3 < weight <= 1
     for cell in (0, 7, 29):
         one = corrected_mean(judged[:, cell], proxy[:, cell], ~np.isnan(judged[:, cell]), weight=weight)

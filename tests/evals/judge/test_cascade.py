@@ -14,6 +14,7 @@ from evals.errors import JudgeError
 from evals.judge.judge import Judge
 from evals.judge.sampling import judging_order
 from evals.metrics.run_result import RunResult
+from evals.stats.joint_weights import shrunk_weights
 from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.experiment import settings
 from tests.support.golden_labels import golden_labels
@@ -88,19 +89,29 @@ def judged(bench: Bench, config: ExperimentConfig, servers: tuple[CohereChatServ
     return Judged(bench, config, servers)
 
 
-def by_definition(result: RunResult, judged: Judged, n_small: int, n_large: int) -> tuple[float, float, float]:
-    """The mean and the two weights, query by query from what the oracles say."""
+def by_definition(
+    result: RunResult, judged: Judged, n_small: int, n_large: int
+) -> tuple[float, tuple[float, ...], tuple[float, ...]]:
+    """The mean and the weights of the two judges' corrections, query by query from what the oracles say."""
     inside = {o.case.id: o for o in result.observed.observations if o.case.in_scope}
     order = judging_order((o.case for o in inside.values()), judged.config.seed)
-    small, large = ([_score(server.oracle, inside[key]) for key in order] for server in judged.servers)
-    labels = [
-        average_precision([int(key in inside[name].relevance.grades) for key in inside[name].ranked_ids])
-        for name in order
-    ]
-    first = _weight(small[:n_small], labels[:n_small]) if n_small < len(order) else 0.0
-    second = _weight(large[:n_large], small[:n_large])
-    of_small = np.mean(small[:n_small]) + first * (np.mean(labels) - np.mean(labels[:n_small]))
-    return float(np.mean(large[:n_large]) + second * (of_small - np.mean(small[:n_large]))), first, second
+    small, large = (np.array([_score(server.oracle, inside[key]) for key in order]) for server in judged.servers)
+    labels = np.array([_by_labels(inside[key]) for key in order])
+    first = _weights(small[:n_small], labels[:n_small]) if n_small < len(order) else (0.0,)
+    second = _weights(large[:n_large], labels[:n_large], small[:n_large])
+    return float(_mean(labels, small, large, first, second, n_small, n_large)), first, second
+
+
+def _mean(
+    labels: Any, small: Any, large: Any, first: Sequence[float], second: Sequence[float], n_small: int, n_large: int
+) -> Any:
+    of_small = np.mean(small[:n_small]) + first[0] * (np.mean(labels) - np.mean(labels[:n_small]))
+    from_small = second[1] * (of_small - np.mean(small[:n_large]))
+    return np.mean(large[:n_large]) + second[0] * (np.mean(labels) - np.mean(labels[:n_large])) + from_small
+
+
+def _by_labels(observation: Any) -> float:
+    return average_precision([int(key in observation.relevance.grades) for key in observation.ranked_ids])
 
 
 def _score(oracle: Oracle, observation: Any) -> float:
@@ -108,11 +119,8 @@ def _score(oracle: Oracle, observation: Any) -> float:
     return average_precision([oracle.verdict(observation.case.query, text) for text in texts])
 
 
-def _weight(scores: Sequence[float], proxy: Sequence[float]) -> float:
-    slope = np.cov(scores, proxy)[0, 1] / np.var(proxy, ddof=1)
-    squared = np.corrcoef(scores, proxy)[0, 1] ** 2
-    statistic = (len(scores) - 2) * squared / (1 - squared)
-    return float(min(1.0, max(0.0, slope * (1 - 1 / statistic))))
+def _weights(scores: Any, *proxies: Any) -> tuple[float, ...]:
+    return shrunk_weights(scores[:, None], [proxy[:, None] for proxy in proxies])
 
 
 def _precision(result: RunResult) -> Summary:
@@ -128,7 +136,8 @@ def test_a_mean_is_that_of_the_definition_and_each_judge_is_asked_about_its_samp
     mean, first, second = by_definition(result, judged, *sizes)
     assert summary.value == pytest.approx(mean, abs=1e-8)
     assert summary.sampled is not None
-    assert summary.sampled.tier_weights == pytest.approx((first, second), abs=1e-8)
+    assert summary.sampled.weights[0] == pytest.approx(first, abs=1e-8)
+    assert summary.sampled.weights[1] == pytest.approx(second, abs=1e-8)
     assert (summary.n, summary.sampled.queries) == (sizes[1], QUERIES)
     order = judging_order((o.case for o in result.observed.observations), judged.config.seed)
     texts = {o.case.id: o.case.query for o in result.observed.observations}
@@ -155,12 +164,7 @@ def test_a_cell_of_a_grid_has_the_mean_of_a_run_of_its_own_but_for_the_weight(ju
     for index in range(len(grid)):
         inside = {o.case.id: o for o in grid.observed(index).observations if o.case.in_scope}
         small, large = ([_score(server.oracle, inside[key]) for key in order] for server in judged.servers)
-        labels = [
-            average_precision([int(key in inside[name].relevance.grades) for key in inside[name].ranked_ids])
-            for name in order
-        ]
-        of_small = np.mean(small[:30]) + first * (np.mean(labels) - np.mean(labels[:30]))
-        mean = np.mean(large[:15]) + second * (of_small - np.mean(small[:15]))
+        mean = _mean([_by_labels(inside[name]) for name in order], small, large, first, second.tolist(), 30, 15)
         assert grid.metrics[PRECISION].summaries.mean[index] == pytest.approx(min(1, max(0, mean)), abs=1e-8)
 
 
@@ -203,4 +207,4 @@ def test_a_budget_is_for_all_judges_together(judged: Judged) -> None:
     # The strongest was asked first, and the small judge's other scores are predicted from the labels.
     summary = _precision(result)
     assert summary.n == 15 and summary.value is not None and summary.sampled is not None
-    assert 0 < summary.sampled.tier_weights[0] <= 1
+    assert 0 < summary.sampled.weights[0][0] <= 1

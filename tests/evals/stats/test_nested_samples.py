@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from evals.stats.corrected_mean import corrected_mean, corrected_means, pseudo_values, shrunk_weight
-from evals.stats.nested_samples import ProxyScores, completed
+from evals.stats.corrected_mean import corrected_mean, corrected_means, pseudo_values
+from evals.stats.joint_weights import shrunk_weights
+from evals.stats.nested_samples import ProxyScores, completed, joint_proxy
 
 Floats = NDArray[np.float64]
 
@@ -27,27 +28,44 @@ def sampled(column: Floats, order: NDArray[np.int64], n: int) -> Floats:
 def test_three_phases_are_the_difference_estimator_of_each() -> None:
     rng = np.random.default_rng(1)
     table, order = scores(rng, 200, (0.85, 0.9, 0.95), 4, 0.5), rng.permutation(200)
-    sizes, estimate, weights = (200, 120, 60, 25), table[:, 0].mean(), []
-    for before, column, n in zip(range(3), range(1, 4), sizes[1:], strict=True):
-        chosen = order[:n]
-        weight = shrunk_weight(table[chosen, column][:, None], table[chosen, before][:, None])
-        estimate = table[chosen, column].mean() + weight * (estimate - table[chosen, before].mean())
-        weights.append(weight)
-    proxy = ProxyScores.of_all(table[:, :1])
+    sizes, means, weights = (200, 120, 60, 25), [table[:, 0].mean()], []
+    for column, n in zip(range(1, 4), sizes[1:], strict=True):
+        chosen = table[order[:n]]
+        own = shrunk_weights(chosen[:, [column]], [chosen[:, [before]] for before in range(column)])
+        moves = [w * (means[before] - chosen[:, before].mean()) for before, w in enumerate(own)]
+        means.append(chosen[:, column].mean() + sum(moves))
+        weights.append(own)
+    proxies = [ProxyScores.of_all(table[:, :1])]
     for column, n in ((1, 120), (2, 60)):
-        proxy = completed(sampled(table[:, column], order, n), proxy)
+        proxies.append(completed(sampled(table[:, column], order, n), proxies))
     strong = sampled(table[:, 3], order, 25)
-    values, weight = corrected_means(strong, proxy.scores, np.isfinite(strong[:, 0]))
-    assert (values[0], *proxy.weights, weight) == pytest.approx((estimate, *weights))
-    pseudo = pseudo_values(strong, proxy.scores, np.isfinite(strong[:, 0]), spread=proxy.spread)
-    assert pseudo.mean() == pytest.approx(estimate)
+    judged = np.isfinite(strong[:, 0])
+    joint = joint_proxy(strong, judged, proxies)
+    values, _ = corrected_means(strong, joint.scores, judged, joint.weight)
+    assert values[0] == pytest.approx(means[-1])
+    assert (*(w for proxy in proxies for w in proxy.weights), *joint.weights) == pytest.approx(tuple(sum(weights, ())))
+    pseudo = pseudo_values(strong, joint.scores, judged, spread=joint.spread, weight=joint.weight)
+    assert pseudo.mean() == pytest.approx(means[-1])
+
+
+def test_the_variance_of_each_phase_is_that_of_what_the_scores_before_it_leave() -> None:
+    """p₂ of 25 by w p₁ of 60 and v p₀ of all; p₁ in turn by u p₀: of p₀ alone w u + v is left."""
+    rng = np.random.default_rng(5)
+    table, order = scores(rng, 200, (0.85, 0.9), 4, 0.5), rng.permutation(200)
+    proxies = [ProxyScores.of_all(table[:, :1])]
+    proxies.append(completed(sampled(table[:, 1], order, 60), proxies, [0.6]))
+    joint = joint_proxy(table[:, 2:], np.isin(np.arange(200), order[:25]), proxies, [0.2, 0.5])
+    (phase,) = joint.earlier
+    assert joint.weight == pytest.approx(0.7) and phase.queries == 60
+    assert 0.7 * phase.weight == pytest.approx(0.5 * 0.6 + 0.2)
+    assert 0.7 * phase.predicted == pytest.approx(0.5 * table[:, :1] * 0.6 + 0.2 * table[:, :1])
 
 
 def test_the_mean_of_completed_scores_is_the_corrected_mean_of_the_sample() -> None:
     rng = np.random.default_rng(2)
     table, order = scores(rng, 90, (0.9,), 3, 0.4), rng.permutation(90)
     strong = sampled(table[:, 1], order, 30)
-    proxy = completed(strong, ProxyScores.of_all(table[:, :1]))
+    proxy = completed(strong, [ProxyScores.of_all(table[:, :1])])
     values, _ = corrected_means(strong, table[:, :1], np.isfinite(strong[:, 0]))
     assert proxy.scores.mean() == pytest.approx(values[0]) == pytest.approx(proxy.spread.mean())
     assert np.array_equal(proxy.scores[order[:30], 0], table[order[:30], 1])
@@ -55,15 +73,27 @@ def test_the_mean_of_completed_scores_is_the_corrected_mean_of_the_sample() -> N
 
 def test_a_cheap_judge_on_all_queries_needs_no_labels() -> None:
     cheap = np.linspace(0, 1, 12)[:, None]
-    proxy = completed(cheap, ProxyScores.of_all(np.zeros((12, 1))))
-    assert np.array_equal(proxy.scores, cheap) and proxy.earlier == () and proxy.weights == (0.0,)
+    proxy = completed(cheap, [ProxyScores.of_all(np.zeros((12, 1)))])
+    assert np.array_equal(proxy.scores, cheap) and (proxy.queries, proxy.weights) == (12, (0.0,))
 
 
 @pytest.mark.parametrize("known", [0, 1])
 def test_a_judge_without_answers_leaves_the_labels(known: int) -> None:
-    labels = np.linspace(0, 1, 12)[:, None]
-    proxy = completed(sampled(labels[:, 0], np.arange(12), known), ProxyScores.of_all(labels))
-    assert np.array_equal(proxy.scores, labels) and proxy.earlier == ()
+    labels, judged = np.linspace(0, 1, 12)[:, None], np.arange(12) % 2 == 0
+    proxies = [
+        ProxyScores.of_all(labels),
+        completed(sampled(labels[:, 0], np.arange(12), known), [ProxyScores.of_all(labels)]),
+    ]
+    joint = joint_proxy(labels, judged, proxies)
+    assert np.array_equal(joint.scores, labels) and (joint.weights, joint.earlier) == ((1.0, 0.0), ())
+
+
+def test_proxies_that_say_nothing_leave_the_judged_queries_alone() -> None:
+    rng = np.random.default_rng(0)
+    judged = rng.random((40, 1))
+    proxies = [ProxyScores.of_all(np.full((40, 1), 0.5)), ProxyScores.of_all(1 - judged)]
+    joint = joint_proxy(judged, np.arange(40) < 20, proxies)
+    assert joint.weight == 0 and np.array_equal(joint.scores, 1 - judged)
 
 
 def test_labels_that_miss_a_query_correct_nothing() -> None:
@@ -75,9 +105,11 @@ def test_pseudo_values_vary_as_the_estimate_does() -> None:
     rng, estimates, variances = np.random.default_rng(3), [], []
     for _ in range(1500):
         table, order = scores(rng, 120, (0.9, 0.93), 5, 0.5), rng.permutation(120)
-        proxy = completed(sampled(table[:, 1], order, 60), ProxyScores.of_all(table[:, :1]), 0.7)
+        labels = ProxyScores.of_all(table[:, :1])
         strong = sampled(table[:, 2], order, 25)
-        pseudo = pseudo_values(strong, proxy.scores, np.isfinite(strong[:, 0]), spread=proxy.spread)
+        judged = np.isfinite(strong[:, 0])
+        joint = joint_proxy(strong, judged, [labels, completed(sampled(table[:, 1], order, 60), [labels], [0.7])])
+        pseudo = pseudo_values(strong, joint.scores, judged, spread=joint.spread, weight=joint.weight)
         estimates.append(pseudo.mean())
         variances.append(pseudo.var(ddof=1) / len(pseudo))
     # The weights are estimated too, which the variance leaves out.
@@ -88,9 +120,13 @@ def coverage(total: int, n: int, n_cheap: int, agreement: float, depth: int, rel
     rng, hits = np.random.default_rng([total, n, depth]), 0
     for _ in range(draws):
         table, order = scores(rng, total, (0.93, agreement), depth, relevant), rng.permutation(total)
-        proxy = completed(sampled(table[:, 1], order, n_cheap), ProxyScores.of_all(table[:, :1]))
-        strong = sampled(table[:, 2], order, n)[:, 0]
-        interval = corrected_mean(strong, proxy.scores[:, 0], np.isfinite(strong), earlier=proxy.earlier).interval
+        labels = ProxyScores.of_all(table[:, :1])
+        strong = sampled(table[:, 2], order, n)
+        judged = np.isfinite(strong[:, 0])
+        joint = joint_proxy(strong, judged, [labels, completed(sampled(table[:, 1], order, n_cheap), [labels])])
+        interval = corrected_mean(
+            strong[:, 0], joint.scores[:, 0], judged, weight=joint.weight, earlier=joint.earlier
+        ).interval
         assert interval.low is not None and interval.high is not None
         hits += interval.low - 1e-12 <= relevant <= interval.high + 1e-12
     return hits / draws

@@ -130,7 +130,12 @@ def test_a_cascade_has_a_line_for_each_judge() -> None:
     small = judging(model="cohere:small", verdicts={("a", "1"): useful, ("a", "2"): useful, ("b", "1"): useless})
     large = judging(model="cohere:large", verdicts={("a", "1"): useful, ("a", "2"): useless}, below=small)
     mean = SampledMean(
-        queries=4, proxy="p", weight=0.5, alone=0.5, alone_low=None, alone_high=None, tier_weights=(0.0, 0.5)
+        queries=4,
+        proxies=("p", "m by small"),
+        weights=((0.0,), (0.25, 0.5)),
+        alone=0.5,
+        alone_low=None,
+        alone_high=None,
     )
     section = judge_section(
         replace(large, drawn=frozenset({"a"})),
@@ -142,7 +147,7 @@ def test_a_cascade_has_a_line_for_each_judge() -> None:
         "2 judges: 0 calls, 0 cached, 0 tokens",
         "cohere:small: 4 of 4 queries, 0 calls, 0 cached, 0 tokens; says the same as the next on 50% of 2 chunks "
         "(kappa 0.00); weight 0.50 in m",
-        "cohere:large: 1 of 4 queries, 0 calls, 0 cached, 0 tokens",
+        "cohere:large: 1 of 4 queries, 0 calls, 0 cached, 0 tokens; weight of the golden labels 0.25 in m",
     ]
 
 
