@@ -2,22 +2,24 @@
 
 Let p₀ be scores of all N queries (golden labels), p₁ those of a cheap judge on n₁ of them, p₂ those of a stronger one
 on n₂ of these, and so on to p_K on n_K, which is the truth; the samples S₁ ⊇ S₂ ⊇ … ⊇ S_K are random. The estimate of
-the mean of p_k is the difference estimator on that of the mean before:
+the mean of p_k is the difference estimator on those of all means before it:
 
-    θₖ = mean over S_k of pₖ + λₖ (θₖ₋₁ − mean over S_k of pₖ₋₁),   θ₀ = mean over all N of p₀,
+    θₖ = mean over S_k of pₖ + Σ over m < k of wₖₘ (θₘ − mean over S_k of pₘ),   θ₀ = mean over all N of p₀,
 
-each λₖ from the shrunk regression of pₖ on pₖ₋₁ over S_k (`shrunk_weight`). It is the estimator of
-`evals.stats.corrected_mean`, whose proxy is pₖ₋₁ where it was had, and elsewhere what the regression predicts of it:
-mean over S_k₋₁ of (pₖ₋₁ − λₖ₋₁ pₖ₋₂) + λₖ₋₁ pₖ₋₂. The mean of that over all N is θₖ₋₁.
+with the weights wₖ of one regression of pₖ on p₀ … pₖ₋₁ over S_k (`joint_weights`). So where labels foretell the
+strong judge better than the cheap judge does, or something besides, they correct it too. It is the estimator of
+`evals.stats.corrected_mean`, whose proxy is Σ wₖₘ pₘ: each pₘ where it was had, and elsewhere what its own regression
+predicts of it, whose mean over all N is θₘ.
 
-Its variance, over the draws and the queries' own: let Λⱼ = λⱼ λⱼ₊₁ … λ_K. Given Sⱼ₋₁, and the means over S_K to Sⱼ₊₁
-taken for those over Sⱼ, which they estimate, θ_K is mean over Sⱼ of (p_K − Λⱼ pⱼ₋₁) and a constant: Sⱼ as a sample of
-Sⱼ₋₁ adds (1/nⱼ − 1/nⱼ₋₁) Var(p_K − Λⱼ pⱼ₋₁). With n₀ = N, and the queries a sample of all that users may ask,
+Its variance, over the draws and the queries' own: let g_K = Σ w_Km pₘ, and gⱼ what becomes of gⱼ₊₁ where pⱼ is replaced
+by its prediction Σ wⱼₘ pₘ, so that gⱼ holds p₀ … pⱼ₋₁ alone. Given Sⱼ₋₁, and the means over S_K to Sⱼ₊₁ taken for those
+over Sⱼ, which they estimate, θ_K is mean over Sⱼ of (p_K − gⱼ) and a constant: Sⱼ as a sample of Sⱼ₋₁ adds
+(1/nⱼ − 1/nⱼ₋₁) Var(p_K − gⱼ). With n₀ = N, and the queries a sample of all that users may ask,
 
-    Var θ_K = Var(p_K)/N + Σ over j = 1 … K of (1/nⱼ − 1/nⱼ₋₁) Var(p_K − Λⱼ pⱼ₋₁).
+    Var θ_K = Var(p_K)/N + Σ over j = 1 … K of (1/nⱼ − 1/nⱼ₋₁) Var(p_K − gⱼ).
 
-All of it is seen on the queries of S_K. For K = 1 it is the variance given in `corrected_mean`; for K = 2 and n₁ = N
-(the cheap judge judges everything) p₀ drops out. `corrected_intervals` gives each term the interval of its residuals.
+All of it is seen on the queries of S_K. For K = 1 it is the variance given in `corrected_mean`.
+`corrected_intervals` gives each term the interval of its residuals.
 
 In simulations of 15, 22 and 45 queries in S_K (of 60, 225 and 500; the cheap judge on all or on 40% of them, its
 agreement with the strong one 0.6, 0.88 and 0.97, that of the labels 0.5 and 0.93; relevance of 5% and 50%; one and five

@@ -48,8 +48,7 @@ def judge_against_labels(result: RunResult) -> "Figure | None":
         axes.set_title(f"{name}\n{summary.n} of {summary.sampled.queries}, weight {summary.sampled.weight:.2f}")
         proxy = summary.sampled.proxy.replace(" and ", "\nand ")
         axes.set(
-            xlabel=f"{proxy}
-of {len(eligible)} queries {centre[0]:.2f}",
+            xlabel=f"{proxy}\nof {len(eligible)} queries {centre[0]:.2f}",
             ylabel="judge" if number % ACROSS else "",
         )
     return figure
