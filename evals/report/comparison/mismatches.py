@@ -13,8 +13,24 @@ SHOWN = 5
 # Difference of the shares of judged chunks that a reader must know of.
 FAR_APART = 0.1
 DIGITS = 12
-# Settings on which no score depends.
+# Settings on which no score depends, some of them whole sections.
 WITHOUT_SCORES = {"name", "tracking", "criteria", "metrics", "sweep", "objective"}
+# Those of how verdicts are bought and kept.
+OF_BUYING = {
+    f"judge.{name}"
+    for name in (
+        "api_key_env",
+        "cache",
+        "cache_max_days",
+        "cache_max_mb",
+        "cache_path",
+        "max_concurrency",
+        "prices",
+        "refresh",
+        "requests_per_minute",
+        "tokens_per_minute",
+    )
+}
 # Metrics of the judge, as named in messages; a difference between two judges says nothing about retrieval.
 JUDGED = "ragas/llm_*, judge/*"
 WHERE = {"collection": "all chunks", "returned": "the chunks that came back"}
@@ -53,11 +69,12 @@ def changes(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> list[Setti
     first, second = dict(flatten(baseline)), dict(flatten(other))
     judged = first.get("judge.model") or second.get("judge.model")
     without = WITHOUT_SCORES if judged else WITHOUT_SCORES | {"judge"}
-    names = [name for name in {**first, **second} if name.partition(".")[0] not in without]
     return [
         SettingChange(setting=name, baseline=first.get(name), other=second.get(name))
-        for name in names
-        if first.get(name) != second.get(name)
+        for name in {**first, **second}
+        if name.partition(".")[0] not in without
+        and ".".join(name.split(".")[:2]) not in OF_BUYING
+        and first.get(name) != second.get(name)
     ]
 
 

@@ -154,3 +154,17 @@ def test_settings_of_a_judge_count_where_a_run_has_one() -> None:
     assert changes(first, {"judge": {"model": None, "sample": "all"}}) == []
     judged = {"judge": {"model": "openai:x", "sample": "all"}}
     assert [one.setting for one in changes(first, judged)] == ["judge.model", "judge.sample"]
+
+
+def test_how_verdicts_are_bought_and_kept_is_no_difference() -> None:
+    first = {"judge": {"model": "openai:x", "cache_path": "/a", "max_concurrency": 4, "prices": {}, "rejudge": 0}}
+    second = {
+        "judge": {
+            "model": "openai:x",
+            "cache_path": "/b",
+            "max_concurrency": 16,
+            "prices": {"openai:x": {"input": 1.0, "output": 2.0}},
+            "rejudge": 5,
+        }
+    }
+    assert [one.setting for one in changes(first, second)] == ["judge.rejudge"]
