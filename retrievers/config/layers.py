@@ -9,7 +9,7 @@ from collections import abc
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args
 
 import yaml
@@ -138,7 +138,10 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
 
 
 def flag_layer(namespace: argparse.Namespace, model: type[BaseModel]) -> Layer:
-    """Return the settings given as flags. Lists and mappings are YAML (`[a, b]`, `{a: b}`); a list may be `a, b` too.
+    """Return the settings given as flags.
+
+    Lists and mappings are YAML (`[a, b]`, `{a: b}`); a list may be `a, b` too. `null` unsets a setting that may be
+    left out, as in a file.
 
     Raises:
         ConfigError: A list or mapping is not valid YAML.
@@ -228,6 +231,8 @@ def is_path(info: FieldInfo) -> bool:
 
 
 def _parse(name: str, raw: str, info: FieldInfo) -> Any:
+    if raw == "null" and NoneType in _types(info.annotation):
+        return None
     if info.json_schema_extra == TABLE and isinstance(info.annotation, UnionType):
         return _text_or_mapping(name, raw)
     structured = {list, tuple, dict, Mapping, Sequence}

@@ -62,6 +62,13 @@ def test_the_highest_layer_that_speaks_wins(given: tuple[str, ...], tmp_path: Pa
     assert config.collection == ("only_here" if ".env" in given else "physical_ai_handbook")
 
 
+def test_null_as_a_flag_unsets_a_setting_that_may_be_left_out(tmp_path: Path) -> None:
+    file = file_layer(yaml(tmp_path, "store: {url: 'http://localhost:6333'}"), RetrieverConfig)
+    assert build(RetrieverConfig, [file]).store.url is not None
+    assert build(RetrieverConfig, [file, flags("--store.url", "null")]).store.url is None
+    assert "got 'null'" in "".join(faults(flags("--top-k", "null")))
+
+
 DEFAULTS: dict[str, float] = {"top_k": 5, "threshold": 0.3, "candidates": 100, "store.timeout_s": 10.0}
 VALUES: dict[str, list[float]] = {
     "top_k": [1, 2, 3, 4],
@@ -352,10 +359,10 @@ def test_flags_not_given_say_nothing() -> None:
         (["--metadata.required", "*, title"], {"metadata": {"required": ["*", "title"]}}),
         (["--metadata.map", "{title: t, url: href}"], {"metadata": {"map": {"title": "t", "url": "href"}}}),
         (["--vector-name", "1"], {"vector_name": "1"}),
-        (["--embedding.model", "null"], {"embedding": {"model": "null"}}),
+        (["--embedding.model", "null"], {"embedding": {"model": None}}),
     ],
 )
-def test_lists_and_mappings_are_written_as_yaml(arguments: list[str], values: dict[str, Any]) -> None:
+def test_lists_mappings_and_null_are_written_as_yaml(arguments: list[str], values: dict[str, Any]) -> None:
     assert flags(*arguments).values == values
 
 
