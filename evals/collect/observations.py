@@ -280,29 +280,19 @@ class Gate:
         return "pass" if self.passed else "undecided" if self.undecided else "FAIL"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueryVerdict:
-    """Verdict on the answer to one query, with the reasons.
-
-    Attributes:
-        metadata_accuracy: Share of metadata fields that are right, None when not checked or nothing was returned.
-        content_relevance: Share of the first five results that are relevant; out of scope, 1 when abstained.
-        accuracy_score: Mean of the two that are known.
-        time_ms: Wall time of the query.
-    """
-
-    query_id: str
-    outcome: Outcome
-    reasons: tuple[str, ...]
-    metadata_accuracy: float | None
-    content_relevance: float
-    accuracy_score: float
-    time_ms: float
-
-
 @dataclass(frozen=True, kw_only=True)
 class ValidationReport:
-    """The verdicts of a run and their totals; partial successes count as failed."""
+    """Verdicts on the answers to queries, as columns in the order of the queries, and totals; partial successes fail.
+
+    Attributes:
+        query_ids: The query of each verdict.
+        outcomes: The verdicts.
+        reasons: Of each, why it is not SUCCESS.
+        metadata_accuracy: Share of metadata fields that are right, None when not checked or nothing was returned.
+        content_relevance: Share of the first five results that are relevant; out of scope, 1 when abstained.
+        accuracy_scores: Mean of the two that are known.
+        times_ms: Mean wall time of the query's serial calls.
+    """
 
     total: int
     passed: int
@@ -310,4 +300,10 @@ class ValidationReport:
     pass_rate: float
     average_latency_ms: float | None
     p95_latency_ms: float | None
-    verdicts: tuple[QueryVerdict, ...]
+    query_ids: tuple[str, ...]
+    outcomes: tuple[Outcome, ...]
+    reasons: tuple[tuple[str, ...], ...]
+    metadata_accuracy: tuple[float | None, ...]
+    content_relevance: tuple[float, ...]
+    accuracy_scores: tuple[float, ...]
+    times_ms: tuple[float, ...]

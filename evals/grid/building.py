@@ -18,7 +18,7 @@ from evals.grid.scoring import score_all
 from evals.grid.selections import observed_scores, select_all
 from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC
 from evals.metrics.base import Context, Metric, QueryMetric
-from evals.metrics.verdicts import verdict
+from evals.metrics.verdicts import outcomes_of
 from retrievers.records import UNBOUNDED, oriented
 
 MOST_CELLS = 1_000_000
@@ -106,7 +106,7 @@ def pass_rate() -> QueryMetric:
         interval="proportion",
         about="queries whose verdict is SUCCESS",
         score=lambda observations, context: [
-            float(verdict(o, context, 0.0).outcome == "SUCCESS") for o in observations
+            float(outcome == "SUCCESS") for outcome in outcomes_of(observations, context)[0]
         ],
     )
 

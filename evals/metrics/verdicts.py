@@ -1,9 +1,9 @@
-"""The verdict on each query, with reasons. Pure."""
+"""The verdicts on queries, with reasons. Pure."""
 
 from collections.abc import Sequence
 from statistics import fmean
 
-from evals.collect.observations import LatencyPass, Observation, QueryVerdict, ValidationReport
+from evals.collect.observations import LatencyPass, Observation, Outcome, ValidationReport
 from evals.golden.source_pages import SourcePageError
 from evals.metrics.base import Context, each
 from evals.metrics.content import source_match, topic_match
@@ -18,7 +18,7 @@ SHOWN = 3
 def validate(
     observations: Sequence[Observation], latency: LatencyPass | None, context: Context, top_k: int = FIRST
 ) -> ValidationReport:
-    """Return a verdict for every query, and their totals.
+    """Return the verdicts on the answers to queries, and their totals.
 
     Args:
         observations: The queries of the run.
@@ -29,46 +29,51 @@ def validate(
     times: dict[str, list[float]] = {}
     for query_id, timings in zip(latency.query_ids, latency.timings, strict=True) if latency else ():
         times.setdefault(query_id, []).append(timings.total_ms)
-    verdicts = tuple(
-        verdict(o, context, fmean(times.get(o.case.id, [o.candidates.query.timings.total_ms])), top_k)
-        for o in observations
-    )
-    passed = sum(v.outcome == "SUCCESS" for v in verdicts)
     every = [time for values in times.values() for time in values]
+    outcomes, reasons = outcomes_of(observations, context, top_k)
+    checked = each(accuracy)(observations, context)
+    metadata = tuple(score if isinstance(score, float) else None for score in checked)
+    relevance = tuple(map(content_relevance, observations))
+    passed = outcomes.count("SUCCESS")
     return ValidationReport(
-        total=len(verdicts),
+        total=len(outcomes),
         passed=passed,
-        failed=len(verdicts) - passed,
-        pass_rate=passed / len(verdicts),
+        failed=len(outcomes) - passed,
+        pass_rate=passed / len(outcomes),
         average_latency_ms=fmean(every) if every else None,
         p95_latency_ms=stats.percentile(every, 0.95) if every else None,
-        verdicts=verdicts,
+        query_ids=tuple(o.case.id for o in observations),
+        outcomes=outcomes,
+        reasons=reasons,
+        metadata_accuracy=metadata,
+        content_relevance=relevance,
+        accuracy_scores=tuple(b if a is None else fmean([a, b]) for a, b in zip(metadata, relevance, strict=True)),
+        times_ms=tuple(fmean(times.get(o.case.id, [o.candidates.query.timings.total_ms])) for o in observations),
     )
 
 
-def verdict(observation: Observation, context: Context, time_ms: float, top_k: int = FIRST) -> QueryVerdict:
-    """Judge one query.
+def outcomes_of(
+    observations: Sequence[Observation], context: Context, top_k: int = FIRST
+) -> tuple[tuple[Outcome, ...], tuple[tuple[str, ...], ...]]:
+    """Return the outcome of each query, and the reasons why it is not SUCCESS.
 
-    In scope it must return at least `min_results` chunks, a relevant one among the first five; out of scope it must
-    return nothing. With that it is a success if also all required metadata is valid and true to the source, every
+    In scope a query must return at least `min_results` chunks, a relevant one among the first five; out of scope it
+    must return nothing. With that it is a success if also all required metadata is valid and true to the source, every
     expected topic occurs and the source pattern matches; a partial success otherwise.
+
+    Args:
+        observations: The queries.
+        context: Required metadata and sources.
+        top_k: Number of chunks asked for, which a reason may name.
     """
-    relevance_faults = _relevance_faults(observation, top_k)
-    other_faults = [] if relevance_faults else _other_faults(observation, context)
-    outcome = "FAILURE" if relevance_faults else "PARTIAL_SUCCESS" if other_faults else "SUCCESS"
-    relevant = content_relevance(observation)
-    [metadata] = each(accuracy)([observation], context)
-    metadata_accuracy = metadata if isinstance(metadata, float) else None
-    scores = [value for value in (metadata_accuracy, relevant) if value is not None]
-    return QueryVerdict(
-        query_id=observation.case.id,
-        outcome=outcome,  # type: ignore[arg-type]
-        reasons=tuple(relevance_faults + other_faults),
-        metadata_accuracy=metadata_accuracy,
-        content_relevance=relevant,
-        accuracy_score=fmean(scores),
-        time_ms=time_ms,
-    )
+    outcomes: list[Outcome] = []
+    reasons = []
+    for observation in observations:
+        faults = _relevance_faults(observation, top_k)
+        further = [] if faults else _other_faults(observation, context)
+        outcomes.append("FAILURE" if faults else "PARTIAL_SUCCESS" if further else "SUCCESS")
+        reasons.append((*faults, *further))
+    return tuple(outcomes), tuple(reasons)
 
 
 def content_relevance(observation: Observation) -> float:

@@ -2,7 +2,7 @@
 
 from typing import Literal, get_args
 
-from evals.collect.observations import Observation, QueryVerdict
+from evals.collect.observations import Observation, Outcome
 from evals.metrics.verdicts import FIRST, is_cut_by_threshold
 
 Cause = Literal[
@@ -19,19 +19,19 @@ Cause = Literal[
 FAILURES = frozenset(get_args(Cause)) - {"right", "rightly nothing"}
 
 
-def cause_of(observation: Observation, verdict: QueryVerdict, first_relevant: int | None, top_k: int) -> Cause:
+def cause_of(observation: Observation, outcome: Outcome, first_relevant: int | None, top_k: int) -> Cause:
     """Return the cause of a verdict.
 
     Args:
         observation: The query.
-        verdict: The verdict on it.
+        outcome: The verdict on it.
         first_relevant: Rank of its first relevant candidate, before threshold and cut; None where there is none.
         top_k: Number of chunks asked for.
     """
     in_scope = observation.case.in_scope
-    if verdict.outcome == "SUCCESS":
+    if outcome == "SUCCESS":
         return "right" if in_scope else "rightly nothing"
-    if verdict.outcome == "PARTIAL_SUCCESS":
+    if outcome == "PARTIAL_SUCCESS":
         return "details wrong"
     return _failure(observation, first_relevant, top_k) if in_scope else "wrongly answered"
 

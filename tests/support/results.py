@@ -1,6 +1,6 @@
 """A finished run put together by hand: three queries, of which one is right, one is wrong and one found nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,6 @@ from evals.collect.observations import (
     Observation,
     Observed,
     Outcome,
-    QueryVerdict,
     Summary,
     Unscored,
     ValidationReport,
@@ -55,28 +54,30 @@ def observation(
     )
 
 
-def verdict(name: str, outcome: Outcome, *reasons: str, relevance: float = 0.0) -> QueryVerdict:
-    return QueryVerdict(
-        query_id=name,
-        outcome=outcome,
-        reasons=reasons,
-        metadata_accuracy=None,
-        content_relevance=relevance,
-        accuracy_score=relevance,
-        time_ms=1.5,
-    )
+def verdict(name: str, outcome: Outcome, *reasons: str, relevance: float = 0.0) -> dict[str, Any]:
+    """Return the verdict on a query, by the columns of a validation report."""
+    return {
+        "query_ids": name,
+        "outcomes": outcome,
+        "reasons": reasons,
+        "metadata_accuracy": None,
+        "content_relevance": relevance,
+        "accuracy_scores": relevance,
+        "times_ms": 1.5,
+    }
 
 
-def report_of(verdicts: Sequence[QueryVerdict]) -> ValidationReport:
-    passed = sum(one.outcome == "SUCCESS" for one in verdicts)
+def report_of(verdicts: Sequence[Mapping[str, Any]]) -> ValidationReport:
+    passed = sum(one["outcomes"] == "SUCCESS" for one in verdicts)
+    columns: dict[str, Any] = {name: tuple(one[name] for one in verdicts) for name in verdict("", "SUCCESS")}
     return ValidationReport(
         total=len(verdicts),
         passed=passed,
         failed=len(verdicts) - passed,
-        pass_rate=passed / len(verdicts),
+        pass_rate=passed / max(1, len(verdicts)),
         average_latency_ms=1.5,
         p95_latency_ms=None,
-        verdicts=tuple(verdicts),
+        **columns,
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from math import isfinite
 
-from evals.collect.observations import Failure, Observation, QueryVerdict, Score, Unscored
+from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.golden.loading import case_fingerprint
 from evals.judge.tasks import selected
 from evals.judge.verdicts import ChunkVerdict, Judging
@@ -19,11 +19,11 @@ BEST_BELOW = 3
 
 def query_rows(result: RunResult) -> Iterator[QueryRow]:
     """Yield a row a query, in the order of the golden data."""
-    verdicts = {verdict.query_id: verdict for verdict in result.validation.verdicts}
+    numbers = {query_id: number for number, query_id in enumerate(result.validation.query_ids)}
     for observation in result.observed.observations:
         query_id = observation.case.id
         scores = {name: values[query_id] for name, values in result.scores.items() if query_id in values}
-        yield _row(observation, verdicts[query_id], scores, result)
+        yield _row(observation, numbers[query_id], scores, result)
 
 
 def score_value(score: Score) -> ScoreValue:
@@ -31,8 +31,8 @@ def score_value(score: Score) -> ScoreValue:
     return FailedValue(failed=_cause(score)) if isinstance(score, Failure) else score
 
 
-def _row(observation: Observation, verdict: QueryVerdict, scores: dict[str, Score], result: RunResult) -> QueryRow:
-    judging, required = result.judging, result.config.retriever.metadata.required or ()
+def _row(observation: Observation, number: int, scores: dict[str, Score], result: RunResult) -> QueryRow:
+    judging, verdicts, required = result.judging, result.validation, result.config.retriever.metadata.required or ()
     first_relevant = _first_relevant(observation)
     case, relevance, candidates = observation.case, observation.relevance, observation.candidates
     below = () if observation.selection else candidates[:BEST_BELOW]
@@ -59,13 +59,13 @@ def _row(observation: Observation, verdict: QueryVerdict, scores: dict[str, Scor
         claims=[ClaimEntry.of(claim) for claim in claims],
         scores={name: score_value(score) for name, score in scores.items()},
         proxies=_proxies(case.id, result),
-        outcome=verdict.outcome,
-        reasons=list(verdict.reasons),
-        cause=cause_of(observation, verdict, first_relevant, result.config.retriever.top_k),
-        metadata_accuracy=verdict.metadata_accuracy,
-        content_relevance=verdict.content_relevance,
-        accuracy_score=verdict.accuracy_score,
-        time_ms=verdict.time_ms,
+        outcome=verdicts.outcomes[number],
+        reasons=list(verdicts.reasons[number]),
+        cause=cause_of(observation, verdicts.outcomes[number], first_relevant, result.config.retriever.top_k),
+        metadata_accuracy=verdicts.metadata_accuracy[number],
+        content_relevance=verdicts.content_relevance[number],
+        accuracy_score=verdicts.accuracy_scores[number],
+        time_ms=verdicts.times_ms[number],
     )
 
 

@@ -27,7 +27,9 @@ def slices(result: RunResult) -> list[SliceEntry]:
             types.setdefault(case.query_type, []).append(case.id)
         for tag in case.tags:
             tags.setdefault(tag, []).append(case.id)
-    passed = {verdict.query_id: verdict.outcome == "SUCCESS" for verdict in result.validation.verdicts}
+    validation = result.validation
+    outcomes = zip(validation.query_ids, validation.outcomes, strict=True)
+    passed = {query_id: outcome == "SUCCESS" for query_id, outcome in outcomes}
     return [
         SliceEntry(by=by, name=name, n=len(ids), metrics=dict(_metrics(result, ids, passed)))  # type: ignore[arg-type]
         for by, groups in (("query_type", types), ("tag", tags))

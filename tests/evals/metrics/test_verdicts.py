@@ -1,14 +1,14 @@
 """Whether each query was answered as it should be, and why not."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from evals.collect.observations import LatencyPass, Observation, QueryVerdict
+from evals.collect.observations import LatencyPass, Observation
 from evals.golden.source_pages import SourcePages
 from evals.metrics.base import Context
-from evals.metrics.verdicts import content_relevance, validate, verdict
+from evals.metrics.verdicts import FIRST, content_relevance, validate
 from evals.stats import intervals as stats
 from retrievers.records import Chunk, StageTimings
 from tests.support.candidates import candidates_of
@@ -40,39 +40,48 @@ def asked(*returned: Chunk | str, relevant: str = "", candidates: tuple[Any, ...
     return observe(found, grades, candidates=results(*candidates) if candidates else found, case=make_case(**fields))
 
 
+class Verdict(NamedTuple):
+    """The verdict on one query."""
+
+    outcome: str
+    reasons: tuple[str, ...]
+    metadata_accuracy: float | None
+    content_relevance: float
+    accuracy_score: float
+
+
+def verdict(observation: Observation, context: Context, top_k: int = FIRST) -> Verdict:
+    made = validate([observation], None, context, top_k)
+    columns = (made.outcomes, made.reasons, made.metadata_accuracy, made.content_relevance, made.accuracy_scores)
+    [(outcome, reasons, metadata, relevance, accuracy)] = zip(*columns, strict=True)
+    return Verdict(outcome, reasons, metadata, relevance, accuracy)
+
+
 class TestSuccess:
     def test_a_relevant_chunk_with_true_metadata(self, good: Chunk, context: Context) -> None:
-        found = verdict(asked(good, relevant=good.chunk_id), context, 12.5)
-        assert found == QueryVerdict(
-            query_id="q",
-            outcome="SUCCESS",
-            reasons=(),
-            metadata_accuracy=1.0,
-            content_relevance=1.0,
-            accuracy_score=1.0,
-            time_ms=12.5,
-        )
+        found = verdict(asked(good, relevant=good.chunk_id), context)
+        assert found == Verdict("SUCCESS", (), metadata_accuracy=1.0, content_relevance=1.0, accuracy_score=1.0)
 
     def test_topics_and_pattern_that_hold(self, good: Chunk, context: Context) -> None:
         found = asked(good, relevant=good.chunk_id, expected_topics=["publisher"], source_url_pattern="topics$")
-        assert verdict(found, context, 0).outcome == "SUCCESS"
+        assert verdict(found, context).outcome == "SUCCESS"
 
     def test_a_relevant_chunk_at_the_fifth_rank_is_in_time(self, good: Chunk) -> None:
-        found = verdict(asked("w", "x", "y", "z", good, relevant=good.chunk_id), make_context(), 0)
+        found = verdict(asked("w", "x", "y", "z", good, relevant=good.chunk_id), make_context())
         assert (found.outcome, found.content_relevance, found.accuracy_score) == ("SUCCESS", 0.2, 0.2)
 
     def test_abstaining_out_of_scope(self, context: Context) -> None:
-        found = verdict(asked(candidates=("x",), in_scope=False), context, 0)
+        found = verdict(asked(candidates=("x",), in_scope=False), context)
         assert (found.outcome, found.reasons, found.metadata_accuracy) == ("SUCCESS", (), None)
         assert (found.content_relevance, found.accuracy_score) == (1.0, 1.0)
 
     def test_out_of_scope_nothing_is_expected_but_abstaining(self, context: Context) -> None:
         found = asked(in_scope=False, min_results=3, expected_topics=["capital"], source_url_pattern="france")
-        assert verdict(found, context, 0).outcome == "SUCCESS"
+        assert verdict(found, context).outcome == "SUCCESS"
 
     def test_without_sources_only_presence_is_checked(self, good: Chunk) -> None:
         lying = replace(good, title="Services")
-        found = verdict(asked(lying, relevant=good.chunk_id), make_context(required=REQUIRED), 0)
+        found = verdict(asked(lying, relevant=good.chunk_id), make_context(required=REQUIRED))
         assert (found.outcome, found.metadata_accuracy, found.accuracy_score) == ("SUCCESS", None, 1.0)
 
 
@@ -91,12 +100,12 @@ class TestPartialSuccess:
     def test_metadata_that_does_not_hold(
         self, good: Chunk, context: Context, change: dict[str, Any], reason: str
     ) -> None:
-        found = verdict(asked(replace(good, **change), relevant=good.chunk_id), context, 0)
+        found = verdict(asked(replace(good, **change), relevant=good.chunk_id), context)
         assert (found.outcome, found.reasons) == ("PARTIAL_SUCCESS", (reason,))
 
     def test_metadata_of_any_returned_chunk_counts_with_its_rank(self, good: Chunk, context: Context) -> None:
         bad = replace(good, chunk_id="bad", title="Services")
-        found = verdict(asked(good, bad, relevant=good.chunk_id), context, 0)
+        found = verdict(asked(good, bad, relevant=good.chunk_id), context)
         assert [reason.partition(":")[0] for reason in found.reasons] == ["rank 2"]
         assert found.metadata_accuracy == 0.75  # two of two comparable fields, then one of two
         assert found.accuracy_score == (0.75 + 0.5) / 2
@@ -104,7 +113,7 @@ class TestPartialSuccess:
     def test_a_chunk_has_at_most_three_reasons(self, good: Chunk) -> None:
         required = ("title", "module", "chapter", "heading", "tags")
         bare = make_chunk(good.chunk_id)
-        found = verdict(asked(bare, relevant=good.chunk_id), make_context(required=required), 0)
+        found = verdict(asked(bare, relevant=good.chunk_id), make_context(required=required))
         assert found.reasons == ("rank 1: title: missing", "rank 1: module: missing", "rank 1: chapter: missing")
 
     @pytest.mark.parametrize(
@@ -120,18 +129,18 @@ class TestPartialSuccess:
     def test_topics_or_pattern_that_do_not_hold(
         self, good: Chunk, context: Context, fields: dict[str, Any], reason: str
     ) -> None:
-        found = verdict(asked(good, relevant=good.chunk_id, **fields), context, 0)
+        found = verdict(asked(good, relevant=good.chunk_id, **fields), context)
         assert (found.outcome, found.reasons) == ("PARTIAL_SUCCESS", (reason,))
 
 
 class TestFailure:
     def test_nothing_returned_in_scope(self, context: Context) -> None:
-        found = verdict(asked(relevant="a"), context, 0)
+        found = verdict(asked(relevant="a"), context)
         assert (found.outcome, found.reasons) == ("FAILURE", ("returned 0 chunks, expected at least 1",))
         assert (found.metadata_accuracy, found.content_relevance, found.accuracy_score) == (None, 0.0, 0.0)
 
     def test_too_few_results(self, good: Chunk, context: Context) -> None:
-        found = verdict(asked(good, relevant=good.chunk_id, min_results=2), context, 0)
+        found = verdict(asked(good, relevant=good.chunk_id, min_results=2), context)
         assert (found.outcome, found.reasons) == ("FAILURE", ("returned 1 chunks, expected at least 2",))
 
     @pytest.mark.parametrize(
@@ -144,22 +153,22 @@ class TestFailure:
         ],
     )
     def test_nothing_relevant_says_where_it_was(self, candidates: tuple[str, ...], top_k: int, where: str) -> None:
-        found = verdict(asked("x", relevant="a", candidates=candidates), make_context(), 0, top_k)
+        found = verdict(asked("x", relevant="a", candidates=candidates), make_context(), top_k)
         assert (found.outcome, found.reasons) == ("FAILURE", (f"no relevant chunk among the first 5; {where}",))
 
     def test_a_relevant_chunk_at_the_sixth_rank_is_too_late(self) -> None:
-        found = verdict(asked("v", "w", "x", "y", "z", "a", relevant="a"), make_context(), 0)
+        found = verdict(asked("v", "w", "x", "y", "z", "a", relevant="a"), make_context())
         assert found.outcome == "FAILURE"
         assert "the first relevant one is candidate 6" in found.reasons[0]
 
     def test_answering_out_of_scope(self) -> None:
-        found = verdict(asked("x", "y", in_scope=False), make_context(), 0)
+        found = verdict(asked("x", "y", in_scope=False), make_context())
         assert found.outcome == "FAILURE"
         assert found.reasons == ("out of scope, but 2 chunks were returned (best cosine 0.900)",)
         assert (found.content_relevance, found.accuracy_score) == (0.0, 0.0)
 
     def test_other_faults_are_not_listed_beside_it(self, context: Context) -> None:
-        found = verdict(asked(make_chunk("x"), relevant="a", expected_topics=["tea"]), context, 0)
+        found = verdict(asked(make_chunk("x"), relevant="a", expected_topics=["tea"]), context)
         assert len(found.reasons) == 1
 
 
@@ -180,23 +189,23 @@ class TestReport:
 
     def test_partial_successes_count_as_failed(self) -> None:
         report = validate(self.OBSERVATIONS, None, make_context())
-        assert [v.outcome for v in report.verdicts] == ["SUCCESS", "PARTIAL_SUCCESS", "FAILURE", "SUCCESS"]
+        assert report.outcomes == ("SUCCESS", "PARTIAL_SUCCESS", "FAILURE", "SUCCESS")
         assert (report.total, report.passed, report.failed, report.pass_rate) == (4, 2, 2, 0.5)
-        assert [v.query_id for v in report.verdicts] == ["one", "two", "three", "four"]
+        assert report.query_ids == ("one", "two", "three", "four")
 
     def test_times_are_those_of_the_serial_calls(self) -> None:
         totals = {"one": (1.0, 3.0), "two": (5.0, 5.0), "three": (10.0, 20.0), "four": (2.0, 2.0)}
         times = [StageTimings(embed_ms=0.5, total_ms=totals[query][repeat]) for repeat in range(2) for query in totals]
         calls = LatencyPass(concurrency=1, query_ids=(*totals, *totals), timings=tuple(times))
         report = validate(self.OBSERVATIONS, calls, make_context())
-        assert [v.time_ms for v in report.verdicts] == [2.0, 5.0, 15.0, 2.0]
+        assert report.times_ms == (2.0, 5.0, 15.0, 2.0)
         assert report.average_latency_ms == 6.0
         assert report.p95_latency_ms == stats.percentile([t for pair in totals.values() for t in pair], 0.95)
 
     def test_without_timed_calls_there_is_no_latency(self) -> None:
         report = validate(self.OBSERVATIONS[:1], None, make_context())
         assert (report.average_latency_ms, report.p95_latency_ms) == (None, None)
-        assert report.verdicts[0].time_ms == 1.0, "that of the search that was scored"
+        assert report.times_ms == (1.0,), "that of the search that was scored"
 
 
 def test_a_false_answer_without_a_score_is_told_without_one() -> None:
@@ -204,7 +213,7 @@ def test_a_false_answer_without_a_score_is_told_without_one() -> None:
     bare = replace(
         answered, selection=candidates_of([replace(c, score=None, score_scale="none") for c in answered.selection])
     )
-    assert verdict(answered, make_context(), 0).reasons == (
+    assert verdict(answered, make_context()).reasons == (
         "out of scope, but 1 chunks were returned (best cosine 0.900)",
     )
-    assert verdict(bare, make_context(), 0).reasons == ("out of scope, but 1 chunks were returned",)
+    assert verdict(bare, make_context()).reasons == ("out of scope, but 1 chunks were returned",)

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from evals.collect.observations import LatencyPass, Observation, Observed, ValidationReport
+from evals.collect.observations import LatencyPass, Observation, Observed
 from evals.metrics.run_result import RunResult
 from evals.report.figures import draw
 from evals.report.figures.canvas import ORANGE
@@ -19,11 +19,7 @@ from evals.report.figures.ranks import recall_by_rank
 from evals.report.figures.scores import score_distribution
 from retrievers.records import StageTimings
 from tests.support.observed import make_case, observe, results
-from tests.support.results import UNLISTED, config, report, without_scores
-
-NO_VERDICTS = ValidationReport(
-    total=0, passed=0, failed=0, pass_rate=0.0, average_latency_ms=None, p95_latency_ms=None, verdicts=()
-)
+from tests.support.results import UNLISTED, config, report, report_of, without_scores
 
 
 def run_of(
@@ -36,7 +32,7 @@ def run_of(
         scores={},
         summaries=(),
         gates=(),
-        validation=NO_VERDICTS,
+        validation=report_of([]),
     )
 
 

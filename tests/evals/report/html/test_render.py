@@ -13,7 +13,7 @@ from evals.report.figures import draw
 from evals.report.html import render_page
 from evals.report.model import Report
 from retrievers.text.printable import printable
-from tests.support.results import RIGHT, config, facts, hit, observation, report, result, verdict
+from tests.support.results import RIGHT, config, facts, hit, observation, report, report_of, result, verdict
 
 VOID = {"meta", "input", "wbr", "br", "image"}
 OPEN_ENDED = {"td", "th", "li", "option", "p"}
@@ -73,7 +73,7 @@ def hostile() -> Report:
         config=config(HOSTILE, mode="semantic"),
         notes=(HOSTILE,),
         observed=replace(base.observed, observations=(asked,)),
-        validation=replace(base.validation, verdicts=(verdict("evil", "FAILURE", HOSTILE),)),
+        validation=report_of([verdict("evil", "FAILURE", HOSTILE)]),
         judging=judging,
     )
     return report(made, facts(dataset=HOSTILE))
