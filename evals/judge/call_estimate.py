@@ -20,7 +20,7 @@ from evals.judge.tasks import JUDGED, RECALL, grade, tasks
 from retrievers.embedding.tokens import count_tokens
 
 Schema = TypeVar("Schema", bound=BaseModel)
-# Samples that a plan tells the cost of, besides that of the settings and all.
+# Samples whose cost a plan shows, besides that of the settings and all.
 SHOWN_SHARES = (0.1, 0.2, 0.4)
 # The schema of a verdict on a chunk.
 VERDICT = "ContextPrecisionOutput"
@@ -62,7 +62,7 @@ class Share:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampleCost:
-    """Calls that judging a sample of so many queries takes.
+    """Calls that judging a sample of queries takes.
 
     Attributes:
         usd: Their price, None without one.

@@ -9,7 +9,7 @@ from evals.config.judged_sample import Sample
 from evals.golden.case import Case
 
 NOT_DRAWN = Unscored(reason="not in the sample that is judged (judge.sample)")
-"""Score of a query that a random draw left out. It is not missing: the mean stands for the query all the same."""
+"""Score of a query that a random draw left out. It is not missing: the mean stands for the query as well."""
 # Queries of the first round of `judge.sample: auto`, or a tenth of all where that is more.
 FIRST_ROUND = 30
 

@@ -21,7 +21,7 @@ from retrievers.text.quoting import quoted
 SHOWN = 5
 # Of faults that many chunks have alike.
 EXAMPLES = 2
-# Queries whose language is told.
+# Queries whose language is detected.
 MOST_ASKED = 1_000
 
 
@@ -174,7 +174,7 @@ def _on_addresses(observations: Sequence[Observation], sources: Sources | None) 
         yield from _on_faults("metadata/url_format", faults, len(chunks))
     elif chunks:
         yield (
-            "no returned chunk says which page it is from: results are told apart by chunk id and document; is the "
+            "no returned chunk says which page it is from: results are identified by chunk id and document; is the "
             "address under another key? retriever.metadata.map {source_url: KEY} names it"
         )
 

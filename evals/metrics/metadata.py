@@ -13,7 +13,7 @@ from retrievers.records import Chunk
 from retrievers.store.payload import usual_fields
 
 HASHES = {32: "md5", 40: "sha1", 64: "sha256"}
-# Chunks of each query, and in all, by which the usual fields are told.
+# Chunks of each query, and in all, that are read to find the usual fields.
 BEST = 3
 SAMPLE = 256
 NO_SOURCES = Unscored(reason="no sources")

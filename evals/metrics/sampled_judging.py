@@ -50,7 +50,7 @@ def judge_sample(
         needed = _queries_needed(metrics, observations, drawn, len(order))
         if needed <= size:
             break
-        # By steps: the first round may have hit upon queries on which judge and labels differ most.
+        # By steps: the first round may hold queries on which judge and labels differ most.
         wanted = min(needed, 2 * size)
         judging = judging.with_more(judge.judge(metrics, among(order[size:wanted], observations), seed))
         size = wanted

@@ -78,7 +78,7 @@ def _score(observation: Observation, columns: Mapping[str, int], context: Contex
     if not relevant:
         return 0.0
     of_selection = [columns[chunk.text] for chunk in observation.selection.chunks]
-    # No text is like a relevant chunk that the collection lacks; it counts all the same.
+    # No text is like a relevant chunk that the collection lacks; it counts nevertheless.
     return measure(text_distances(relevant, tuple(columns))[:, of_selection], len(observation.relevance.grades))
 
 

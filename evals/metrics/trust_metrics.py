@@ -75,7 +75,7 @@ METRICS: tuple[RunMetric, ...] = (
     ),
     _metric(
         "judge/bisection_error",
-        "share of skipped recall that differs where asked all the same (judge.recall: bisect)",
+        "share of skipped recall that differs where it was asked nevertheless (judge.recall: bisect)",
         "not asked for (judge.recall: bisect)",
         direction="lower",
     ),

@@ -21,7 +21,7 @@ chance, each by as much as the observed residuals say.
 Draws favour queries on which the remaining cells differ from the leading one, by the square root of the share of chunks
 that differ over the number of verdicts (Neyman, 1934, for unequal costs): the residual's variance grows with the
 number of verdicts that can differ. A fifth of the probability goes evenly to all queries, so that every mean can be
-estimated, and none hangs on a few queries that were unlikely to be drawn. Where all the remaining cells return the
+estimated, and none depends on a few queries that were unlikely to be drawn. Where all the remaining cells return the
 same, their scores differ by exactly 0: with no other query left, the choice is certain.
 """
 

@@ -11,7 +11,7 @@ from retrievers.embedding.cache import ResultCache
 from retrievers.records import RetrievalSession, StageTimings
 from retrievers.store.embedded import is_embedded
 
-ON_A_SERVER = "a server, whose changes are not told"
+ON_A_SERVER = "a server, which does not report its changes"
 """The version of a collection on a server: results go by age alone."""
 
 

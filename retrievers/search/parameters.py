@@ -33,7 +33,7 @@ def beam_of(config: RetrieverConfig, info: CollectionInfo) -> int | None:
     """Return the beam by which a short search in an HNSW index finds the first of what one at full depth finds.
 
     Qdrant keeps at least as many vectors on its way as it is to return; without this an answer of five chunks would
-    be searched for less thoroughly than the candidates by which it was evaluated. None where no beam needs to be told.
+    be searched for less thoroughly than the candidates by which it was evaluated. None where no beam needs to be set.
     """
     depth = config.candidates + 1
     if config.search.exact or not info.in_hnsw or (config.search.hnsw_ef or info.ef_construct) >= depth:

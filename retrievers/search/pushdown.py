@@ -74,7 +74,7 @@ def filter_by_index(
 
     Raises:
         ConfigError: A field does not exist, nothing under it is of the kind of a value, or its key has no index that
-            serves the condition; how to make one is told.
+            serves the condition; the message says how to make one.
     """
     held = {key.replace('"', ""): frozenset({HELD.get(kind, "str")}) for key, kind in info.indexed.items()}
     schema = PayloadSchema(types={**PayloadSchema.of(payloads).types, **held})

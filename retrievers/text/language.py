@@ -18,7 +18,7 @@ NAMES = {
     "sq": "Albanian", "sr": "Serbian", "sv": "Swedish", "ta": "Tamil", "te": "Telugu", "th": "Thai", "tr": "Turkish",
     "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese", "zh": "Chinese",
 }  # fmt: skip
-"""Languages that are told apart. Those that differ from one of these in little, such as Catalan, are left out."""
+"""Languages that are detected. Those that differ from one of these in little, such as Catalan, are left out."""
 # Log-likelihood ratio of two languages for a query. Of 434 English queries and 24 lines of code one is above, of 52
 # queries in other languages one below.
 LEAST_MARGIN = 7.0
@@ -63,7 +63,7 @@ def surely_not(language: str, text: str) -> str:
     """Return the language of a text that is surely not in the given one; empty where it is, or nobody can tell.
 
     Args:
-        language: English name of a language, such as `German`; of one that is not in `NAMES` nothing can be told.
+        language: English name of a language, such as `German`; one that is not in `NAMES` cannot be detected.
         text: A text of some words.
     """
     names = [NAMES[code] for code in _identifier().nb_classes]

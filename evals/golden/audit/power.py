@@ -1,4 +1,4 @@
-"""The smallest difference between two runs that so many queries can prove. Pure."""
+"""The smallest difference between two runs that a number of queries can prove. Pure."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations

@@ -73,6 +73,6 @@ def describe(bisected: Bisected) -> str:
     if rate.value is None:
         return f"{note}; not checked: none of the skipped results was asked about{also}"
     return (
-        f"{note}; of {rate.n} skipped results that were asked all the same, {sum(bisected.compared)} differ"
+        f"{note}; of {rate.n} skipped results that were asked nevertheless, {sum(bisected.compared)} differ"
         f"{also}: {rate.value:.3f}, 95% interval {rate.interval.low:.3f} … {rate.interval.high:.3f}"
     )

@@ -90,7 +90,7 @@ def _of_run(result: RunResult, queries: Iterable[QueryRow]) -> Painters:
         ),
         "reranker_headroom": (
             lambda: reranker_headroom(result),
-            "The blue line is the most that any reranker of so many candidates can reach; what lies above the grey one "
+            "The blue line is the most that a reranker of that many candidates can reach; what lies above the grey one "
             "is to be won.",
         ),
         "latency_by_stage": (

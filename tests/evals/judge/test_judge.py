@@ -219,7 +219,7 @@ def test_skipped_recall_has_the_value_of_its_neighbours_and_a_note(server: ChatS
     assert (said.bisected.saved, said.bisected.selections, said.bisected.compared) == (4, 10, [False] * 4)
     note = notes(Observed(observations=tuple(nested)), 1, said)[-1]
     assert "approximation (judge.recall bisect): 4 of 10 calls saved" in note
-    assert "of 4 skipped results that were asked all the same, 0 differ: 0.000, 95% interval 0.000 … 0.490" in note
+    assert "of 4 skipped results that were asked nevertheless, 0 differ: 0.000, 95% interval 0.000 … 0.490" in note
 
 
 def test_claims_that_were_not_had_are_failures_of_the_results_that_hold_the_chunk(server: ChatServer) -> None:

@@ -85,7 +85,7 @@ def test_of_many_faults_two_are_shown() -> None:
 def test_chunks_without_addresses_are_no_fault_of_each_and_said_once() -> None:
     bare = observe(results(make_chunk("a", source_url=None)), {"a": 1}, case=make_case())
     [note] = notes(Observed(observations=(bare, replace(bare, case=OUTSIDE.case))), 1, JUDGED)
-    assert note.startswith("no returned chunk says which page it is from: results are told apart by chunk id")
+    assert note.startswith("no returned chunk says which page it is from: results are identified by chunk id")
     assert said(bare) == []
 
 

@@ -67,7 +67,7 @@ MONOTONE = "calls saved, as more chunks are taken never to lower it"
         (bisected(0, {}), "judge.recall bisect: every result was asked about, nothing was skipped"),
         (
             bisected(20, {0: 0.5, 1: 1.0, 2: 0.5, 3: LATE}),
-            f"{HEAD}16 of 25 {MONOTONE}; of 3 skipped results that were asked all the same, 1 differ (1 without an "
+            f"{HEAD}16 of 25 {MONOTONE}; of 3 skipped results that were asked nevertheless, 1 differ (1 without an "
             "answer): 0.333, 95% interval 0.061 … 0.792",
         ),
         (
