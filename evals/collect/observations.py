@@ -45,7 +45,7 @@ Score = float | Unscored | Failure
 MAX_FAILED_SHARE = 0.05
 VERDICT_METRIC = "queries/pass_rate"
 """The share of the queries whose outcome is SUCCESS."""
-Outcome = Literal["SUCCESS", "PARTIAL_SUCCESS", "FAILURE"]
+Outcome = Literal["SUCCESS", "PARTIAL_SUCCESS", "FAILURE", "UNLABELLED"]
 ChangeCause = Literal["", "ties", "index", "embedding", "unknown"]
 
 
@@ -285,25 +285,29 @@ class ValidationReport:
     """Verdicts on the answers to queries, as columns in the order of the queries, and totals; partial successes fail.
 
     Attributes:
+        unlabelled: Number of queries in scope without labels, which neither pass nor fail.
+        pass_rate: Share of the others that passed, None where there are none.
         query_ids: The query of each verdict.
         outcomes: The verdicts.
         reasons: Of each, why it is not SUCCESS.
         metadata_accuracy: Share of metadata fields that are right, None when not checked or nothing was returned.
-        content_relevance: Share of the first five results that are relevant; out of scope, 1 when abstained.
-        accuracy_scores: Mean of the two that are known.
+        content_relevance: Share of the first five results that are relevant; out of scope, 1 when abstained; None for
+            a query without labels.
+        accuracy_scores: Mean of the two that are known, None where none is.
         times_ms: Mean wall time of the query's serial calls.
     """
 
     total: int
     passed: int
     failed: int
-    pass_rate: float
+    unlabelled: int = 0
+    pass_rate: float | None
     average_latency_ms: float | None
     p95_latency_ms: float | None
     query_ids: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
     reasons: tuple[tuple[str, ...], ...]
     metadata_accuracy: tuple[float | None, ...]
-    content_relevance: tuple[float, ...]
-    accuracy_scores: tuple[float, ...]
+    content_relevance: tuple[float | None, ...]
+    accuracy_scores: tuple[float | None, ...]
     times_ms: tuple[float, ...]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from evals.config.experiment import ExperimentConfig
 from evals.errors import ExperimentError
 from evals.experiment.baseline import open_baseline
+from evals.experiment.label_check import check_scored
 from evals.golden.loading import GoldenSet, load_golden
 from evals.grid.axes import Plan, plan
 from evals.grid.evaluation import grid_metrics
@@ -52,12 +53,14 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
     # Of other golden data than its own the experiment has neither.
     reference = None if golden else config.referenced
     baseline = None if golden else config.baseline
-    golden = golden or load_golden(config.dataset)
+    golden, held_out = golden or load_golden(config.dataset), load_held_out(config) if sweep else None
+    for queries in filter(None, (golden, held_out)):
+        check_scored(config, queries)
     return Inputs(
         config=config,
         golden=golden,
         sweep=sweep,
-        held_out=load_held_out(config) if sweep else None,
+        held_out=held_out,
         reference=reference,
         baseline=open_baseline(baseline, golden) if baseline else None,
     )

@@ -2,14 +2,12 @@
 
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from evals.config.patterns import compiled
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS
 
 MAX_GRADE = 10
-# Context of validation in which a case may lack evidence: it is about to be labelled.
-UNLABELLED = "unlabelled"
 # Number of cases with human verdicts needed to correct a judge's mean.
 FEWEST_LABELLED = 100
 
@@ -80,6 +78,7 @@ class Case(_Record):
         id: Unique within the file.
         reference_answer: The right answer, supported by the evidence; metrics that read it are unscored without.
         evidence: Passages that answer the query, none for a query out of scope; those of grade 0 do not answer it.
+            An in-scope case without evidence and `relevant_ids` has no labels: only a judge can score its results.
         relevant_ids: Chunk ids with grades, in place of evidence (as BEIR and TREC have them). Above 0: relevant; 0 or
             below: judged, and not relevant.
         human_verdicts: Chunk id to what people say to the judge's own question, "was this chunk useful for arriving at
@@ -143,12 +142,19 @@ class Case(_Record):
         """Evidence that answers the query, with a grade above 0."""
         return [evidence for evidence in self.evidence if evidence.grade > 0]
 
+    @property
+    def is_labelled(self) -> bool:
+        """True if some passage or chunk is named as relevant."""
+        return any(e.grade > 0 for e in self.evidence) or any(grade > 0 for grade in self.relevant_ids.values())
+
+    @property
+    def is_unlabelled(self) -> bool:
+        """True if the documents answer the query, and nothing says where."""
+        return self.in_scope and not self.is_labelled
+
     @model_validator(mode="after")
-    def _scope_and_evidence_agree(self, info: ValidationInfo) -> Self:
-        labelled = bool(self.relevant_evidence or self.relevant)
-        if self.in_scope and not labelled and info.context != UNLABELLED:
-            raise ValueError("an in-scope case needs evidence or relevant_ids of a grade above 0")
-        if not self.in_scope and labelled:
+    def _scope_and_evidence_agree(self) -> Self:
+        if not self.in_scope and self.is_labelled:
             raise ValueError("an out-of-scope case must not have evidence or relevant_ids of a grade above 0")
         if self.human_verdicts and not self.in_scope:
             raise ValueError("an out-of-scope case must not have human_verdicts: it has no answer to arrive at")

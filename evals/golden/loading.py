@@ -54,18 +54,17 @@ class GoldenSet:
         )
 
 
-def load_golden(config: DatasetConfig, context: str | None = None) -> GoldenSet:
+def load_golden(config: DatasetConfig) -> GoldenSet:
     """Read, validate and choose cases.
 
     Args:
         config: A local file or folder of JSON Lines, or a hub id with a pinned revision; which split, ids, how many.
-        context: `UNLABELLED` to let cases lack evidence.
 
     Raises:
         DatasetError: The file has faults, listed with file and line, or no case is left to run.
     """
     rows = list(_hub_rows(config) if config.hub else _file_rows(config.path))
-    cases, places = validate_rows(rows, context)
+    cases, places = validate_rows(rows)
     chosen = choose(cases, config)
     return GoldenSet(
         cases=chosen,
@@ -75,10 +74,8 @@ def load_golden(config: DatasetConfig, context: str | None = None) -> GoldenSet:
     )
 
 
-def validate_rows(
-    rows: Iterable[tuple[str, Any]], context: str | None = None
-) -> tuple[tuple[Case, ...], dict[str, str]]:
-    """Turn (place, JSON value or error) pairs into cases; `context` is that of their validation.
+def validate_rows(rows: Iterable[tuple[str, Any]]) -> tuple[tuple[Case, ...], dict[str, str]]:
+    """Turn (place, JSON value or error) pairs into cases.
 
     Raises:
         DatasetError: Listing every fault of every row.
@@ -91,7 +88,7 @@ def validate_rows(
             faults.append(f"{place}: {row}")
             continue
         try:
-            case = Case.model_validate(row, context=context)
+            case = Case.model_validate(row)
         except ValidationError as error:
             faults += [f"{place}: {explain(dict(item))}" for item in error.errors(include_url=False)]
             continue

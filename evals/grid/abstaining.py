@@ -30,7 +30,7 @@ class Abstaining:
         by_threshold: Effect of the thresholds of the grid, with recall at the cut.
         wanted: The thresholds for wanted false-answer rates; empty without out-of-scope queries.
         risk_coverage: An in-scope query loses 1 when nothing relevant is among its first `top_k`, an out-of-scope one
-            always; empty where relevance is not known in full. `aurc` is the area under it.
+            always; empty where relevance is not known for all queries in full. `aurc` is the area under it.
     """
 
     configuration: str
@@ -85,14 +85,17 @@ def _by_threshold(
 ) -> tuple[list[float | None], list[float] | None]:
     """Mean recall at each threshold, and of each in-scope query what answering it without a threshold loses."""
     selections, observed = configuration.selections, configuration.observed
-    if not in_scope.any() or not is_plain(observed):
+    labelled = np.asarray([o.case.in_scope and o.case.is_labelled for o in observed.observations], dtype=np.bool_)
+    if not labelled.any() or not is_plain(observed):
         return [None] * len(configuration.thresholds), None
     values = id_recall(of_selections(observed, selections, of_candidates(observed))).ravel()
     cut = selections.top_ks.index(top_k)
     recalls: list[float | None] = [
-        float(values[selections.of_cell(number * len(selections.top_ks) + cut)[in_scope]].mean())
+        float(values[selections.of_cell(number * len(selections.top_ks) + cut)[labelled]].mean())
         for number in range(len(configuration.thresholds))
     ]
+    if (in_scope & ~labelled).any():
+        return recalls, None
     group_by = configuration.settings.group_by
     return recalls, [lost(o, top_k, group_by) for o in observed.observations if o.case.in_scope]
 

@@ -18,6 +18,7 @@ from evals.grid.scoring import score_all
 from evals.grid.selections import observed_scores, select_all
 from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC
 from evals.metrics.base import Context, Metric, QueryMetric
+from evals.metrics.declaration import LABELS
 from evals.metrics.verdicts import outcomes_of
 from retrievers.records import UNBOUNDED, oriented
 
@@ -105,6 +106,7 @@ def pass_rate() -> QueryMetric:
         scope="all",
         interval="proportion",
         about="queries whose verdict is SUCCESS",
+        needs=LABELS,
         score=lambda observations, context: [
             float(outcome == "SUCCESS") for outcome in outcomes_of(observations, context)[0]
         ],

@@ -69,7 +69,7 @@ class RoundScores:
             distinct_places, which = np.unique(places, return_inverse=True)
             observations, values = _at(each, distinct_places), np.zeros(len(distinct_places))
             for name, weight in self._of_judged():
-                scores = self._metrics[name].score(observations, context)
+                scores = self._metrics[name].scores(observations, context)
                 values += weight * np.array([s if isinstance(s, float | int) else np.nan for s in scores])
             self._judged[np.ix_(queries, columns)] = self._known()[columns] + values[which.reshape(places.shape)]
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.grid.cells import Configuration, Part, SelectionScores
 from evals.grid.relevance_arrays import is_plain, of_candidates, of_selections
-from evals.grid.selections import Floats, Selections
+from evals.grid.selections import Selections
 from evals.metrics.arrays import RelevanceArrays
-from evals.metrics.base import Context, QueryMetric, within
+from evals.metrics.base import NO_LABELS, Context, QueryMetric, within
+
+Value = TypeVar("Value", bound=np.generic)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +73,11 @@ class _Arrays:
     def lists(self) -> RelevanceArrays:
         return of_selections(self._observed, self._selections, self.candidates)
 
-    def by_selection(self, of_queries: Floats) -> Floats:
+    @cached_property
+    def unlabelled(self) -> NDArray[np.bool_]:
+        return np.array([o.case.is_unlabelled for o in self._observed.observations], dtype=np.bool_)
+
+    def by_selection(self, of_queries: NDArray[Value]) -> NDArray[Value]:
         """Lay values of queries out by the number of the selection."""
         return np.repeat(of_queries[self._selections.query], self._selections.width)
 
@@ -106,13 +113,18 @@ def _asked(configuration: Configuration, of: str) -> Distinct:
 def _at_once(metric: QueryMetric, arrays: _Arrays) -> SelectionScores:
     assert metric.over_prefixes is not None
     if metric.of == "candidates":
-        return SelectionScores(values=arrays.by_selection(metric.over_prefixes(arrays.candidates)[:, -1]))
-    values = metric.over_prefixes(arrays.lists).ravel()
-    missing = np.isnan(values)
+        values = arrays.by_selection(metric.over_prefixes(arrays.candidates)[:, -1])
+    else:
+        values = metric.over_prefixes(arrays.lists).ravel()
+    unlabelled = arrays.by_selection(arrays.unlabelled) if "labels" in metric.needs else np.zeros(len(values), np.bool_)
+    missing = np.isnan(values) | unlabelled
     if not missing.any():
         return SelectionScores(values=values)
-    issues = (Unscored(reason=metric.undefined),)
-    return SelectionScores(values=values, issue=np.where(missing, 0, -1).astype(np.int32), issues=issues)
+    return SelectionScores(
+        values=np.where(missing, np.nan, values),
+        issue=np.where(unlabelled, 1, np.where(missing, 0, -1)).astype(np.int32),
+        issues=(Unscored(reason=metric.undefined), NO_LABELS),
+    )
 
 
 def _kept(scores: SelectionScores) -> Part:
@@ -123,7 +135,7 @@ def _one_by_one(
     metric: QueryMetric, configurations: Sequence[Configuration], apart: Sequence[Distinct], context: Context
 ) -> tuple[SelectionScores, ...]:
     asked = [within(one.observations, metric.scope) for one in apart]
-    scores = iter(metric.score([o for observations in asked for o in observations], context))
+    scores = iter(metric.scores([o for observations in asked for o in observations], context))
     return tuple(
         _spread(one.selections, each, [next(scores) if _inside(o, metric) else None for o in each.observations])
         for one, each in zip(configurations, apart, strict=True)

@@ -57,7 +57,7 @@ def unjudged(grid: Grid, choice: Choice, weights: Mapping[str, float]) -> Unjudg
     shares, best_case = dict[int, float](), dict[int, float]()
     values = _values(choice)
     for cell, value in values.items():
-        inside = [o for o in grid.observed(cell).observations if o.case.in_scope]
+        inside = [o for o in grid.observed(cell).observations if o.case.in_scope and o.case.is_labelled]
         if not any(o.relevance.irrelevant for o in inside):
             return None
         shares[cell] = fmean(judged(o.ranked_ids, o.relevance, len(o.ranked_ids)) for o in inside)

@@ -17,6 +17,7 @@ Scope = Literal["in_scope", "out_of_scope", "all"]
 Kind = Literal["proportion", "mean", "amount"]
 Scorer = Callable[[Sequence[Observation], "Context"], Sequence[Score]]
 Statistic = Callable[[Observed, "Context"], Summary]
+NO_LABELS = Unscored(reason="the query has no labels (evidence or relevant_ids)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ class QueryMetric(Declaration):
     Attributes:
         scope: Over which queries.
         interval: `proportion` for values of 0 or 1, `mean` for others within [0, 1], `amount` for unbounded ones.
-        score: All observations of the scope to as many scores.
+        score: All observations of the scope to as many scores; of a metric that needs labels, those that have any.
         of: Which list it reads: what was returned, or the candidates, which threshold and cut do not change.
         depth: Number of places of that list that it reads; None for all.
         over_prefixes: Computes it over every beginning of every list at once, equal to `score` to the last bit; None
@@ -66,6 +67,13 @@ class QueryMetric(Declaration):
     over_prefixes: Prefixes | None = None
     undefined: str = ""
     proxy: "QueryMetric | None" = None
+
+    def scores(self, observations: Sequence[Observation], context: Context) -> Sequence[Score]:
+        """Return the score of each observation; a metric that needs labels leaves queries without any unscored."""
+        if "labels" not in self.needs or not any(o.case.is_unlabelled for o in observations):
+            return self.score(observations, context)
+        labelled = iter(self.score([o for o in observations if not o.case.is_unlabelled], context))
+        return [NO_LABELS if o.case.is_unlabelled else next(labelled) for o in observations]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from functools import partial
 from evals.collect.observations import Observation, Score, Unscored
 from evals.metrics import prefixes
 from evals.metrics.base import Context, QueryMetric, each
-from evals.metrics.declaration import Headline
+from evals.metrics.declaration import LABELS, Headline
 from evals.metrics.ranking import MEASURES, Measure, interval_of, score
 
 
@@ -28,6 +28,7 @@ def _metric(name: str, k: int, headline: Headline = "never") -> QueryMetric:
         source=f"trec_eval 9, `{measure.source}`",
         unit=measure.unit,
         headline=headline,
+        needs=LABELS,
         score=each(partial(_found, measure=measure.of_list, k=k)),
         of="candidates",
         depth=k,

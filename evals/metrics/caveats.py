@@ -3,8 +3,10 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from evals.collect.observations import LatencyPass, Observation, Observed, distinct_chunks
+from evals.golden.case import Case
 from evals.golden.evidence import missing_chunks
 from evals.golden.source_pages import SourcePageError, Sources
+from evals.judge.tasks import PRECISION, RELEVANCE
 from evals.judge.trust.audit import describe
 from evals.judge.verdicts import Judging
 from evals.metrics import METRICS
@@ -12,6 +14,7 @@ from evals.metrics.addresses import address_fault, names_files
 from evals.metrics.chunk_sequence import sequence_faults
 from evals.metrics.depth import reach
 from evals.metrics.missing_verdicts import missing_by_length
+from evals.metrics.sampled import can_be_judged
 from evals.stats.intervals import FEWEST
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk
@@ -37,6 +40,7 @@ def notes(observed: Observed, top_k: int, judging: Judging | None, sources: Sour
     observations = observed.observations
     return [
         *_on_kinds(observations),
+        *_on_unlabelled([o.case for o in observations if o.case.in_scope]),
         *observed.retriever_notes,
         *(() if observed.listed else _on_unlisted(observations)),
         *_on_judged(observations),
@@ -82,6 +86,21 @@ def _on_kinds(observations: Sequence[Observation]) -> Iterator[str]:
     for kind, in_scope in (("in-scope", True), ("out-of-scope", False)):
         if not any(o.case.in_scope == in_scope for o in observations):
             yield f"the golden data holds no {kind} query: metrics over them have no value"
+
+
+def _on_unlabelled(cases: Sequence[Case]) -> Iterator[str]:
+    """Note which metrics the queries without labels have, of those in scope."""
+    unlabelled = [case for case in cases if case.is_unlabelled]
+    if not unlabelled:
+        return
+    rest = len(cases) - len(unlabelled)
+    by_labels = f"are over the other {rest} alone" if rest else "have no value"
+    yield (
+        f"{len(unlabelled)} of {len(cases)} in-scope queries have no labels (evidence or relevant_ids): metrics by "
+        f"labels {by_labels}, and the judge's are over all that it can grade"
+    )
+    if unanswered := sum(not can_be_judged(PRECISION, case) for case in unlabelled):
+        yield f"{unanswered} queries have neither labels nor a reference_answer: {RELEVANCE} alone scores them"
 
 
 def _on_unlisted(observations: Sequence[Observation]) -> Iterator[str]:

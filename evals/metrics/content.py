@@ -9,6 +9,7 @@ from evals.config import patterns
 from evals.golden.evidence import normalise
 from evals.golden.source_pages import SourcePage
 from evals.metrics.base import Context, QueryMetric, each, where_named
+from evals.metrics.declaration import LABELS
 from evals.metrics.metadata import NO_CHUNKS, NO_SOURCES
 from retrievers.records import Chunk
 
@@ -129,7 +130,7 @@ METRICS: tuple[QueryMetric, ...] = (
     QueryMetric(name="content/topic_match", scope="in_scope", interval="mean", score=each(topic_match),
                 about="share of the expected topics that occur in the result"),
     QueryMetric(name="content/section_match", scope="in_scope", interval="mean",
-                score=where_named(section_match, "heading", "section_path"),
+                score=where_named(section_match, "heading", "section_path"), needs=LABELS,
                 about="share of the evidence's sections from which a chunk was returned"),
     QueryMetric(name="content/source_match", scope="in_scope", interval="proportion",
                 score=where_named(source_match, "source_url"),

@@ -6,14 +6,15 @@ from typing import Literal
 
 Direction = Literal["higher", "lower", "neither"]
 Unit = Literal["share", "score", "cosine", "ratio", "ms", "tokens", "total tokens", "calls", "USD"]
-# `latency`: timed single calls; `determinism`: repeated queries; `index`: exact searches; `judge`: verdicts;
-# `judge usage`: the calls that they took; `sources`: the source pages.
-Need = Literal["latency", "determinism", "index", "judge", "judge usage", "sources"]
+# `labels`: what golden data call relevant; `latency`: timed single calls; `determinism`: repeated queries; `index`:
+# exact searches; `judge`: verdicts; `judge usage`: the calls that they took; `sources`: the source pages.
+Need = Literal["labels", "latency", "determinism", "index", "judge", "judge usage", "sources"]
 Headline = Literal["always", "at the deepest", "never"]
 
 # Digits after the point of values in tables, 3 for all other units.
 DIGITS: dict[Unit, int] = {"ms": 1, "tokens": 1, "total tokens": 0, "calls": 0, "USD": 4}
 SHARE, AMOUNT = (0.0, 1.0), (0.0, inf)
+LABELS: frozenset[Need] = frozenset({"labels"})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from evals.judge.trust.measuring import measure
 from evals.judge.verdicts import Judging
 from evals.metrics import METRICS, NEED_A_JUDGE, VERDICT_METRIC, choose, index, needs
 from evals.metrics import criteria as gates
-from evals.metrics.base import Context, Metric, QueryMetric, within
+from evals.metrics.base import NO_LABELS, Context, Metric, QueryMetric, within
 from evals.metrics.caveats import depth_notes, notes
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.depth import reach
@@ -136,7 +136,7 @@ def _proxies(
         metric = METRICS.get(name)
         if isinstance(metric, QueryMetric) and metric.proxy:
             chosen = within(observed.observations, metric.scope)
-            given = metric.proxy.score(chosen, context)
+            given = metric.proxy.scores(chosen, context)
             proxies[name] = {o.case.id: value for o, value in zip(chosen, given, strict=True)}
     return proxies
 
@@ -239,7 +239,7 @@ def score(
     for name, metric in metrics.items():
         if isinstance(metric, QueryMetric):
             chosen = within(observed.observations, metric.scope)
-            values = metric.score(chosen, context)
+            values = metric.scores(chosen, context)
             scores[name] = {o.case.id: value for o, value in zip(chosen, values, strict=True)}
             summaries.append(summary_of(metric, values, chosen, context))
         else:
@@ -248,11 +248,14 @@ def score(
 
 
 def _pass_rate(validation: ValidationReport) -> Summary:
-    interval = stats.wilson(validation.passed, validation.total)
+    decided = validation.total - validation.unlabelled
+    interval = stats.wilson(validation.passed, decided)
     return Summary(
         metric=VERDICT_METRIC,
         value=validation.pass_rate,
         ci_low=interval.low,
         ci_high=interval.high,
-        n=validation.total,
+        n=decided,
+        n_unscored=validation.unlabelled,
+        note=NO_LABELS.reason if validation.unlabelled else "",
     )

@@ -11,6 +11,7 @@ from evals.collect.observations import Observation, Score, Unscored
 from evals.golden.evidence import Relevance
 from evals.metrics import judged_prefixes
 from evals.metrics.base import Context, QueryMetric, Scorer
+from evals.metrics.declaration import LABELS
 from evals.metrics.prefixes import at
 from evals.metrics.ranking import DEPTHS, ndcg
 
@@ -96,6 +97,7 @@ METRICS: tuple[QueryMetric, ...] = (
             source="ir_measures, `Judged`",
             direction="neither",
             headline="never",
+            needs=LABELS,
             score=_scorer(partial(judged, k=k), all_relevant=False),
             depth=k,
             over_prefixes=at(judged_prefixes.judged, k),
@@ -112,6 +114,7 @@ METRICS: tuple[QueryMetric, ...] = (
             source="Sakai 2007; trec_eval 9, `ndcg_cut`, of a run without unjudged documents",
             unit="score",
             headline="never",
+            needs=LABELS,
             score=_scorer(partial(condensed_ndcg, k=k), all_relevant=True),
             depth=k,
             over_prefixes=at(judged_prefixes.condensed_ndcg, k),
@@ -127,6 +130,7 @@ METRICS: tuple[QueryMetric, ...] = (
         source="trec_eval 9, `bpref`",
         unit="score",
         headline="never",
+        needs=LABELS,
         score=_scorer(bpref, all_relevant=True),
         over_prefixes=judged_prefixes.bpref,
         undefined=NO_GRADE_0.reason,

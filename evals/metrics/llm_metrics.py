@@ -14,7 +14,7 @@ from evals.judge.sampling import NOT_DRAWN, judging_order
 from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE, selected, why_not
 from evals.judge.verdicts import Judging
 from evals.metrics.base import Context, Metric, QueryMetric, RunMetric, each
-from evals.metrics.declaration import AMOUNT, Direction, Need, Unit
+from evals.metrics.declaration import AMOUNT, LABELS, Direction, Need, Unit
 from evals.metrics.ranking import evidence_recall
 
 SAVED = "cost/judge_calls_saved"
@@ -106,7 +106,7 @@ def _labelled_recall(observation: Observation, _: Context) -> Score:
 
 
 def _by_labels(name: str, about: str, score: Callable[[Observation, Context], Score]) -> QueryMetric:
-    return QueryMetric(name=name, scope="in_scope", interval="mean", about=about, score=each(score))
+    return QueryMetric(name=name, scope="in_scope", interval="mean", about=about, needs=LABELS, score=each(score))
 
 
 PRECISION_BY_LABELS = _by_labels(

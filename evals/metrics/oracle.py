@@ -7,6 +7,7 @@ import numpy as np
 
 from evals.collect.observations import Observation, Score, Unscored
 from evals.metrics.base import Context, QueryMetric, each
+from evals.metrics.declaration import LABELS
 from evals.metrics.ranking import ndcg
 
 DEPTHS = (10, 20, 50, 100)
@@ -47,6 +48,7 @@ METRICS: tuple[QueryMetric, ...] = tuple(
         source="trec_eval 9, `ndcg_cut`",
         unit="score",
         headline="never",
+        needs=LABELS,
         score=each(partial(oracle_ndcg, depth=depth)),
         of="candidates",
         depth=depth,

@@ -9,6 +9,7 @@ which need its import of three seconds. Source: ragas 0.4.3, `ragas.metrics`, `_
 from evals.collect.observations import Observation, Score, Unscored
 from evals.metrics import prefixes
 from evals.metrics.base import Context, QueryMetric, each
+from evals.metrics.declaration import LABELS
 
 
 def id_precision(observation: Observation, _: Context) -> Score:
@@ -32,6 +33,7 @@ METRICS: tuple[QueryMetric, ...] = (
         interval="mean",
         about="share of the returned chunks that is relevant",
         source="ragas 0.4.3, `IDBasedContextPrecision`",
+        needs=LABELS,
         score=each(id_precision),
         over_prefixes=prefixes.id_precision,
     ),
@@ -41,6 +43,7 @@ METRICS: tuple[QueryMetric, ...] = (
         interval="mean",
         about="share of the relevant chunks that was returned",
         source="ragas 0.4.3, `IDBasedContextRecall`",
+        needs=LABELS,
         score=each(id_recall),
         over_prefixes=prefixes.id_recall,
     ),

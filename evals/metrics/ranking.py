@@ -14,7 +14,7 @@ from evals.golden.evidence import Relevance
 from evals.metrics import prefixes
 from evals.metrics.arrays import Floats, RelevanceArrays
 from evals.metrics.base import Context, Kind, QueryMetric, each
-from evals.metrics.declaration import Unit
+from evals.metrics.declaration import LABELS, Unit
 
 # The depths at which ranking metrics are computed.
 DEPTHS = (1, 3, 5, 10)
@@ -161,6 +161,7 @@ METRICS: tuple[QueryMetric, ...] = (
             source=f"trec_eval 9, `{measure.source}`",
             unit=measure.unit,
             headline="never" if name == "precision" else "at the deepest",
+            needs=LABELS,
             score=each(partial(_returned, measure=measure.of_list, k=k)),
             depth=k,
             over_prefixes=prefixes.at(measure.over_prefixes, k),
@@ -175,6 +176,7 @@ METRICS: tuple[QueryMetric, ...] = (
             interval="mean",
             about=f"share of evidence items found among the first {k}",
             headline="at the deepest",
+            needs=LABELS,
             score=each(partial(_evidence, k=k)),
             depth=k,
             over_prefixes=prefixes.at(prefixes.evidence_recall, k),
@@ -186,6 +188,7 @@ METRICS: tuple[QueryMetric, ...] = (
         scope="in_scope",
         interval="proportion",
         about="queries with three of their highest graded chunks among the first five (of those that have three)",
+        needs=LABELS,
         score=each(_top_three),
         depth=5,
         over_prefixes=prefixes.three_most_expected_in_five,

@@ -34,8 +34,8 @@ def summary_of(
     if metric.proxy is None or NOT_DRAWN not in scores:
         return summarise(metric.name, scores, metric.interval)
     lower = context.judging.tiers[:-1] if context.judging else ()
-    tiers = [(tier.model, metric.score(observations, replace(context, judging=tier))) for tier in lower]
-    return sampled_summary(metric, scores, metric.proxy.score(observations, context), tiers=tiers)
+    tiers = [(tier.model, metric.scores(observations, replace(context, judging=tier))) for tier in lower]
+    return sampled_summary(metric, scores, metric.proxy.scores(observations, context), tiers=tiers)
 
 
 def sampled_summary(

@@ -71,7 +71,7 @@ def _queries_needed(
     for metric in metrics.values():
         if not isinstance(metric, QueryMetric) or metric.proxy is None:
             continue
-        scores, proxies = metric.score(drawn, context), metric.proxy.score(drawn, context)
+        scores, proxies = metric.scores(drawn, context), metric.proxy.scores(drawn, context)
         pairs = [pair for pair in zip(scores, proxies, strict=True) if isinstance(pair[0], float | int)]
         if len(pairs) > 1:
             judged, proxy = np.array([score for score, _ in pairs]), proxy_column([proxy for _, proxy in pairs])

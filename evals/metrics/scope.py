@@ -6,6 +6,7 @@ from functools import partial
 from evals.collect.observations import Observation, Observed, Score, Summary, Unscored
 from evals.metrics import prefixes
 from evals.metrics.base import Context, Metric, QueryMetric, RunMetric, each, within
+from evals.metrics.declaration import LABELS
 from evals.stats import intervals as stats
 
 HALF = 0.5
@@ -100,7 +101,7 @@ METRICS: tuple[Metric, ...] = (
                 about="in-scope queries for which at least the case's min_results were returned", headline="never"),
     QueryMetric(name="scope/relevant_above_half", scope="in_scope", interval="proportion",
                 score=each(relevant_above_half), over_prefixes=partial(prefixes.relevant_above, cosine=HALF),
-                undefined=NO_COSINE, headline="never",
+                undefined=NO_COSINE, headline="never", needs=LABELS,
                 about="in-scope queries with a relevant returned chunk of a cosine above 0.5"),
     RunMetric(name="scope/auroc", summarise=auroc, unit="score", source="Hanley and McNeil (1982)",
               about="how well the best score tells in-scope from out-of-scope queries; 0.5 is chance"),

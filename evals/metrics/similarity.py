@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from evals.collect.observations import Observation, Score, Unscored
 from evals.judge.precision import average_precision
 from evals.metrics.base import Context, QueryMetric
+from evals.metrics.declaration import LABELS
 
 # Normalised Levenshtein distance beyond which texts are not alike; precision takes exactly this, recall does not.
 FARTHEST = 0.5
@@ -89,6 +90,7 @@ METRICS: tuple[QueryMetric, ...] = (
         interval="mean",
         about="average precision over the returned, relevant by string similarity",
         source="ragas 0.4.3, `NonLLMContextPrecisionWithReference`",
+        needs=LABELS,
         score=_scorer(precision),
     ),
     QueryMetric(
@@ -97,6 +99,7 @@ METRICS: tuple[QueryMetric, ...] = (
         interval="mean",
         about="share of the relevant texts that a returned text resembles",
         source="ragas 0.4.3, `NonLLMContextRecall`",
+        needs=LABELS,
         score=_scorer(recall),
     ),
 )

@@ -5,7 +5,7 @@ from statistics import fmean
 
 from evals.collect.observations import LatencyPass, Observation, Outcome, ValidationReport
 from evals.golden.source_pages import SourcePageError
-from evals.metrics.base import Context, each
+from evals.metrics.base import NO_LABELS, Context, each
 from evals.metrics.content import source_match, topic_match
 from evals.metrics.metadata import accuracy, missing_fields, wrong_fields
 from evals.stats import intervals as stats
@@ -34,12 +34,14 @@ def validate(
     checked = each(accuracy)(observations, context)
     metadata = tuple(score if isinstance(score, float) else None for score in checked)
     relevance = tuple(map(content_relevance, observations))
-    passed = outcomes.count("SUCCESS")
+    passed, unlabelled = outcomes.count("SUCCESS"), outcomes.count("UNLABELLED")
+    decided = len(outcomes) - unlabelled
     return ValidationReport(
         total=len(outcomes),
         passed=passed,
-        failed=len(outcomes) - passed,
-        pass_rate=passed / len(outcomes),
+        failed=decided - passed,
+        unlabelled=unlabelled,
+        pass_rate=passed / decided if decided else None,
         average_latency_ms=fmean(every) if every else None,
         p95_latency_ms=stats.percentile(every, 0.95) if every else None,
         query_ids=tuple(o.case.id for o in observations),
@@ -47,9 +49,14 @@ def validate(
         reasons=reasons,
         metadata_accuracy=metadata,
         content_relevance=relevance,
-        accuracy_scores=tuple(b if a is None else fmean([a, b]) for a, b in zip(metadata, relevance, strict=True)),
+        accuracy_scores=tuple(map(_mean_of_known, metadata, relevance)),
         times_ms=tuple(fmean(times.get(o.case.id, [o.candidates.query.timings.total_ms])) for o in observations),
     )
+
+
+def _mean_of_known(*scores: float | None) -> float | None:
+    given = [score for score in scores if score is not None]
+    return fmean(given) if given else None
 
 
 def outcomes_of(
@@ -59,7 +66,8 @@ def outcomes_of(
 
     In scope a query must return at least `min_results` chunks, a relevant one among the first five; out of scope it
     must return nothing. With that it is a success if also all required metadata is valid and true to the source, every
-    expected topic occurs and the source pattern matches; a partial success otherwise.
+    expected topic occurs and the source pattern matches; a partial success otherwise. A query in scope without labels
+    has neither verdict, since what it returned may be relevant or not.
 
     Args:
         observations: The queries.
@@ -71,13 +79,20 @@ def outcomes_of(
     for observation in observations:
         faults = _relevance_faults(observation, top_k)
         further = [] if faults else _other_faults(observation, context)
-        outcomes.append("FAILURE" if faults else "PARTIAL_SUCCESS" if further else "SUCCESS")
-        reasons.append((*faults, *further))
+        unlabelled = observation.case.is_unlabelled
+        verdict: Outcome = "FAILURE" if faults else "PARTIAL_SUCCESS" if further else "SUCCESS"
+        outcomes.append("UNLABELLED" if unlabelled else verdict)
+        reasons.append((*((NO_LABELS.reason,) if unlabelled else ()), *faults, *further))
     return tuple(outcomes), tuple(reasons)
 
 
-def content_relevance(observation: Observation) -> float:
-    """Return the share of relevant among the first five results, 0 for none; out of scope 1 if nothing was returned."""
+def content_relevance(observation: Observation) -> float | None:
+    """Return the share of relevant among the first five results, 0 for none; out of scope 1 if nothing was returned.
+
+    None for a query in scope without labels.
+    """
+    if observation.case.is_unlabelled:
+        return None
     first = observation.ranked_ids[:FIRST]
     if not observation.case.in_scope:
         # Out of scope the correct answer is an empty result.
@@ -99,7 +114,7 @@ def _relevance_faults(observation: Observation, top_k: int) -> list[str]:
     faults = []
     if len(returned) < case.min_results:
         faults.append(f"returned {len(returned)} chunks, expected at least {case.min_results}")
-    if returned and not set(observation.ranked_ids[:FIRST]) & set(observation.relevance.grades):
+    if returned and case.is_labelled and not set(observation.ranked_ids[:FIRST]) & set(observation.relevance.grades):
         faults.append(f"no relevant chunk among the first {FIRST}; {_first_relevant(observation, top_k)}")
     return faults
 

@@ -15,8 +15,9 @@ Cause = Literal[
     "nothing returned",
     "too few returned",
     "wrongly answered",
+    "not labelled",
 ]
-FAILURES = frozenset(get_args(Cause)) - {"right", "rightly nothing"}
+FAILURES = frozenset(get_args(Cause)) - {"right", "rightly nothing", "not labelled"}
 
 
 def cause_of(observation: Observation, outcome: Outcome, first_relevant: int | None, top_k: int) -> Cause:
@@ -29,6 +30,8 @@ def cause_of(observation: Observation, outcome: Outcome, first_relevant: int | N
         top_k: Number of chunks asked for.
     """
     in_scope = observation.case.in_scope
+    if outcome == "UNLABELLED":
+        return "not labelled"
     if outcome == "SUCCESS":
         return "right" if in_scope else "rightly nothing"
     if outcome == "PARTIAL_SUCCESS":

@@ -164,7 +164,8 @@ def _document(hit: RetrievedChunk, observation: Observation) -> dict[str, Any]:
 
 def _feedback(row: QueryRow, by_people: Iterable[Feedback], judge: str) -> Iterator[Feedback]:
     """Yield the verdict, then what it rests on."""
-    yield Feedback(name=PASSED, value=_yes(row.outcome == "SUCCESS"), reason="; ".join((row.outcome, *row.reasons)))
+    if row.outcome != "UNLABELLED":
+        yield Feedback(name=PASSED, value=_yes(row.outcome == "SUCCESS"), reason="; ".join((row.outcome, *row.reasons)))
     if row.first_relevant is not None:
         yield Feedback(name=FIRST_RELEVANT, value=row.first_relevant, reason="among all candidates")
     yield from by_people

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 from heapq import nsmallest
+from statistics import fmean
 
 from rich.console import Console
 from rich.markup import escape
 
+from evals.metrics import NEED_A_JUDGE
 from evals.report.model import Hit, QueryRow, Report
 from evals.report.source_link import source_link
 from retrievers.records import oriented
@@ -17,23 +19,41 @@ FIRST_QUERIES, FIRST_CHUNKS = 3, 2
 CHUNKS = 3
 # Least columns of a source, and of a text behind it.
 MIN_SOURCE, MIN_SNIPPET = 16, 8
-ORDER = {"FAILURE": 0, "PARTIAL_SUCCESS": 1, "SUCCESS": 2}
+ORDER = {"FAILURE": 0, "PARTIAL_SUCCESS": 1, "UNLABELLED": 2, "SUCCESS": 3}
+# A query without labels is among the worst where a judge grades its result below this.
+POOR = 0.5
 
 
 def worst_first(rows: Iterable[QueryRow], most: int) -> list[QueryRow]:
     """Return the worst queries: by outcome, then by how little of the result was right, by its best score, by id.
+
+    Of a query without labels the judge says how much was right.
 
     Args:
         rows: The queries.
         most: Number of queries, at most.
     """
     # A heap of `most` rows: the rows of a large run come from a file and are not all in memory.
-    return nsmallest(most, rows, key=lambda row: (ORDER[row.outcome], row.content_relevance, -_best_score(row), row.id))
+    return nsmallest(most, rows, key=lambda row: (ORDER[row.outcome], _right(row), -_best_score(row), row.id))
 
 
 def worst(rows: Iterable[QueryRow], most: int = WORST) -> list[QueryRow]:
-    """Return the worst of the queries that are no success, the worst first."""
-    return worst_first((row for row in rows if row.outcome != "SUCCESS"), most)
+    """Return the worst of the queries that are no success, or without labels and poor by the judge, the worst first."""
+    poor = (row for row in rows if row.outcome != "SUCCESS" and (row.outcome != "UNLABELLED" or _right(row) < POOR))
+    return worst_first(poor, most)
+
+
+def _right(row: QueryRow) -> float:
+    """Return how much of a result was right, 0 to 1: by labels, or else the mean of the judge's scores."""
+    if row.content_relevance is not None:
+        return row.content_relevance
+    graded = judged_scores(row)
+    return fmean(graded.values()) if graded else 1.0
+
+
+def judged_scores(row: QueryRow) -> dict[str, float]:
+    """Return the scores that the judge gave."""
+    return {name: float(s) for name, s in row.scores.items() if name in NEED_A_JUDGE and isinstance(s, float | int)}
 
 
 def _best_score(row: QueryRow) -> float:
@@ -56,12 +76,19 @@ def print_worst(console: Console, report: Report, *, everything: bool) -> None:
     for row in shown:
         tags = f"  [dim]{escape(' · '.join(row.tags))}[/dim]" if row.tags else ""
         line(console, f"[bold]{escape(row.id)}[/bold] {escape(' '.join(row.query.split()))}{tags}")
-        for reason in row.reasons[: 2 if everything else 1]:
+        for reason in _reasons(row)[: 2 if everything else 1]:
             line(console, f"  [red]{escape(reason)}[/red]")
         for hit in row.retrieved[: CHUNKS if everything else FIRST_CHUNKS]:
             _print_hit(console, hit, source_link(hit.source, report.config))
         for expected in row.expected[:2] if everything else ():
             line(console, f"  expected {escape(expected)}", style="dim")
+
+
+def _reasons(row: QueryRow) -> list[str]:
+    """Return why a query is among the worst; the judge's scores where there are no labels."""
+    if row.outcome != "UNLABELLED":
+        return row.reasons
+    return [f"by the judge: {', '.join(f'{name} {score:.3f}' for name, score in judged_scores(row).items())}"]
 
 
 def hit_line(hit: Hit, width: int, address: str = "") -> str:

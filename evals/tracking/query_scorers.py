@@ -14,6 +14,7 @@ from evals.errors import ExperimentError
 from evals.golden.in_memory import golden_set
 from evals.metrics import choose
 from evals.metrics.base import Context, Metric, QueryMetric, within
+from evals.metrics.declaration import LABELS
 from evals.metrics.depth import Reach
 from evals.metrics.grounds import Grounds, ground
 from evals.report.headline import headline
@@ -123,7 +124,7 @@ def _is_given(metric: Metric) -> bool:
     return (
         isinstance(metric, QueryMetric)
         and metric.of == "returned"
-        and not metric.needs
+        and metric.needs <= LABELS
         and metric.name.startswith(FAMILIES)
     )
 
@@ -137,7 +138,7 @@ def _scorer(
         observation = observe(trace, expectations or {})
         if not within([observation], metric.scope):
             return None
-        [value] = metric.score([observation], context)
+        [value] = metric.scores([observation], context)
         return _feedback(metric, value)
 
     scoring: Scorer = scorer(score, name=metric.name, description=metric.about)

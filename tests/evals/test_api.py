@@ -153,7 +153,10 @@ class TestEvaluate:
     @pytest.mark.parametrize(
         ("golden", "message"),
         [
-            ([{"query": "x"}], "row 0: an in-scope case needs evidence"),
+            (
+                [{"query": "x"}],
+                "1 of 1 in-scope cases have no labels .*: row 0; .* there is none: name one .--judge.model",
+            ),
             (["x"], "row 0: expected a dictionary, got str"),
             ([{"query": "x", "in_scop": False}], "in_scop: unknown field.*in_scope"),
             ([{"query": "x", "relevant_ids": "{"}], "row 0: not valid JSON"),

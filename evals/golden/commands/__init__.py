@@ -20,10 +20,11 @@ def say(namespace: argparse.Namespace, lines: Sequence[str]) -> int:
     return 0
 
 
-def next_of_skeletons(count: int, file: Path) -> str:
+def next_of_unlabelled(count: int, file: Path) -> str:
     """Return what to do with cases that lack their evidence."""
     return (
-        f"  {count} of them are skeletons, without evidence: let people judge what a retriever finds (python -m "
+        f"  {count} of them are without evidence, so that only a judge can score their results (python -m evals.run "
+        f"--dataset.path {file} --judge.model PROVIDER:MODEL); or let people judge what a retriever finds (python -m "
         f"evals.golden label {file} --config EXPERIMENT), or add the passages that answer each (evidence or "
         f"relevant_ids), or in_scope: false; then: python -m evals.golden validate {file}"
     )

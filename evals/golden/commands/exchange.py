@@ -3,7 +3,7 @@
 import argparse
 
 from evals.config.files import check_writable, write
-from evals.golden.commands import Subcommands, next_of_skeletons, say
+from evals.golden.commands import Subcommands, next_of_unlabelled, say
 from evals.golden.commands.export_files import add_files
 from evals.golden.commands.import_tables import add_tables
 from evals.golden.commands.import_traces import add_traces
@@ -102,7 +102,7 @@ def _import_mlflow(namespace: argparse.Namespace) -> list[str]:
     write(namespace.out, json_lines(rows))
     lines = [f"{namespace.out}: {len(rows)} cases of MLflow's dataset {namespace.name!r}"]
     if skeletons:
-        lines.append(next_of_skeletons(skeletons, namespace.out))
+        lines.append(next_of_unlabelled(skeletons, namespace.out))
     return lines
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evals.config.files import check_writable, write
-from evals.golden.commands import next_of_skeletons, say
+from evals.golden.commands import next_of_unlabelled, say
 from evals.golden.commands.named_chunks import add_chunk_flags, named_chunks, named_settings
 from evals.golden.json_lines import json_lines
 from retrievers.config.layers import environment
@@ -52,7 +52,6 @@ def add_tables(formats: "argparse._SubParsersAction[Parser]") -> None:
 
 def _import(namespace: argparse.Namespace) -> int:
     from evals.config.telemetry import silence
-    from evals.golden.case import UNLABELLED
     from evals.golden.loading import validate_rows
     from evals.golden.mapped_columns import RAGAS, mapped, parse_columns
 
@@ -62,14 +61,12 @@ def _import(namespace: argparse.Namespace) -> int:
     named = [text.partition("=")[0].strip() for text in namespace.column]
     rows = mapped(_rows(namespace), columns, named)
     rows, notes = _with_evidence(rows, namespace)
-    # A table of queries alone is a beginning; in one with labels, a row without is a fault.
-    unlabelled = not any(row.keys() & {"evidence", "relevant_ids"} for _, row in rows)
-    cases, _ = validate_rows(rows, UNLABELLED if unlabelled else None)
+    cases, _ = validate_rows(rows)
     write(namespace.out, json_lines([case.model_dump(exclude_defaults=True) for case in cases]))
     outside = sum(not case.in_scope for case in cases)
     lines = [f"{namespace.out}: {len(cases)} cases of {namespace.table}, {outside} of them out of scope", *notes]
-    if unlabelled and outside < len(cases):
-        lines.append(next_of_skeletons(len(cases) - outside, namespace.out))
+    if unlabelled := sum(case.is_unlabelled for case in cases):
+        lines.append(next_of_unlabelled(unlabelled, namespace.out))
     return say(namespace, lines)
 
 

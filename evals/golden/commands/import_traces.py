@@ -3,7 +3,7 @@
 import argparse
 
 from evals.config.files import check_writable, write
-from evals.golden.commands import NEAR, cosine_argument, next_of_skeletons, say
+from evals.golden.commands import NEAR, cosine_argument, next_of_unlabelled, say
 from evals.golden.json_lines import json_lines
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, RetrieverConfig
 from retrievers.terminal.command import Parser, add_logging_flags, path_argument, whole_number
@@ -58,7 +58,7 @@ def _import(namespace: argparse.Namespace) -> int:
             f"{namespace.out}: {len(rows)} skeletons of {len(queries)} traced queries, the most frequent first",
             *(f"  {len(group)} × {group[0]!r}" for group in groups[:SHOWN]),
             *too_long,
-            next_of_skeletons(len(rows), namespace.out),
+            next_of_unlabelled(len(rows), namespace.out),
         ],
     )
 

@@ -82,16 +82,18 @@ def _label(namespace: argparse.Namespace) -> list[str]:
 
 def _work(namespace: argparse.Namespace, file: Path, judge: Mapping[tuple[str, str], int]) -> "Work":
     """Return the pool and what belongs to it; of the holes of a report it may be empty."""
+    from evals.config.experiment import DatasetConfig
     from evals.golden.commands.label_holes import changed_since, deciding_depth, disagreements, known_of
-    from evals.golden.commands.label_merging import unlabelled_cases
     from evals.golden.commands.pooled_systems import check_one_collection, systems
     from evals.golden.labelling.holes import holes, most_decisive
     from evals.golden.labelling.labels import LabelFile
     from evals.golden.labelling.pool import pool
     from evals.golden.labelling.server import Work
+    from evals.golden.loading import load_golden
 
     check_writable(file)
-    cases, report = unlabelled_cases(namespace.file, namespace.split), _report(namespace.holes)
+    cases = load_golden(DatasetConfig(path=namespace.file, split=namespace.split)).cases
+    report = _report(namespace.holes)
     if report:
         # Of a query out of scope nothing is relevant: its labels change no figure.
         of_report = {row.id for row in report.rows() if row.in_scope}

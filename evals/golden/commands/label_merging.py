@@ -8,7 +8,6 @@ from typing import Any
 from evals.config.experiment import DatasetConfig
 from evals.config.files import write
 from evals.errors import DatasetError
-from evals.golden.case import UNLABELLED, Case
 from evals.golden.json_lines import json_lines
 from evals.golden.labelling.annotator_agreement import agreement
 from evals.golden.labelling.labels import LabelFile, standing
@@ -29,7 +28,7 @@ def merge(file: Path, labels: LabelFile, judge: Mapping[tuple[str, str], int]) -
         DatasetError: There are none, or the golden file changed since they were given.
     """
     before = _text(file)
-    cases = unlabelled_cases(file, None)
+    cases = load_golden(DatasetConfig(path=file)).cases
     joined = standing(labels.labels())
     if not joined:
         raise DatasetError(f"{labels.path}: no label to write; label first, without --write")
@@ -61,15 +60,6 @@ def _changed_line(line: str, changes: Mapping[str, Mapping[str, Any]]) -> str:
     row = json.loads(line)
     changed = changes.get(row["id"])
     return line if changed is None else json_lines([row | changed])
-
-
-def unlabelled_cases(file: Path, split: str | None) -> tuple[Case, ...]:
-    """Return the cases of a golden file, which may lack evidence.
-
-    Raises:
-        DatasetError: The file has faults.
-    """
-    return load_golden(DatasetConfig(path=file, split=split), UNLABELLED).cases
 
 
 def _text(file: Path) -> str:

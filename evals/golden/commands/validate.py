@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from retrievers.records import Chunk
 
 
+# Queries without labels that are named.
+SHOWN = 3
+
+
 def add_validate(commands: Subcommands) -> None:
     """Add the subcommand to a parser."""
     validate = commands.add_parser(
@@ -60,10 +64,24 @@ def _validate(namespace: argparse.Namespace) -> int:
             for split in sorted({name for name, _ in splits})
         ),
         "  " + ", ".join(f"{name}: {count}" for name, count in types.most_common()),
+        *_unlabelled(golden),
         *(f"  {line}" for line in _human_verdicts(golden.cases, chunks)),
         *([f"  {missing}"] if missing else []),
     ]
     return say(namespace, lines)
+
+
+def _unlabelled(golden: "GoldenSet") -> list[str]:
+    """Return what can score the queries in scope that have no labels."""
+    cases = [case for case in golden.cases if case.is_unlabelled]
+    if not cases:
+        return []
+    more = f" and {len(cases) - SHOWN} more" if len(cases) > SHOWN else ""
+    answered = sum(case.reference_answer is not None for case in cases)
+    return [
+        f"  without labels: {len(cases)} ({', '.join(golden.places[case.id] for case in cases[:SHOWN])}{more}), "
+        f"{answered} of them with a reference answer; a run needs a judge for these (judge.model)"
+    ]
 
 
 def _human_verdicts(cases: "Sequence[Case]", chunks: "Sequence[Chunk] | None") -> list[str]:

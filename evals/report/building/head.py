@@ -20,6 +20,12 @@ NAMED = (
     ("ranking/recall_at_K", "recall"),
     ("scope/false_answer", "false answers"),
 )
+# Besides, where queries have no labels.
+JUDGED = (
+    ("ragas/llm_context_precision", "context precision"),
+    ("ragas/llm_context_recall", "context recall"),
+    ("ragas/llm_context_relevance", "context relevance"),
+)
 
 
 def head(
@@ -37,7 +43,7 @@ def head(
     met = all(gate.passed for gate in result.gates) and not incomplete
     return HeadSection(
         verdict=_verdict(result, failed),
-        tone="bad" if not met else "good" if result.validation.pass_rate >= MOST else "mixed",
+        tone="bad" if not met else "good" if (result.validation.pass_rate or 0) >= MOST else "mixed",
         criteria=criteria_line(result.gates),
         index=index_line(result),
         index_trials=[IndexTrialEntry.of(trial) for trial in result.observed.index_trials or ()],
@@ -72,10 +78,14 @@ def _verdict(result: RunResult, failed: Counter[Cause]) -> str:
     validation, values = result.validation, {summary.metric: summary.value for summary in result.summaries}
     figures = [
         f"{label} {declared(name).written(value)}"
-        for pattern, label in NAMED
+        for pattern, label in (*NAMED, *(JUDGED if validation.unlabelled else ()))
         if (value := values.get(name := deepest(pattern, values))) is not None
     ]
-    text = f"{validation.passed} of {validation.total} queries pass ({validation.pass_rate:.0%})"
+    decided = validation.passed + validation.failed
+    text = f"{validation.passed} of {decided} queries pass ({validation.pass_rate:.0%})" if decided else ""
+    if validation.unlabelled:
+        alone = f"the judge alone scores the {validation.unlabelled} queries without labels"
+        text = "; ".join(filter(None, (text, alone)))
     text = ": ".join(filter(None, (text, ", ".join(figures))))
     if not failed:
         return f"{text}."

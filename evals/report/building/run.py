@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from evals.grid.evaluation import GridResult
+from evals.metrics import declared
 from evals.metrics.run_result import RunResult
 from evals.report.building.caches import cache_entries
 from evals.report.building.grid import grid_section
@@ -39,7 +40,10 @@ def build_report(result: RunResult, facts: Facts) -> Report:
         facts=facts,
         config=dump(result.config),
         metrics=metrics,
-        headline=leading(metrics, {*result.config.metrics, *(gate.metric for gate in result.gates)}),
+        headline=leading(
+            [name for name, entry in metrics.items() if not _lacks_labels(name, entry, result)],
+            {*result.config.metrics, *(gate.metric for gate in result.gates)},
+        ),
         head=head(result, causes, incomplete, facts.collection.sparse_vectors if facts.collection else None),
         criteria=[Criterion.of(gate) for gate in result.gates],
         validation=Validation.of(result.validation),
@@ -53,6 +57,12 @@ def build_report(result: RunResult, facts: Facts) -> Report:
     if file is None:
         return report.model_copy(update=grid)
     return report.model_copy(update={**grid, "queries_file": f"report{ROWS_SUFFIX}"}).with_rows(file)
+
+
+def _lacks_labels(name: str, entry: MetricEntry, result: RunResult) -> bool:
+    """Return True for a metric by labels of golden data without any, unless a criterion reads it."""
+    wanted = any(gate.metric == name for gate in result.gates)
+    return entry.value is None and "labels" in declared(name).needs and result.validation.unlabelled > 0 and not wanted
 
 
 def _rows(result: RunResult, causes: list[Cause]) -> tuple[list[QueryRow], RowsFile | None]:

@@ -29,7 +29,7 @@ def slices(result: RunResult) -> list[SliceEntry]:
             tags.setdefault(tag, []).append(case.id)
     validation = result.validation
     outcomes = zip(validation.query_ids, validation.outcomes, strict=True)
-    passed = {query_id: outcome == "SUCCESS" for query_id, outcome in outcomes}
+    passed = {query_id: outcome == "SUCCESS" for query_id, outcome in outcomes if outcome != "UNLABELLED"}
     return [
         SliceEntry(by=by, name=name, n=len(ids), metrics=dict(_metrics(result, ids, passed)))  # type: ignore[arg-type]
         for by, groups in (("query_type", types), ("tag", tags))
@@ -45,10 +45,11 @@ def _metrics(result: RunResult, ids: Sequence[str], passed: Mapping[str, bool]) 
             summary = _summary(metric, ids, result)
             if summary.value is not None:
                 yield name, SliceMetric.of(summary)
-    successes = sum(passed[query_id] for query_id in ids)
-    ends = wilson(successes, len(ids))
-    whole = Summary(metric=VERDICT_METRIC, value=successes / len(ids), ci_low=ends.low, ci_high=ends.high, n=len(ids))
-    yield VERDICT_METRIC, SliceMetric.of(whole)
+    decided = [passed[query_id] for query_id in ids if query_id in passed]
+    if decided:
+        n, ends = len(decided), wilson(sum(decided), len(decided))
+        whole = Summary(metric=VERDICT_METRIC, value=sum(decided) / n, ci_low=ends.low, ci_high=ends.high, n=n)
+        yield VERDICT_METRIC, SliceMetric.of(whole)
 
 
 def _summary(metric: QueryMetric, ids: Sequence[str], result: RunResult) -> Summary:

@@ -93,7 +93,7 @@ def verdict(difference: Difference) -> Literal["better", "worse", ""]:
 def score_of(row: QueryRow, metric: str) -> ScoreValue | None:
     """Return a query's score; None where the metric is not over it."""
     if metric == VERDICT_METRIC:
-        return float(row.outcome == "SUCCESS")
+        return None if row.outcome == "UNLABELLED" else float(row.outcome == "SUCCESS")
     return row.scores.get(metric)
 
 

@@ -19,7 +19,7 @@ def reranker_headroom(result: RunResult) -> "Figure | None":
 
     None where relevant chunks or candidates may be missing, or no candidates are deep enough to be reordered.
     """
-    observations = within(result.observed.observations, "in_scope")
+    observations = [o for o in within(result.observed.observations, "in_scope") if o.case.is_labelled]
     settings = result.config.retriever
     depths = [depth for depth in DEPTHS if depth <= settings.candidates]
     if (

@@ -20,7 +20,7 @@ def recall_by_rank(result: RunResult) -> "Figure | None":
 
     Recall of chunks is left out where not all relevant ones are known.
     """
-    observations = within(result.observed.observations, "in_scope")
+    observations = [o for o in within(result.observed.observations, "in_scope") if o.case.is_labelled]
     if not observations:
         return None
     depth = min(50, result.config.retriever.candidates)

@@ -130,10 +130,10 @@ def separation_of(result: RunResult) -> Abstention | None:
 def risk_of(result: RunResult) -> tuple[RiskAt, ...]:
     """Return risk by coverage in a run: a query without a relevant chunk among its first `top_k` loses 1.
 
-    Empty for a retriever without scores of vectors, or where relevance is not known in full.
+    Empty for a retriever without scores of vectors, or where relevance is not known for all queries in full.
     """
     observations = result.observed.observations
-    if any(o.top_score is None or o.relevance.incomplete for o in observations):
+    if any(o.top_score is None or o.relevance.incomplete or o.case.is_unlabelled for o in observations):
         return ()
     retriever = result.config.retriever
     losses = [lost(o, retriever.top_k, retriever.group_by) for o in observations]

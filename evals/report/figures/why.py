@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 COLORS: dict[Cause, str] = {
     "right": GREEN,
     "rightly nothing": BLUE,
+    "not labelled": GREY,
     "details wrong": ORANGE,
     "ranked too low": RED,
     "cut by the threshold": RED,

@@ -40,7 +40,8 @@ def badge(report: Report) -> tuple[str, str]:
     if not report.passed:
         return "bad", "criteria not met"
     if report.head and report.head.tone != "good":
-        return "fair", f"criteria met, {1 - report.validation.pass_rate:.0%} of the queries fail"
+        rate = report.validation.pass_rate
+        return "fair", "criteria met" if rate is None else f"criteria met, {1 - rate:.0%} of the queries fail"
     return "good", "all criteria met"
 
 

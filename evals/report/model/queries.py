@@ -98,6 +98,8 @@ class QueryRow(Section):
     reasons: list[str] = Field(description="why it is not SUCCESS")
     cause: Cause | None = Field(None, description="the reason in two words; null in reports of older versions")
     metadata_accuracy: float | None = Field(description="share of metadata fields that are right; null: not checked")
-    content_relevance: float = Field(description="share of the first five that is relevant; out of scope 1 or 0")
-    accuracy_score: float = Field(description="mean of the two before that are known")
+    content_relevance: float | None = Field(
+        description="share of the first five that is relevant; out of scope 1 or 0; null: the query has no labels"
+    )
+    accuracy_score: float | None = Field(description="mean of the two before that are known; null: none is")
     time_ms: float = Field(ge=0, description="mean wall time of the query's serial calls")

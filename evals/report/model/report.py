@@ -42,8 +42,9 @@ class Validation(Section):
 
     total: int = Field(ge=0, description="queries")
     passed: int = Field(ge=0, description="queries whose outcome is SUCCESS")
-    failed: int = Field(ge=0, description="the others")
-    pass_rate: float = Field(ge=0, le=1, description="passed over total")
+    failed: int = Field(ge=0, description="the others that have labels or are out of scope")
+    unlabelled: int = Field(0, ge=0, description="queries in scope without labels: neither passed nor failed")
+    pass_rate: float | None = Field(ge=0, le=1, description="passed over passed and failed; null: there are none")
     average_latency_ms: float | None = Field(description="mean time of the serial calls; null when not measured")
     p95_latency_ms: float | None = Field(description="95th percentile of the serial calls; null when not measured")
 

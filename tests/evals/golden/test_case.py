@@ -46,8 +46,6 @@ def test_accepted(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({**IN_SCOPE, "evidence": []}, "an in-scope case needs evidence or relevant_ids"),
-        ({"id": "a", "query": "q", "relevant_ids": {"x": 0}}, "an in-scope case needs evidence or relevant_ids"),
         ({**OUT_OF_SCOPE, "evidence": [EVIDENCE]}, "an out-of-scope case must not have evidence"),
         ({**OUT_OF_SCOPE, "relevant_ids": {"x": 1}}, "an out-of-scope case must not have evidence"),
         ({**IN_SCOPE, "query": ""}, "must not be blank"),
@@ -116,3 +114,18 @@ def test_the_documentation_names_every_field_and_its_example_is_valid() -> None:
     assert [name for name in Case.model_fields if f"`{name}`" not in text] == []
     [example] = re.findall(r"^```json\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     assert Case.model_validate_json(example).human_verdicts
+
+
+@pytest.mark.parametrize(
+    ("changes", "unlabelled"),
+    [
+        ({}, False),
+        ({"evidence": []}, True),
+        ({"evidence": [], "relevant_ids": {"x": 0}}, True),
+        ({"evidence": [], "relevant_ids": {"x": 1}}, False),
+        ({"evidence": [{**EVIDENCE, "grade": 0}]}, True),
+        ({"evidence": [], "in_scope": False}, False),
+    ],
+)
+def test_a_case_without_anything_relevant_is_unlabelled_in_scope_alone(changes: Any, unlabelled: bool) -> None:
+    assert Case.model_validate({**IN_SCOPE, **changes}).is_unlabelled is unlabelled

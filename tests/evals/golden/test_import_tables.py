@@ -83,7 +83,7 @@ def test_queries_without_labels_are_skeletons_that_people_can_judge(
     table.write_text("query,in_scope\nhow?,\nwhy?,\nWho won?,no\n")
     done = imported(tmp_path, "csv", table, capsys)
     assert done.code == 0
-    assert "3 cases of" in done.out and "2 of them are skeletons, without evidence: let people judge" in done.out
+    assert "3 cases of" in done.out and "2 of them are without evidence, so that only a judge can" in done.out
     assert f"python -m evals.golden label {tmp_path / 'out.jsonl'} --config EXPERIMENT" in done.out
     assert [case["query"] for case in cases(tmp_path)] == ["how?", "why?", "Who won?"]
 
@@ -199,7 +199,6 @@ def test_a_text_is_found_exactly_or_nearly_or_not(text: str, how: str, quotes: l
         ("query\nhow?\n", ["query=questions"], "no column 'questions'"),
         ("query\nhow?\n", ["qury=query"], "unknown field 'qury'; did you mean 'query'"),
         ("query\nhow?\n", ["query"], "expected FIELD=COLUMN, such as query=question, got 'query'"),
-        ("query,quote\nhow?,a quote\nwhy?,\n", [], "table.csv:3: an in-scope case needs evidence"),
         ("query,answer\nhow?,so\n,so\n", [], "table.csv:3: query: this field is required"),
         ("query,quote\nhow?,a quote\nHow,other\n", [], "table.csv:3: the query is that of"),
         ("query,quote\nhow?,a,b,c\n", [], "table.csv:2: has 2 more cells than the first line has names"),

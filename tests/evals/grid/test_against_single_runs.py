@@ -4,6 +4,7 @@ import random
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import pytest
 from evals.config.experiment import ExperimentConfig
 from evals.experiment.loading import Inputs
 from evals.experiment.plan import describe_plan
+from evals.golden.case import Case
 from evals.grid.axes import plan
 from evals.grid.evaluation import GridResult
 from evals.judge.judge import Judge
 from evals.metrics import METRICS as METRICS_THERE_ARE
 from evals.metrics import NEED_A_JUDGE
+from evals.metrics.base import NO_LABELS
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.run_result import RunResult
 from tests.support.chat_server import CohereChatServer
@@ -99,6 +102,24 @@ def test_in_every_mode_and_reranker(
     assert len(found.grid.configurations) == VARIANTS
     assert len(found.grid) == VARIANTS * 8 * 10
     assert differing(found, bench, config, cells, seed) == []
+
+
+def test_with_queries_that_have_no_labels(world: Experiment, server: CohereChatServer) -> None:
+    config = experiment(world, server, sweep={"mode": ["semantic", "hybrid"], "top_k": "1:4", "threshold": "0,0.3"})
+    bench = Bench(config, {"COHERE_API_KEY": KEY})
+    bench.golden = replace(bench.golden, cases=tuple(map(_unlabelled, bench.golden.cases)))
+    found = bench.grid(config)
+    assert differing(found, bench, config, cells=4, seed=6) == []
+    for name in ("ranking/ndcg_at_3", "candidates/recall_at_10", "ragas/nonllm_context_recall", "queries/pass_rate"):
+        scores = found.grid.scores(name, 0)
+        assert {key for key, score in scores.items() if score == NO_LABELS} == {"in0", "in1", "in2"}, name
+        assert found.grid.metrics[name].summaries.n[0] == len(scores) - 3
+        assert found.grid.metrics[name].summaries.n_dropped == 0
+    assert NO_LABELS not in found.grid.scores("scope/enough_results", 0).values()
+
+
+def _unlabelled(case: Case) -> Case:
+    return case.model_copy(update={"evidence": []}) if case.id in ("in0", "in1", "in2") else case
 
 
 @pytest.mark.parametrize("metrics", ["ranking/*", "candidates/*", "*"])

@@ -40,6 +40,19 @@ def test_a_kind_of_query_that_is_missing(observations: Sequence[Observation], no
     assert notes(Observed(observations=tuple(observations)), 1, JUDGED) == [note]
 
 
+def test_queries_without_labels_are_counted_and_those_that_little_can_score() -> None:
+    open_, answered = seen("a", relevant_ids={}), seen("a", relevant_ids={}, reference_answer="So.")
+    assert said(seen("a"), answered) == [
+        "1 of 2 in-scope queries have no labels (evidence or relevant_ids): metrics by labels are over the other 1 "
+        "alone, and the judge's are over all that it can grade"
+    ]
+    assert said(open_, answered) == [
+        "2 of 2 in-scope queries have no labels (evidence or relevant_ids): metrics by labels have no value, and the "
+        "judge's are over all that it can grade",
+        "1 queries have neither labels nor a reference_answer: ragas/llm_context_relevance alone scores them",
+    ]
+
+
 def test_what_the_retriever_says_of_itself_is_passed_on() -> None:
     assert said(seen("a"), retriever_notes=("one", "two")) == ["one", "two"]
 

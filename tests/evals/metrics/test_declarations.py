@@ -75,4 +75,4 @@ def test_a_listed_metric_says_its_values_its_direction_and_what_it_is_about() ->
     assert lines["latency/drift"].split("  ", 1)[1].split() == (
         "ratio, from -1 neither change of the median time from first to last half".split()
     )
-    assert "| `ranking/mrr_at_K` | score, 0 to 1 | higher | trec_eval 9, `recip_rank` |  |" in markdown()
+    assert "| `ranking/mrr_at_K` | score, 0 to 1 | higher | trec_eval 9, `recip_rank` | labels |" in markdown()

@@ -90,10 +90,9 @@ def test_evidence_of_grade_0_is_judged_and_not_relevant() -> None:
     assert resolve([both], chunks, {})["q"] == relevance, "relevant by one judgement is relevant"
 
 
-def test_a_case_of_grade_0_alone_is_out_of_scope_or_refused() -> None:
+def test_a_case_of_grade_0_alone_is_out_of_scope_or_unlabelled() -> None:
     refused = [{"source_url": "/p", "quote": "Robots have arms.", "grade": 0}]
     out = Case.model_validate({"id": "q", "query": "why?", "evidence": refused, "in_scope": False})
     assert out.relevant_evidence == []
-    with pytest.raises(ValueError, match="needs evidence or relevant_ids of a grade above 0"):
-        Case.model_validate({"id": "q", "query": "why?", "evidence": refused})
+    assert Case.model_validate({"id": "q", "query": "why?", "evidence": refused}).is_unlabelled
     assert make_case().relevant_evidence == make_case().evidence

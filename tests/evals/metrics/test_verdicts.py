@@ -46,8 +46,8 @@ class Verdict(NamedTuple):
     outcome: str
     reasons: tuple[str, ...]
     metadata_accuracy: float | None
-    content_relevance: float
-    accuracy_score: float
+    content_relevance: float | None
+    accuracy_score: float | None
 
 
 def verdict(observation: Observation, context: Context, top_k: int = FIRST) -> Verdict:
@@ -217,3 +217,26 @@ def test_a_false_answer_without_a_score_is_told_without_one() -> None:
         "out of scope, but 1 chunks were returned (best cosine 0.900)",
     )
     assert verdict(bare, make_context()).reasons == ("out of scope, but 1 chunks were returned",)
+
+
+class TestWithoutLabels:
+    def test_neither_right_nor_wrong(self, good: Chunk, context: Context) -> None:
+        found = verdict(asked(good, relevant_ids={}), context)
+        assert (found.outcome, found.content_relevance, found.accuracy_score) == ("UNLABELLED", None, 1.0)
+        assert found.reasons == ("the query has no labels (evidence or relevant_ids)",)
+
+    def test_too_few_results_are_named(self, context: Context) -> None:
+        found = verdict(asked(relevant_ids={}), context)
+        assert (found.outcome, found.accuracy_score) == ("UNLABELLED", None)
+        assert found.reasons[1:] == ("returned 0 chunks, expected at least 1",)
+
+    def test_left_out_of_the_rate(self, good: Chunk, context: Context) -> None:
+        queries = [
+            asked(good, relevant=good.chunk_id, case_id="right"),
+            asked(good, relevant_ids={}, case_id="open"),
+            asked(good, relevant="other", case_id="wrong"),
+        ]
+        totals = validate(queries, None, context)
+        assert (totals.total, totals.passed, totals.failed, totals.unlabelled) == (3, 1, 1, 1)
+        assert totals.pass_rate == 0.5
+        assert validate(queries[1:2], None, context).pass_rate is None

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from evals.collect.observations import Failure, Unscored
 from evals.config.experiment import SourcesConfig
+from evals.judge.tasks import PRECISION
 from evals.judge.verdicts import ChunkVerdict
 from evals.metrics.run_result import RunResult
 from evals.report.building.queries import query_rows
@@ -52,6 +53,20 @@ def test_the_five_worst_are_failures_first_then_least_relevant_then_most_confide
         validation=report_of([verdict(n, o, "why", relevance=r) for n, o, r, _ in plan]),  # type: ignore[arg-type]
     )
     assert [row.id for row in worst(query_rows(made))] == ["sure", "a", "b", "shy", "half"]
+
+
+def test_without_labels_those_are_among_the_worst_that_the_judge_grades_poor() -> None:
+    scores = {"poor": 0.2, "fair": 0.6, "bad": 0.0}
+    made = result(
+        observed=replace(
+            result().observed,
+            observations=tuple(observation(n, [hit(1, 0.5, "x")], 1, in_scope=True) for n in scores),
+        ),
+        scores={PRECISION: scores},
+        validation=report_of([verdict(n, "UNLABELLED", "no labels") | {"content_relevance": None} for n in scores]),
+    )
+    assert [row.id for row in worst(query_rows(made))] == ["bad", "poor"]
+    assert f"by the judge: {PRECISION} 0.200" in shown(made)
 
 
 def test_what_the_judge_found_useless_stands_below_with_its_reason() -> None:

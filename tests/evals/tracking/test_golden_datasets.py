@@ -50,7 +50,7 @@ def test_a_dataset_of_mlflows_tutorial_becomes_skeletons(uri: str, capsys: pytes
             ]
         )
     assert main(["import", "mlflow", "tutorial", "-o", "golden.jsonl", "--tracking.uri", uri]) == 0
-    assert "1 of them are skeletons, without evidence: let people judge" in capsys.readouterr().out
+    assert "1 of them are without evidence, so that only a judge can score" in capsys.readouterr().out
     assert json.loads(Path("golden.jsonl").read_text(encoding="utf-8")) == {
         "id": "case-001",
         "query": "What is MLflow?",

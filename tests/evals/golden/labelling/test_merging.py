@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evals.errors import DatasetError
-from evals.golden.case import UNLABELLED, Case
+from evals.golden.case import Case
 from evals.golden.labelling.labels import Label, asked, standing
 from evals.golden.labelling.merging import check_unchanged, contradictions, merged
 from tests.evals.golden.labelling.test_labels import NOON, label
@@ -16,7 +16,7 @@ ROW: dict[str, Any] = {"id": "q1", "query": "How fast?", "reference_answer": "1,
 
 
 def case(**fields: Any) -> Case:
-    return Case.model_validate(ROW | fields, context=UNLABELLED)
+    return Case.model_validate(ROW | fields)
 
 
 def given(chunk: str, grade: int | None, annotator: str = "ada", **fields: Any) -> Label:
