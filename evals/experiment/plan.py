@@ -3,31 +3,29 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from evals.collect import passes as candidates
 from evals.collect.index_recall import is_approximate
-from evals.collect.observations import Observation, Observed, observations_of
+from evals.collect.observations import Observation, Observed
 from evals.collect.saved.retriever import SavedRetriever
 from evals.config.experiment import ExperimentConfig
 from evals.experiment.loading import Inputs
 from evals.golden.evidence import Relevance
 from evals.golden.loading import GoldenSet
 from evals.grid.building import ObservedVariant, build, configure
+from evals.grid.cells import Configuration
 from evals.grid.evaluation import grid_metrics
-from evals.grid.expected_margins import can_be_expected, expected_margins
+from evals.grid.expected_margins import expected_margins
 from evals.grid.judging_rounds import known_without_a_judge
-from evals.grid.scoring import distinct
-from evals.judge.call_estimate import JudgePlan, MarginCost, plan, stopped
+from evals.grid.scoring import Distinct, distinct
+from evals.judge.call_estimate import JudgePlan, plan, stopped
 from evals.judge.cascade import tier_sizes
 from evals.judge.judge import Judge
-from evals.judge.tasks import PRECISION
 from evals.metrics import NEED_A_JUDGE, choose, needs
-from evals.metrics.base import Metric
+from evals.metrics.base import Context, Metric
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.depth import reach
 from evals.metrics.evaluation import context_of, observe
-from evals.metrics.expected_width import USUAL_AGREEMENT, agreement, expected_widths
-from evals.metrics.grounds import ground
-from evals.metrics.sampled import can_be_judged
+from evals.metrics.expected_width import expected_widths
+from evals.metrics.grounds import Grounds, ground
 from evals.report.plan import render_plan, retrieval_calls
 from retrievers.retriever.protocol import Retriever
 
@@ -46,12 +44,19 @@ def describe_plan(inputs: Inputs, collaborators: Collaborators, *, width: int) -
     config, judge = inputs.config, collaborators.judge
     approximate = any(map(is_approximate, collaborators.retrievers))
     metrics = grid_metrics(config, approximate=approximate) if inputs.sweep else _metrics(config, judge, approximate)
-    selected = _selected(inputs, collaborators)
+    # What counts as relevant says nothing of the calls, only of what they are expected to tell.
+    grounds = ground(inputs.golden, collaborators.retriever, collaborators.sources) if judge else None
+    retrieved = [_retrieved(retriever, inputs.golden, collaborators, grounds) for retriever in collaborators.retrievers]
+    configurations = _configured(inputs, retrieved)
+    selected = _selected(configurations, retrieved)
     calls = _tier_plans(judge, list(metrics), selected, config.seed) if judge else []
-    if len(calls) == 1 and PRECISION in metrics:
-        calls = [_with_widths(calls[0], inputs, collaborators, _longest(selected))]
-        if inputs.sweep and calls[0].margin is not None and can_be_expected(config.objective, [*NEED_A_JUDGE]):
-            calls = [_with_margins(calls[0], inputs, collaborators, metrics)]
+    if grounds and len(calls) == 1:
+        context = context_of(config, grounds, collaborators.sources, None, retrieved[0])
+        sizes = [each.queries for each in calls[0].samples]
+        widths = expected_widths(metrics, _longest(selected), calls[0].stored, sizes, context)
+        calls = [replace(calls[0], widths=widths)]
+        if inputs.sweep and any(each.metric in config.objective.metrics for each in widths):
+            calls = [_with_margins(calls[0], inputs, configurations, metrics, context)]
     held_out = _held_out_calls(inputs, judge, collaborators) if judge else None
     return render_plan(calls, _searches(inputs, metrics, collaborators), held_out=held_out, width=width, color=False)
 
@@ -70,53 +75,20 @@ def _tier_plans(judge: Judge, metrics: Sequence[str], selected: Sequence[Observa
     return [replace(one, stopped=whole if one is plans[-1] else "") for one in plans]
 
 
-def _with_widths(
-    calls: JudgePlan, inputs: Inputs, collaborators: Collaborators, longest: Sequence[Observation]
-) -> JudgePlan:
-    """Add to samples of several sizes how wide an interval they are expected to give, by the golden labels."""
-    known = ground(inputs.golden, collaborators.retriever, collaborators.sources)
-    if known.texts is None:
-        # Relevance would be over returned chunks: the labels' metric is not known before them all.
-        return calls
-    labelled = [
-        replace(o, relevance=known.relevance[o.case.id])
-        for o in longest
-        if can_be_judged(PRECISION, o.case) and o.case.id in known.relevance
-    ]
-    widths = expected_widths(labelled, calls.verdicts, [each.queries for each in calls.samples], inputs.config.seed)
-    samples = tuple(replace(each, width=width) for each, width in zip(calls.samples, widths, strict=True))
-    return replace(calls, samples=samples, agreement=agreement(labelled, calls.verdicts))
-
-
 def _with_margins(
-    calls: JudgePlan, inputs: Inputs, collaborators: Collaborators, metrics: Mapping[str, Metric]
+    calls: JudgePlan,
+    inputs: Inputs,
+    configurations: Sequence[Configuration],
+    metrics: Mapping[str, Metric],
+    context: Context,
 ) -> JudgePlan:
     """Add how many verdicts proving a cell within margins of the best is expected to take, by the golden labels."""
     config, sweep = inputs.config, inputs.sweep
-    known = ground(inputs.golden, collaborators.retriever, collaborators.sources)
-    if known.texts is None or sweep is None:
-        return calls
-    observed = [
-        ObservedVariant(variant=variant, observed=observe(inputs.golden, retriever, known, collaborators.progress))
-        for variant, retriever in zip(sweep.variants, collaborators.retrievers, strict=True)
-    ]
-    context = context_of(config, known, collaborators.sources, None, observed[0].observed)
-    of_objective = {name: metrics[name] for name in config.objective.metrics}
-    grid = build(
-        sweep, config.sweep, configure(sweep, observed), known_without_a_judge(of_objective, config.objective), context
-    )
-    agreed = USUAL_AGREEMENT if calls.agreement is None else calls.agreement
-    margins = expected_margins(of_objective, config.objective, grid, context, calls.verdicts, 1 - agreed)
-    costs = [
-        MarginCost(
-            margin=one.margin,
-            calls=one.verdicts,
-            share=one.share,
-            usd=None if calls.usd is None else calls.usd * one.share,
-        )
-        for one in margins
-    ]
-    return replace(calls, margins=tuple(costs))
+    assert sweep is not None
+    grid = build(sweep, config.sweep, configurations, known_without_a_judge(metrics, config.objective), context)
+    agreements = {each.metric: each.agreement for each in calls.widths}
+    margins = expected_margins(metrics, config.objective, grid, context, calls.stored, agreements, config.judge.sample)
+    return replace(calls, margins=margins)
 
 
 def _metrics(config: ExperimentConfig, judge: Judge | None, approximate: bool) -> Mapping[str, Metric]:
@@ -125,16 +97,19 @@ def _metrics(config: ExperimentConfig, judge: Judge | None, approximate: bool) -
     return choose(patterns, config.latency.concurrency, judged=judged, approximate=approximate, reach=length)
 
 
-def _selected(inputs: Inputs, collaborators: Collaborators) -> list[Observation]:
-    """Return what the judge would see: the result of every query, of a sweep every distinct selection of it."""
-    observed_runs = [_found(retriever, inputs.golden, collaborators.progress) for retriever in collaborators.retrievers]
+def _configured(inputs: Inputs, retrieved: Sequence[Observed]) -> list[Configuration]:
+    """Return the configurations of a sweep; none without one."""
     if inputs.sweep is None:
-        return [observation for one in observed_runs for observation in one.observations]
-    variants = zip(inputs.sweep.variants, observed_runs, strict=True)
-    configurations = configure(
-        inputs.sweep, [ObservedVariant(variant=variant, observed=one) for variant, one in variants]
-    )
-    return [observation for one in configurations for observation in distinct(one).observations]
+        return []
+    variants = zip(inputs.sweep.variants, retrieved, strict=True)
+    observed = [ObservedVariant(variant=variant, observed=of_variant) for variant, of_variant in variants]
+    return list(configure(inputs.sweep, observed))
+
+
+def _selected(configurations: Sequence[Configuration], retrieved: Sequence[Observed]) -> list[Observation]:
+    """Return what the judge would see: the result of every query, of a sweep every distinct selection of it."""
+    parts: Iterable[Observed | Distinct] = [distinct(each) for each in configurations] or retrieved
+    return [observation for part in parts for observation in part.observations]
 
 
 def _searches(inputs: Inputs, metrics: Mapping[str, Metric], collaborators: Collaborators) -> list[str]:
@@ -171,15 +146,16 @@ def _held_out_calls(inputs: Inputs, judge: Judge, collaborators: Collaborators) 
     config, held_out = inputs.config, inputs.held_out
     if held_out is None or NEED_A_JUDGE.isdisjoint(config.objective.metrics):
         return None
-    progress = collaborators.progress
-    return max(_calls_of_a_cell(config, retriever, held_out, judge, progress) for retriever in collaborators.retrievers)
+    return max(
+        _calls_of_a_cell(config, retriever, held_out, judge, collaborators) for retriever in collaborators.retrievers
+    )
 
 
 def _calls_of_a_cell(
-    config: ExperimentConfig, retriever: Retriever, golden: GoldenSet, judge: Judge, progress: candidates.Progress
+    config: ExperimentConfig, retriever: Retriever, golden: GoldenSet, judge: Judge, collaborators: Collaborators
 ) -> int:
     """Count the calls that the objective takes at the widest cell of a variant: no other cell of it takes more."""
-    widest = _found(retriever, golden, progress).observations
+    widest = _retrieved(retriever, golden, collaborators).observations
     return sum(one.total.calls for one in _tier_plans(judge, list(config.objective.metrics), widest, config.seed))
 
 
@@ -193,10 +169,12 @@ def _longest(observations: Sequence[Observation]) -> list[Observation]:
     return list(longest.values())
 
 
-def _found(retriever: Retriever, golden: GoldenSet, progress: candidates.Progress) -> Observed:
-    table = candidates.collect(retriever, golden.cases, progress)
-    nothing = {case.id: Relevance() for case in golden.cases}
-    return Observed(observations=observations_of(golden.cases, nothing, table, retriever.settings))
+def _retrieved(
+    retriever: Retriever, golden: GoldenSet, collaborators: Collaborators, grounds: Grounds | None = None
+) -> Observed:
+    """Retrieve once; without grounds nothing is relevant."""
+    grounds = grounds or Grounds(relevance={case.id: Relevance() for case in golden.cases}, texts={})
+    return observe(golden, retriever, grounds, collaborators.progress)
 
 
 def _further_searches(config: ExperimentConfig, metrics: Iterable[str], cases: int) -> tuple[int, int]:

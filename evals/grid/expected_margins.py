@@ -1,30 +1,22 @@
 """What judging a grid in rounds is expected to prove, and for how many verdicts, before anything is bought. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from evals.collect.observations import Observation
+from evals.config.judged_sample import Sample
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.judging_rounds import Stop, judge_until_proved
-from evals.judge.tasks import PRECISION
-from evals.judge.verdicts import ChunkVerdict, Judging
+from evals.judge.call_estimate import ExpectedMargin
+from evals.judge.made_up_verdicts import USUAL_AGREEMENT, MadeUpJudge
+from evals.judge.verdicts import Judging
 from evals.metrics.base import Context, Metric
 
 MARGINS = (0.1, 0.05, 0.03, 0.02, 0.01)
 # Judges that are made up, over which numbers of verdicts are averaged.
-JUDGES = 3
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExpectedMargin:
-    """Verdicts that proving a cell within a margin of the best is expected to take; `share`, of all."""
-
-    margin: float
-    verdicts: int
-    share: float
+JUDGES = 5
 
 
 def expected_margins(
@@ -32,52 +24,45 @@ def expected_margins(
     objective: ObjectiveConfig,
     grid: Grid,
     context: Context,
-    verdicts: Mapping[tuple[str, str], int],
-    wrong: float,
-) -> list[ExpectedMargin]:
-    """Judge the grid in rounds by made-up verdicts, and count them as margins are proved.
+    stored: Judging,
+    agreements: Mapping[str, float | None],
+    sample: Sample = "all",
+) -> tuple[ExpectedMargin, ...]:
+    """Judge the grid in rounds by made-up verdicts (`evals.judge.made_up_verdicts`), and count them to each margin.
 
-    A stored verdict is taken as it is; every other is the label, turned over with the probability of disagreement.
+    Verdicts on all judged metrics of the run are counted, as rounds buy them; the margins are the objective's.
 
     Args:
-        metrics: Context precision alone, and metrics of the objective without a judge.
-        objective: What is optimised; context precision is its only judged metric.
+        metrics: Metrics of the run.
+        objective: What is optimised, with at least one judged metric.
         grid: The cells, scored by what `known_without_a_judge` gives.
         context: Inputs of the metrics, without verdicts.
-        verdicts: (case id, chunk id) to a stored verdict.
-        wrong: Probability that another verdict is not the label.
+        stored: Answers of the judge in the store.
+        agreements: Agreement of judge and labels by judged metric, None where it is to be assumed.
+        sample: `judge.sample`, which limits the queries.
     """
+    wrong = {name: 1 - (USUAL_AGREEMENT if share is None else share) for name, share in agreements.items()}
+    asked = [name for name in objective.metrics if name in wrong]
     needed: dict[float, list[int]] = {margin: [] for margin in MARGINS}
     every = 1
     for seed in range(JUDGES):
-        judge, looks = _MadeUp(verdicts, wrong, seed), list[tuple[int, float]]()
-        stop = Stop(margin=min(MARGINS), looked=lambda questions, bound, looks=looks: looks.append((questions, bound)))  # type: ignore[misc]
-        _, proof = judge_until_proved(judge, stop, metrics, objective, grid, context)
+        judge, looks = MadeUpJudge(stored, wrong, seed), list[tuple[int, float]]()
+        stop = Stop(margin=min(MARGINS), sample=sample, looked=partial(_note, looks))
+        _, proof = judge_until_proved(partial(judge.judge, asked), stop, metrics, objective, grid, context)
         every = proof.all_questions
         for margin in MARGINS:
-            needed[margin].append(next((questions for questions, bound in looks if bound <= margin), every))
-    means = {margin: float(np.mean(questions)) for margin, questions in needed.items()}
-    return [ExpectedMargin(margin=m, verdicts=round(mean), share=mean / max(1, every)) for m, mean in means.items()]
+            needed[margin] += [questions for questions, bound in looks if bound <= margin][:1]
+    return tuple(_expected(margin, counts, every) for margin, counts in needed.items())
 
 
-class _MadeUp:
-    """A judge that gives stored verdicts, and else the labels with errors, the same whenever it is asked."""
-
-    def __init__(self, verdicts: Mapping[tuple[str, str], int], wrong: float, seed: int) -> None:
-        self._verdicts, self._wrong, self._rng = dict(verdicts), wrong, np.random.default_rng(seed)
-
-    def __call__(self, results: Sequence[Observation]) -> Judging:
-        asked: dict[tuple[str, str], ChunkVerdict] = {}
-        for result in results:
-            for chunk_id in result.ranked_ids:
-                key = result.case.id, chunk_id
-                if key not in self._verdicts:
-                    label = int(chunk_id in result.relevance.grades)
-                    self._verdicts[key] = label ^ int(self._rng.random() < self._wrong)
-                asked[key] = ChunkVerdict(verdict=self._verdicts[key], reason="")
-        return Judging(model="", verdicts=asked, scores={}, claims={})
+def _note(looks: list[tuple[int, float]], questions: int, bound: float) -> None:
+    looks.append((questions, bound))
 
 
-def can_be_expected(objective: ObjectiveConfig, judged: Sequence[str]) -> bool:
-    """Return True if context precision is the only judged metric of an objective."""
-    return [name for name in objective.metrics if name in judged] == [PRECISION]
+def _expected(margin: float, counts: Sequence[int], every: int) -> ExpectedMargin:
+    if len(counts) < JUDGES:
+        return ExpectedMargin(margin=margin)
+    mean = float(np.mean(counts))
+    return ExpectedMargin(
+        margin=margin, verdicts=round(mean), least=min(counts), most=max(counts), share=mean / max(1, every)
+    )

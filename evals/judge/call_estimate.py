@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -14,16 +14,16 @@ from evals.judge.ask.budget import cost
 from evals.judge.ask.buyer import USUAL_ANSWER
 from evals.judge.ask.checked_verdicts import CheckedVerdicts
 from evals.judge.ask.keys import Keys
-from evals.judge.judge import Judge, repeated, waves
+from evals.judge.judge import Judge, judging_of, repeated, waves
 from evals.judge.sampling import among, judging_order, sample_size
-from evals.judge.tasks import JUDGED, RECALL, grade, tasks
+from evals.judge.tasks import JUDGED, RECALL, Graded, Task, grade, tasks
+from evals.judge.verdicts import Judging
 from retrievers.embedding.tokens import count_tokens
 
 Schema = TypeVar("Schema", bound=BaseModel)
 # Samples whose cost a plan shows, besides that of the settings and all.
 SHOWN_SHARES = (0.1, 0.2, 0.4)
-# The schema of a verdict on a chunk.
-VERDICT = "ContextPrecisionOutput"
+NOTHING_STORED = judging_of("", [])
 # The share of the second pass.
 AGAIN = "judged again"
 # Assumed duration of a call without a limit a minute; the plan states this assumption.
@@ -66,28 +66,46 @@ class SampleCost:
 
     Attributes:
         usd: Their price, None without one.
-        width: Expected width of the 95% interval of context precision; None where it is not known.
     """
 
     queries: int
     calls: int
     usd: float | None
-    width: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MarginCost:
+class ExpectedWidths:
+    """Widths of the 95% interval that samples of several sizes are expected to give of a metric.
+
+    Attributes:
+        answers: Number of its answers in the store.
+        agreement: How far these agree with the labels, 0 to 1; None where they are too few to tell.
+        unlabelled: Number of queries without labels, for which chance decides.
+        widths: By size; None for a sample that is too small for an interval.
+    """
+
+    metric: str
+    answers: int
+    agreement: float | None
+    unlabelled: int = 0
+    widths: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExpectedMargin:
     """Verdicts that proving a cell of a grid within a margin of the best is expected to take, stored ones counted.
 
     Attributes:
+        verdicts: Their mean number over made-up runs; None where `judge.sample` ends judging before.
+        least: Their number in the shortest of these runs; `most`, in the longest.
         share: Share of the verdicts on all cells and queries.
-        usd: Price of that share of the calls, None without one.
     """
 
     margin: float
-    calls: int
-    share: float
-    usd: float | None
+    verdicts: int | None = None
+    least: int | None = None
+    most: int | None = None
+    share: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +124,8 @@ class JudgePlan:
         drawn: Number of queries that `shares` are of: all, or those of `judge.sample` (of `auto` its first round).
         grows: True if more queries are judged after these, as far as the interval needs them (`judge.sample: auto`).
         samples: Costs of samples of several sizes, the largest of them all queries.
-        verdicts: (case id, chunk id) to the verdict on the chunk, as far as it is in the store.
-        agreement: Share of these that equal the label; None where they are too few to tell.
+        stored: Answers that are in the store.
+        widths: How wide an interval of each metric the samples are expected to give; empty where that is not foretold.
         margin: That of `judge.stop`, which ends judging earlier; None without one.
         margins: What proving several margins is expected to cost; empty where that is not foretold.
     """
@@ -122,10 +140,10 @@ class JudgePlan:
     drawn: int = 0
     grows: bool = False
     samples: tuple[SampleCost, ...] = ()
-    verdicts: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    agreement: float | None = None
+    stored: Judging = NOTHING_STORED
+    widths: tuple[ExpectedWidths, ...] = ()
     margin: float | None = None
-    margins: tuple[MarginCost, ...] = ()
+    margins: tuple[ExpectedMargin, ...] = ()
 
     @property
     def total(self) -> Share:
@@ -135,7 +153,14 @@ class JudgePlan:
 
 
 class _Counter:
-    """Stand-in for the judge that answers every prompt with a blank and counts its cost."""
+    """Stand-in for the judge that counts what prompts cost, and answers out of the store.
+
+    Attributes:
+        share: Metric whose prompts are counted.
+        known: True if all answers since it was set were in the store.
+        blank: Answer every prompt with a blank.
+        found: Counts by metric.
+    """
 
     def __init__(self, judge: Judge) -> None:
         self._keys = Keys(judge.chat)
@@ -143,7 +168,7 @@ class _Counter:
         self._kept = CheckedVerdicts(judge.store) if judge.store else None
         self._seen: set[bytes] = set()
         self._means: dict[str, float | None] = {}
-        self.share, self.known = "", False
+        self.share, self.known, self.blank = "", True, False
         self.past_store = judge.config.refresh
         self.found = {name: Counter[str]() for name in (*JUDGED, AGAIN)}
 
@@ -156,11 +181,11 @@ class _Counter:
         """Count a prompt that was not counted yet; the answer is the stored one, or else blank."""
         key = self._keys.key(prompt, schema)
         stored = self._kept.get(key, schema) if self._kept and not self.past_store else None
-        self.known = stored is not None
+        self.known &= stored is not None
         if key not in self._seen:
             self._seen.add(key)
             self._count(key, prompt, schema)
-        if stored is not None and schema.__name__ == VERDICT:
+        if stored is not None and not self.blank:
             return schema.model_validate_json(stored)
         return schema.model_validate({name: BLANK[name] for name in schema.model_fields})
 
@@ -212,7 +237,7 @@ def plan(
     sizes = {drawn, len(order), *(sample_size(share, len(order)) for share in SHOWN_SHARES)}
     places, counted = {case_id: rank for rank, case_id in enumerate(order)}, dict[int, tuple[Share, ...]]()
 
-    verdicts: dict[tuple[str, str], int] = {}
+    stored: list[tuple[Task, Graded]] = []
 
     async def count() -> None:
         for task in tasks(metrics, observations, seed):
@@ -221,9 +246,10 @@ def plan(
                 if size <= places[task.case_id]:
                     counted[size] = counter.shares(metrics)
             counter.share = task.metric
-            result = await grade(task, counter, strict=False)
-            if result.verdict and counter.known:
-                verdicts[task.case_id, task.chunk_ids[0]] = result.verdict.verdict
+            counter.known = True
+            result = await grade(task, counter, strict=judge.config.strict)
+            if counter.known:
+                stored.append((task, result))
         for size in sizes - counted.keys():
             counted[size] = counter.shares(metrics)
         if judge.config.rejudge:
@@ -238,7 +264,7 @@ def plan(
         fewest=asyncio.run(_fewest(judge, metrics, among(order[:drawn], observations), seed)),
         drawn=drawn,
         grows=judge.config.sample == "auto" and drawn < len(order),
-        verdicts=verdicts,
+        stored=judging_of(judge.model, stored),
         samples=tuple(_sample_cost(judge, size, counted[size]) for size in sorted(sizes)),
     )
 
@@ -272,7 +298,7 @@ async def _fewest(judge: Judge, metrics: Collection[str], observations: Sequence
     if judge.config.recall == "exact" or RECALL not in metrics:
         return None
     counter = _Counter(judge)
-    counter.share = RECALL
+    counter.share, counter.blank = RECALL, True
     questions = waves(judge.config, list(tasks([RECALL], observations, seed)), seed)
     wave = next(questions)
     while True:

@@ -102,7 +102,7 @@ class Judge:
         Raises:
             JudgeError: The very first call was refused for a reason that all others would share.
         """
-        return self._judging(*self._ask(waves(self.config, list(tasks(metrics, observations, seed)), seed), self.store))
+        return self._judging(waves(self.config, list(tasks(metrics, observations, seed)), seed), self.store)
 
     def again(
         self, first: Judging, metrics: Collection[str], observations: Sequence[Observation], seed: int
@@ -119,39 +119,12 @@ class Judge:
             return first
         judged = [o for o in observations if first.drawn is None or o.case.id in first.drawn]
         chosen = repeated(judged, self.config.rejudge, seed)
-        second = self._judging(*self._ask(at_once(list(tasks(metrics, chosen, seed))), None))
+        second = self._judging(at_once(list(tasks(metrics, chosen, seed))), None)
         return replace(first, again=second, usage=second.usage)
 
-    def _judging(self, graded: Answers, bisected: Bisected | None) -> Judging:
-        verdicts: dict[tuple[str, str], ChunkVerdict | Failure | Unscored] = {}
-        scores: dict[tuple[str, str, Selected], Score] = {}
-        claims: dict[tuple[str, Selected], tuple[Claim, ...]] = {}
-        supports: dict[tuple[str, str], tuple[Claim, ...] | Failure | Unscored] = {}
-        for (case_id, chosen), value in bisected.implied.items() if bisected else ():
-            scores[RECALL, case_id, chosen] = value
-        for task, result in graded:
-            if task.metric == PRECISION:
-                verdict = result.verdict or result.value
-                assert not isinstance(verdict, float)
-                verdicts[task.case_id, task.chunk_ids[0]] = verdict
-            elif task.metric == CLAIM_RECALL:
-                found_claims = result.claims or result.value
-                assert not isinstance(found_claims, float)
-                supports[task.case_id, task.chunk_ids[0]] = found_claims
-            elif isinstance(result.value, float) or (task.metric, task.case_id, task.chunk_ids) not in scores:
-                scores[task.metric, task.case_id, task.chunk_ids] = result.value
-                if result.claims:
-                    claims[task.case_id, task.chunk_ids] = result.claims
-        usage = self._ledger.usage
-        return Judging(
-            model=self.model,
-            verdicts=verdicts,
-            scores=scores,
-            claims=claims,
-            supports=supports,
-            bisected=bisected,
-            usage=usage,
-        )
+    def _judging(self, questions: Waves, store: VerdictStore | None) -> Judging:
+        graded, bisected = self._ask(questions, store)
+        return replace(judging_of(self.model, graded, bisected), usage=self.usage)
 
     def engine(self) -> Engine:
         """Return an engine for questions of another kind than the metrics', with the same store and budget."""
@@ -201,6 +174,37 @@ class Judge:
                 self._progress(len(graded), total, self._ledger.whole)
 
         await asyncio.gather(*(work() for _ in range(AHEAD * self.config.max_concurrency)))
+
+
+def judging_of(model: str, graded: Answers, bisected: Bisected | None = None) -> Judging:
+    """Return the results of tasks as what a model said; the answers of an audit replace what bisection took over."""
+    verdicts: dict[tuple[str, str], ChunkVerdict | Failure | Unscored] = {}
+    scores: dict[tuple[str, str, Selected], Score] = {}
+    claims: dict[tuple[str, Selected], tuple[Claim, ...]] = {}
+    supports: dict[tuple[str, str], tuple[Claim, ...] | Failure | Unscored] = {}
+    for (case_id, chosen), value in bisected.implied.items() if bisected else ():
+        scores[RECALL, case_id, chosen] = value
+    for task, result in graded:
+        if task.metric == PRECISION:
+            verdict = result.verdict or result.value
+            assert not isinstance(verdict, float)
+            verdicts[task.case_id, task.chunk_ids[0]] = verdict
+        elif task.metric == CLAIM_RECALL:
+            found_claims = result.claims or result.value
+            assert not isinstance(found_claims, float)
+            supports[task.case_id, task.chunk_ids[0]] = found_claims
+        elif isinstance(result.value, float) or (task.metric, task.case_id, task.chunk_ids) not in scores:
+            scores[task.metric, task.case_id, task.chunk_ids] = result.value
+            if result.claims:
+                claims[task.case_id, task.chunk_ids] = result.claims
+    return Judging(
+        model=model,
+        verdicts=verdicts,
+        scores=scores,
+        claims=claims,
+        supports=supports,
+        bisected=bisected,
+    )
 
 
 def waves(config: JudgeConfig, questions: Sequence[Task], seed: int) -> Waves:

@@ -1,91 +1,74 @@
 """The width of the interval that judging a sample is expected to give, before anything is bought. Pure and seeded."""
 
-from collections.abc import Mapping, Sequence
-from math import sqrt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from evals.collect.observations import Observation
-from evals.judge.precision import average_precision
-from evals.stats.corrected_mean import Floats, shrunk_weight
+from evals.collect.observations import Observation, Score
+from evals.judge.call_estimate import ExpectedWidths
+from evals.judge.made_up_verdicts import USUAL_AGREEMENT, MadeUpJudge, agreement
+from evals.judge.sampling import judging_order
+from evals.judge.verdicts import Judging
+from evals.metrics.base import Context, Metric, QueryMetric
+from evals.metrics.sampled import can_be_judged, proxy_column
+from evals.stats.corrected_mean import Bools, Floats, corrected_mean
 from evals.stats.intervals import FEWEST
-from evals.stats.score_intervals import student
 
-# Agreement of judge and labels where fewer stored verdicts than these tell it.
-USUAL_AGREEMENT, FEWEST_VERDICTS = 0.93, 30
-# Judges that are made up, over which variances are averaged.
+# Judges that are made up, over which widths are averaged.
 JUDGES = 20
 
 
-def agreement(observations: Sequence[Observation], verdicts: Mapping[tuple[str, str], int]) -> float | None:
-    """Return the share of stored verdicts that equal the label; None where they are too few.
-
-    Args:
-        observations: Results with their labels.
-        verdicts: (case id, chunk id) to a stored verdict.
-    """
-    equal = [
-        verdicts[key] == label for observation in observations for key, label in _labels(observation) if key in verdicts
-    ]
-    return sum(equal) / len(equal) if len(equal) >= FEWEST_VERDICTS else None
-
-
 def expected_widths(
-    observations: Sequence[Observation], verdicts: Mapping[tuple[str, str], int], sizes: Sequence[int], seed: int
-) -> list[float | None]:
-    """Return the widths of the 95% interval of context precision by number of judged queries, 0 to 1.
+    metrics: Mapping[str, Metric],
+    observations: Sequence[Observation],
+    stored: Judging,
+    sizes: Sequence[int],
+    context: Context,
+) -> tuple[ExpectedWidths, ...]:
+    """Return for each metric with a proxy the widths of its 95% interval by number of judged queries, 0 to 1.
 
-    A stored verdict is taken as it is; every other is the label, turned over with the probability of disagreement. The
-    width is 2 t √(V/N + (1/n − 1/N) R), with the variances V of such scores and R of what the labels leave of them.
+    A judge is made up (`evals.judge.made_up_verdicts`), its scores of the first queries in the order of judging are
+    corrected by the proxy of all, and the width of that interval is averaged over several such judges.
 
     Args:
+        metrics: Metrics of the run; those without a proxy are passed over.
         observations: One result for each in-scope query, with its labels.
-        verdicts: (case id, chunk id) to a stored verdict.
+        stored: Answers of the judge in the store.
         sizes: Numbers of judged queries.
-        seed: Seed of the made-up verdicts.
-
-    Returns:
-        None for samples that are too small for an interval.
+        context: Inputs of the metrics, without verdicts.
     """
-    if len(observations) < FEWEST:
-        return [None] * len(sizes)
-    rng, total = np.random.default_rng(seed), len(observations)
-    share = agreement(observations, verdicts)
-    wrong = 1 - (USUAL_AGREEMENT if share is None else share)
-    labels = [[*_labels(observation)] for observation in observations]
-    proxy = np.array([average_precision([label for _, label in each]) for each in labels])
-    variances = np.array([_variances(_judged(labels, verdicts, wrong, rng), proxy) for _ in range(JUDGES)]).mean(axis=0)
-    return [_width(size, total, *variances.tolist()) for size in sizes]
+    scored = (metric for metric in metrics.values() if isinstance(metric, QueryMetric) and metric.proxy is not None)
+    return tuple(_of_metric(metric, observations, stored, sizes, context) for metric in scored)
 
 
-def _labels(observation: Observation) -> list[tuple[tuple[str, str], int]]:
-    grades = observation.relevance.grades
-    return [((observation.case.id, chunk_id), int(chunk_id in grades)) for chunk_id in observation.ranked_ids]
+def _of_metric(
+    metric: QueryMetric, observations: Sequence[Observation], stored: Judging, sizes: Sequence[int], context: Context
+) -> ExpectedWidths:
+    assert metric.proxy is not None
+    places = {case_id: n for n, case_id in enumerate(judging_order((o.case for o in observations), context.seed))}
+    eligible = [o for o in observations if can_be_judged(metric.name, o.case)]
+    turns, proxy = np.array([places[o.case.id] for o in eligible]), proxy_column(metric.proxy.score(eligible, context))
+    count, share = agreement(metric.name, eligible, stored)
+    samples, widths = [turns < size for size in sizes], []
+    for seed in range(JUDGES):
+        judge = MadeUpJudge(stored, {metric.name: 1 - (USUAL_AGREEMENT if share is None else share)}, seed)
+        judging = judge.judge([metric.name], eligible)
+        scores = _numbers(metric.score(eligible, replace(context, judging=judging)))
+        widths.append([_width(scores, proxy, sampled) for sampled in samples])
+    means = [None if None in column else float(np.mean(column)) for column in zip(*widths, strict=True)]
+    bare = sum(not o.relevance.grades for o in eligible)
+    return ExpectedWidths(metric=metric.name, answers=count, agreement=share, unlabelled=bare, widths=tuple(means))
 
 
-def _judged(
-    labels: Sequence[Sequence[tuple[tuple[str, str], int]]],
-    verdicts: Mapping[tuple[str, str], int],
-    wrong: float,
-    rng: np.random.Generator,
-) -> Floats:
-    """Return the scores of one made-up judge."""
-    return np.array(
-        [
-            average_precision([verdicts.get(key, label ^ int(rng.random() < wrong)) for key, label in each])
-            for each in labels
-        ]
-    )
+def _numbers(scores: Iterable[Score]) -> Floats:
+    return np.array([score if isinstance(score, float | int) else np.nan for score in scores])
 
 
-def _variances(judged: Floats, proxy: Floats) -> tuple[float, float]:
-    """Return the variances of judged scores, and of what the proxy leaves of them."""
-    weight = shrunk_weight(judged[:, None], proxy[:, None])
-    return float(judged.var(ddof=1)), float((judged - weight * proxy).var(ddof=1))
-
-
-def _width(size: int, total: int, variance: float, rest: float) -> float | None:
-    if size < FEWEST:
+def _width(judged: Floats, proxy: Floats, sampled: Bools) -> float | None:
+    """Return the width of the interval of a corrected mean; None for a sample that is too small for one."""
+    own = sampled & ~np.isnan(judged)
+    if own.sum() < FEWEST:
         return None
-    half = float(student(np.asarray(float(size)))) * sqrt(variance / total + (1 / size - 1 / total) * rest)
-    return min(1.0, 2 * half)
+    interval = corrected_mean(judged, proxy, own).interval
+    return None if interval.low is None or interval.high is None else interval.high - interval.low

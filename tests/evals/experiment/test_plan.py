@@ -88,7 +88,7 @@ def test_a_plan_says_what_proving_margins_is_expected_to_take(
         assert not server.chats
     lines = [line.split() for line in text.splitlines()]
     margins = [
-        (float(words[0]), int(words[1])) for words in lines if len(words) == 4 and words[0] in {"0.1", "0.05", "0.01"}
+        (float(words[0]), int(words[1])) for words in lines if len(words) == 6 and words[0] in {"0.1", "0.05", "0.01"}
     ]
     assert [margin for margin, _ in margins] == [0.1, 0.05, 0.01]
     assert 0 < margins[0][1] <= margins[1][1] <= margins[2][1]

@@ -8,7 +8,6 @@ import pytest
 from evals.collect.observations import Observation
 from evals.judge.call_estimate import AGAIN, SECONDS_PER_CALL, JudgePlan, plan
 from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, PRECISION, RECALL, RELEVANCE
-from evals.judge.verdicts import ChunkVerdict
 from evals.metrics import METRICS
 from evals.metrics.sampled_judging import judge_sample
 from retrievers.embedding.tokens import count_tokens
@@ -81,13 +80,18 @@ def test_what_is_stored_is_counted_and_not_planned(server: ChatServer, tmp_path:
     assert planned(server).total.calls == found.total.questions
 
 
-def test_stored_verdicts_on_chunks_are_told(server: ChatServer, tmp_path: Path) -> None:
-    file = tmp_path / "verdicts.sqlite"
-    assert planned(server, store=file).verdicts == {}
+def test_stored_answers_are_told(server: ChatServer, tmp_path: Path) -> None:
+    file, metrics = tmp_path / "verdicts.sqlite", (*ALL, CLAIM_RECALL)
+    nothing = planned(server, metrics=metrics, store=file).stored
+    assert not (nothing.verdicts or nothing.scores or nothing.supports)
     with judge_of(server, store=file) as judge:
-        bought = judge.judge([PRECISION], RUN[:1]).verdicts
-    said = {key: value.verdict for key, value in bought.items() if isinstance(value, ChunkVerdict)}
-    assert len(said) == 3 and said.items() <= planned(server, store=file).verdicts.items()
+        bought = judge.judge(metrics, RUN[:1])
+    stored = planned(server, metrics=metrics, store=file).stored
+    assert len(bought.verdicts) == len(bought.supports) == len(bought.scores) == 3
+    # The run has no other results of this query; another query's reference is asked about with the same words.
+    assert stored.verdicts == bought.verdicts and stored.supports == bought.supports
+    assert stored.scores == bought.scores
+    assert not planned(server, metrics=metrics, store=file, refresh=True).stored.verdicts
 
 
 @pytest.mark.slow
