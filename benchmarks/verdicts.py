@@ -25,6 +25,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,19 @@ from benchmarks import cranfield
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 SHARES, MARGIN, RELEVANT = (0.1, 0.2, 0.4), 0.02, 0.1
-PROVED, CLOSE, GROWTH = 0.03, 0.01, 0.15
-# Cells of one retrieval and one top_k (10), whose thresholds leave out little.
+PROVED, CLOSE, GROWTH, WORLDS = 0.03, 0.01, 0.15, 2
+METRICS = ("F1", "precision")
+# Cells that return nearly the same, by (retrieval, threshold, top_k), each by its place.
 ALIKE: Mapping[str, Sequence[int]] = {
-    "hybrid, 4 thresholds": [2 * 56 + 8 * threshold + 5 for threshold in (1, 2, 3, 4)],
-    "semantic, 3 thresholds": [8 * threshold + 5 for threshold in (1, 2, 3)],
+    name: [56 * retrieval + 8 * threshold + cut for retrieval in retrievals for threshold in thresholds for cut in cuts]
+    for name, retrievals, thresholds, cuts in (
+        ("hybrid, top_k 3, 5, 8", (2,), (0,), (2, 3, 4)),
+        ("hybrid, top_k 8, 10, 15", (2,), (0,), (4, 5, 6)),
+        ("hybrid, 4 thresholds", (2,), (1, 2, 3, 4), (5,)),
+        ("semantic, 3 thresholds", (0,), (1, 2, 3), (5,)),
+        ("both, top_k 5, 8", (0, 2), (1,), (3, 4)),
+        ("hybrid, 12 cells", (2,), (0, 2, 3, 4), (2, 3, 4)),
+    )
 }
 TOP_KS, THRESHOLDS = (1, 2, 3, 5, 8, 10, 15, 20), (0.0, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6)
 
@@ -79,6 +88,7 @@ class World:
         relevant: [queries], relevant chunks in the whole collection.
         pooled: [queries, pool], False beyond the end of a pool.
         keyword_alone: [queries, pool], what keyword search finds and semantic search does not, at the largest cut.
+        ranked: [queries, cells, largest cut], places in the pool of what a cell returns in rank order, −1 beyond.
     """
 
     returned: NDArray[np.float32]
@@ -86,14 +96,20 @@ class World:
     relevant: Floats
     pooled: Bools
     keyword_alone: Bools
+    ranked: NDArray[np.int64]
 
-    def judged(self, judge: Simulated, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """F1 by the judge, and by what passes for labels; [queries, cells]."""
+    def verdicts(self, judge: Simulated, rng: np.random.Generator) -> tuple[Bools, Bools]:
+        """Verdicts, and what passes for labels; [queries, pool]."""
         shape = self.labels.shape
         verdicts = self.labels ^ (rng.random(shape) >= judge.agreement)
         verdicts |= self.keyword_alone & (rng.random(shape) < judge.favours)
         labels = rng.random(shape) < RELEVANT if judge.useless else self.labels
-        return self.f1(verdicts & self.pooled), self.f1(labels & self.pooled)
+        return verdicts & self.pooled, labels & self.pooled
+
+    def judged(self, judge: Simulated, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """F1 by the judge, and by what passes for labels; [queries, cells]."""
+        verdicts, labels = self.verdicts(judge, rng)
+        return self.f1(verdicts), self.f1(labels)
 
     def of(self, rows: NDArray[np.int64], cells: Sequence[int]) -> "World":
         """Some queries in some cells."""
@@ -103,6 +119,7 @@ class World:
             relevant=self.relevant[rows],
             pooled=self.pooled[rows],
             keyword_alone=self.keyword_alone[rows],
+            ranked=self.ranked[rows][:, list(cells)],
         )
 
     def f1(self, verdicts: Bools) -> Floats:
@@ -110,6 +127,25 @@ class World:
         hits = (self.returned @ verdicts[:, :, None].astype(np.float32))[:, :, 0]
         scores: Floats = np.minimum(1.0, 2.0 * hits / (self.returned.sum(axis=2) + self.relevant[:, None]))
         return scores
+
+    def precision(self, verdicts: Bools) -> Floats:
+        """Average precision [queries, cells] by verdicts, as `ragas/llm_context_precision`."""
+        useful = np.take_along_axis(verdicts[:, None], np.maximum(self.ranked, 0), axis=2) & (self.ranked >= 0)
+        hits = np.cumsum(useful, axis=2)
+        scores: Floats = (useful * hits / np.arange(1, useful.shape[2] + 1)).sum(axis=2) / (hits[:, :, -1] + 1e-10)
+        return scores
+
+    def questions(self, metric: str, labels: Bools, seed: int) -> Any:
+        """Questions to the judge with their influence on a metric, the labels being likely verdicts."""
+        from evals.stats.drawn_verdicts import Questions
+        from evals.stats.verdict_influence import likely_worlds, precision_influence
+
+        if metric == "F1":
+            influence = self.returned / (self.returned.sum(axis=2) + self.relevant[:, None])[:, :, None]
+            return Questions(asked=self.returned > 0, influence=influence[None])
+        worlds = likely_worlds(labels, WORLDS, seed)
+        influence = np.stack([precision_influence(self.ranked, verdicts) for verdicts in worlds])
+        return Questions(asked=self.returned > 0, influence=influence)
 
 
 def main() -> None:
@@ -131,15 +167,27 @@ def main() -> None:
     for name, judge in judges.items():
         for n in (max(4, round(share * options.queries)) for share in SHARES):
             uniform(name, judge, world, n, options.draws)
-    print(f"\n{'proved within':<32} {'':<10}  share of verdicts (ratio)  true  at all looks  over {MARGIN}")
-    for name, judge in judges.items():
-        first = None
-        for variant in ("alone", "corrected", "weighted"):
-            first = proved(f"{PROVED}, {name}", variant, judge, world, PROVED, options.rounds, first)
-    for name, cells in ALIKE.items():
-        near, first = world.of(np.arange(len(world.labels)), cells), None
-        for variant in ("corrected", "weighted"):
-            first = proved(f"{CLOSE}, {name}", variant, JUDGES["agrees 0.93"], near, CLOSE, options.rounds, first)
+    print(f"\n{'proved within':<44} {'':<10}  share of verdicts (ratio)  true  at all looks  over {MARGIN}")
+    for metric in METRICS:
+        for name, judge in judges.items():
+            first = None
+            for variant in ("alone", "corrected", "weighted", "within"):
+                first = proved(
+                    f"{metric}, {PROVED}, {name}", variant, metric, judge, world, PROVED, options.rounds, first
+                )
+        for name, cells in ALIKE.items():
+            near, first = world.of(np.arange(len(world.labels)), cells), None
+            for variant in ("corrected", "weighted", "within"):
+                first = proved(
+                    f"{metric}, {CLOSE}, {name}",
+                    variant,
+                    metric,
+                    JUDGES["agrees 0.93"],
+                    near,
+                    CLOSE,
+                    options.rounds,
+                    first,
+                )
 
 
 def uniform(name: str, judge: Simulated, world: World, n: int, draws: int) -> None:
@@ -165,41 +213,78 @@ def uniform(name: str, judge: Simulated, world: World, n: int, draws: int) -> No
 
 
 def proved(
-    name: str, variant: str, judge: Simulated, world: World, margin: float, draws: int, first: float | None
+    name: str,
+    variant: str,
+    metric: str,
+    judge: Simulated,
+    world: World,
+    margin: float,
+    draws: int,
+    first: float | None,
 ) -> float:
     """One line of the table of rounds; the share of verdicts of the first variant."""
-    ends = np.array([rounds(variant, judge, world, margin, seed) for seed in range(draws)])
+    ends = np.array([rounds(variant, metric, judge, world, margin, seed) for seed in range(draws)])
     share, true, always, worse = ends.mean(axis=0)
     first = first or share
-    print(f"{name:<32} {variant:<10}  {share:>17.3f} ({share / first:.2f})  {true:.3f}  {always:>12.3f}  {worse:.3f}",
+    print(f"{name:<44} {variant:<10}  {share:>17.3f} ({share / first:.2f})  {true:.3f}  {always:>12.3f}  {worse:.3f}",
           flush=True)  # fmt: skip
     return first
 
 
-def rounds(variant: str, judge: Simulated, world: World, margin: float, seed: int) -> tuple[float, bool, bool, bool]:
+def rounds(
+    variant: str, metric: str, judge: Simulated, world: World, margin: float, seed: int
+) -> tuple[float, bool, bool, bool]:
     """Judge until proved: share of verdicts, whether the last and every statement was true, and a loss over 0.02."""
-    from evals.stats.proved_choice import FIRST, begin, look, next_queries
+    from evals.stats.drawn_verdicts import LEVELS, TRUSTED, buy, expected_scores, levels_bought
+    from evals.stats.proved_choice import FIRST, begin, gaps, look, next_queries
     from evals.stats.returned_chunks import Returned
 
     rng = np.random.default_rng(seed)
-    scores, proxy = world.judged(judge, rng)
+    verdicts, labels = world.verdicts(judge, rng)
+    score = {"F1": World.f1, "precision": World.precision}[metric]
+    scores, proxy = score(world, verdicts), score(world, labels)
     queries, truth, returned = len(scores), scores.mean(axis=0), Returned(chunks=world.returned > 0, pools=())
     proxy = np.full_like(proxy, 0.5) if variant == "alone" else proxy
-    order = tuple(rng.permutation(queries)[:FIRST].tolist())
-    state, judged, statements = begin(order, queries, scores.shape[1]), np.full_like(scores, np.nan), []
-    bought = np.zeros_like(world.pooled)
+    order, uniform = tuple(rng.permutation(queries)[:FIRST].tolist()), rng.random(queries)
+    state, expected = begin(order, queries, scores.shape[1]), np.full_like(scores, np.nan)
+    errors = np.zeros((queries, len(LEVELS) - 1, scores.shape[1]))
+    bought, statements, done = np.zeros_like(world.pooled), list[bool](), 0
+    questions, buying, ended = world.questions(metric, labels, seed) if variant == "within" else None, None, False
+
+    def staged(rows: Sequence[int], cells: Sequence[int], chances: Floats) -> list[Floats]:
+        part = world.of(np.array(rows), cells)
+        return [score(part, np.where(chances >= level, verdicts[rows], labels[rows])) for level in LEVELS]
+
     while True:
-        rows, cells = list(state.draws.queries), list(state.remaining)
-        judged[np.ix_(rows, cells)] = scores[np.ix_(rows, cells)]
-        new = [row for row in rows if not bought[row].any()]
-        bought[new] = returned.chunks[np.ix_(new, cells)].any(axis=1)
-        state, proof = look(state, judged, proxy, returned, margin=margin, seed=seed)
+        cells, ended = list(state.remaining), ended or not len(state.draws.left)
+        rows = list(state.draws.queries) if ended else list(state.draws.queries[done:])
+        needed, done = returned.chunks[np.ix_(rows, cells)].any(axis=1), len(state.draws.queries)
+        chances = needed.astype(float) if buying is None or ended else buying.chances[rows]
+        levels = levels_bought(uniform[rows])
+        bought[rows] |= needed & (np.array(LEVELS)[levels][:, None] <= chances)
+        at = np.ix_(rows, cells)
+        expected[at], errors[np.ix_(rows, range(len(LEVELS) - 1), cells)] = expected_scores(
+            staged(rows, cells, chances), chances, levels
+        )
+        state, proof = look(state, expected, proxy, returned, margin=margin, seed=seed, errors=errors)
         loss = float(truth.max() - truth[proof.chosen])
         statements.append(loss <= proof.bound + 1e-9)
-        if proof.bound <= margin or not len(state.draws.left):
+        decided = not returned.of(np.array(state.remaining)).decides[state.draws.left].any()
+        if proof.bound <= margin or (decided and (ended or not errors.any())):
             return float(bought.sum() / returned.needed.sum()), statements[-1], all(statements), loss > MARGIN
-        even = replace(state, leading=None if variant != "weighted" else state.leading)
-        state = next_queries(even, returned, max(1, round(GROWTH * len(rows))), seed)
+        if decided:
+            ended = True
+            continue
+        even = replace(state, leading=None if variant not in ("weighted", "within") else state.leading)
+        buying = None
+        if questions is not None and proof.estimated.weight >= TRUSTED:
+            cells, first = list(state.remaining), list(order)
+            own, leading = questions.of(np.array(cells)), state.remaining.index(state.leading or 0)
+            residuals = expected[np.ix_(first, cells)] - proof.estimated.weight * proxy[np.ix_(first, cells)]
+            buying = buy(own, leading, gaps(state, proof), margin, np.array(first), residuals,
+                         partial(staged, first, cells))  # fmt: skip
+        favoured = buying.favoured if buying else None
+        state = next_queries(even, returned, max(1, round(GROWTH * done)), seed, favoured)
 
 
 def coverage(judge: Simulated, world: World, n: int, draws: int) -> tuple[float, float]:
@@ -261,15 +346,19 @@ def _world(kept: Sequence[Sequence[Sequence[str]]], grades: Sequence[Any]) -> Wo
     shape = len(kept), len(kept[0]), max(map(len, pools))
     returned = np.zeros(shape, dtype=np.float32)
     labels, pooled = np.zeros(shape[::2], dtype=np.bool_), np.zeros(shape[::2], dtype=np.bool_)
+    ranked = np.full((*shape[:2], max(TOP_KS)), -1)
     for row, (cells, pool) in enumerate(zip(kept, pools, strict=True)):
         place = {chunk: index for index, chunk in enumerate(pool)}
         pooled[row, : len(pool)] = True
         labels[row, : len(pool)] = [chunk in grades[row] for chunk in pool]
         for column, cell in enumerate(cells):
-            returned[row, column, [place[chunk] for chunk in cell]] = 1
+            ranked[row, column, : len(cell)] = [place[chunk] for chunk in cell]
+            returned[row, column, ranked[row, column, : len(cell)]] = 1
     each, relevant = len(TOP_KS) * len(THRESHOLDS), np.array([len(known) for known in grades], dtype=float)
     keyword = (returned[:, each : 2 * each].max(axis=1) > 0) & (returned[:, :each].max(axis=1) == 0)
-    return World(returned=returned, labels=labels, pooled=pooled, relevant=relevant, keyword_alone=keyword)
+    return World(
+        returned=returned, labels=labels, pooled=pooled, relevant=relevant, keyword_alone=keyword, ranked=ranked
+    )
 
 
 if __name__ == "__main__":

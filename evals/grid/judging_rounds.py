@@ -2,7 +2,7 @@
 
 What is proved is what all verdicts on these golden queries would say (`evals.stats.proved_choice`): after each round
 cells that are proved worse than another are dropped, and the next queries are drawn where the remaining cells differ
-and judged only for what these return.
+and judged only for what these return, and of that for what decides (`evals.grid.drawn_within`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,10 +16,11 @@ from evals.collect.observations import Observation
 from evals.config.judged_sample import Sample
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
+from evals.grid.drawn_within import DrawnWithin
 from evals.grid.round_scores import RoundScores
 from evals.judge.sampling import judging_order, sample_size
 from evals.judge.tasks import tasks
-from evals.judge.verdicts import Judging
+from evals.judge.verdicts import Judging, Selected
 from evals.metrics.base import Context, Metric, QueryMetric
 from evals.stats.proved_choice import FIRST, begin, expected_bound, look, next_queries
 from evals.stats.weighted_draws import Draws, draw_weights
@@ -52,7 +53,7 @@ class CellProof:
 
     Attributes:
         margin: Margin that was asked for.
-        draws: [queries, cells], weight of the draw of each query that a cell was judged on, else 0.
+        draws: [queries, cells], weight of the draw of each query that a cell was judged on whole, else 0.
         remaining: [cells], those that were not dropped.
         within: [cells], 95% upper bound of how far a cell is below the best, simultaneous over cells and looks; NaN for
             a cell that was dropped, and for all where nothing could be compared.
@@ -101,44 +102,62 @@ def judge_until_proved(
     total, everyone = len(scores.rows), np.ones(len(grid), dtype=np.bool_)
     most = sample_size("all" if stop.sample == "auto" else stop.sample, total)
     rounds = begin(tuple(range(min(FIRST, most))), total, len(grid))
-    judging, proof, questions, judged_on = None, None, 0, np.zeros(len(grid), dtype=np.int64)
-    done = 0
+    judging, proof, judged_on = None, None, np.zeros(len(grid), dtype=np.int64)
+    within, first, asked = DrawnWithin(scores, metrics, seed), rounds.draws.queries, set[tuple[str, str, Selected]]()
+    done, whole = 0, False
     while True:
-        drawn, alive = np.array(rounds.draws.queries[done:], dtype=np.int64), _mask(rounds.remaining, len(grid))
-        results = scores.results(drawn, alive)
-        questions += count_questions(metrics, results)
+        drawn, alive = np.array(rounds.draws.queries, dtype=np.int64), _mask(rounds.remaining, len(grid))
+        results = within.results(drawn[done:], alive, whole=whole)
+        asked |= {(task.metric, task.case_id, task.chunk_ids) for task in tasks(metrics, results)}
         judged = ask(results)
         judging = judged if judging is None else judging.with_more(judged)
         if judging.incomplete and done:
             # A part of a round is no random sample: what was bought of it stays in the store for the next run.
             rounds = replace(rounds, draws=rounds.draws.beginning(done))
             break
-        scores.add(drawn, alive, judging)
-        done = len(rounds.draws.queries)
+        within.add(drawn if whole else drawn[done:], alive, judging, first, whole=whole)
+        done = len(drawn)
         judged_on[alive] = done
         if judging.incomplete:
             break
         rounds, proof = look(
-            rounds, scores.judged(rounds), scores.proxy, scores.returned, margin=stop.margin, seed=seed
+            rounds,
+            scores.judged(rounds),
+            scores.proxy,
+            scores.returned,
+            margin=stop.margin,
+            seed=seed,
+            errors=within.errors,
         )
-        stop.looked(questions, proof.bound)
-        if proof.bound <= stop.margin or done >= most:
+        stop.looked(len(asked), proof.bound)
+        own = scores.returned.of(np.array(rounds.remaining))
+        decided = done >= most or not own.decides[rounds.draws.left].any()
+        if proof.bound <= stop.margin or (decided and not within.is_partial):
             break
-        rounds = next_queries(rounds, scores.returned, min(most - done, max(FEWEST_MORE, ceil(GROWTH * done))), seed)
-    within = np.full(len(grid), np.nan)
+        if not decided:
+            within.plan(rounds, proof, stop.margin, first, judging)
+            favoured = within.buying.favoured if within.buying else None
+            more = min(most - done, max(FEWEST_MORE, ceil(GROWTH * done)))
+            rounds = next_queries(rounds, scores.returned, more, seed, favoured)
+        # In the end what was left of the drawn queries is bought: then nothing but other queries is uncertain.
+        whole = decided or len(rounds.draws.queries) >= most
+    bounds = np.full(len(grid), np.nan)
     if proof is not None:
-        within[list(proof.cells)] = proof.regret
-        within[~_mask(rounds.remaining, len(grid))] = np.nan
-    whole = replace(judging, drawn=frozenset(scores.case_ids[query] for query in rounds.draws.queries))
-    return whole, CellProof(
+        bounds[list(proof.cells)] = proof.regret
+        bounds[~_mask(rounds.remaining, len(grid))] = np.nan
+    weights = _weights(rounds.draws, judged_on, within.inverse)
+    sample = frozenset(key for key, drawn_for in zip(scores.case_ids, weights, strict=True) if drawn_for.any())
+    every = np.zeros((len(grid.query_ids), len(grid)))
+    every[scores.rows] = weights
+    return replace(judging, drawn=sample), CellProof(
         margin=stop.margin,
-        draws=_weights(rounds.draws, judged_on, scores.rows, len(grid.query_ids)),
+        draws=every,
         remaining=_mask(rounds.remaining, len(grid)),
-        within=within,
+        within=bounds,
         chosen=None if proof is None else proof.chosen,
         queries=done,
         eligible=total,
-        questions=questions,
+        questions=len(asked),
         all_questions=count_questions(metrics, scores.results(np.arange(total), everyone)),
         next_within=None if proof is None or done == total else expected_bound(rounds, proof, scores.returned, NEXT),
     )
@@ -162,10 +181,18 @@ def _mask(cells: Sequence[int], count: int) -> NDArray[np.bool_]:
     return mask
 
 
-def _weights(draws: Draws, judged_on: NDArray[np.int64], rows: NDArray[np.int64], queries: int) -> Floats:
-    """Return the weights of the draws [all queries, cells]; a cell that was dropped has those of its last round."""
-    weights = np.zeros((queries, len(judged_on)))
+def _weights(draws: Draws, judged_on: NDArray[np.int64], inverse: Floats) -> Floats:
+    """Return the weights of the draws [N, cells], 1 on average over the queries of which a cell's verdicts were bought.
+
+    Args:
+        draws: All of them.
+        judged_on: [cells], the number of draws until a cell was dropped.
+        inverse: [N, cells], the inverse of the chance at which all that a cell needs of a drawn query was bought.
+    """
+    weights = np.zeros(inverse.shape)
     for n in np.unique(judged_on).tolist():
-        beginning = draws.beginning(n)
-        weights[np.ix_(rows[list(beginning.queries)], judged_on == n)] = draw_weights(beginning)[:, None]
+        beginning, cells = draws.beginning(n), judged_on == n
+        rows = list(beginning.queries)
+        own = draw_weights(beginning)[:, None] * inverse[np.ix_(rows, cells)]
+        weights[np.ix_(rows, cells)] = own * (own != 0).sum(axis=0) / max(1, n)
     return weights

@@ -33,7 +33,7 @@ class RoundScores:
         order: Ids of the queries in the order of judging.
 
     Attributes:
-        rows: Their places among all queries; `case_ids`, their ids.
+        rows: Their places among all queries; `case_ids`, their ids, and `labels`, those of their relevant chunks.
         proxy: Scores by labels, 0 where a label metric does not score every query.
         returned: Chunks that each cell returns of each query.
     """
@@ -54,24 +54,40 @@ class RoundScores:
         self.case_ids = [key for key in order if all(can_be_judged(name, cases[key]) for name in self._metrics)]
         row_of = {query_id: row for row, query_id in enumerate(grid.query_ids)}
         self.rows = np.array([row_of[case_id] for case_id in self.case_ids], dtype=np.int64)
+        observations = grid.configurations[0].observed.observations
+        self.labels = [observations[row].relevance.grades for row in self.rows.tolist()]
         self._judged = np.full((len(self.rows), len(grid)), np.nan)
         self.proxy = self._known() + sum(weight * self._by_labels(name) for name, weight in self._of_judged())
-        self.returned = pool(self._returned_ids())
+        self.returned = pool(self.ids(np.ones(len(grid), dtype=np.bool_)))
 
     def results(self, queries: Integers, cells: Bools) -> list[Observation]:
         """Return the distinct results that some cells have for some queries."""
         return [o for _, each, places in self._places(queries, cells) for o in _at(each, np.unique(places))]
 
-    def add(self, queries: Integers, cells: Bools, judging: Judging) -> None:
-        """Score the results that some cells have for some queries."""
-        context = replace(self._context, judging=judging)
+    def ids(self, cells: Bools) -> list[list[tuple[str, ...]]]:
+        """Return the ids of the chunks of every query in some cells, in rank order."""
+        ids: list[list[tuple[str, ...]]] = [[] for _ in self.rows]
+        for _, each, places in self._places(np.arange(len(self.rows)), cells):
+            chunks = {place: each.observations[place].ranked_ids for place in np.unique(places).tolist()}
+            for query, of_cells in enumerate(places.tolist()):
+                ids[query] += [chunks[place] for place in of_cells]
+        return ids
+
+    def scored(self, queries: Integers, cells: Bools, judging: Judging) -> Floats:
+        """Return the scores [queries, cells of the mask] by verdicts; NaN where one is missing."""
+        context, parts = replace(self._context, judging=judging), list[Floats]()
         for columns, each, places in self._places(queries, cells):
             distinct_places, which = np.unique(places, return_inverse=True)
             observations, values = _at(each, distinct_places), np.zeros(len(distinct_places))
             for name, weight in self._of_judged():
                 scores = self._metrics[name].scores(observations, context)
                 values += weight * np.array([s if isinstance(s, float | int) else np.nan for s in scores])
-            self._judged[np.ix_(queries, columns)] = self._known()[columns] + values[which.reshape(places.shape)]
+            parts.append(self._known()[columns] + values[which.reshape(places.shape)])
+        return np.concatenate(parts, axis=1)
+
+    def add(self, queries: Integers, cells: Bools, scores: Floats) -> None:
+        """Keep scores [queries, cells of the mask]."""
+        self._judged[np.ix_(queries, np.flatnonzero(cells))] = scores
 
     def judged(self, rounds: Rounds) -> Floats:
         """Return the judged scores; one that failed is taken as what the labels let expect of it.
@@ -109,16 +125,6 @@ class RoundScores:
         whole[scores.rows] = self._grid.matrix(proxy.name)
         labelled = whole[self.rows]
         return np.zeros_like(labelled) if np.isnan(labelled).any() else labelled
-
-    def _returned_ids(self) -> list[list[tuple[str, ...]]]:
-        """Return the ids of the chunks of every query in every cell."""
-        ids: list[list[tuple[str, ...]]] = [[] for _ in self.rows]
-        everyone = np.ones(len(self._grid), dtype=np.bool_)
-        for _, each, places in self._places(np.arange(len(self.rows)), everyone):
-            chunks = {place: each.observations[place].ranked_ids for place in np.unique(places).tolist()}
-            for query, of_cells in enumerate(places.tolist()):
-                ids[query] += [chunks[place] for place in of_cells]
-        return ids
 
     def _places(self, queries: Integers, cells: Bools) -> Iterator[tuple[Integers, Distinct, Integers]]:
         """Yield for each configuration its cells, its distinct results, and of these that of each [query, cell]."""

@@ -28,10 +28,10 @@ def judging_order(cases: Iterable[Case], seed: int) -> list[str]:
     types: dict[str, list[str]] = {}
     for case in {case.id: case for case in cases if case.in_scope}.values():
         types.setdefault(case.query_type or "", []).append(case.id)
-    turns = {case_id: _uniform(seed, "case", case_id) for ids in types.values() for case_id in ids}
+    turns = {case_id: uniform(seed, "case", case_id) for ids in types.values() for case_id in ids}
     places: dict[str, float] = {}
     for query_type, ids in types.items():
-        start = _uniform(seed, "query type", query_type)
+        start = uniform(seed, "query type", query_type)
         for rank, case_id in enumerate(sorted(ids, key=turns.__getitem__)):
             places[case_id] = (rank + start) / len(ids)
     return sorted(places, key=lambda case_id: (places[case_id], turns[case_id]))
@@ -58,6 +58,6 @@ def among(case_ids: Collection[str], observations: Iterable[Observation]) -> lis
     return [observation for observation in observations if observation.case.id in drawn]
 
 
-def _uniform(seed: int, kind: str, name: str) -> float:
+def uniform(seed: int, kind: str, name: str) -> float:
     """Return a number from 0 to below 1 that looks random and depends on the arguments alone."""
     return int.from_bytes(hashlib.sha256(f"{seed}\0{kind}\0{name}".encode()).digest()[:8], "big") / 2**64

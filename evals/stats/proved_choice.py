@@ -33,7 +33,7 @@ from evals.stats.compared_with_best import compare_with_best
 from evals.stats.corrected_mean import Bools, Floats
 from evals.stats.returned_chunks import Places, Returned
 from evals.stats.shrunk_means import shrunk_residuals
-from evals.stats.weighted_draws import Draws, Estimated, draw, drawn_evenly, estimate
+from evals.stats.weighted_draws import Draws, Estimated, draw, draw_weights, drawn_evenly, estimate
 
 ALPHA = 0.05
 # Queries to judge before the first look: fewer say too little of a variance.
@@ -111,12 +111,24 @@ def expected_bound(rounds: Rounds, proof: Proof, returned: Returned, verdicts: i
     return proof.expected(proof.judged + more)
 
 
+def gaps(rounds: Rounds, proof: Proof) -> Floats:
+    """Return how far each remaining cell is estimated below the leading one.
+
+    Args:
+        rounds: State after the look.
+        proof: What it proved.
+    """
+    means = proof.estimated.values[np.searchsorted(proof.cells, rounds.remaining)]
+    below: Floats = (0.0 if rounds.leading is None else means[rounds.remaining.index(rounds.leading)]) - means
+    return below
+
+
 def begin(order: tuple[int, ...], total: int, cells: int) -> Rounds:
     """Return the state with the first queries drawn: the beginning of a random order of all."""
     return Rounds(draws=drawn_evenly(order, total), remaining=tuple(range(cells)))
 
 
-def next_queries(rounds: Rounds, returned: Returned, more: int, seed: int) -> Rounds:
+def next_queries(rounds: Rounds, returned: Returned, more: int, seed: int, favoured: Floats | None = None) -> Rounds:
     """Draw further queries for the remaining cells; the same seed and state draw the same.
 
     Args:
@@ -124,24 +136,28 @@ def next_queries(rounds: Rounds, returned: Returned, more: int, seed: int) -> Ro
         returned: Of all cells.
         more: Number of queries.
         seed: Seed of the draws.
+        favoured: As in `chances`.
     """
     own = returned.of(np.array(rounds.remaining))
     rng = np.random.default_rng([seed, len(rounds.draws.queries)])
-    return replace(rounds, draws=draw(rounds.draws, chances(rounds, own), more, rng))
+    return replace(rounds, draws=draw(rounds.draws, chances(rounds, own, favoured), more, rng))
 
 
-def chances(rounds: Rounds, own: Returned) -> Floats:
+def chances(rounds: Rounds, own: Returned, favoured: Floats | None = None) -> Floats:
     """Return the probabilities [N] in proportion, for a query drawn next.
 
     Args:
         rounds: The state.
         own: What the remaining cells return.
+        favoured: [N], what most of the probability is in proportion to (`drawn_verdicts.Buying`), where that is known;
+            None for the share of returned chunks that differ, over the root of what it costs.
     """
     total, left = rounds.draws.total, rounds.draws.left
     if rounds.leading is None or not len(left):
         return np.ones(total)
-    costs = np.maximum(1, own.needed.sum(axis=1))
-    favoured = np.sqrt(own.differing(rounds.remaining.index(rounds.leading)) / costs)
+    if favoured is None:
+        costs = np.maximum(1, own.needed.sum(axis=1))
+        favoured = np.sqrt(own.differing(rounds.remaining.index(rounds.leading)) / costs)
     share = favoured[left].sum()
     mixed: Floats = EVENLY / len(left) + (1 - EVENLY) * (
         favoured / share if share > 0 else np.full(total, 1 / len(left))
@@ -150,7 +166,14 @@ def chances(rounds: Rounds, own: Returned) -> Floats:
 
 
 def look(
-    rounds: Rounds, judged: Floats, proxy: Floats, returned: Returned, *, margin: float, seed: int
+    rounds: Rounds,
+    judged: Floats,
+    proxy: Floats,
+    returned: Returned,
+    *,
+    margin: float,
+    seed: int,
+    errors: Floats | None = None,
 ) -> tuple[Rounds, Proof]:
     """Say what is proved, and drop cells that are proved worse than another.
 
@@ -161,11 +184,15 @@ def look(
         returned: Of all cells.
         margin: Wanted bound; of cells that are within it the one with the highest shrunk mean is chosen.
         seed: Seed of the simulated deviations.
+        errors: [N, steps, cells], read likewise, where verdicts were drawn within queries: whose squares add up to the
+            variance of a judged score (`drawn_verdicts.expected_scores`).
     """
     cells, n = np.array(rounds.remaining), len(rounds.draws.queries)
     own = returned.of(cells)
     spent = ALPHA * float(np.sqrt(n / rounds.draws.total))
     estimated = _estimated(rounds.draws, judged[:, cells], proxy[:, cells], own)
+    if errors is not None:
+        estimated = _with_variance_within(estimated, rounds.draws, errors[:, :, cells], own)
     rng = np.random.default_rng([seed, n])
     compared = compare_with_best(
         estimated.values, estimated.covariance, estimated.freedom, max(spent - rounds.spent, 1e-9), rng, RESAMPLES
@@ -199,6 +226,19 @@ def _estimated(draws: Draws, judged: Floats, proxy: Floats, own: Returned) -> Es
     )
     mixed = (len(rows) * seen + VIRTUAL * ratio * chance) / (len(rows) + VIRTUAL)
     return replace(estimated, covariance=mixed)
+
+
+def _with_variance_within(estimated: Estimated, draws: Draws, errors: Floats, own: Returned) -> Estimated:
+    """Add the variance of judged scores: the part that the variance between the drawn ones does not hold already.
+
+    That is of Σ wₘ² Vₘ / n² the share wₘ n / N of each: all where all were drawn. Where the others need no verdict, wₘ
+    is n / N.
+    """
+    n = len(draws.queries)
+    weights = draw_weights(draws) if own.decides[draws.left].any() else np.full(n, n / draws.total)
+    root = np.sqrt(np.maximum(0.0, weights) / (n * draws.total))
+    parts = (root[:, None, None] * errors[list(draws.queries)]).reshape(-1, errors.shape[2])
+    return replace(estimated, covariance=estimated.covariance + parts.T @ parts)
 
 
 def _apart(covariance: Floats, cell: int) -> Floats:

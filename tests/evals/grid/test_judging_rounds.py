@@ -9,6 +9,8 @@ import pytest
 from tests.support.chat_server import CohereChatServer
 from tests.support.judged_rounds import PRECISION, QUERIES, JudgedRounds
 
+RECALL = "ragas/llm_context_recall"
+
 
 @pytest.fixture(scope="module")
 def world(judged_world: JudgedRounds) -> JudgedRounds:
@@ -37,7 +39,10 @@ def test_a_proof_is_true_of_all_verdicts_and_takes_fewer_of_them(world: JudgedRo
     assert not proof.remaining[below > 0.15].any() and proof.remaining[int(everything.argmax())]
 
 
-def test_a_dropped_cell_buys_nothing_further(world: JudgedRounds, server: CohereChatServer) -> None:
+def test_a_dropped_cell_buys_nothing_further(
+    world: JudgedRounds, server: CohereChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evals.grid.drawn_within.can_be_drawn", lambda metrics: False)
     result = world.grid(server, stop={"margin": 0.0})
     proof, grid = result.proof, result.grid
     assert proof is not None and (~proof.remaining).any()
@@ -87,7 +92,8 @@ def test_a_budget_that_ends_later_leaves_what_was_proved_before(world: JudgedRou
     proof = result.proof
     assert proof is not None and proof.chosen is not None and 20 <= proof.queries < whole.proof.queries
     assert result.judging is not None and result.judging.drawn is not None
-    assert len(result.judging.drawn) == proof.queries and result.choice is not None
+    # Those that were judged whole enter the means.
+    assert 20 <= len(result.judging.drawn) <= proof.queries and result.choice is not None
     assert result.grid.metrics[PRECISION].summaries.n_dropped == 0
 
 
@@ -100,3 +106,61 @@ def test_verdicts_of_an_earlier_run_are_not_bought_again(
     second = world.grid(server, store=tmp_path / "verdicts.sqlite", stop={"margin": 0.05})
     assert len(server.chats) == calls and first.proof is not None and second.proof is not None
     assert np.array_equal(first.proof.within, second.proof.within, equal_nan=True)
+
+
+def asked_of(world: JudgedRounds, server: CohereChatServer) -> dict[str, int]:
+    """Number of prompts about each query."""
+    prompts = [chat.prompt for chat in server.chats]
+    return {case.id: sum(case.query in prompt for prompt in prompts) for case in world.bench.golden.cases}
+
+
+def test_of_a_drawn_query_a_part_is_bought(world: JudgedRounds, server: CohereChatServer) -> None:
+    result = world.grid(server, stop={"margin": 0.05})
+    proof, grid = result.proof, result.grid
+    assert proof is not None and result.judging is not None and result.judging.drawn is not None
+    counts, rows = asked_of(world, server), {key: row for row, key in enumerate(grid.query_ids)}
+    partly = [key for key, count in counts.items() if count and key not in result.judging.drawn]
+    assert len(partly) == proof.queries - len(result.judging.drawn) > 0
+    for key in partly:
+        everything = {
+            c.text for cell in range(len(grid)) for c in grid.observed(cell).observations[rows[key]].selection.chunks
+        }
+        assert counts[key] < len(everything)
+        # It has no part in the means that are reported.
+        assert not proof.draws[rows[key]].any()
+
+
+def test_what_was_left_is_bought_when_no_queries_are(world: JudgedRounds, server: CohereChatServer) -> None:
+    result = world.grid(server, stop={"margin": 0.0})
+    proof = result.proof
+    assert proof is not None and result.judging is not None and result.judging.drawn is not None
+    assert len(result.judging.drawn) == proof.queries
+    assert (proof.draws[:, proof.remaining] != 0).sum() == proof.queries * proof.remaining.sum()
+    assert len(server.chats) == proof.questions < proof.all_questions
+
+
+@pytest.mark.slow
+def test_results_are_drawn_within_a_query_likewise(world: JudgedRounds, server: CohereChatServer) -> None:
+    config = world.config.model_copy(
+        update={
+            "metrics": (RECALL,),
+            "objective": world.config.objective.model_copy(update={"metrics": {RECALL: 1.0}}),
+        }
+    )
+    everything = world.grid(server, config).grid.metrics[RECALL].summaries.mean
+    calls = len(server.chats)
+    result = world.grid(server, config, stop={"margin": 0.1})
+    proof = result.proof
+    assert proof is not None and result.chosen is not None and result.judging is not None
+    assert len(server.chats) - calls == proof.questions < proof.all_questions
+    assert result.judging.drawn is not None and len(result.judging.drawn) < proof.queries
+    known = np.isfinite(proof.within)
+    assert (everything.max() - everything[known] <= proof.within[known] + 1e-9).all()
+
+
+@pytest.mark.slow
+def test_a_run_with_two_judged_metrics_judges_whole_queries(world: JudgedRounds, server: CohereChatServer) -> None:
+    config = world.config.model_copy(update={"metrics": (PRECISION, RECALL)})
+    result = world.grid(server, config, stop={"margin": 0.05})
+    assert result.proof is not None and result.judging is not None and result.judging.drawn is not None
+    assert len(result.judging.drawn) == result.proof.queries
