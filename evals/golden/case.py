@@ -8,8 +8,9 @@ from evals.config.patterns import compiled
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS
 
 MAX_GRADE = 10
-# Number of cases with human verdicts needed to correct a judge's mean.
-FEWEST_LABELLED = 100
+# Number of cases with human verdicts needed to correct a judge's mean, and of those that are the first of the order in
+# which the judge takes them, which nobody can have chosen.
+FEWEST_LABELLED, FEWEST_DRAWN = 100, 15
 
 
 def _not_blank(text: str) -> str:

@@ -76,7 +76,10 @@ def sampled_summary(
         own = None if drawn is None else drawn[known]
         proxy = joint_proxy(values[:, None], known, correcting, weights[-1] if weights else None)
         column, weight = proxy.scores[:, 0], proxy.weight
-        return corrected_mean(values, column, known, weight=weight, draws=own, earlier=proxy.earlier), proxy
+        mean = corrected_mean(
+            values, column, known, weight=weight, draws=own, earlier=proxy.earlier, regressed=proxy.regressed
+        )
+        return mean, proxy
 
     mean, proxy = estimate(judged)
     low, high = (

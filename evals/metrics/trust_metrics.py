@@ -81,8 +81,8 @@ METRICS: tuple[RunMetric, ...] = (
     ),
     _metric(
         f"{PRECISION}_corrected",
-        "context precision corrected by human verdicts on at least 100 queries",
+        "context precision by people, estimated from human verdicts on a sample, judges and labels",
         "no case has human_verdicts",
-        source="Angelopoulos et al. (2023), prediction-powered inference",
+        source="Cochran (1977, chapter 12); Angelopoulos et al. (2023), prediction-powered inference",
     ),
 )

@@ -6,15 +6,16 @@ from evals.collect.observations import Unscored
 from evals.judge.ask.budget import Usage
 from evals.report.model import ClaimEntry, FailedValue, JudgeSection, QueryRow, Verdict
 from evals.report.model.judge import JudgeUsage, TierEntry
+from evals.report.model.trust import CorrectionEntry
 
 
 def judge_lines(judge: JudgeSection) -> list[str]:
     """Return the judge of a run in a few lines: cost, missing verdicts, recall that was not asked for."""
-    if judge.tiers:
-        lines = [f"{len(judge.tiers)} judges: {spent(judge.usage)}", *map(_tier_line, judge.tiers)]
-    else:
-        lines = [f"{judge.model}: {spent(judge.usage)}"]
-    if judge.sample and not judge.tiers:
+    judges = sum(tier.usage is not None for tier in judge.tiers)
+    lines = [] if judges == 1 else [f"{f'{judges} judges' if judges else judge.model}: {spent(judge.usage)}"]
+    lines += map(_tier_line, judge.tiers)
+    lines += map(_people_line, judge.trust.corrections if judge.trust else ())
+    if judge.sample and judges < 2:
         lines.append(
             f"The judged sample is {judge.sample.drawn} of {judge.sample.queries} in-scope queries, drawn at random "
             "(judge.sample); means are corrected by the golden labels of all, as far as judge and labels agree"
@@ -27,8 +28,9 @@ def judge_lines(judge: JudgeSection) -> list[str]:
 
 
 def _tier_line(tier: TierEntry) -> str:
-    """Return a judge of a cascade: queries, cost, agreement with the next, weight in the last one's means."""
-    text = f"{tier.model}: {tier.queries:,} of {tier.queries_in_all:,} queries, {spent(tier.usage)}"
+    """Return a judge of a cascade, or people: queries, cost, agreement with the next, weight in the last's means."""
+    cost = "without cost here" if tier.usage is None else spent(tier.usage)
+    text = f"{tier.model}: {tier.queries:,} of {tier.queries_in_all:,} queries, {cost}"
     if tier.agreement is not None:
         kappa = "" if tier.kappa is None else f" (kappa {tier.kappa:.2f})"
         text += f"; says the same as the next on {tier.agreement:.0%} of {tier.verdicts:,} chunks{kappa}"
@@ -37,6 +39,15 @@ def _tier_line(tier: TierEntry) -> str:
     if any(tier.label_weights.values()):
         text += f"; weight of the golden labels {_weights(tier.label_weights)}"
     return text
+
+
+def _people_line(correction: CorrectionEntry) -> str:
+    """Return what people would have given all queries, beside what was judged, or why that is not known."""
+    mean = correction.corrected
+    if mean.value is None:
+        return f"{correction.metric} by people: not computable, {mean.note}"
+    ends = "" if mean.ci_low is None or mean.ci_high is None else f" ({mean.ci_low:.3f} … {mean.ci_high:.3f})"
+    return f"{correction.metric} by people, from {mean.n_queries:,} queries: {mean.value:.3f}{ends}"
 
 
 def _weights(weights: Mapping[str, float]) -> str:

@@ -85,6 +85,7 @@ def corrected_mean(
     weight: float | None = None,
     draws: Floats | None = None,
     earlier: Sequence[EarlierPhase] = (),
+    regressed: int = 0,
 ) -> CorrectedMean:
     """Return the corrected mean of one metric in one cell, with its interval.
 
@@ -96,10 +97,13 @@ def corrected_mean(
         weight: λ, where it was estimated from more columns than this one; else None.
         draws: [n], as in `corrected_means`.
         earlier: As in `corrected_intervals`.
+        regressed: Likewise.
     """
     columns = judged[:, None], proxy[:, None]
     values, weight = corrected_means(*columns, sampled, weight, draws)
-    low, high = corrected_intervals(*columns, sampled, shares=shares, weight=weight, draws=draws, earlier=earlier)
+    low, high = corrected_intervals(
+        *columns, sampled, shares=shares, weight=weight, draws=draws, earlier=earlier, regressed=regressed
+    )
     scores = judged[sampled]
     alone, value = mean_interval(scores.tolist(), shares=shares), float(values[0])
     return CorrectedMean(
@@ -160,6 +164,7 @@ def corrected_intervals(
     weight: float | None = None,
     draws: Floats | None = None,
     earlier: Sequence[EarlierPhase] = (),
+    regressed: int = 0,
 ) -> Pair:
     """Return 95% intervals of the corrected means, for all that users may ask: lower and upper ends, NaN where none.
 
@@ -181,6 +186,8 @@ def corrected_intervals(
         weight: λ, as in `corrected_means`.
         draws: Weights of the judged queries, likewise.
         earlier: How the proxy's scores were had, the latest phase first; none where all queries have them.
+        regressed: Number of weights in λ that were estimated, each of which takes a degree of freedom from the
+            residuals; 0 for that of a single proxy, which the simulations above are of.
     """
     values, weight = corrected_means(judged, proxy, sampled, weight, draws)
     scores, n = judged[sampled], int(sampled.sum())
@@ -190,7 +197,8 @@ def corrected_intervals(
     sizes = [n, *(phase.queries for phase in earlier), len(proxy)]
     for (predicted, difference), size, larger in zip(phases, sizes[:-1], sizes[1:], strict=True):
         parts = _residual_distances(scores, weight * predicted, sampled, difference, draws, shares=shares)
-        reach = [r + n * (1 / size - 1 / larger) * p**2 for r, p in zip(reach, parts, strict=True)]
+        share = n * (1 / size - 1 / larger) * (n - 1) / max(1, n - 1 - regressed)
+        reach = [r + share * p**2 for r, p in zip(reach, parts, strict=True)]
     # Unequal draws are worth fewer (Kish, 1965): judging alone by them has a wider interval, too.
     longest = np.maximum(*whole) * (1.0 if draws is None else max(1.0, float(np.sqrt((draws**2).mean()))))
     low, high = (values + sign * np.fmin(np.sqrt(r), longest) for sign, r in zip((-1, 1), reach, strict=True))

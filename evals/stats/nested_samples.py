@@ -83,6 +83,11 @@ class JointProxy:
         """λ."""
         return min(1.0, sum(self.weights))
 
+    @property
+    def regressed(self) -> int:
+        """Number of weights that were estimated, of which that of a single proxy does not count."""
+        return sum(weight > 0 for weight in self.weights) if len(self.weights) > 1 else 0
+
 
 def joint_proxy(
     judged: Floats, sampled: Bools, proxies: Sequence[ProxyScores], weights: Sequence[float] | None = None
@@ -106,7 +111,7 @@ def joint_proxy(
         scores=_mixed([proxy.scores for proxy in proxies], mix),
         spread=_mixed([proxy.spread for proxy in proxies], mix),
         weights=tuple(weights),
-        earlier=_phases(proxies, mix),
+        earlier=_phases(proxies, mix) if whole > 0 else (),
     )
 
 

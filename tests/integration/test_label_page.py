@@ -13,8 +13,10 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from evals.golden.case import Case
 from evals.golden.command import main as golden
 from evals.golden.labelling.labels import LabelFile
+from evals.judge.sampling import judging_order
 from evals.run.command import main as evaluate
 from tests.support.child import environment
 from tests.support.chromium import Chromium, chromium, find_chromium
@@ -161,6 +163,29 @@ def test_a_killed_page_has_lost_no_label(page: Page, folder: Path, run: Golden) 
     }
 
 
+@pytest.mark.slow
+def test_the_judges_question_comes_in_the_judging_order_and_leaves_evidence_as_it_is(folder: Path, run: Golden) -> None:
+    path = folder / "golden.jsonl"
+    before = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps({**row, "reference_answer": f"About {row['id']}."}) + "\n" for row in before))
+    page = Page(folder, *POOL, "--verdicts", "--seed", "5")
+    order = judging_order((Case.model_validate(row) for row in before), 5)
+    asked = []
+    while len(dict.fromkeys(asked)) < 3:
+        state = page.ask("/state?annotator=ada")
+        asked.append(state["case"]["id"])
+        page.ask("/label", {"case": asked[-1], "chunk": state["chunk"]["id"], "annotator": "ada", "grade": 1})
+    assert list(dict.fromkeys(asked)) == order[:3]
+    assert "label golden.jsonl --verdicts --write" in page.end(signal.SIGINT)
+    assert "no label to write" in run("--write").err
+    done = run("--verdicts", "--write")
+    assert done.code == 0 and "labels of 3 cases are written" in done.out, done.err
+    for row, old in zip(map(json.loads, path.read_text().splitlines()), before, strict=True):
+        verdicts = row.pop("human_verdicts", {})
+        assert row == {**old, "reference_answer": f"About {old['id']}."}
+        assert set(verdicts.values()) == ({1} if row["id"] in order[:3] else set())
+
+
 def test_bad_input_is_told_and_nothing_is_written(folder: Path, run: Golden) -> None:
     before = (folder / "golden.jsonl").read_bytes()
     taken = socket.create_server(("127.0.0.1", 0))
@@ -171,6 +196,11 @@ def test_bad_input_is_told_and_nothing_is_written(folder: Path, run: Golden) -> 
         (("--write",), "golden.jsonl.labels.jsonl: no label to write"),
         (("--pool", "semantic", "--judge", "none.json"), "none.json"),
         (("--pool", "semantic", "--port", port), f"port {port} cannot be used"),
+        (
+            ("--pool", "semantic", "--verdicts"),
+            "--verdicts: expected in-scope cases with a reference_answer, found none",
+        ),
+        (("--verdicts", "--holes", "none.json"), "by what they decide; leave one out"),
     ):
         done = run(*arguments)
         assert (done.code, done.out) == (2, "") and message in done.err, done.err

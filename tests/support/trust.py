@@ -23,6 +23,7 @@ ROWS = [
 def whole() -> Trust:
     rng = np.random.default_rng(0)
     judged = {f"q{place:03}": float(score) for place, score in enumerate(rng.random(150))}
+    order = sorted(judged)
     again = {key: (score, min(1.0, score + 0.1)) for key, score in judged.items()}
     rejudged = [Rejudged(query_id=f"q{q}", chunk_id="c", first=1, second=int(q % 9 > 0)) for q in range(30)]  # type: ignore[arg-type]
     return Trust(
@@ -31,7 +32,9 @@ def whole() -> Trust:
         noise_share=noise_share(again, 0),
         noise_metric="ragas/llm_context_precision",
         corrections=(
-            correct("ragas/llm_context_precision", judged, {key: judged[key] * 0.9 for key in sorted(judged)[:100]}, 0),
-            correct("ragas/llm_context_recall", judged, {"q000": 0.5}, 0),
+            correct(
+                "ragas/llm_context_precision", order, [judged], {key: judged[key] * 0.9 for key in order[:100]}, {}
+            ),
+            correct("ragas/llm_context_recall", order, [judged], {"q000": 0.5}, {}),
         ),
     )

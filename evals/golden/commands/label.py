@@ -57,7 +57,14 @@ def add_label(commands: Subcommands) -> None:
         "--holes", type=path_argument, metavar="REPORT",
         help="only what can change this report: unjudged chunks, and those that its judge and the labels differ on",
     )  # fmt: skip
-    label.add_argument("--seed", type=whole_number(0), default=0, help="of the order (default: 0)")
+    label.add_argument(
+        "--verdicts", action="store_true",
+        help="the judge's question alone: queries in the order in which it judges them, so that the first are a random "
+        "sample; --write then takes human_verdicts, and no evidence",
+    )  # fmt: skip
+    label.add_argument(
+        "--seed", type=whole_number(0), default=0, help="of the order, with --verdicts the run's seed (default: 0)"
+    )
     label.add_argument("--port", type=whole_number(0), default=0, help="port of the page (default: any that is free)")
     label.add_argument("--no-browser", action="store_true", help="open no browser")
     label.add_argument("--write", action="store_true", help="write the labels into the golden file, and end")
@@ -70,12 +77,16 @@ def _label(namespace: argparse.Namespace) -> list[str]:
     from evals.golden.commands.label_merging import merge
     from evals.golden.labelling.labels import LabelFile
 
-    file = namespace.labels or namespace.file.with_name(f"{namespace.file.name}.labels.jsonl")
+    # Labels of evidence are another kind: both in one file would make some queries' labels say more than others'.
+    kind = "verdicts" if namespace.verdicts else "labels"
+    file = namespace.labels or namespace.file.with_name(f"{namespace.file.name}.{kind}.jsonl")
+    if namespace.verdicts and namespace.holes:
+        raise DatasetError("--verdicts takes queries in random order, and --holes by what they decide; leave one out")
     if not namespace.file.is_file():
         raise DatasetError(f"{namespace.file}: expected a golden .jsonl file; begin one with: golden init, or import")
     judge = _verdicts(namespace.judge or namespace.holes, needed=bool(namespace.judge))
     if namespace.write:
-        return merge(namespace.file, LabelFile(file), judge)
+        return merge(namespace.file, LabelFile(file), judge, evidence=not namespace.verdicts)
     work = _work(namespace, file, judge)
     return _serve(namespace, work) if work.pooled else ["No hole is left: all that can change the report was judged"]
 
@@ -90,14 +101,23 @@ def _work(namespace: argparse.Namespace, file: Path, judge: Mapping[tuple[str, s
     from evals.golden.labelling.pool import pool
     from evals.golden.labelling.server import Work
     from evals.golden.loading import load_golden
+    from evals.judge.sampling import judging_order
 
     check_writable(file)
     cases = load_golden(DatasetConfig(path=namespace.file, split=namespace.split)).cases
     report = _report(namespace.holes)
+    # By all queries, as a run has it: that of a part of them may be another one.
+    order = judging_order(cases, namespace.seed)
     if report:
         # Of a query out of scope nothing is relevant: its labels change no figure.
         of_report = {row.id for row in report.rows() if row.in_scope}
         cases = tuple(case for case in cases if case.id in of_report)
+    if namespace.verdicts:
+        cases = tuple(case for case in cases if case.in_scope and (case.reference_answer or "").strip())
+        if not cases:
+            raise DatasetError(
+                f"--verdicts: expected in-scope cases with a reference_answer, found none in {namespace.file}"
+            )
     chosen = list(
         systems(namespace, cases, lambda settings: deciding_depth(report, settings) if report else namespace.depth)
     )
@@ -108,6 +128,8 @@ def _work(namespace: argparse.Namespace, file: Path, judge: Mapping[tuple[str, s
     pooled = pool(cases, rankings, namespace.seed)
     if not pooled:
         raise DatasetError("the pool is empty: none of its systems found a chunk with text for a query of this file")
+    if namespace.verdicts:
+        pooled = sorted(pooled, key=lambda entry: order.index(entry.case.id))
     if report:
         relevance = known_of(cases, rankings)
         print_out(changed_since(report, relevance))
@@ -139,7 +161,8 @@ def _serve(namespace: argparse.Namespace, work: "Work") -> list[str]:
             server.run(sockets=[listener])
         except KeyboardInterrupt:  # uvicorn raises it again after a clean end
             pass
-    return _summary(work, f"python -m evals.golden label {namespace.file} --write")
+    flags = "--verdicts --write" if namespace.verdicts else "--write"
+    return _summary(work, f"python -m evals.golden label {namespace.file} {flags}")
 
 
 def _report(file: Path | None) -> "Report | None":

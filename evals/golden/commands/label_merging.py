@@ -16,13 +16,14 @@ from evals.golden.loading import MOST_BYTES, load_golden
 from retrievers.config.text_files import read_text
 
 
-def merge(file: Path, labels: LabelFile, judge: Mapping[tuple[str, str], int]) -> list[str]:
+def merge(file: Path, labels: LabelFile, judge: Mapping[tuple[str, str], int], *, evidence: bool = True) -> list[str]:
     """Write labels into a golden file, whole or not at all; return what there is to say of them.
 
     Args:
         file: The golden file; lines of cases without labels stay as they are.
         labels: The labels.
         judge: Verdicts of a judge by case and chunk id, for the agreement.
+        evidence: False to write human verdicts alone.
 
     Raises:
         DatasetError: There are none, or the golden file changed since they were given.
@@ -33,7 +34,7 @@ def merge(file: Path, labels: LabelFile, judge: Mapping[tuple[str, str], int]) -
     if not joined:
         raise DatasetError(f"{labels.path}: no label to write; label first, without --write")
     check_unchanged(cases, joined)
-    changes = {case.id: changed for case in cases if (changed := merged(case, joined))}
+    changes = {case.id: changed for case in cases if (changed := merged(case, joined, evidence=evidence))}
     text = "".join(_changed_line(line, changes) for line in before.splitlines(keepends=True))
     # Its writer may have been at it in the meantime.
     if _text(file) != before:

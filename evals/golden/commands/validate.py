@@ -85,7 +85,7 @@ def _unlabelled(golden: "GoldenSet") -> list[str]:
 
 
 def _human_verdicts(cases: "Sequence[Case]", chunks: "Sequence[Chunk] | None") -> list[str]:
-    from evals.golden.case import FEWEST_LABELLED
+    from evals.golden.case import FEWEST_DRAWN, FEWEST_LABELLED
     from evals.golden.evidence import unplaced_verdicts
 
     judged = [case.human_verdicts for case in cases if case.human_verdicts]
@@ -93,7 +93,8 @@ def _human_verdicts(cases: "Sequence[Case]", chunks: "Sequence[Chunk] | None") -
         return []
     useful = sum(sum(verdicts.values()) for verdicts in judged)
     count = f"human verdicts: {sum(map(len, judged))} in {len(judged)} cases, {useful} of them useful"
-    lines = [count + (f"; to correct a judge takes {FEWEST_LABELLED} cases" if len(judged) < FEWEST_LABELLED else "")]
+    needed = f"{FEWEST_LABELLED} cases drawn at random, or {FEWEST_DRAWN} that golden label --verdicts offers first"
+    lines = [count + (f"; to correct a judge takes {needed}" if len(judged) < FEWEST_LABELLED else "")]
     unplaced = [] if chunks is None else unplaced_verdicts(cases, chunks)
     if unplaced:
         case_id, chunk_id = unplaced[0]

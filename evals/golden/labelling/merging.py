@@ -33,7 +33,7 @@ def check_unchanged(cases: Sequence[Case], kept: Standing) -> None:
         )
 
 
-def merged(case: Case, kept: Standing) -> dict[str, Any]:
+def merged(case: Case, kept: Standing, *, evidence: bool = True) -> dict[str, Any]:
     """Return the fields of a case that labels change, as JSON values; empty where it has no label.
 
     The grade of a chunk is the median of its annotators', the lower of the two in the middle. The chunk becomes
@@ -42,20 +42,23 @@ def merged(case: Case, kept: Standing) -> dict[str, Any]:
     Args:
         case: The case.
         kept: The labels that count, of any cases.
+        evidence: False for human verdicts alone.
     """
     by_chunk = _by_chunk(case, kept)
     if not by_chunk:
         return {}
-    evidence, verdicts = list(case.evidence), dict(case.human_verdicts)
+    passages, verdicts = list(case.evidence), dict(case.human_verdicts)
     for chunk_id, labels in by_chunk.items():
         grade = _grade(labels)
         if case.in_scope or not grade:
             new = _evidence(labels, grade)
             # What a former label said of the whole chunk is replaced.
             replaced = [*new, *_evidence(labels, 0)]
-            evidence = [*(old for old in evidence if not any(_same(old, item) for item in replaced)), *new]
+            passages = [*(old for old in passages if not any(_same(old, item) for item in replaced)), *new]
         if case.in_scope and case.reference_answer is not None:
             verdicts[chunk_id] = int(grade > 0)
+    if not evidence:
+        return {"human_verdicts": verdicts} if verdicts else {}
     every = [label for labels in by_chunk.values() for label in labels]
     labelling = Labelling(
         by=sorted({label.annotator for label in every}),
@@ -64,7 +67,7 @@ def merged(case: Case, kept: Standing) -> dict[str, Any]:
         depth=max(label.depth for label in every),
     )
     return {
-        "evidence": [item.model_dump(mode="json", exclude_none=True) for item in evidence],
+        "evidence": [item.model_dump(mode="json", exclude_none=True) for item in passages],
         **({"human_verdicts": verdicts} if verdicts else {}),
         "labelling": labelling.model_dump(mode="json"),
     }

@@ -1,7 +1,7 @@
-"""Correction of the judge's mean by human verdicts on a random sample of queries. Pure and seeded.
+"""Correction of the judges' mean by human verdicts on a random sample of queries. Pure.
 
-Sources: Angelopoulos, Bates, Fannjiang, Jordan & Zrnic (2023), prediction-powered inference, Science 382; Angelopoulos,
-Duchi & Zrnic (2023), PPI++, arXiv:2311.01453, for the tuning; Zrnic (2024), arXiv:2405.18379, for the bootstrap.
+People are the last tier of the cascade (`evals.stats.nested_samples`): their scores are the truth, on a sample of the
+queries, corrected by all that foretells them: golden labels and judges that scored at least these queries.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from evals.collect.observations import Failure, Observation, Score, Unscored
-from evals.golden.case import FEWEST_LABELLED
-from evals.judge.trust.estimate import AT_ONCE, Estimate, Floats, finite_interval, queries
+from evals.golden.case import FEWEST_DRAWN, FEWEST_LABELLED
+from evals.judge.trust.estimate import Estimate, Floats, queries
 from evals.stats import intervals as stats
-from evals.stats.intervals import SAME, Interval
-from evals.stats.power_tuning import power_tuned
+from evals.stats.corrected_mean import corrected_mean
+from evals.stats.intervals import SAME
+from evals.stats.nested_samples import ProxyScores, completed, joint_proxy
 
 # Above this share of labelled queries that cannot be used, those that are left are no random sample.
 MOST_DROPPED = 0.05
@@ -22,21 +23,21 @@ MOST_DROPPED = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Correction:
-    """Judged mean, with its correction by prediction-powered inference.
+    """Judged mean, with its correction by human verdicts.
 
     Attributes:
         metric: Its name.
-        raw: The mean over all judged queries.
+        raw: The mean over all judged queries, of a cascade by the strongest judge.
         labels_alone: The mean of the human scores alone.
         corrected: The mean of human scores, had all queries been seen by humans; no value where it cannot be had.
-        tuning: Weight of the judge's scores, 0 (labels alone) to 1.
+        weights: Weight of the golden labels' scores, and of each judge's; empty without a corrected value.
     """
 
     metric: str
     raw: Estimate
     labels_alone: Estimate
     corrected: Estimate
-    tuning: float | None
+    weights: tuple[float, ...] = ()
 
 
 def human_scores(
@@ -62,68 +63,83 @@ def human_scores(
     return scores
 
 
-def correct(metric: str, judged: Mapping[str, Score], human: Mapping[str, Score], seed: int) -> Correction:
+def correct(
+    metric: str,
+    order: Sequence[str],
+    judged: Sequence[Mapping[str, Score]],
+    human: Mapping[str, Score],
+    labels: Mapping[str, float],
+) -> Correction:
     """Correct a judged mean by human scores on a random sample of its queries.
 
-    θ = λ · mean(f over the others) + mean(y − λ · f over the labelled), with judge scores f and human scores y: what
-    the judge says of queries that no human saw, less its error where one did. The labelled queries are taken out of
-    the first mean, as the method supposes two independent samples. See `power_tuned` for λ. The interval is BCa
-    bootstrap, labelled and other queries resampled apart and λ estimated in each: where scores crowd at 1, it covers
-    92% to 96% where the normal interval of the papers covers 84% to 92%.
+    The human queries are taken for a random sample if they are a beginning of the judging order, which nobody can have
+    chosen; a last one whose verdicts are not complete does not count. Otherwise they must be 100, as somebody says that
+    they were drawn. A judge that did not score them all, or whose queries are no such beginning, is left out.
 
     Args:
         metric: Its name.
-        judged: Query id to the judge's score, within 0 to 1.
-        human: Query id to the same metric of human verdicts, for the labelled queries; Unscored for those whose
-            verdicts do not cover all that was returned.
-        seed: Seed of the resampling.
+        order: Ids of all queries that the mean stands for, in the judging order.
+        judged: For each judge, the cheapest first, the scores by query id, within 0 to 1, of those that it was asked
+            about.
+        human: The same metric of human verdicts, for the labelled queries; Unscored for those whose verdicts do not
+            cover all that was returned.
+        labels: The same by golden labels; empty where these say something else of the labelled queries than of others.
 
     Returns:
-        Without a corrected value when fewer than 100 queries can be used, or over 5% of the labelled cannot.
+        Without a corrected value when too few queries can be used, or over 5% of the labelled cannot.
 
     Raises:
         ValueError: A score is outside of 0 to 1.
     """
-    _check(metric, judged, "judge")
+    for scores in judged:
+        _check(metric, scores, "judge")
     _check(metric, human, "human")
-    scored = {query_id: score for query_id, score in sorted(judged.items()) if isinstance(score, float | int)}
-    labels = {key: score for key, score in sorted(human.items()) if isinstance(score, float | int) and key in scored}
-    raw = _mean(list(scored.values()), judged)
-    alone = _mean(list(labels.values()), human)
-    refused = _refusal(human, len(labels))
-    if refused:
-        return Correction(
-            metric=metric,
-            raw=raw,
-            labels_alone=alone,
-            corrected=Estimate(value=None, n=len(scored), n_queries=len(scored), note=refused),
-            tuning=None,
-        )
-    y = np.array(list(labels.values()))
-    f = np.array([scored[key] for key in labels])
-    others = np.array([score for key, score in scored.items() if key not in labels])
-    value, tuning = power_tuned(y, f, others)
-    interval = _interval(y, f, others, seed) if tuning > 0 else alone.interval
-    estimate = Estimate(value=min(1.0, max(0.0, float(value))), interval=interval, n=len(scored), n_queries=len(scored))
-    return Correction(metric=metric, raw=raw, labels_alone=alone, corrected=estimate, tuning=float(tuning))
+    people = _without_an_unfinished_end({key: human[key] for key in order if key in human})
+    usable = {key: float(score) for key, score in people.items() if isinstance(score, float | int)}
+    strongest = judged[-1]
+    raw = _mean([score for key in order if isinstance(score := strongest.get(key), float | int)], strongest)
+    alone = _mean(list(usable.values()), human)
+    if refused := _refusal(people, len(usable), of_order=_is_beginning(people, order)):
+        nothing = Estimate(value=None, n=len(order), n_queries=len(order), note=refused)
+        return Correction(metric=metric, raw=raw, labels_alone=alone, corrected=nothing)
+    proxies = [ProxyScores.of_all(_column(labels, order) if labels else np.zeros((len(order), 1)))]
+    for scores in judged:
+        nested = people.keys() <= scores.keys() and _is_beginning(scores, order)
+        proxies.append(completed(_column(scores if nested else {}, order), proxies))
+    truth = _column(usable, order)
+    sampled = np.isfinite(truth[:, 0])
+    proxy = joint_proxy(truth, sampled, proxies)
+    mean = corrected_mean(
+        truth[:, 0],
+        proxy.scores[:, 0],
+        sampled,
+        weight=proxy.weight,
+        earlier=proxy.earlier,
+        regressed=proxy.regressed,
+    )
+    estimate = Estimate(value=mean.value, interval=mean.interval, n=len(usable), n_queries=len(usable))
+    return Correction(metric=metric, raw=raw, labels_alone=alone, corrected=estimate, weights=proxy.weights)
 
 
-def _interval(y: Floats, f: Floats, others: Floats, seed: int) -> Interval:
-    from scipy.stats import bootstrap
+def _without_an_unfinished_end(human: Mapping[str, Score]) -> dict[str, Score]:
+    """Leave out what people have not come to the end of: the last queries, as long as they have no score."""
+    ids = list(human)
+    while ids and not isinstance(human[ids[-1]], float | int):
+        ids.pop()
+    return {key: human[key] for key in ids}
 
-    tuning = power_tuned(y, f, others)[1]
-    if max(np.ptp(y - tuning * f), np.ptp(tuning * others)) <= SAME:
-        return Interval(note="not computable: people and judge never differ, and the other queries have equal scores")
-    result = bootstrap(
-        (np.arange(len(y)), np.arange(len(others))),
-        lambda seen, unseen, axis: power_tuned(y[seen], f[seen], others[unseen])[0],
-        n_resamples=stats.RESAMPLES,
-        batch=max(1, AT_ONCE // (len(y) + len(others))),
-        vectorized=True,
-        method="BCa",
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
-    return finite_interval(max(0.0, result.low), min(1.0, result.high))
+
+def _is_beginning(case_ids: Mapping[str, Score], order: Sequence[str]) -> bool:
+    """Return True if queries are the first of the order, but for 5% or a single one that is missing among them."""
+    last = max((place for place, key in enumerate(order, 1) if key in case_ids), default=0)
+    missing = last - len(case_ids)
+    return 0 <= missing <= max(1.0, MOST_DROPPED * last)
+
+
+def _column(scores: Mapping[str, Score], order: Sequence[str]) -> Floats:
+    """Return scores [queries, 1], NaN where there is none."""
+    given = [scores.get(key) for key in order]
+    return np.array([[score if isinstance(score, float | int) else np.nan] for score in given])
 
 
 def _mean(values: Sequence[float], scores: Mapping[str, Score]) -> Estimate:
@@ -139,14 +155,23 @@ def _mean(values: Sequence[float], scores: Mapping[str, Score]) -> Estimate:
     )
 
 
-def _refusal(human: Mapping[str, Score], usable: int) -> str:
+def _refusal(human: Mapping[str, Score], usable: int, *, of_order: bool) -> str:
     """Return the reason why there is no correction; empty when there is one."""
-    if usable < FEWEST_LABELLED:
-        return f"only {queries(usable)} with human verdicts can be used, {FEWEST_LABELLED} are needed"
+    fewest = FEWEST_DRAWN if of_order else FEWEST_LABELLED
+    if usable < fewest:
+        chosen = (
+            ""
+            if of_order
+            else (
+                f" where they are not the first of the judging order (golden label --verdicts offers these, of which "
+                f"{FEWEST_DRAWN} are enough)"
+            )
+        )
+        return f"only {queries(usable)} with human verdicts can be used, {fewest} are needed{chosen}"
     dropped = len(human) - usable
-    if dropped <= MOST_DROPPED * len(human):
+    if dropped <= max(1.0, MOST_DROPPED * len(human)):
         return ""
-    reason = next((s.reason for s in human.values() if isinstance(s, Unscored)), "the judge gave no score")
+    reason = next((score.reason for score in human.values() if isinstance(score, Unscored)), "")
     return (
         f"{dropped} of {len(human)} queries with human verdicts cannot be used ({reason}), over {MOST_DROPPED:.0%}: "
         f"those left are no random sample"

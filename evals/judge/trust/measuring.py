@@ -1,10 +1,10 @@
 """Trust in the judge of a run: its verdicts against golden labels, a second pass and human verdicts. Pure."""
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
 
 from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.judge.precision import average_precision, context_precision
+from evals.judge.sampling import judging_order
 from evals.judge.tasks import PRECISION
 from evals.judge.trust.agreement import Agreement, LabelledVerdict, agree
 from evals.judge.trust.audit import error_rate
@@ -24,14 +24,14 @@ def measure(judging: Judging, observations: Sequence[Observation], seed: int) ->
     """
     inside = [o for o in observations if o.case.in_scope]
     rows = list(_labelled(judging, inside))
-    again = judging.again
+    again, corrections = judging.again, _corrections(judging, inside, seed)
     return Trust(
         agreement=agree(rows, seed) if rows else None,
         self_agreement=self_agreement(list(_twice(judging, again)), seed) if again else None,
         noise_share=noise_share(_both_scores(judging, again, inside), seed) if again else None,
         noise_metric=PRECISION if again else "",
-        corrections=_corrections(judging, inside, seed),
-        tiers=tuple(_between(tier, stronger, seed) for tier, stronger in pairwise(judging.tiers)),
+        corrections=corrections,
+        tiers=_agreements(judging, corrections, inside, seed),
         bisection_error=error_rate(judging.bisected) if judging.bisected else None,
     )
 
@@ -56,18 +56,30 @@ def _labelled(judging: Judging, observations: Sequence[Observation]) -> Iterator
             )
 
 
-def _between(tier: Judging, stronger: Judging, seed: int) -> Agreement | None:
-    """Compare the verdicts of a judge with a stronger one's on the same chunks, which stand for the labels."""
+def _agreements(
+    judging: Judging, corrections: Sequence[Correction], observations: Sequence[Observation], seed: int
+) -> tuple[Agreement | None, ...]:
+    """Compare each judge with the next stronger one, and the strongest with people where they are the last tier."""
+    truths = [
+        {key: _binary(verdict) for key, verdict in tier.verdicts.items() if isinstance(verdict, ChunkVerdict)}
+        for tier in judging.tiers
+    ]
+    if any(correction.weights for correction in corrections):
+        truths.append({(o.case.id, chunk): said for o in observations for chunk, said in o.case.human_verdicts.items()})
+    return tuple(_between(tier, truth, seed) for tier, truth in zip(judging.tiers, truths[1:], strict=False))
+
+
+def _between(tier: Judging, truth: Mapping[tuple[str, str], int], seed: int) -> Agreement | None:
+    """Compare the verdicts of a judge with a stronger one's, or with people's, on the same chunks."""
     rows = [
         LabelledVerdict(
-            query_id=case_id,
-            chunk_id=chunk_id,
+            query_id=key[0],
+            chunk_id=key[1],
             verdict=verdict if isinstance(verdict, Failure) else _binary(verdict),  # type: ignore[arg-type]
-            label=_binary(truth),  # type: ignore[arg-type]  # 0 or 1, as the parser has made sure
+            label=truth[key],  # type: ignore[arg-type]  # 0 or 1, as the parser has made sure
         )
-        for (case_id, chunk_id), verdict in sorted(tier.verdicts.items(), key=lambda row: row[0])
-        if not isinstance(verdict, Unscored)
-        and isinstance(truth := stronger.verdicts.get((case_id, chunk_id)), ChunkVerdict)
+        for key, verdict in sorted(tier.verdicts.items(), key=lambda row: row[0])
+        if not isinstance(verdict, Unscored) and key in truth
     ]
     return agree(rows, seed) if rows else None
 
@@ -91,19 +103,28 @@ def _both_scores(first: Judging, again: Judging, observations: Sequence[Observat
 
 
 def _corrections(judging: Judging, observations: Sequence[Observation], seed: int) -> tuple[Correction, ...]:
-    """Correct the judge by human verdicts; of a cascade the strongest that shares enough queries with them.
+    """Correct the judges by human verdicts, where any query has them."""
+    order = judging_order((o.case for o in observations), seed)
+    eligible = {o.case.id: o for o in observations if (o.case.reference_answer or "").strip()}
+    human = human_scores(list(eligible.values()), average_precision)
+    if not human or not any(tier.verdicts for tier in judging.tiers):
+        return ()
+    judged = [
+        {
+            key: context_precision(o, tier) if o.selection else 0.0
+            for key, o in eligible.items()
+            if tier.drawn is None or key in tier.drawn
+        }
+        for tier in judging.tiers
+    ]
+    # Where some queries have people's labels as evidence, or none, labels say more of some than of others.
+    labelled = {(o.case.labelling is not None, o.case.is_unlabelled) for o in eligible.values()}
+    of_labels = {key: _by_labels(o) for key, o in eligible.items()} if len(labelled) == 1 else {}
+    return (correct(PRECISION, [key for key in order if key in eligible], judged, human, of_labels),)
 
-    People label what they like, so their sample is no beginning of the judging order and no further tier.
-    """
-    corrections = []
-    for tier in reversed(judging.tiers):
-        drawn = [o for o in observations if tier.drawn is None or o.case.id in tier.drawn]
-        human = human_scores(drawn, average_precision)
-        if human and tier.verdicts:
-            judged = {o.case.id: context_precision(o, tier) if o.selection else 0.0 for o in drawn}
-            corrections.append(correct(PRECISION, judged, human, seed))
-    usable = [correction for correction in corrections if correction.corrected.value is not None]
-    return tuple((usable or corrections[-1:])[:1])
+
+def _by_labels(observation: Observation) -> float:
+    return average_precision([int(key in observation.relevance.grades) for key in observation.ranked_ids])
 
 
 def _binary(verdict: ChunkVerdict) -> int:

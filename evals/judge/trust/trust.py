@@ -18,8 +18,8 @@ class Trust:
         self_agreement: Agreement with itself.
         noise_share: Share of the variance of `noise_metric` across queries that is judge noise.
         corrections: Judged means beside what human verdicts make of them.
-        tiers: Of a cascade, the agreement of each judge with the next stronger one, the cheapest first; None where no
-            chunk was judged by both.
+        tiers: Of a cascade, the agreement of each judge with the next stronger one, the cheapest first, and where
+            people's verdicts correct the mean, of the strongest with people; None where no chunk was judged by both.
         bisection_error: Share of the results that bisection has wrong, by its audit.
     """
 

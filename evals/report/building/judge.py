@@ -36,16 +36,20 @@ def judge_section(
         usage=JudgeUsage.of(judging.whole_usage),
         incomplete=judging.incomplete,
         sample=None if judging.drawn is None else JudgeSample(drawn=len(judging.drawn), queries=queries),
-        tiers=_tiers(judging, trust, queries, summaries) if judging.below else [],
+        tiers=_tiers(judging, trust, queries, summaries),
         bisection=_bisection(judging.bisected) if judging.bisected else None,
         trust=trust_section(trust) if trust else None,
     )
 
 
 def _tiers(judging: Judging, trust: Trust | None, queries: int, summaries: Sequence[Summary]) -> list[TierEntry]:
-    corrected = {s.metric: s.sampled.weights for s in summaries if s.sampled}
-    agreements = [*(trust.tiers if trust else (None,) * (len(judging.tiers) - 1)), None]
-    return [
+    """Return the judges of a cascade, and people where their verdicts correct the mean; nothing for a judge alone."""
+    corrected = {summary.metric: summary.sampled.weights for summary in summaries if summary.sampled}
+    by_people = {c.metric: c for c in trust.corrections if c.weights} if trust else {}
+    if not judging.below and not by_people:
+        return []
+    agreements = [*(trust.tiers if trust else ()), *(None for _ in judging.tiers)]
+    judges = [
         TierEntry(
             model=tier.model,
             queries=queries if tier.drawn is None else len(tier.drawn),
@@ -54,12 +58,28 @@ def _tiers(judging: Judging, trust: Trust | None, queries: int, summaries: Seque
             verdicts=agreement.n_verdicts if agreement else 0,
             agreement=agreement.accuracy.value if agreement else None,
             kappa=agreement.kappa.value if agreement else None,
-            # The first proxy is that of the labels; the strongest judge corrects nothing.
-            weights={name: weights[-1][place + 1] for name, weights in corrected.items() if place + 1 < len(weights)},
+            # The first proxy is that of the labels; a judge corrects no mean of its own.
+            weights={name: weights[-1][place + 1] for name, weights in corrected.items() if place + 1 < len(weights)}
+            | {f"{name}_corrected": correction.weights[place + 1] for name, correction in by_people.items()},
             label_weights={name: weights[place][0] for name, weights in corrected.items()},
         )
-        for place, (tier, agreement) in enumerate(zip(judging.tiers, agreements, strict=True))
+        for place, (tier, agreement) in enumerate(zip(judging.tiers, agreements, strict=False))
     ]
+    people = [
+        TierEntry(
+            model="people",
+            queries=correction.corrected.n_queries,
+            queries_in_all=queries,
+            usage=None,
+            verdicts=0,
+            agreement=None,
+            kappa=None,
+            weights={},
+            label_weights={f"{name}_corrected": correction.weights[0]},
+        )
+        for name, correction in by_people.items()
+    ]
+    return [*judges, *people]
 
 
 def trust_section(trust: Trust) -> TrustSection:
@@ -75,7 +95,7 @@ def trust_section(trust: Trust) -> TrustSection:
                 raw=_entry(correction.raw),
                 labels_alone=_entry(correction.labels_alone),
                 corrected=_entry(correction.corrected),
-                tuning=correction.tuning,
+                tuning=sum(correction.weights) if correction.weights else None,
             )
             for correction in trust.corrections
         ],

@@ -50,19 +50,19 @@ class JudgeSample(Section):
 
 
 class TierEntry(Section):
-    """A judge of a cascade (judge.tiers)."""
+    """A judge of a cascade (judge.tiers), or people, whose verdicts are its last tier (human_verdicts)."""
 
-    model: str = Field(description="provider:model")
+    model: str = Field(description="provider:model, or people")
     queries: int = Field(ge=0, description="number of queries that it judged")
     queries_in_all: int = Field(ge=0, description="number of in-scope queries")
-    usage: JudgeUsage = Field(description="cost of this judge")
-    verdicts: int = Field(ge=0, description="number of chunks that the next judge gave a verdict on as well")
+    usage: JudgeUsage | None = Field(description="cost of this judge; null for people")
+    verdicts: int = Field(ge=0, description="number of chunks that the next tier gave a verdict on as well")
     agreement: float | None = Field(
-        description="share of those on which both say the same; null for the last judge, or where there are none"
+        description="share of those on which both say the same; null for the last tier, or where there are none"
     )
     kappa: float | None = Field(description="Cohen's kappa of the two; null likewise, or where all verdicts are equal")
     weights: dict[str, float] = Field(
-        description="by metric, weight of its scores in the mean of the last judge, 0 to 1; empty for the last"
+        description="by metric, weight of its scores in the mean of the last tier, 0 to 1; empty for the last"
     )
     label_weights: dict[str, float] = Field(
         {}, description="by metric, weight of the golden labels' scores in its own mean; 0 where it judged all queries"
@@ -76,7 +76,9 @@ class JudgeSection(Section):
     usage: JudgeUsage = Field(description="cost of judging, by all judges")
     incomplete: str = Field(description="reason why not everything was judged; empty when it was")
     sample: JudgeSample | None = Field(None, description="the sample that was judged; null where all queries were")
-    tiers: list[TierEntry] = Field([], description="the judges of a cascade, the cheapest first; else empty")
+    tiers: list[TierEntry] = Field(
+        [], description="the judges of a cascade, the cheapest first, then people; empty where a judge judged alone"
+    )
     bisection: Bisection | None = Field(
         None, description="recall that was not asked for; null unless judge.recall is bisect"
     )

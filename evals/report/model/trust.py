@@ -48,8 +48,10 @@ class CorrectionEntry(Section):
     metric: str = Field(description="the metric")
     raw: TrustEntry = Field(description="the mean as judged")
     labels_alone: TrustEntry = Field(description="the mean of the human verdicts alone")
-    corrected: TrustEntry = Field(description="the mean by prediction-powered inference")
-    tuning: float | None = Field(description="weight of the judge's scores, 0 to 1; null when it was not computed")
+    corrected: TrustEntry = Field(description="the mean that people would have given all queries, estimated")
+    tuning: float | None = Field(
+        description="weight of judges and labels together, 0 to 1; null when it was not computed"
+    )
 
 
 class TrustSection(Section):

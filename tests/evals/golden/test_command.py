@@ -85,8 +85,8 @@ def judged(count: int, verdicts: dict[str, object]) -> list[dict[str, object]]:
 def test_human_verdicts_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", str(golden(tmp_path, *judged(3, {"x": 1, "y": 0}), case("wait")))]) == 0
     assert (
-        "  human verdicts: 6 in 3 cases, 3 of them useful; to correct a judge takes 100 cases\n"
-        in capsys.readouterr().out
+        "  human verdicts: 6 in 3 cases, 3 of them useful; to correct a judge takes 100 cases "
+        "drawn at random, or 15 that golden label --verdicts offers first\n" in capsys.readouterr().out
     )
     assert main(["validate", str(golden(tmp_path, *judged(100, {"x": 1})))]) == 0
     assert "  human verdicts: 100 in 100 cases, 100 of them useful\n" in capsys.readouterr().out

@@ -125,7 +125,12 @@ def coverage(total: int, n: int, n_cheap: int, agreement: float, depth: int, rel
         judged = np.isfinite(strong[:, 0])
         joint = joint_proxy(strong, judged, [labels, completed(sampled(table[:, 1], order, n_cheap), [labels])])
         interval = corrected_mean(
-            strong[:, 0], joint.scores[:, 0], judged, weight=joint.weight, earlier=joint.earlier
+            strong[:, 0],
+            joint.scores[:, 0],
+            judged,
+            weight=joint.weight,
+            earlier=joint.earlier,
+            regressed=joint.regressed,
         ).interval
         assert interval.low is not None and interval.high is not None
         hits += interval.low - 1e-12 <= relevant <= interval.high + 1e-12

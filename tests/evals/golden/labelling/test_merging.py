@@ -37,6 +37,12 @@ def test_graded_chunks_become_evidence_and_the_others_are_judged() -> None:
     assert Case.model_validate(ROW | changed).labelling is not None
 
 
+def test_the_judges_question_alone_leaves_evidence_as_it_is() -> None:
+    kept = standing([given("a", 3, quotes=("Text of",)), given("c", 0), given("d", None)])
+    assert merged(case(human_verdicts={"e": 1}), kept, evidence=False) == {"human_verdicts": {"e": 1, "a": 1, "c": 0}}
+    assert merged(case(reference_answer=None), kept, evidence=False) == {}
+
+
 def test_of_several_annotators_the_lower_median_counts_and_the_quotes_of_those_who_found_it_relevant() -> None:
     kept = standing(
         [

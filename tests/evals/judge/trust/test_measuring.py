@@ -1,6 +1,12 @@
-"""Trust in the judges of a cascade: human verdicts correct the strongest that shares enough queries with them."""
+"""Trust in the judges of a cascade, whose last tier are people."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
 
 from evals.collect.observations import Observation
+from evals.golden.case import Labelling
+from evals.judge.sampling import judging_order
 from evals.judge.trust.measuring import measure
 from evals.judge.verdicts import ChunkVerdict, Judging
 from tests.support.judged import judging
@@ -9,47 +15,84 @@ from tests.support.observed import make_case, observe, results
 CHUNKS = ("a", "b")
 
 
-def observations(count: int) -> list[Observation]:
+IDS = [f"q{number:03}" for number in range(130)]
+ORDER = judging_order((make_case(key) for key in IDS), 0)
+
+
+def observations(labelled: Collection[str], **fields: Any) -> list[Observation]:
     """Queries whose first chunk people find useful, but for every third."""
     return [
         observe(
             results(*CHUNKS),
             {"a": 1},
-            case=make_case(f"q{number:03}", reference_answer="r", human_verdicts={"a": int(number % 3 > 0), "b": 0}),
+            case=make_case(
+                key,
+                reference_answer="r",
+                **({"human_verdicts": {"a": int(number % 3 > 0), "b": 0}, **fields} if key in labelled else {}),
+            ),
         )
-        for number in range(count)
+        for number, key in enumerate(IDS)
     ]
 
 
-def verdicts(count: int, useful: int) -> dict[tuple[str, str], ChunkVerdict]:
+def verdicts(case_ids: Sequence[str], wrong: int) -> dict[tuple[str, str], ChunkVerdict]:
+    """A judge that is wrong about every so many queries."""
     return {
-        (f"q{number:03}", chunk): ChunkVerdict(verdict=useful if chunk == "a" else number % 2, reason="")
-        for number in range(count)
+        (key, chunk): ChunkVerdict(
+            verdict=int((chunk == "a" and IDS.index(key) % 3 > 0) != (IDS.index(key) % wrong == 0)), reason=""
+        )
+        for key in case_ids
         for chunk in CHUNKS
     }
 
 
 def cascade(drawn: int) -> Judging:
-    small = judging(model="small", verdicts=verdicts(130, 1))
-    ids = frozenset(f"q{number:03}" for number in range(drawn))
-    return judging(model="large", verdicts=verdicts(drawn, 0), drawn=ids, below=small)
+    small = judging(model="small", verdicts=verdicts(IDS, 7))
+    strong = ORDER[:drawn]
+    return judging(model="large", verdicts=verdicts(strong, 10), drawn=frozenset(strong), below=small)
 
 
-def test_human_verdicts_correct_the_strong_judge_where_they_share_enough_queries() -> None:
-    (correction,) = measure(cascade(110), observations(130), 0).corrections
-    assert correction.corrected.value is not None and correction.raw.n == 110
+def test_people_are_the_last_tier_where_they_labelled_the_first_queries_of_the_order() -> None:
+    trust = measure(cascade(40), observations(ORDER[:20]), 0)
+    (correction,) = trust.corrections
+    assert correction.corrected.value is not None
+    assert (correction.raw.n, correction.labels_alone.n) == (40, 20)
+    assert len(correction.weights) == 3 and correction.weights[2] > 0.4
+    between, with_people = trust.tiers
+    assert between is not None and between.n_verdicts == 80
+    assert with_people is not None and with_people.n_verdicts == 40
 
 
-def test_human_verdicts_correct_the_cheap_judge_where_the_strong_saw_too_few() -> None:
-    (correction,) = measure(cascade(40), observations(130), 0).corrections
-    assert correction.corrected.value is not None and correction.raw.n == 130
+def test_a_strong_judge_of_fewer_queries_than_people_is_left_out() -> None:
+    (correction,) = measure(cascade(10), observations(ORDER[:20]), 0).corrections
+    assert correction.corrected.value is not None and correction.weights[1] > 0 == correction.weights[2]
 
 
-def test_too_few_human_verdicts_are_said_once() -> None:
-    (correction,) = measure(cascade(40), observations(60), 0).corrections
-    assert correction.corrected.value is None and "100 are needed" in correction.corrected.note
+def test_chosen_queries_are_said_not_to_be_enough() -> None:
+    trust = measure(cascade(40), observations(ORDER[60:90]), 0)
+    (correction,) = trust.corrections
+    assert (
+        correction.corrected.value is None
+        and "100 are needed where they are not the first" in correction.corrected.note
+    )
+    assert len(trust.tiers) == 1
+
+
+def test_labels_that_say_more_of_the_labelled_queries_do_not_correct_people() -> None:
+    """The label of each query is that its first chunk is relevant, and that people have found it so for all."""
+    labelling = Labelling(by=["ada"], at="2026-11-23", pool=[], depth=3)
+    useful = [
+        replace(o, relevance=replace(o.relevance, grades={})) if int(o.case.id[1:]) % 3 == 0 else o
+        for o in observations(ORDER[:20])
+    ]
+    (correction,) = measure(cascade(40), useful, 0).corrections
+    assert correction.weights[0] > 0.9
+    cases = [o.case.model_copy(update={"labelling": labelling} if o.case.human_verdicts else {}) for o in useful]
+    marked = [replace(o, case=case) for o, case in zip(useful, cases, strict=True)]
+    (correction,) = measure(cascade(40), marked, 0).corrections
+    assert correction.weights[0] == 0 and sum(correction.weights) > 0.3
 
 
 def test_agreement_is_between_neighbours() -> None:
     (agreement,) = measure(cascade(40), [], 0).tiers
-    assert agreement is not None and (agreement.n_verdicts, agreement.accuracy.value) == (80, 0.5)
+    assert agreement is not None and agreement.n_verdicts == 80

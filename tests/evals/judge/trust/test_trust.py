@@ -44,7 +44,7 @@ def test_a_missing_value_or_interval_says_why() -> None:
     }
     assert found["judge/agreement"].note == "not computable: only 6 queries, 10 are needed"
     refused = found["ragas/llm_context_recall_corrected"]
-    assert (refused.value, refused.note) == (None, "only 1 query with human verdicts can be used, 100 are needed")
+    assert (refused.value, refused.note) == (None, "only 1 query with human verdicts can be used, 15 are needed")
     assert summaries(Trust(agreement=agree([], 0)))[0].note == "no verdict on a labelled chunk"
 
 

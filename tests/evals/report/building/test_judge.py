@@ -8,7 +8,9 @@ from jsonschema import Draft202012Validator
 
 from evals.collect.observations import Failure, SampledMean, Summary, Unscored
 from evals.judge.ask.budget import Usage
-from evals.judge.trust.agreement import agree
+from evals.judge.trust.agreement import LabelledVerdict, agree
+from evals.judge.trust.correction import Correction
+from evals.judge.trust.estimate import Estimate
 from evals.judge.trust.measuring import measure
 from evals.judge.trust.trust import Trust, summaries
 from evals.judge.verdicts import Bisected, ChunkVerdict, Claim
@@ -151,6 +153,23 @@ def test_a_cascade_has_a_line_for_each_judge() -> None:
     ]
 
 
+def test_people_have_a_line_too() -> None:
+    weights = (0.1, 0.6)
+    known = Estimate(value=0.5, n=20, n_queries=20)
+    trust = Trust(
+        corrections=[Correction(metric="m", raw=known, labels_alone=known, corrected=known, weights=weights)],
+        tiers=[agree([LabelledVerdict(query_id="a", chunk_id="1", verdict=1, label=1)], 0)],
+    )
+    section = judge_section(judging(model="cohere:large"), trust, queries=60)
+    assert [tier.usage is None for tier in section.tiers] == [False, True]
+    assert judge_lines(section)[:2] == [
+        "cohere:large: 60 of 60 queries, 0 calls, 0 cached, 0 tokens; says the same as the next on 100% of 1 chunks; "
+        "weight 0.60 in m_corrected",
+        "people: 20 of 60 queries, without cost here; weight of the golden labels 0.10 in m_corrected",
+    ]
+    assert judge_lines(section)[2] == "m by people, from 20 queries: 0.500"
+
+
 def test_what_was_spent_in_a_few_words() -> None:
     assert spent(SAID.usage) == "4 calls, 1,200 cached, 1 failed, 9,034 tokens, 0.0229 USD"
     assert spent(Usage(calls=1)) == "1 calls, 0 cached, 0 tokens"
@@ -178,7 +197,7 @@ def test_trust_holds_every_statistic() -> None:
     assert found["noise_share"]["metric"] == "ragas/llm_context_precision"
     assert found["self_agreement"]["n_queries"] == 30
     first = found["corrections"][0]
-    assert (first["metric"], first["tuning"]) == ("ragas/llm_context_precision", trust.corrections[0].tuning)
+    assert (first["metric"], first["tuning"]) == ("ragas/llm_context_precision", sum(trust.corrections[0].weights))
     assert first["raw"]["n"] == 150 and first["labels_alone"]["n"] == 100
     assert found["corrections"][1]["corrected"]["value"] is None
 
