@@ -234,7 +234,7 @@ def _on_judging(judging: Judging | None, in_scope: int) -> Iterator[str]:
         setting, judge, by = "judge.sample", "", "the golden labels of all, as far as judge and labels agree"
         if judging.below:
             setting, judge = "judge.tiers", f" ({judging.model})"
-            by = f"{judging.below.model}'s verdicts on more of them, as far as the two agree"
+            by = f"the golden labels of all and {judging.below.model}'s verdicts on more, as far as they foretell these"
         yield (
             f"the judged sample{judge} is {len(judging.drawn)} of {in_scope} in-scope queries, drawn at random "
             f"({setting}); means of judged metrics are corrected by {by}{few}"

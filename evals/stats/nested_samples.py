@@ -21,9 +21,11 @@ over Sⱼ, which they estimate, θ_K is mean over Sⱼ of (p_K − gⱼ) and a c
 All of it is seen on the queries of S_K. For K = 1 it is the variance given in `corrected_mean`.
 `corrected_intervals` gives each term the interval of its residuals.
 
-In simulations of 15, 22 and 45 queries in S_K (of 60, 225 and 500; the cheap judge on all or on 40% of them, its
-agreement with the strong one 0.6, 0.88 and 0.97, that of the labels 0.5 and 0.93; relevance of 5% and 50%; one and five
-verdicts a query; 400 draws each) the intervals hold the true mean in 93% of samples and more.
+The weights are estimated, so each takes a degree of freedom from the residuals. In simulations of 15, 22 and 45 queries
+in S_K (of 60, 225 and 500; the cheap judge on all or on 40% of them, its agreement with the strong one 0.6, 0.88 and
+0.97, that of the labels 0.5, 0.75 and 0.93; relevance of 5% to 50%; one and five verdicts a query) the intervals hold
+the true mean in 94% of samples and more: of 360 settings the worst four of 400 draws, with 2,000 draws anew, in 94.3%
+to 95.3%.
 
 Sources: Cochran, Sampling Techniques (3rd ed., 1977, chapter 12), double sampling, regression estimators; Särndal,
 Swensson & Wretman, Model Assisted Survey Sampling (1992, chapter 9), two-phase sampling; Angelopoulos, Duchi & Zrnic

@@ -170,7 +170,7 @@ def test_the_judges_question_comes_in_the_judging_order_and_leaves_evidence_as_i
     path.write_text("".join(json.dumps({**row, "reference_answer": f"About {row['id']}."}) + "\n" for row in before))
     page = Page(folder, *POOL, "--verdicts", "--seed", "5")
     order = judging_order((Case.model_validate(row) for row in before), 5)
-    asked = []
+    asked: list[str] = []
     while len(dict.fromkeys(asked)) < 3:
         state = page.ask("/state?annotator=ada")
         asked.append(state["case"]["id"])
