@@ -184,17 +184,17 @@ def row(
 
 def timed(
     retriever: Any, search: Any, vectors: Sequence[Any], depth: int, chunks: Any, rounds: int
-) -> tuple[list[Any], float]:
+) -> tuple[Any, float]:
     """Return the result of each vector, and the median of the fastest single calls in milliseconds.
 
     The client is asked: a retriever refuses binary vectors without rescoring, whose scores are no cosines.
     """
     from qdrant_client import models
 
-    from retrievers.search.ranking import PointScores
+    from retrievers.search.table_builder import TableBuilder
 
     params = models.SearchParams.model_validate(search.named)
-    results, fastest = [], []
+    results, fastest = TableBuilder(chunks), []
     for vector in vectors:
         request = models.QueryRequest(query=vector, limit=depth, params=params)
         times = []
@@ -203,9 +203,9 @@ def timed(
             [found] = retriever.client.nearest("made", [request])
             times.append((time.perf_counter() - start) * 1000)
         codes, scores = chunks.codes(point.id for point in found), np.asarray([point.score for point in found])
-        results.append(PointScores(scale="cosine", codes=codes, scores=scores, depth=depth))
+        results.add(codes, scores, {}, scale="cosine")
         fastest.append(min(times))
-    return results, median(fastest)
+    return results.table(), median(fastest)
 
 
 def report(rows: Sequence[Row]) -> None:

@@ -280,8 +280,7 @@ def memory(store: Path) -> None:
     from evals.collect.observations import Observation
     from evals.golden.case import Case
     from evals.golden.evidence import Relevance
-    from retrievers.records import Chunk, StageTimings
-    from retrievers.search.candidate_table import SearchedQuery
+    from retrievers.records import Chunk
     from retrievers.search.chunk_list import ChunkList
     from retrievers.search.table_builder import TableBuilder
 
@@ -291,8 +290,7 @@ def memory(store: Path) -> None:
     builder = TableBuilder(chunks)
     for n in range(10_000):
         codes = np.asarray([(n * 7 + k) % 1000 for k in range(DEPTH)], dtype=np.int32)
-        searched = SearchedQuery(text=f"question {n}", timings=StageTimings())
-        builder.add(searched, "cosine", codes, np.full(DEPTH, 0.5), {})
+        builder.add(codes, np.full(DEPTH, 0.5), {}, scale="cosine")
     observations = [
         Observation(
             case=Case(id=f"q{n}", query=f"question {n}", reference_answer="An answer.", relevant_ids={"c1": 1}),

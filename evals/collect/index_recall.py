@@ -12,8 +12,7 @@ from evals.collect.passes import ROUNDING, Progress
 from evals.collect.saved.retriever import SavedRetriever
 from retrievers.config import QuantizationSearchConfig, SearchConfig
 from retrievers.retriever.protocol import FindsNeighbours, Retriever
-from retrievers.search.candidate_table import CandidateTable, Chunks
-from retrievers.search.ranking import PointScores
+from retrievers.search.candidate_table import Candidates, CandidateTable, Chunks
 
 # Exact search goes as much further, so that points that rounding puts behind the last one are known to be as near.
 MARGIN = 20
@@ -23,7 +22,7 @@ WIDER = (2, 4, 8)
 def is_approximate(retriever: Retriever) -> bool:
     """Return True if a retriever's search for vectors may miss near ones, and can be compared with an exact one."""
     if isinstance(retriever, SavedRetriever):
-        return any(row.ann_recall for row in retriever.variant.table.rows)
+        return any(retriever.variant.table.ann_recall)
     info = retriever.info
     return info is not None and info.is_approximate and not retriever.settings.search.exact and _compares(retriever)
 
@@ -52,15 +51,12 @@ def with_ann_recall(
     if not _compares(retriever):
         return table
     configured = retriever.settings.search
-    rows = list(table.rows)
-    for start in range(0, len(rows), retriever.batch_size):
-        batch = rows[start : start + retriever.batch_size]
-        [recalls] = _recalls(retriever, [row.vector for row in batch], depths, [configured])
-        rows[start : start + len(batch)] = [
-            replace(row, ann_recall=recall) for row, recall in zip(batch, recalls, strict=True)
-        ]
-        progress("searching exactly", start + len(batch), len(rows))
-    return replace(table, rows=tuple(rows))
+    recalls: list[Mapping[int, float]] = []
+    for start in range(0, len(table), retriever.batch_size):
+        [more] = _recalls(retriever, table.vectors[start : start + retriever.batch_size], depths, [configured])
+        recalls.extend(more)
+        progress("searching exactly", len(recalls), len(table))
+    return replace(table, ann_recall=tuple(recalls))
 
 
 def trials(
@@ -81,25 +77,25 @@ def trials(
         return ()
     tried = _other_parameters(retriever)
     gathered: list[list[Mapping[int, float]]] = [[] for _ in tried]
-    for start in range(0, len(table.rows), retriever.batch_size):
-        vectors = [row.vector for row in table.rows[start : start + retriever.batch_size]]
+    for start in range(0, len(table), retriever.batch_size):
+        vectors = table.vectors[start : start + retriever.batch_size]
         for of_trial, recalls in zip(gathered, _recalls(retriever, vectors, depths, list(tried.values())), strict=True):
             of_trial.extend(recalls)
-        progress("trying wider searches", start + len(vectors), len(table.rows))
+        progress("trying wider searches", start + len(vectors), len(table))
     return tuple(
         IndexTrial(settings=name, recall={k: fmean(each[k] for each in recalls) for k in recalls[0]})
         for name, recalls in zip(tried, gathered, strict=True)
     )
 
 
-def recall(exact: PointScores, found: PointScores, k: int) -> float:
+def recall(exact: Candidates, found: Candidates, k: int) -> float:
     """Return the share of the k nearest points that a search has among its first k, 0 to 1.
 
     Near is what is as near as the k-th exact one, so that which of several equally near ones was found does not
     matter; scores that differ by rounding are equal. The scores of the search itself, which may be those of quantised
     vectors, only say which its first k are. 1 for an empty collection, in which nothing can be missed.
     """
-    count = min(k, len(exact.codes))
+    count = min(k, len(exact))
     if not count:
         return 1.0
     last = np.sort(exact.scores)[::-1][count - 1]

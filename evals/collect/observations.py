@@ -79,10 +79,10 @@ class Observation:
 
         Where the search found nothing, a cosine is 0, and another score −∞.
         """
-        query = self.candidates.query
-        if query.no_cosine:
+        candidates = self.candidates
+        if candidates.no_cosine:
             return None
-        return float(self.candidates.column("semantic").max(initial=0.0 if query.distance == "cosine" else -np.inf))
+        return float(candidates.column("semantic").max(initial=0.0 if candidates.distance == "cosine" else -np.inf))
 
 
 def observations_of(

@@ -52,12 +52,11 @@ def collect(
 
 def _with_vectors_of(like: CandidateTable, found: CandidateTable, start: int) -> CandidateTable:
     """Return candidates whose queries hold the vectors of another table, from a row on, where they are the same."""
-    rows = list(found.rows)
-    for place, row in enumerate(rows):
-        known = like.rows[start + place].vector
-        if row.vector is not None and known is not None and np.array_equal(row.vector, known):
-            rows[place] = replace(row, vector=known)
-    return replace(found, rows=rows)
+    vectors = list(found.vectors)
+    for place, (vector, known) in enumerate(zip(vectors, like.vectors[start:], strict=False)):
+        if vector is not None and known is not None and np.array_equal(vector, known):
+            vectors[place] = known
+    return replace(found, vectors=vectors)
 
 
 def measure_latency(
@@ -135,7 +134,7 @@ def repeat(
 def ranked(chunks: Sequence[RetrievedChunk]) -> Ranked:
     """Return chunk ids with scores as they are shown, in rank order."""
     if isinstance(chunks, Candidates):
-        shown = oriented(chunks.column("score"), chunks.table.scales[chunks.row])
+        shown = oriented(chunks.column("score"), chunks.scale)
         scores = (None if isnan(score) else score for score in shown.tolist())
         return tuple(zip(chunks.chunk_ids, scores, strict=True))
     return tuple((hit.chunk.chunk_id, hit.score) for hit in chunks)
@@ -196,10 +195,10 @@ def _largest_change(before: Ranked, after: Ranked) -> float | None:
 
 def _replay(retriever: Retriever, first: Candidates) -> Callable[[], Ranked] | None:
     """A search with the vector of the first time, where the retriever shows and takes vectors."""
-    vector = first.query.vector
+    vector = first.vector
     if vector is None or not isinstance(retriever, Replays):
         return None
-    return lambda: ranked(retriever.candidates_by_vector(first.query.text, vector.tolist()))
+    return lambda: ranked(retriever.candidates_by_vector(first.text, vector.tolist()))
 
 
 def _call(retriever: Retriever, calls: Sequence[Case], level: int, progress: Progress) -> list[RetrievalSession]:

@@ -192,7 +192,7 @@ def _differences(saved: Mapping[str, Any], given: Mapping[str, Any]) -> list[tup
 
 
 def _refuse_other_queries(folder: Path, variant: SavedVariant, cases: Sequence[Case]) -> None:
-    texts = dict(zip(variant.ids, (row.text for row in variant.table.rows), strict=True))
+    texts = dict(zip(variant.ids, variant.table.texts, strict=True))
     for case in cases:
         if case.query not in variant.row_of:
             saved = f"the query {texts[case.id]!r}, which was saved" if case.id in texts else "a query that was saved"

@@ -171,7 +171,7 @@ def _tokens(table: CandidateTable, selections: Selections) -> Small:
 def _cosines(table: CandidateTable, selections: Selections) -> Floats:
     """Read the cosine of the chunk at each place, -1 beyond the end; NaN in lists of a retriever that has none."""
     cosines = _at(table.matrix(table.column("semantic"), -1.0), selections, beyond=-1)
-    without = np.array([bool(query.no_cosine) or query.distance != "cosine" for query in table.rows], dtype=np.bool_)
+    without = np.array([bool(each.no_cosine) or each.distance != "cosine" for each in table], dtype=np.bool_)
     cosines[without[selections.query]] = np.nan
     return cosines
 

@@ -13,8 +13,8 @@ from evals.metrics.ranking import MEASURES, Measure, interval_of, score
 
 
 def _found(observation: Observation, _: Context, *, measure: Measure, k: int) -> Score:
-    if observation.candidates.query.incomplete:
-        return Unscored(reason=observation.candidates.query.incomplete)
+    if observation.candidates.incomplete:
+        return Unscored(reason=observation.candidates.incomplete)
     return score(observation.candidate_ids, observation.relevance, measure, k)
 
 

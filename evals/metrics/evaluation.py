@@ -225,7 +225,7 @@ def with_passes(
         repeats = config.determinism.repeats
         repetitions = candidates.repeat(retriever, cases, observed.table, repeats=repeats, progress=progress)
     tried = observed.index_trials
-    if needs(metrics, "index") and tried is None and index.loses(observed.table.rows):
+    if needs(metrics, "index") and tried is None and index.loses(observed.table.ann_recall):
         tried = trials(retriever, observed.table, index.DEPTHS, progress)
     return replace(observed, latency=latency, repetitions=repetitions, index_trials=tried)
 

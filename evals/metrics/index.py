@@ -1,12 +1,11 @@
 """Recall of the index: the share of the exactly nearest chunks that a search found which may miss some."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
 
 from evals.collect.observations import Observation, Score, Unscored
 from evals.metrics.base import Context, QueryMetric, each
-from retrievers.search.candidate_table import SearchedQuery
 
 DEPTHS = (5, 100)
 ENOUGH = 0.95
@@ -20,15 +19,17 @@ def ann_recall(observation: Observation, _: Context, *, k: int) -> Score:
     relevant plays no part. Unscored where the two searches were not compared: no vectors are searched for, or fewer
     than k.
     """
-    recall = observation.candidates.query.ann_recall.get(k)
+    recall = observation.candidates.ann_recall.get(k)
     return Unscored(reason=f"no search for {k} vectors was compared with an exact one") if recall is None else recall
 
 
-def loses(rows: Sequence[SearchedQuery]) -> bool:
-    """Return True if at some depth less is found, on average, than can be put down to chance."""
-    return any(
-        fmean(recalls) < ENOUGH for k in DEPTHS if (recalls := [r.ann_recall[k] for r in rows if k in r.ann_recall])
-    )
+def loses(recalls: Sequence[Mapping[int, float]]) -> bool:
+    """Return True if at some depth less is found, on average, than can be put down to chance.
+
+    Args:
+        recalls: Of each query depth to recall, where it is known.
+    """
+    return any(fmean(shares) < ENOUGH for k in DEPTHS if (shares := [recall[k] for recall in recalls if k in recall]))
 
 
 METRICS: tuple[QueryMetric, ...] = tuple(

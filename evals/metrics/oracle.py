@@ -33,7 +33,7 @@ def oracle_ndcg(observation: Observation, _: Context, *, depth: int) -> Score:
     candidates; no reranker of this depth reaches more. With binary grades and at most ten relevant chunks it rises
     with recall alone.
     """
-    reason = observation.candidates.query.incomplete or observation.relevance.incomplete
+    reason = observation.candidates.incomplete or observation.relevance.incomplete
     if reason:
         return Unscored(reason=reason)
     return best_ndcg(as_found(observation)[:depth], observation.relevance.grades)

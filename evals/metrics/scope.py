@@ -30,8 +30,8 @@ def enough_results(observation: Observation, _: Context) -> Score:
 
 def relevant_above_half(observation: Observation, _: Context) -> Score:
     """Return 1 if a returned chunk is relevant and has a cosine above 0.5, else 0."""
-    query = observation.candidates.query
-    if query.no_cosine or query.distance != "cosine":
+    candidates = observation.candidates
+    if candidates.no_cosine or candidates.distance != "cosine":
         return Unscored(reason=NO_COSINE)
     returned, grades = observation.selection, observation.relevance.grades
     cosines = returned.column("semantic").tolist()
@@ -65,7 +65,7 @@ def max_out_of_scope_score(observed: Observed, _: Context) -> Summary:
     lacking = _without_cosine(name, within(observed.observations, "out_of_scope"))
     if lacking:
         return lacking
-    distances = {o.candidates.query.distance for o in observed.observations} - {"cosine"}
+    distances = {o.candidates.distance for o in observed.observations} - {"cosine"}
     if distances:
         return Summary(metric=name, value=None, n_unscored=len(observed.observations), note=f"{NO_COSINE} but "
                        f"{distances.pop()} scores; scope/auroc reads these")  # fmt: skip
@@ -82,7 +82,7 @@ def top_scores(observations: Sequence[Observation]) -> list[float]:
 
 def _without_cosine(name: str, observations: Sequence[Observation]) -> Summary | None:
     """Return the reason why there is no figure, where some queries have no cosine."""
-    reasons = [o.candidates.query.no_cosine for o in observations if o.top_score is None]
+    reasons = [o.candidates.no_cosine for o in observations if o.top_score is None]
     return Summary(metric=name, value=None, n_unscored=len(reasons), note=reasons[0]) if reasons else None
 
 

@@ -50,7 +50,7 @@ def validate(
         metadata_accuracy=metadata,
         content_relevance=relevance,
         accuracy_scores=tuple(map(_mean_of_known, metadata, relevance)),
-        times_ms=tuple(fmean(times.get(o.case.id, [o.candidates.query.timings.total_ms])) for o in observations),
+        times_ms=tuple(fmean(times.get(o.case.id, [o.candidates.timings.total_ms])) for o in observations),
     )
 
 

@@ -109,7 +109,7 @@ def _hash(query_id: str) -> str:
 
 def _trace(row: QueryRow, observation: Observation, timed: StageTimings | None, judge: str) -> QueryTrace:
     documents = tuple(_document(hit, observation) for hit in observation.selection)
-    durations = _durations(timed or observation.candidates.query.timings)
+    durations = _durations(timed or observation.candidates.timings)
     trace = _trace_of(row, documents, durations, _feedback(row, _by_people(observation), judge))
     return trace if timed else replace(trace, timing="the batch")
 

@@ -6,6 +6,7 @@ A scorer gives the value that `evals.evaluate` gives for the query, or no assess
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,8 @@ from evals.tracking.retrieved_documents import TracedRetrieval, retrieved
 from retrievers.config import MetadataConfig, RetrieverConfig
 from retrievers.config.layers import environment
 from retrievers.foreign.documents import chunk_of
-from retrievers.records import RetrievedChunk, StageTimings
-from retrievers.search.candidate_table import Candidates, SearchedQuery
+from retrievers.records import RetrievedChunk
+from retrievers.search.candidate_table import Candidates
 from retrievers.search.table_builder import table_of_hits
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def _candidates(query: str, found: TracedRetrieval, reads: MetadataConfig, unkno
         for rank, (document, cosine) in enumerate(zip(found.documents, cosines, strict=True), 1)
     ]
     lacking = NO_COSINE if any(map(isnan, cosines)) else "" if cosines else unknown
-    return table_of_hits(SearchedQuery(text=query, timings=StageTimings(total_ms=0), no_cosine=lacking), hits)[0]
+    return replace(table_of_hits(hits), texts=(query,), no_cosine=(lacking,))[0]
 
 
 def _cosine(metadata: Mapping[str, Any]) -> float:

@@ -4,6 +4,7 @@ import logging
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -15,11 +16,11 @@ from retrievers.foreign.sources import Found, Source
 from retrievers.net.faults import cause
 from retrievers.records import Chunk, RetrievalSession, RetrievedChunk, StageTimings
 from retrievers.search import confidence
-from retrievers.search.candidate_table import CandidateTable, SearchedQuery
+from retrievers.search.candidate_table import Candidates, CandidateTable
 from retrievers.search.chunk_list import ChunkList
 from retrievers.search.query import check_query
 from retrievers.search.selection import BELOW_SHOWN, best_score, select
-from retrievers.search.table_builder import TableBuilder, add_hits, table_of_hits
+from retrievers.search.table_builder import TableBuilder, table_of_hits
 from retrievers.store import CollectionInfo, Deployment
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ class ForeignRetriever:
     """The user's own retriever behind the calls of `retrievers.retriever.protocol.Retriever`.
 
     The order of its documents is the rank, repeated ones keep their places. What it cannot give is absent, with the
-    reason: scores (`SearchedQuery.no_cosine`), stages of a search, and where there is no `info` a list of its chunks.
+    reason: scores (`CandidateTable.no_cosine`), stages of a search, and where there is no `info` a list of its chunks.
     """
 
     batch_size = 1
@@ -83,10 +84,9 @@ class ForeignRetriever:
         """Retrieve, and tell how it went. Faults are in the session's `status` and `error`, not raised."""
         settings = self.settings
         try:
-            searched, hits = self._find(query, settings.candidates if self._source.deepens else settings.top_k)
+            candidates = self._find(query, settings.candidates if self._source.deepens else settings.top_k)
         except RetrievalError as error:
             return self._failed(query, error)
-        candidates = table_of_hits(searched, hits)[0]
         kept, below = select(candidates, settings)
         chunks, best_below = tuple(candidates.at(kept)), best_score(candidates, below, settings)
         threshold = settings.used_threshold
@@ -99,7 +99,7 @@ class ForeignRetriever:
             below_threshold=tuple(candidates[place] for place in below[:BELOW_SHOWN]),
             candidates_found=len(candidates),
             filtered_out=len(below),
-            timings=searched.timings,
+            timings=candidates.timings,
             warnings=()
             if threshold is None
             else confidence.warnings(chunks, len(below), best_below, threshold, could_spread=False),
@@ -126,8 +126,8 @@ class ForeignRetriever:
         chunks = chunks if chunks is not None else ChunkList()
         builder, depth = TableBuilder(chunks), depth or self.settings.candidates
         for query in queries:
-            searched, hits = self._find(query, depth)
-            add_hits(builder, chunks, searched, hits[:depth])
+            candidates = self._find(query, depth, chunks)
+            builder.extend(candidates.at(range(min(depth, len(candidates)))).alone())
         return builder.table()
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
@@ -174,7 +174,7 @@ class ForeignRetriever:
             )
         return self._listing
 
-    def _find(self, query: str, depth: int) -> tuple[SearchedQuery, tuple[RetrievedChunk, ...]]:
+    def _find(self, query: str, depth: int, chunks: ChunkList | None = None) -> Candidates:
         """Retrieve documents; only a store takes the `depth`."""
         check_query(query)
         start = time.perf_counter()
@@ -189,14 +189,15 @@ class ForeignRetriever:
             raise
         except (Exception, SystemExit) as error:  # the user's own code may raise anything
             raise ForeignRetrieverError(f"{self._name} failed: {cause(error, 'python')}") from error
-        searched = SearchedQuery(
-            text=query,
-            timings=spent,
-            no_cosine=self._source.no_cosine,
-            incomplete=self._source.no_candidates,
-            retrieved_at=now,
+        table = replace(
+            table_of_hits(hits, chunks=chunks),
+            texts=(query,),
+            timings=(spent,),
+            no_cosine=(self._source.no_cosine,),
+            incomplete=(self._source.no_candidates,),
+            retrieved_at=(now,),
         )
-        return searched, hits
+        return table[0]
 
     def _ranked(self, scored: Found, now: datetime) -> tuple[RetrievedChunk, ...]:
         scale = self._source.scale

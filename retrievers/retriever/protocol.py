@@ -5,8 +5,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from retrievers.config import RetrieverConfig, SearchConfig
 from retrievers.records import Chunk, RetrievalSession, RetrievedChunk
-from retrievers.search.candidate_table import CandidateTable, Chunks
-from retrievers.search.ranking import PointScores
+from retrievers.search.candidate_table import Candidates, CandidateTable, Chunks
 from retrievers.store import CollectionInfo, Deployment
 
 
@@ -93,7 +92,7 @@ class FindsNeighbours(Retriever, Protocol):
 
     def neighbours(
         self, vectors: Sequence[Sequence[float]], search: SearchConfig, depth: int, chunks: Any
-    ) -> Sequence[PointScores]:
+    ) -> Sequence[Candidates]:
         """Find the points nearest to vectors, with all that tie with the last.
 
         Args:

@@ -30,7 +30,6 @@ from retrievers.search import parameters
 from retrievers.search.candidate_table import Candidates, CandidateTable
 from retrievers.search.confined import confined
 from retrievers.search.pushdown import compile_filters
-from retrievers.search.ranking import PointScores
 from retrievers.search.selection import returned
 from retrievers.store import (
     CollectionInfo,
@@ -224,7 +223,7 @@ class QdrantRetriever(BaseRetriever):
 
     def neighbours(
         self, vectors: Sequence[Sequence[float]], search: SearchConfig, depth: int, chunks: ChunkTable
-    ) -> list[PointScores]:
+    ) -> CandidateTable:
         """Find the points nearest to vectors, whatever the mode: those that the filters let pass, and all ties.
 
         Args:

@@ -26,19 +26,18 @@ def answered(candidates: Candidates, settings: RetrieverConfig, info: Collection
         settings: Those that it was searched by.
         info: The collection that it was searched in.
     """
-    query = candidates.query
     kept, below = select(candidates, settings)
     chunks = tuple(candidates.at(kept))
     below_threshold = tuple(candidates[place] for place in below[:BELOW_SHOWN])
     best_below = best_score(candidates, below, settings)
-    vector = None if query.vector is None else tuple(query.vector.tolist())
+    vector = None if candidates.vector is None else tuple(candidates.vector.tolist())
     threshold, scale = settings.used_threshold, settings.threshold_scale
     confident = confidence.confidence(chunks, settings.top_k, threshold, on=settings.threshold_on)
     # A model of several languages finds what is asked for in any; and telling a language takes as long as a search.
-    on_language = () if confident.level == "high" else _on_language(query.text, chunks or below_threshold)
+    on_language = () if confident.level == "high" else _on_language(candidates.text, chunks or below_threshold)
     return RetrievalSession(
         session_id=uuid.uuid4().hex,
-        query=query.text,
+        query=candidates.text,
         parameters=_parameters(settings),
         status="success",
         chunks=chunks,
@@ -46,8 +45,8 @@ def answered(candidates: Candidates, settings: RetrieverConfig, info: Collection
         candidates_found=len(candidates),
         filtered_out=len(below),
         embedding={**_embedding(settings, info), "vector": vector},
-        timings=query.timings,
-        cache=query.cache,
+        timings=candidates.timings,
+        cache=candidates.cache,
         confidence=confident,
         warnings=(
             *confidence.warnings(

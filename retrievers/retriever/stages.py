@@ -18,11 +18,10 @@ from retrievers.net.patience import working_time
 from retrievers.records import RetrievalSession, RetrievedChunk, StageTimings
 from retrievers.rerank.reranking import Pool, Rerank
 from retrievers.retriever.session import answered
-from retrievers.search.candidate_table import CandidateTable, SearchedQuery
+from retrievers.search.candidate_table import Candidates, CandidateTable
 from retrievers.search.parameters import beam_of, rescores
 from retrievers.search.query import Encoded, check_query, cosines_with, embedded, encode
-from retrievers.search.ranking import PointScores
-from retrievers.search.retrieved import check_scale, chosen_codes, every_place, hits, ordered, reordered, shown
+from retrievers.search.retrieved import check_scale, chosen_codes, every_place, ordered, reordered, shown
 from retrievers.search.sides import Search
 from retrievers.search.table_builder import TableBuilder
 from retrievers.store import CollectionInfo
@@ -69,7 +68,7 @@ class Pipeline:
             queries,
             use_cache,
             chunks,
-            lambda encoded: ordered(self._search(depth, chunks).find(encoded), chunks, every_place),
+            lambda encoded: ordered(self._search(depth, chunks).find(encoded), depth, chunks, every_place),
             lambda candidates, encoded: self._reranked(queries, encoded, candidates, chunks),
         )
 
@@ -89,15 +88,15 @@ class Pipeline:
         # Payloads that come along spare a search on a server further round trips.
         payloads = shallow or (self.rerank is not None and not reads_all and config.store.url is not None)
 
-        def answer(candidates: PointScores) -> list[int]:
+        def answer(candidates: Candidates) -> list[int]:
             return shown(candidates, config)
 
-        def search(encoded: Sequence[Encoded]) -> list[PointScores]:
+        def search(encoded: Sequence[Encoded]) -> list[Candidates]:
             depth = config.top_k if shallow else config.candidates
-            candidates = self._search(depth, chunks, payloads=payloads, beam=beam).find(encoded)
-            return ordered(candidates, chunks, every_place if reads_all else None if self.rerank else answer)
+            table = self._search(depth, chunks, payloads=payloads, beam=beam).find(encoded)
+            return ordered(table, depth, chunks, every_place if reads_all else None if self.rerank else answer)
 
-        def finish(candidates: list[PointScores], encoded: Sequence[Encoded]) -> list[PointScores]:
+        def finish(candidates: list[Candidates], encoded: Sequence[Encoded]) -> list[Candidates]:
             moved = self._reranked(queries, encoded, candidates, chunks)
             if self.rerank and not reads_all:
                 chunks.read(chosen_codes(moved, answer))
@@ -114,17 +113,18 @@ class Pipeline:
         encoded = encode(query, vector, self.settings, self.encoder)
         chunks = ChunkTable(self.client, self.settings)
 
-        def search() -> list[PointScores]:
+        def search() -> list[Candidates]:
             with stage("search"):
-                candidates = ordered(self._search(depth, chunks).find([encoded]), chunks, every_place)
+                candidates = ordered(self._search(depth, chunks).find([encoded]), depth, chunks, every_place)
             return self._reranked([query], [encoded], candidates, chunks)
 
         [candidates] = _settled(search)
-        return hits(candidates, chunks)
+        now = datetime.now(UTC)
+        return tuple(replace(hit, retrieved_at=now) for hit in candidates)
 
     def neighbours(
         self, vectors: Sequence[Sequence[float]], search: SearchConfig, depth: int, chunks: ChunkTable
-    ) -> list[PointScores]:
+    ) -> CandidateTable:
         """Return the points nearest to vectors, with all that tie with the last.
 
         Raises:
@@ -140,8 +140,8 @@ class Pipeline:
         queries: Sequence[str],
         use_cache: bool,
         chunks: ChunkTable,
-        search: Callable[[Sequence[Encoded]], list[PointScores]],
-        finish: Callable[[list[PointScores], Sequence[Encoded]], list[PointScores]],
+        search: Callable[[Sequence[Encoded]], list[Candidates]],
+        finish: Callable[[list[Candidates], Sequence[Encoded]], list[Candidates]],
     ) -> CandidateTable:
         """Embed queries, search for them, finish, and time the stages.
 
@@ -161,7 +161,7 @@ class Pipeline:
         encoded = [encode(*each, self.settings, self.encoder) for each in zip(queries, vectors, strict=True)]
         ready = working_time()
 
-        def search_and_finish() -> tuple[list[PointScores], float]:
+        def search_and_finish() -> tuple[list[Candidates], float]:
             with stage("search"):
                 candidates = search(encoded)
                 if not self.rerank:
@@ -181,21 +181,20 @@ class Pipeline:
             total_ms=(end - start) * share,
         )
         builder = TableBuilder(chunks)
-        for candidates, query, vector, state in zip(results, queries, vectors, cached, strict=True):
-            searched_query = SearchedQuery(
-                text=query,
-                timings=timings,
-                vector=np.asarray(vector, dtype=np.float32),
-                cache=states[state],
-                retrieved_at=now,
-                distance=self.settings.used_distance,
-            )
-            builder.add(searched_query, candidates.scale, candidates.codes, candidates.scores, candidates.components)
-        return builder.table()
+        for each in results:
+            builder.extend(each.alone())
+        return replace(
+            builder.table(),
+            texts=tuple(queries),
+            timings=(timings,) * len(queries),
+            vectors=tuple(np.asarray(vector, dtype=np.float32) for vector in vectors),
+            caches=tuple(states[state] for state in cached),
+            retrieved_at=(now,) * len(queries),
+        )
 
     def _reranked(
-        self, queries: Sequence[str], encoded: Sequence[Encoded], candidates: Sequence[PointScores], chunks: ChunkTable
-    ) -> list[PointScores]:
+        self, queries: Sequence[str], encoded: Sequence[Encoded], candidates: Sequence[Candidates], chunks: ChunkTable
+    ) -> list[Candidates]:
         return [self._in_new_order(*each, chunks) for each in zip(queries, encoded, candidates, strict=True)]
 
     def _search(self, depth: int, chunks: ChunkTable, *, payloads: bool = False, beam: int | None = None) -> Search:
@@ -210,14 +209,14 @@ class Pipeline:
             beam=beam,
         )
 
-    def _in_new_order(self, query: str, encoded: Encoded, candidates: PointScores, chunks: ChunkTable) -> PointScores:
+    def _in_new_order(self, query: str, encoded: Encoded, candidates: Candidates, chunks: ChunkTable) -> Candidates:
         """Rerank candidates; the reranker is given what it declares that it reads."""
-        if not (self.rerank and len(candidates.codes)):
+        if not (self.rerank and len(candidates)):
             return candidates
         reranker, codes = self.settings.reranker, candidates.codes
         with stage("rerank"):
             vectors = vectors_of(self.client, self.settings, chunks.given(codes)) if reranker.needs_vectors else None
-            cosines = candidates.components["semantic"] if candidates.distance == "cosine" else np.empty(0)
+            cosines = candidates.column("semantic") if candidates.distance == "cosine" else np.empty(0)
             if vectors is not None and candidates.distance != "cosine":
                 cosines = cosines_with(encoded["semantic"], vectors)
             pool = Pool(

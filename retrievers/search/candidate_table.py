@@ -1,11 +1,11 @@
 """Candidates of many queries as columns, and views of them: a candidate becomes an object when it is looked at."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from math import isnan
-from typing import Protocol, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,27 +33,19 @@ class Chunks(Protocol):
         """Return the id of a chunk."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SearchedQuery:
-    """A query as it was searched for.
-
-    Attributes:
-        vector: Its vector, float32; None where the retriever does not show it.
-        no_cosine: The reason why its candidates carry no cosine similarity; empty when they do.
-        incomplete: The reason why a search to the same depth may find more than these; empty when it cannot.
-        ann_recall: Number of nearest vectors to the share of them that its search found; empty where that is not known.
-        distance: The scale of the component `semantic` of its candidates.
-    """
-
-    text: str
-    timings: StageTimings
-    vector: NDArray[np.float32] | None = None
-    no_cosine: str = ""
-    incomplete: str = ""
-    cache: Mapping[str, str] = field(default_factory=dict)
-    retrieved_at: datetime | None = None
-    ann_recall: Mapping[int, float] = field(default_factory=dict)
-    distance: Distance = "cosine"
+BY_QUERY = (
+    "scales",
+    "distances",
+    "texts",
+    "timings",
+    "vectors",
+    "no_cosine",
+    "incomplete",
+    "caches",
+    "retrieved_at",
+    "ann_recall",
+)
+"""Fields of a table that hold a value for each query; `codes`, `scores` and `columns` hold one for each candidate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,26 +56,42 @@ class CandidateTable(Sequence["Candidates"]):
     Qdrant reports them.
 
     Attributes:
-        rows: The queries.
         offsets: The first candidate of each query, and the end of the last one's; shape (queries + 1,).
         codes: The chunk of each candidate by its number in `chunks`; shape (candidates,).
         scores: The final score of each candidate, NaN where the retriever gives none.
         columns: Component scores by name, NaN where a candidate has none (see `RetrievedChunk.scores`), and its rank
             and score before reranking, the latter as it is shown.
         scales: The scale of the final scores, by query.
+        distances: The scale of the component `semantic`, by query.
         chunks: The chunks, shared by all tables of a run.
+        texts: The queries; empty within a search.
+        timings: Times of the stages of each search.
+        vectors: The vector of each query, float32; None where the retriever does not show it.
+        no_cosine: The reason why a query's candidates carry no cosine similarity; empty when they do.
+        incomplete: The reason why a search to the same depth may find more than these; empty when it cannot.
+        caches: Source of the query vector (see `RetrievalSession.cache`).
+        retrieved_at: Time of each search.
+        ann_recall: Number of nearest vectors to the share of them that the search found; empty where not known.
     """
 
-    rows: Sequence[SearchedQuery]
     offsets: NDArray[np.int64]
     codes: Codes
     scores: Floats
     columns: Mapping[str, Floats]
     scales: Sequence[ScoreScale]
+    distances: Sequence[Distance]
     chunks: Chunks
+    texts: Sequence[str]
+    timings: Sequence[StageTimings]
+    vectors: Sequence[NDArray[np.float32] | None]
+    no_cosine: Sequence[str]
+    incomplete: Sequence[str]
+    caches: Sequence[Mapping[str, str]]
+    retrieved_at: Sequence[datetime | None]
+    ann_recall: Sequence[Mapping[int, float]]
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.scales)
 
     @overload
     def __getitem__(self, index: int) -> "Candidates": ...
@@ -143,50 +151,23 @@ class CandidateTable(Sequence["Candidates"]):
             place: Its place among the candidates of the query, from 0.
             rank: Its rank in the result, from 1.
         """
-        at = int(self.offsets[row]) + place
-        chunk = self.chunks[int(self.codes[at])]
-        query = self.rows[row]
-        return hit_of(self.scores, self.columns, at, self.scales[row], query.distance, chunk, rank, query.retrieved_at)
-
-
-def hit_of(
-    scores: Floats,
-    columns: Mapping[str, Floats],
-    at: int,
-    scale: ScoreScale,
-    distance: Distance,
-    chunk: Chunk,
-    rank: int,
-    retrieved_at: datetime | None,
-) -> RetrievedChunk:
-    """Return a candidate as an object.
-
-    Args:
-        scores: Final scores, NaN where there is none.
-        columns: Component scores and what was before reranking, by name, NaN where there is none.
-        at: Its place in these.
-        scale: The scale of the final scores.
-        distance: The scale of the component `semantic`.
-        chunk: Its chunk.
-        rank: Its rank in the result, from 1.
-        retrieved_at: Time of the search.
-    """
-    score = oriented(float(scores[at]), scale)
-    values = {name: float(column[at]) for name, column in columns.items()}
-    if "semantic" in values:
-        values["semantic"] = oriented(values["semantic"], distance)
-    known = {name: value for name, value in values.items() if not isnan(value)}
-    return RetrievedChunk(
-        rank=rank,
-        score=None if isnan(score) else score,
-        score_scale=scale,
-        scores={name: value for name, value in known.items() if name not in BEFORE},
-        chunk=chunk,
-        original_rank=int(known["original_rank"]) if "original_rank" in known else None,
-        original_score=known.get("original_score"),
-        retrieved_at=retrieved_at,
-        distance=distance,
-    )
+        at, scale, distance = int(self.offsets[row]) + place, self.scales[row], self.distances[row]
+        score = oriented(float(self.scores[at]), scale)
+        values = {name: float(column[at]) for name, column in self.columns.items()}
+        if "semantic" in values:
+            values["semantic"] = oriented(values["semantic"], distance)
+        known = {name: value for name, value in values.items() if not isnan(value)}
+        return RetrievedChunk(
+            rank=rank,
+            score=None if isnan(score) else score,
+            score_scale=scale,
+            scores={name: value for name, value in known.items() if name not in BEFORE},
+            chunk=self.chunks[int(self.codes[at])],
+            original_rank=int(known["original_rank"]) if "original_rank" in known else None,
+            original_score=known.get("original_score"),
+            retrieved_at=self.retrieved_at[row],
+            distance=distance,
+        )
 
 
 class Candidates(Sequence[RetrievedChunk]):
@@ -235,14 +216,60 @@ class Candidates(Sequence[RetrievedChunk]):
         return f"Candidates({list(self)!r})"
 
     @property
-    def query(self) -> SearchedQuery:
-        """The query as it was searched for."""
-        return self.table.rows[self.row]
+    def scale(self) -> ScoreScale:
+        """The scale of the final scores."""
+        return self.table.scales[self.row]
+
+    @property
+    def distance(self) -> Distance:
+        """The scale of the component `semantic`."""
+        return self.table.distances[self.row]
+
+    @property
+    def text(self) -> str:
+        """The query."""
+        return self.table.texts[self.row]
+
+    @property
+    def timings(self) -> StageTimings:
+        """Times of the stages of the search."""
+        return self.table.timings[self.row]
+
+    @property
+    def vector(self) -> NDArray[np.float32] | None:
+        """The vector of the query; None where the retriever does not show it."""
+        return self.table.vectors[self.row]
+
+    @property
+    def no_cosine(self) -> str:
+        """The reason why these carry no cosine similarity; empty when they do."""
+        return self.table.no_cosine[self.row]
+
+    @property
+    def incomplete(self) -> str:
+        """The reason why a search to the same depth may find more than these; empty when it cannot."""
+        return self.table.incomplete[self.row]
+
+    @property
+    def cache(self) -> Mapping[str, str]:
+        """Source of the query vector (see `RetrievalSession.cache`)."""
+        return self.table.caches[self.row]
+
+    @property
+    def retrieved_at(self) -> datetime | None:
+        """Time of the search."""
+        return self.table.retrieved_at[self.row]
+
+    @property
+    def ann_recall(self) -> Mapping[int, float]:
+        """Number of nearest vectors to the share of them that the search found; empty where not known."""
+        return self.table.ann_recall[self.row]
 
     def at(self, places: Places) -> "Candidates":
         """Return the candidates at some places of these, ranked from 1."""
-        chosen = places if self.places is None else [int(self.places[place]) for place in places]
-        return Candidates(self.table, self.row, chosen)
+        if self.places is not None:
+            places = np.asarray(self.places, dtype=np.intp)[np.asarray(places, dtype=np.intp)]
+        return Candidates(self.table, self.row, places)
 
     @property
     def codes(self) -> Codes:
@@ -264,3 +291,25 @@ class Candidates(Sequence[RetrievedChunk]):
         """Return the final scores (`score`) or a component, in rank order; NaN where a candidate has none."""
         values = self.table.column(name)[self.table.span(self.row)]
         return values if self.places is None else values[np.asarray(self.places, dtype=np.intp)]
+
+    def alone(self) -> CandidateTable:
+        """Return these candidates as a table of one query, with the facts of it."""
+        of_query: dict[str, Any] = {name: (getattr(self.table, name)[self.row],) for name in BY_QUERY}
+        return CandidateTable(
+            offsets=np.asarray([0, len(self)], dtype=np.int64),
+            codes=self.codes,
+            scores=self.column("score"),
+            columns=self.columns,
+            chunks=self.table.chunks,
+            **of_query,
+        )
+
+    @property
+    def scores(self) -> Floats:
+        """The final scores, oriented, in rank order."""
+        return self.column("score")
+
+    @property
+    def columns(self) -> dict[str, Floats]:
+        """The components by name, each in rank order."""
+        return {name: self.column(name) for name in self.table.columns}

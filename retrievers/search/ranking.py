@@ -5,12 +5,10 @@ the order is made in two steps: find the candidates whose place depends on it (`
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retrievers.records import Distance, ScoreScale
 from retrievers.store.chunk_table import Codes
 
 Floats = NDArray[np.float64]
@@ -18,33 +16,6 @@ Places = NDArray[np.intp]
 """Places of candidates in an array, from 0."""
 Name = Callable[[int], tuple[str, str]]
 """The chunk id and the point id of a code."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PointScores:
-    """The candidates of one query that a side of a search found, or a fusion of sides gives; in any order.
-
-    Attributes:
-        scale: The scale of `scores`, which are oriented, as those of all components are (see `records.oriented`).
-        codes: The candidates, those included that tie with the last.
-        scores: The score of each: of a fusion, and of the only side, the final one.
-        components: Component scores by name, NaN where a candidate has none; final candidates all have `semantic`, the
-            cosine or another score of the vectors, and those of a side that is still to be fused have none.
-        depth: Largest number of candidates.
-        distance: The scale of the component `semantic`.
-    """
-
-    scale: ScoreScale
-    codes: Codes
-    scores: Floats
-    components: dict[str, Floats] = field(default_factory=dict)
-    depth: int
-    distance: Distance = "cosine"
-
-    def at(self, places: Places) -> "PointScores":
-        """Return the candidates at some places of these, in that order."""
-        components = {name: column[places] for name, column in self.components.items()}
-        return replace(self, codes=self.codes[places], scores=self.scores[places], components=components)
 
 
 def tied(scores: Floats, depth: int, *, every_place: bool) -> Places:

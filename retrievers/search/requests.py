@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import BatchTooLargeError, StoreError
-from retrievers.records import oriented
-from retrievers.search.ranking import PointScores
+from retrievers.records import ScoreScale, oriented
+from retrievers.search.candidate_table import CandidateTable
+from retrievers.search.table_builder import TableBuilder
 from retrievers.store import NO_LIMITS, Limits, least, parts
 from retrievers.store.chunk_table import ChunkTable, Codes
 from retrievers.store.embedded import is_embedded
@@ -39,8 +40,10 @@ def ask(
     depths: Sequence[int],
     chunks: ChunkTable,
     limits: Limits = NO_LIMITS,
-) -> list[PointScores]:
-    """Return the best points of each request, with all that tie with the last; a tied edge is asked for again, deeper.
+) -> CandidateTable:
+    """Find the best points of each request, with all that tie with the last; a tied edge is asked for again, deeper.
+
+    A request is a row of the table. Its points are in any order, and have no component scores.
 
     Args:
         client: An open client.
@@ -53,7 +56,7 @@ def ask(
     Raises:
         StoreError: A score is not a number.
     """
-    found: dict[int, PointScores] = {}
+    found: dict[int, tuple[Codes, NDArray[np.float64]]] = {}
     reach = {place: depth + 1 for place, depth in enumerate(depths)}
     while reach:
         pages = [(place, page) for place, count in reach.items() for page in _pages(requests[place], count, limits)]
@@ -61,15 +64,17 @@ def ask(
         of_place: dict[int, list[tuple[Sequence[Any], Floats]]] = {place: [] for place in reach}
         for (place, _), answer in zip(pages, answers, strict=True):
             of_place[place].append(answer)
-        found |= {
-            place: _read(several, requests[place], config, depths[place], chunks) for place, several in of_place.items()
-        }
+        found |= {place: _read(several, requests[place], config, chunks) for place, several in of_place.items()}
         reach = {
             place: 2 * count
             for place, count in reach.items()
-            if len(found[place].codes) == count and found[place].scores[depths[place] - 1] == found[place].scores[-1]
+            if len(found[place][1]) == count and found[place][1][depths[place] - 1] == found[place][1][-1]
         }
-    return [found[place] for place in range(len(requests))]
+    builder = TableBuilder(chunks)
+    for place, request in enumerate(requests):
+        scale: ScoreScale = config.used_distance if isinstance(request.query, list) else config.keyword.scale
+        builder.add(*found[place], {}, scale=scale, distance=config.used_distance)
+    return builder.table()
 
 
 def _pages(request: "models.QueryRequest", depth: int, limits: Limits) -> "Iterator[models.QueryRequest]":
@@ -83,10 +88,9 @@ def _read(
     pages: Sequence[tuple[Sequence[Any], Floats]],
     request: "models.QueryRequest",
     config: RetrieverConfig,
-    depth: int,
     chunks: ChunkTable,
-) -> PointScores:
-    """Join the pages of a request; a point that two of them name counts once."""
+) -> tuple[Codes, NDArray[np.float64]]:
+    """Return the points of all pages of a request, and their scores; a point that two pages name counts once."""
     points, raw = pages[0]
     if len(pages) > 1:
         points = list({point.id: point for page, _ in pages for point in page}.values())
@@ -94,13 +98,7 @@ def _read(
     codes = chunks.codes(point.id for point in points)
     if request.with_payload:
         chunks.keep(codes, [point.payload or {} for point in points])
-    return PointScores(
-        scale=config.used_distance if isinstance(request.query, list) else config.keyword.scale,
-        codes=codes,
-        scores=_scores(raw, request, config).astype(np.float64),
-        depth=depth,
-        distance=config.used_distance,
-    )
+    return codes, _scores(raw, request, config).astype(np.float64)
 
 
 def _scores(raw: Floats, request: "models.QueryRequest", config: RetrieverConfig) -> Floats:

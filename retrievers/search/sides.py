@@ -11,10 +11,12 @@ import numpy as np
 
 from retrievers.config import RetrieverConfig
 from retrievers.search import fusion
+from retrievers.search.candidate_table import Candidates, CandidateTable
 from retrievers.search.parameters import search_params
 from retrievers.search.query import Encoded, Vector
-from retrievers.search.ranking import Floats, PointScores, in_order, tied
+from retrievers.search.ranking import Floats, Places, in_order, tied
 from retrievers.search.requests import ask, scores_of
+from retrievers.search.table_builder import TableBuilder
 from retrievers.store import NO_LIMITS, Limits, store_errors
 from retrievers.store.chunk_table import ChunkTable, Codes
 from retrievers.store.stored_chunks import without_vector
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 Requests: TypeAlias = "Mapping[str, models.QueryRequest]"
 """What is asked for one query, by side."""
-Sides = Mapping[str, PointScores]
+Sides = Mapping[str, Candidates]
 """The sides of one query: `semantic`, `keyword`, `expanded`; one without a term to search for is not there."""
 NO_CODES: Codes = np.empty(0, dtype=np.int32)
 
@@ -54,8 +56,10 @@ class Search:
     limits: Limits = NO_LIMITS
     beam: int | None = None
 
-    def find(self, queries: Sequence[Encoded]) -> list[PointScores]:
+    def find(self, queries: Sequence[Encoded]) -> CandidateTable:
         """Find candidates for each query: one request for all sides, and one for the scores that only some have.
+
+        They are in any order, include those that tie with the last, and all have the component `semantic`.
 
         Raises:
             CollectionChangedError: The collection was written to meanwhile.
@@ -64,14 +68,16 @@ class Search:
         """
         requests = [{name: self._request(name, vector) for name, vector in query.items()} for query in queries]
         with store_errors(self.config.store, self.config.collection):
-            found = self._sides(requests)
+            table, found = self._sides(requests)
             if self.config.mode == "semantic":
-                only = [sides["semantic"] for sides in found]
-                return [replace(side, components={"semantic": side.scores}) for side in only]
+                return replace(table, columns={"semantic": table.scores})
             sides = self._at_depth(found)
             cosines, terms = self._missing(requests, sides)
-        join = _fused if self.config.mode == "hybrid" else _by_terms
-        return [join(self.config, *each, self.depth) for each in zip(sides, cosines, terms, strict=True)]
+        builder = TableBuilder(self.chunks)
+        add = _add_fused if self.config.mode == "hybrid" else _add_by_terms
+        for each in zip(sides, cosines, terms, strict=True):
+            add(builder, self.config, *each)
+        return builder.table()
 
     def _request(self, side: str, vector: Vector) -> "models.QueryRequest":
         from qdrant_client import models
@@ -84,20 +90,28 @@ class Search:
             with_payload=self.payloads and self.config.mode != "hybrid",
         )
 
-    def _sides(self, queries: Sequence[Requests]) -> list[Sides]:
-        """Search every side of every query, with all that ties at its edge."""
-        unread = "semantic" if self.config.mode == "keyword" else ""
-        asked = [[name for name in requests if name != unread] for requests in queries]
+    def _sides(self, queries: Sequence[Requests]) -> tuple[CandidateTable, list[Sides]]:
+        """Search every side of every query, with all that ties at its edge; return the table, and its rows by query."""
+        mode = self.config.mode
+        asked = [
+            [name for name in each if mode == "hybrid" or (name == "semantic") == (mode == "semantic")]
+            for each in queries
+        ]
         requests = [of_sides[name] for of_sides, names in zip(queries, asked, strict=True) for name in names]
         depths = [self.config.depth_of(name, self.depth) for names in asked for name in names]
-        answers = iter(ask(self.client, self.config, requests, depths, self.chunks, self.limits))
-        return [{name: next(answers) for name in names} for names in asked]
+        table = ask(self.client, self.config, requests, depths, self.chunks, self.limits)
+        rows = iter(table)
+        return table, [{name: next(rows) for name in names} for names in asked]
 
     def _at_depth(self, found: Sequence[Sides]) -> list[Sides]:
         """Cut every side at the candidate depth; in the total order where places count, which is under rrf."""
         places = self.config.mode == "hybrid" and self.config.used_fusion == "rrf"
         undecided = [
-            {name: tied(side.scores, side.depth, every_place=places) for name, side in sides.items()} for sides in found
+            {
+                name: tied(side.scores, self.config.depth_of(name, self.depth), every_place=places)
+                for name, side in sides.items()
+            }
+            for sides in found
         ]
         self.chunks.read(
             code
@@ -106,12 +120,12 @@ class Search:
             for code in sides[name].codes[at].tolist()
         )
         return [
-            {
-                name: side.at(in_order(side.codes, side.scores, side.depth, of_sides[name], self.chunks.name))
-                for name, side in sides.items()
-            }
+            {name: side.at(self._order(name, side, of_sides[name])) for name, side in sides.items()}
             for sides, of_sides in zip(found, undecided, strict=True)
         ]
+
+    def _order(self, name: str, side: Candidates, undecided: Places) -> Places:
+        return in_order(side.codes, side.scores, self.config.depth_of(name, self.depth), undecided, self.chunks.name)
 
     def _missing(
         self, queries: Sequence[Requests], found: Sequence[Sides]
@@ -140,7 +154,7 @@ def _beyond(sides: Sides, name: str) -> Codes:
     return np.setdiff1d(found, sides[name].codes, assume_unique=True) if name in sides else found
 
 
-def _column(codes: Codes, side: PointScores | None, further: Mapping[int, float]) -> Floats:
+def _column(codes: Codes, side: Candidates | None, further: Mapping[int, float]) -> Floats:
     """Align a side's scores, with those that were asked for besides, to codes in ascending order; NaN where none is."""
     column = np.full(len(codes), np.nan)
     if side is not None:
@@ -150,24 +164,31 @@ def _column(codes: Codes, side: PointScores | None, further: Mapping[int, float]
     return column
 
 
-def _by_terms(
-    config: RetrieverConfig, sides: Sides, cosines: Mapping[int, float], _: Mapping[int, float], depth: int
-) -> PointScores:
-    nothing = PointScores(
-        scale=config.keyword.scale, codes=NO_CODES, scores=np.empty(0), depth=depth, distance=config.used_distance
-    )
-    side = sides.get("keyword") or nothing
-    side = side.at(np.argsort(side.codes))
-    return replace(side, components={"keyword": side.scores, "semantic": _column(side.codes, None, cosines)})
+def _ranks(codes: Codes, side: Candidates) -> Floats:
+    """Align the ranks that a side gives to codes in ascending order; NaN where none is."""
+    column = np.full(len(codes), np.nan)
+    column[np.searchsorted(codes, side.codes)] = np.arange(1.0, len(side) + 1)
+    return column
 
 
-def _fused(
+def _add_by_terms(
+    builder: TableBuilder, config: RetrieverConfig, sides: Sides, cosines: Mapping[int, float], _: Mapping[int, float]
+) -> None:
+    """Add one query's candidates by keywords. `cosines` are theirs."""
+    side = sides.get("keyword")
+    order = np.argsort(side.codes) if side else np.empty(0, dtype=np.intp)
+    codes, scores = (side.codes[order], side.scores[order]) if side else (NO_CODES, np.empty(0))
+    columns = {"keyword": scores, "semantic": _column(codes, None, cosines)}
+    builder.add(codes, scores, columns, scale=config.keyword.scale, distance=config.used_distance)
+
+
+def _add_fused(
+    builder: TableBuilder,
     config: RetrieverConfig,
     sides: Sides,
     cosines: Mapping[int, float],
     terms: Mapping[int, float],
-    depth: int,
-) -> PointScores:
+) -> None:
     """Fuse one query's sides. `cosines` and `terms` hold the scores of candidates that only another side found."""
     codes = np.unique(np.concatenate([side.codes for side in sides.values()]))
     semantic, keyword = _column(codes, sides["semantic"], cosines), _column(codes, sides.get("keyword"), terms)
@@ -176,21 +197,12 @@ def _fused(
         scores = fusion.weighted(semantic, keyword, share, 1 - share)
     elif config.used_fusion == "rrf":
         weights = {"semantic": share, "keyword": 1 - share, "expanded": (1 - share) * config.keyword.synonym_weight}
-        ranks = [
-            _column(codes, replace(side, scores=np.arange(1.0, len(side.codes) + 1)), {}) for side in sides.values()
-        ]
+        ranks = [_ranks(codes, side) for side in sides.values()]
         scores = fusion.reciprocal_rank(ranks, [weights[name] for name in sides], config.rrf_constant)
     else:
         scores = fusion.distribution_based([_column(codes, side, {}) for side in sides.values()])
-    components = {"semantic": semantic, "keyword": np.where(keyword == 0, np.nan, keyword)}
+    columns = {"semantic": semantic, "keyword": np.where(keyword == 0, np.nan, keyword)}
     if "expanded" in sides:
-        components["expanded"] = _column(codes, sides["expanded"], {})
-    components["fused"] = scores
-    return PointScores(
-        scale=config.used_fusion,
-        codes=codes,
-        scores=scores,
-        components=components,
-        depth=depth,
-        distance=config.used_distance,
-    )
+        columns["expanded"] = _column(codes, sides["expanded"], {})
+    columns["fused"] = scores
+    builder.add(codes, scores, columns, scale=config.used_fusion, distance=config.used_distance)

@@ -1,14 +1,20 @@
 """Builds tables of candidates: batch by batch from columns, or from candidates that are objects."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
-from retrievers.records import RetrievedChunk, ScoreScale, oriented
-from retrievers.search.candidate_table import BEFORE, Candidates, CandidateTable, Chunks, Floats, SearchedQuery
+from retrievers.records import Distance, RetrievedChunk, ScoreScale, StageTimings, oriented
+from retrievers.search.candidate_table import BEFORE, BY_QUERY, Candidates, CandidateTable, Chunks, Floats
 from retrievers.search.chunk_list import ChunkList
 from retrievers.search.spooled import SpooledColumn
 from retrievers.store.chunk_table import Codes
+
+NO_TIMINGS = StageTimings()
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 class TableBuilder:
@@ -16,44 +22,57 @@ class TableBuilder:
 
     def __init__(self, chunks: Chunks) -> None:
         self._chunks = chunks
-        self._rows: list[SearchedQuery] = []
-        self._scales: list[ScoreScale] = []
+        self._by_query: dict[str, list[Any]] = {name: [] for name in BY_QUERY}
         self._lengths: list[int] = []
         self._codes: SpooledColumn[np.int32] = SpooledColumn(np.int32)
         self._columns: dict[str, SpooledColumn[np.float64]] = {"score": SpooledColumn(np.float64)}
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._lengths)
 
     def add(
-        self, row: SearchedQuery, scale: ScoreScale, codes: Codes, scores: Floats, columns: Mapping[str, Floats]
+        self,
+        codes: Codes,
+        scores: Floats,
+        columns: Mapping[str, Floats],
+        *,
+        scale: ScoreScale,
+        distance: Distance = "cosine",
     ) -> None:
-        """Add the candidates of one query.
+        """Add the candidates of one query, about which no more is known.
 
         Args:
-            row: The query.
-            scale: The scale of the final scores.
-            codes: The chunks, in the total order.
+            codes: The chunks.
             scores: Their final scores, oriented as those in the columns are.
             columns: Component scores by name, each aligned to `codes`.
+            scale: The scale of the final scores.
+            distance: The scale of the component `semantic`.
         """
-        count = len(self._codes)
-        self._rows.append(row)
-        self._scales.append(scale)
-        self._lengths.append(len(codes))
-        for name in [name for name in columns if name not in self._columns]:
-            self._columns[name] = SpooledColumn(np.float64)
-            self._columns[name].append(np.full(count, np.nan))
-        self._codes.append(codes)
-        for name, column in self._columns.items():
-            values = scores if name == "score" else columns.get(name)
-            column.append(np.full(len(codes), np.nan) if values is None else values)
+        self.extend(
+            CandidateTable(
+                offsets=np.asarray([0, len(codes)], dtype=np.int64),
+                codes=codes,
+                scores=scores,
+                columns=columns,
+                scales=(scale,),
+                distances=(distance,),
+                chunks=self._chunks,
+                texts=("",),
+                timings=(NO_TIMINGS,),
+                vectors=(None,),
+                no_cosine=("",),
+                incomplete=("",),
+                caches=(NOTHING,),
+                retrieved_at=(None,),
+                ann_recall=(NOTHING,),
+            )
+        )
 
     def extend(self, table: CandidateTable) -> None:
         """Add a table of the same chunks."""
         count = len(self._codes)
-        self._rows += table.rows
-        self._scales += table.scales
+        for name, values in self._by_query.items():
+            values.extend(getattr(table, name))
         self._lengths += table.lengths.tolist()
         for name in [name for name in table.columns if name not in self._columns]:
             self._columns[name] = SpooledColumn(np.float64)
@@ -66,13 +85,12 @@ class TableBuilder:
         """Return what was added."""
         columns = {name: column.array() for name, column in self._columns.items()}
         return CandidateTable(
-            rows=tuple(self._rows),
             offsets=np.concatenate([[0], np.cumsum(self._lengths)]).astype(np.int64),
             codes=self._codes.array(),
             scores=columns.pop("score"),
             columns=columns,
-            scales=tuple(self._scales),
             chunks=self._chunks,
+            **{name: tuple(values) for name, values in self._by_query.items()},
         )
 
 
@@ -83,42 +101,34 @@ def table_of(lists: Sequence[Candidates]) -> CandidateTable:
     chunks = ChunkList()
     builder = TableBuilder(chunks)
     for candidates in lists:
-        add_hits(builder, chunks, candidates.query, candidates)
+        codes = np.asarray([chunks.code(chunk) for chunk in candidates.chunks], dtype=np.int32)
+        builder.extend(replace(candidates.alone(), codes=codes))
     return builder.table()
 
 
-def add_hits(builder: TableBuilder, chunks: ChunkList, query: SearchedQuery, hits: Sequence[RetrievedChunk]) -> None:
-    """Add the candidates of one query that are objects.
+def table_of_hits(
+    hits: Sequence[RetrievedChunk], distance: Distance = "cosine", chunks: ChunkList | None = None
+) -> CandidateTable:
+    """Return the table of one query, whose candidates are objects.
 
     Args:
-        builder: The table to be.
-        chunks: Its chunks.
-        query: The query.
-        hits: Its candidates, in rank order.
+        hits: The candidates, in rank order.
+        distance: The scale of their component `semantic`.
+        chunks: The chunks of the table, to which theirs are added; of its own when left out.
     """
+    chunks = ChunkList() if chunks is None else chunks
     names = dict.fromkeys(name for hit in hits for name in hit.scores)
     columns = {name: np.asarray([hit.scores.get(name, np.nan) for hit in hits]) for name in names}
     if "semantic" in columns:
-        columns["semantic"] = oriented(columns["semantic"], query.distance)
+        columns["semantic"] = oriented(columns["semantic"], distance)
     for name in BEFORE if any(hit.original_rank is not None for hit in hits) else ():
         values = [getattr(hit, name) for hit in hits]
         columns[name] = np.asarray([np.nan if value is None else float(value) for value in values])
-    scale = hits[0].score_scale if hits else query.distance
+    scale = hits[0].score_scale if hits else distance
     scores = np.asarray([np.nan if hit.score is None else hit.score for hit in hits], dtype=np.float64)
-    builder.add(
-        query,
-        scale,
-        np.asarray([chunks.code(hit.chunk) for hit in hits], dtype=np.int32),
-        oriented(scores, scale),
-        columns,
-    )
-
-
-def table_of_hits(query: SearchedQuery, hits: Sequence[RetrievedChunk]) -> CandidateTable:
-    """Return the table of one query, whose candidates are objects, in rank order."""
-    chunks = ChunkList()
     builder = TableBuilder(chunks)
-    add_hits(builder, chunks, query, hits)
+    codes = np.asarray([chunks.code(hit.chunk) for hit in hits], dtype=np.int32)
+    builder.add(codes, oriented(scores, scale), columns, scale=scale, distance=distance)
     return builder.table()
 
 

@@ -269,7 +269,7 @@ def test_a_candidate_replayed_by_its_vector_is_the_same(retriever: QdrantRetriev
     for query in QUERIES:
         (found,) = retriever.candidates([query])
         assert untimed(
-            retriever.candidates_by_vector(query, [] if found.query.vector is None else found.query.vector.tolist())
+            retriever.candidates_by_vector(query, [] if found.vector is None else found.vector.tolist())
         ) == untimed(found)
 
 
@@ -316,9 +316,9 @@ def test_the_keyword_side_does_not_know_abbreviations(opened: QdrantRetriever) -
     spelt = in_way(opened, {"abbreviations": {"QoS": "quality of service"}, "mode": "hybrid"})
     query, long = "QoS", "QoS (quality of service)"
     (one,), (other,) = spelt.candidates([query]), opened.candidates([long])
-    assert one.query.vector is not None
-    assert other.query.vector is not None
-    assert one.query.vector.tolist() == other.query.vector.tolist()
+    assert one.vector is not None
+    assert other.vector is not None
+    assert one.vector.tolist() == other.vector.tolist()
     assert scores(found_by(variant(spelt, mode="keyword"), query)) == scores(
         found_by(variant(opened, mode="keyword"), query)
     )

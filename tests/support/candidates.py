@@ -1,13 +1,39 @@
 """Candidates of one query from chunks put together by hand."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
-from retrievers.records import RetrievedChunk, StageTimings
-from retrievers.search.candidate_table import Candidates, SearchedQuery
-from retrievers.search.table_builder import table_of_hits
+import numpy as np
+from numpy.typing import NDArray
+
+from retrievers.records import RetrievedChunk, ScoreScale, StageTimings
+from retrievers.search.candidate_table import Candidates, Chunks
+from retrievers.search.chunk_list import ChunkList
+from retrievers.search.table_builder import TableBuilder, table_of_hits
+
+TIMINGS = StageTimings(total_ms=1.0)
+OF_ONE = {"vector": "vectors", "cache": "caches", "distance": "distances"}
+"""Facts of a query to the columns of a table that hold them, where these have other names."""
 
 
 def candidates_of(hits: Sequence[RetrievedChunk], text: str = "query", **values: Any) -> Candidates:
     """Return candidates of a query that took 1 ms, with further facts of it (`no_cosine`, `vector`, ...)."""
-    return table_of_hits(SearchedQuery(text=text, **{"timings": StageTimings(total_ms=1.0)} | values), hits)[0]
+    facts: dict[str, Any] = {OF_ONE.get(name, name): (value,) for name, value in values.items()}
+    made = replace(table_of_hits(hits, values.get("distance", "cosine")), texts=(text,), timings=(TIMINGS,))
+    return replace(made, **facts)[0]
+
+
+def found_candidates(
+    codes: Sequence[int],
+    scores: Sequence[float],
+    columns: Mapping[str, NDArray[np.float64]] = MappingProxyType({}),
+    *,
+    chunks: Chunks | None = None,
+    scale: ScoreScale = "cosine",
+) -> Candidates:
+    """Return what a search found for one query, in the order that is given."""
+    builder = TableBuilder(ChunkList() if chunks is None else chunks)
+    builder.add(np.asarray(codes, dtype=np.int32), np.asarray(scores, dtype=np.float64), columns, scale=scale)
+    return builder.table()[0]

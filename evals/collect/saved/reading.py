@@ -14,7 +14,7 @@ from evals.collect.saved.retriever import EvidenceScope, SavedRetrieval, SavedVa
 from evals.collect.saved.writable import MANIFEST
 from retrievers.errors import ConfigError
 from retrievers.records import Chunk, StageTimings
-from retrievers.search.candidate_table import CandidateTable, SearchedQuery
+from retrievers.search.candidate_table import CandidateTable
 from retrievers.search.chunk_list import ChunkList
 from retrievers.store import CollectionInfo
 
@@ -80,29 +80,27 @@ def _table(queries: pa.Table, candidates: pa.Table, chunks: ChunkList) -> Candid
     vectors = [np.asarray(v.values, dtype=np.float32) if v.is_valid else None for v in queries["vector"]]
     plain = queries.drop_columns(["vector"]).to_pylist()
     return CandidateTable(
-        rows=tuple(_row(row, vector) for row, vector in zip(plain, vectors, strict=True)),
         offsets=np.concatenate([[0], np.cumsum(queries["candidates"].to_numpy())]).astype(np.int64),
         codes=candidates["chunk"].to_numpy().astype(np.int32),
         scores=columns.pop("score", np.full(len(candidates), np.nan)),
         columns=columns,
         scales=tuple(row["scale"] for row in plain),
+        distances=tuple(row.get("distance", "cosine") for row in plain),
         chunks=chunks,
+        texts=tuple(row["query"] for row in plain),
+        timings=tuple(StageTimings(**{name: row[name] for name in STAGES}) for row in plain),
+        vectors=tuple(vectors),
+        no_cosine=tuple(row["no_cosine"] for row in plain),
+        incomplete=tuple(row["incomplete"] for row in plain),
+        caches=tuple(json.loads(row["cache"]) for row in plain),
+        retrieved_at=tuple(row["retrieved_at"] for row in plain),
+        ann_recall=tuple(_recalls(row.get("ann_recall")) for row in plain),
     )
 
 
-def _row(row: Mapping[str, Any], vector: Any) -> SearchedQuery:
-    return SearchedQuery(
-        text=row["query"],
-        timings=StageTimings(**{name: row[name] for name in STAGES}),
-        vector=vector,
-        no_cosine=row["no_cosine"],
-        incomplete=row["incomplete"],
-        distance=row.get("distance", "cosine"),
-        cache=json.loads(row["cache"]),
-        retrieved_at=row["retrieved_at"],
-        # Absent from what older versions saved.
-        ann_recall={int(k): share for k, share in json.loads(row.get("ann_recall") or "{}").items()},
-    )
+def _recalls(written: str | None) -> dict[int, float]:
+    # Absent from what older versions saved.
+    return {int(k): share for k, share in json.loads(written or "{}").items()}
 
 
 def _chunk_list(table: pa.Table) -> ChunkList:

@@ -77,7 +77,7 @@ class SavedVariant:
     @cached_property
     def row_of(self) -> Mapping[str, int]:
         """Text of a query to its row."""
-        return {row.text: number for number, row in enumerate(self.table.rows)}
+        return {text: number for number, text in enumerate(self.table.texts)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,9 +161,8 @@ class SavedRetriever:
             row = self.variant.row_of.get(query)
             if row is None:
                 raise ExperimentError(f"query {query!r} is not in the saved retrieval {self.retrieval.name!r}")
-            span = slice(table.span(row).start, min(table.span(row).stop, table.span(row).start + depth))
-            columns = {name: column[span] for name, column in table.columns.items()}
-            builder.add(table.rows[row], table.scales[row], table.codes[span], table.scores[span], columns)
+            candidates = table[row]
+            builder.extend(candidates.at(range(min(depth, len(candidates)))).alone())
         return builder.table()
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:

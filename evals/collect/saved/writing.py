@@ -80,21 +80,21 @@ def _tables(retrieval: SavedRetrieval) -> dict[str, pa.Table]:
 def _query_rows(variants: Sequence[SavedVariant]) -> Iterator[dict[str, Any]]:
     for number, variant in enumerate(variants):
         table = variant.table
-        for case_id, row, scale, length in zip(variant.ids, table.rows, table.scales, table.lengths, strict=True):
+        for case_id, candidates in zip(variant.ids, table, strict=True):
             yield {
                 "variant": number,
                 "id": case_id,
-                "query": row.text,
-                "candidates": int(length),
-                "scale": scale,
-                "vector": row.vector,
-                **asdict(row.timings),
-                "no_cosine": row.no_cosine,
-                "distance": row.distance,
-                "incomplete": row.incomplete,
-                "cache": json.dumps(dict(row.cache)),
-                "ann_recall": json.dumps(dict(row.ann_recall)),
-                "retrieved_at": row.retrieved_at,
+                "query": candidates.text,
+                "candidates": len(candidates),
+                "scale": candidates.scale,
+                "vector": candidates.vector,
+                **asdict(candidates.timings),
+                "no_cosine": candidates.no_cosine,
+                "distance": candidates.distance,
+                "incomplete": candidates.incomplete,
+                "cache": json.dumps(dict(candidates.cache)),
+                "ann_recall": json.dumps(dict(candidates.ann_recall)),
+                "retrieved_at": candidates.retrieved_at,
             }
 
 
@@ -119,7 +119,7 @@ def _manifest(retrieval: SavedRetrieval, folder: Path) -> dict[str, Any]:
         for v in retrieval.variants
     ]
     first = retrieval.variants[0]
-    queries = [(case_id, row.text) for case_id, row in zip(first.ids, first.table.rows, strict=True)]
+    queries = list(zip(first.ids, first.table.texts, strict=True))
     return {
         "schema_version": SCHEMA_VERSION,
         "saved_at": retrieval.saved_at,

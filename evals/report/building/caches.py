@@ -10,7 +10,7 @@ def cache_entries(result: RunResult) -> dict[str, CacheEntry]:
     Timed and repeated calls ask no cache and do not count. A result is always searched for in a golden run, so that
     its cache is not asked. Of the judge every request counts as a look-up that found nothing.
     """
-    states = [observation.candidates.query.cache for observation in result.observed.observations]
+    states = [observation.candidates.cache for observation in result.observed.observations]
     values = {name: [state.get(name, "off") for state in states] for name in ("embedding", "result")}
     entries = {name: _entry(each.count("hit"), each.count("miss")) for name, each in values.items()}
     if result.judging:

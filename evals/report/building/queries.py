@@ -77,7 +77,7 @@ def _proxies(case_id: str, result: RunResult) -> dict[str, float]:
 def _top_score(observation: Observation) -> float | None:
     """Return the best score as it is shown; None where there is none, as where nothing was found on an open scale."""
     best = observation.top_score
-    return None if best is None or not isfinite(best) else oriented(best, observation.candidates.query.distance)
+    return None if best is None or not isfinite(best) else oriented(best, observation.candidates.distance)
 
 
 def _metadata_complete(observation: Observation, required: Sequence[str]) -> bool | None:

@@ -22,11 +22,7 @@ def reranker_headroom(result: RunResult) -> "Figure | None":
     observations = [o for o in within(result.observed.observations, "in_scope") if o.case.is_labelled]
     settings = result.config.retriever
     depths = [depth for depth in DEPTHS if depth <= settings.candidates]
-    if (
-        not observations
-        or not depths
-        or any(o.relevance.incomplete or o.candidates.query.incomplete for o in observations)
-    ):
+    if not observations or not depths or any(o.relevance.incomplete or o.candidates.incomplete for o in observations):
         return None
     grades = [o.relevance.grades for o in observations]
     before = [as_found(o) for o in observations]

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
 from evals.collect.index_recall import is_approximate, recall
@@ -13,7 +12,8 @@ from evals.report.description import description
 from evals.report.html import render_page
 from evals.report.terminal import render
 from retrievers.config import RetrieverConfig
-from retrievers.search.ranking import PointScores
+from retrievers.search.candidate_table import Candidates
+from tests.support.candidates import found_candidates
 from tests.support.collections import index_pages
 from tests.support.experiment import Experiment, make_experiment, settings
 from tests.support.grid_world import Bench
@@ -21,9 +21,8 @@ from tests.support.lossy_server import LossyServer
 from tests.support.results import report, result
 
 
-def points(scores: dict[int, float]) -> PointScores:
-    codes, values = np.asarray([*scores], dtype=np.int32), np.asarray([*scores.values()])
-    return PointScores(scale="cosine", codes=codes, scores=values, depth=len(scores))
+def points(scores: dict[int, float]) -> Candidates:
+    return found_candidates([*scores], [*scores.values()])
 
 
 NEAREST = {1: 0.9, 2: 0.8, 3: 0.7, 4: 0.7, 5: 0.6}

@@ -70,11 +70,11 @@ def asked(retriever: QdrantRetriever) -> int:
 class TestCollect:
     def test_finds_everything_in_order_by_case(self, retriever: QdrantRetriever) -> None:
         found = collect(retriever, CASES, silent)
-        assert [one.query.text for one in found] == [case.query for case in CASES]
+        assert [one.text for one in found] == [case.query for case in CASES]
         for (angle, expected), one in zip(BY_ANGLE.items(), found, strict=True):
             assert list(one.chunk_ids) == expected
             assert one.column("score") == pytest.approx(cosines(angle, expected), abs=1e-6)
-            assert one.query.text == f"towards {angle} degrees"
+            assert one.text == f"towards {angle} degrees"
 
     def test_goes_to_full_depth_whatever_top_k_and_threshold(self, store: Path) -> None:
         with open_retriever(store, Compass(), top_k=1, threshold=0.99, candidates=4) as narrow:
@@ -102,9 +102,9 @@ class TestCollect:
         with open_retriever(store, Compass(), top_k=1, candidates=2) as narrow:
             alone, found = collect(narrow, other, silent), collect(narrow, other, silent, like)
         assert found.chunks is like.chunks
-        shared = [row.vector is known.vector for row, known in zip(found.rows, like.rows, strict=True)]
+        shared = [vector is known for vector, known in zip(found.vectors, like.vectors, strict=True)]
         assert shared == [True] * 39 + [False], "a query of another text has another vector"
-        for row, known in zip(found.rows, alone.rows, strict=True):
+        for row, known in zip(found, alone, strict=True):
             assert row.text == known.text
             assert row.vector is not None and known.vector is not None
             assert row.vector.tolist() == known.vector.tolist()

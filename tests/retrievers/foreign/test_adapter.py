@@ -48,7 +48,7 @@ class TestOrder:
                 expected = made.invoke(query) if name != "asynchronous" else foreign.plain().invoke(query)
                 assert [c.chunk.text for c in candidates] == [d.page_content for d in expected]
                 assert [c.rank for c in candidates] == list(range(1, len(expected) + 1))
-                assert (candidates.query.text, candidates.query.vector) == (query, None)
+                assert (candidates.text, candidates.vector) == (query, None)
 
     @pytest.mark.parametrize(("returned", "top_k", "kept"), [(0, 5, 0), (3, 5, 3), (5, 5, 5), (12, 5, 5), (12, 12, 12)])
     def test_top_k_cuts_what_is_returned(self, returned: int, top_k: int, kept: int) -> None:

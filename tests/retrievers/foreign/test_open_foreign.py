@@ -35,7 +35,7 @@ def test_what_its_scores_are_is_told_and_not_guessed(name: str) -> None:
     with open_named(name) as retriever:
         [found] = retriever.candidates(["kinematics of an arm"])
     assert retriever.label == label
-    assert found.query.no_cosine == reason
+    assert found.no_cosine == reason
     assert {(c.score_scale, c.score is None) for c in found} == {(scale, scale == "none")}
     assert all(set(c.scores) == ({"semantic"} if scale == "cosine" else set()) for c in found)
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from retrievers.config import RetrieverConfig
 from retrievers.rerank.mmr import Pick, diversify, mmr_order
 from retrievers.rerank.reranking import Pool
-from retrievers.search.ranking import PointScores
-from retrievers.search.retrieved import hits, reordered
+from retrievers.search.retrieved import reordered
 from retrievers.store.chunk_table import ChunkTable
+from tests.support.candidates import found_candidates
 
 Vectors = NDArray[np.float64]
 LAMBDAS = st.sampled_from([0.0, 0.3, 0.5, 0.7, 1.0])
@@ -130,9 +130,9 @@ def test_candidates_keep_their_scores_and_gain_place_and_diversity() -> None:
     chunks.keep(chunks.codes([1, 2, 3]), [{}, {}, {}])
     scores, cosines = np.array([0.03, 0.02, 0.01]), np.array([0.4, 0.9, 0.8])
     components = {"semantic": cosines, "fused": scores}
-    found = PointScores(scale="rrf", codes=np.arange(3, dtype=np.int32), scores=scores, components=components, depth=3)
+    found = found_candidates(range(3), scores.tolist(), components, chunks=chunks, scale="rrf")
     pool = Pool(query="q", cosines=cosines.tolist(), vectors=np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]))
-    moved = hits(reordered(found, diversify(pool, 0.7), None, chunks), chunks)
+    moved = reordered(found, diversify(pool, 0.7), None, chunks)
     shown: list[tuple[Any, ...]] = [
         (c.chunk.point_id, c.rank, c.score, c.score_scale, c.original_rank, c.original_score) for c in moved
     ]
@@ -146,4 +146,4 @@ def test_candidates_keep_their_scores_and_gain_place_and_diversity() -> None:
         {"semantic": 0.4, "fused": 0.03, "diversity": 1.0},
         {"semantic": 0.8, "fused": 0.01, "diversity": 0.0},
     ]
-    assert list(found.components) == ["semantic", "fused"], "what is given is not changed"
+    assert list(found.columns) == ["semantic", "fused"], "what is given is not changed"

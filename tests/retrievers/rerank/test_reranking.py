@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from retrievers.config import RERANKERS, RetrieverConfig
 from retrievers.records import RetrievedChunk
 from retrievers.rerank.reranking import Pool, make_reranker
-from retrievers.search.ranking import PointScores
-from retrievers.search.retrieved import hits, reordered
+from retrievers.search.retrieved import reordered
 from retrievers.store.chunk_table import ChunkTable
+from tests.support.candidates import found_candidates
 
 QUERY = "red robot arm"
 OWN = "tests.support.rerankers:"
@@ -34,15 +34,10 @@ def moved_by(name: str, *texts: str) -> tuple[RetrievedChunk, ...]:
     assert rerank
     count, chunks = len(texts), chunks_of(texts)
     scores = 1 / np.arange(1.0, count + 1)
-    before = PointScores(
-        scale="weighted",
-        codes=np.arange(count, dtype=np.int32),
-        scores=scores,
-        components={"semantic": np.full(count, 0.5), "fused": scores},
-        depth=count,
-    )
+    columns = {"semantic": np.full(count, 0.5), "fused": scores}
+    before = found_candidates(range(count), scores.tolist(), columns, chunks=chunks, scale="weighted")
     pool = Pool(query=QUERY, cosines=[0.5] * count, texts=texts)
-    return hits(reordered(before, rerank(pool), settings.reranker.scale, chunks), chunks)
+    return tuple(reordered(before, rerank(pool), settings.reranker.scale, chunks))
 
 
 def test_scores_and_ranks_from_before_stay_visible() -> None:

@@ -276,8 +276,8 @@ def test_candidates_go_to_the_depth_of_the_settings_or_the_one_given(retriever: 
 
 def test_candidates_can_be_replayed_by_their_vector(retriever: QdrantRetriever) -> None:
     (found,) = retriever.candidates(["request answer client"])
-    assert found.query.vector is not None
-    vector = found.query.vector.tolist()
+    assert found.vector is not None
+    vector = found.vector.tolist()
     assert chunks_of(retriever.candidates_by_vector("", vector)) == chunks_of(found)
     assert chunks_of(retriever.candidates_by_vector("", vector, depth=2)) == chunks_of(found)[:2]
 
@@ -456,7 +456,7 @@ def test_an_opened_retriever_filters_and_reranks(folder: RetrieverConfig, tmp_pa
         (found,) = opened.candidates(["client answer"])
     assert {c.chunk.module for c in found} == {"ros2"}
     assert [c.score for c in found[:3]] == [1.0, 1.0, 0.0], "two chunks hold both words"
-    assert found.query.timings.rerank_ms is not None
+    assert found.timings.rerank_ms is not None
 
 
 def test_a_refused_collection_leaves_the_folder_free(folder: RetrieverConfig, tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_candidates_use_kept_vectors_but_are_searched_for(
     with opened(embedded, tmp_path) as retriever:
         retriever.search(QUERY)
         (candidates,) = retriever.candidates([QUERY])
-        assert candidates.query.cache == {"embedding": "hit"}
+        assert candidates.cache == {"embedding": "hit"}
         assert len(candidates) == 9
         assert said(retriever.search(QUERY)) == ("off", "hit")
     assert len(cohere.requests) == 1

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrievers.records import Chunk, RetrievedChunk, StageTimings
-from retrievers.search.candidate_table import Candidates, CandidateTable, SearchedQuery
+from retrievers.search.candidate_table import Candidates, CandidateTable
 from retrievers.search.chunk_list import ChunkList
-from retrievers.search.table_builder import TableBuilder, add_hits, table_of
+from retrievers.search.table_builder import TableBuilder, table_of, table_of_hits
 from tests.support.candidates import candidates_of
 
 TIMINGS = StageTimings(embed_ms=1, search_ms=2, rerank_ms=None, total_ms=3)
@@ -26,10 +26,6 @@ def hit(rank: int, name: str, score: float | None = None, before: int | None = N
     )  # fmt: skip
 
 
-def query(hits: Sequence[RetrievedChunk]) -> SearchedQuery:
-    return SearchedQuery(text=f"q{len(hits)}", timings=TIMINGS)
-
-
 def found(*hits: RetrievedChunk) -> Candidates:
     return candidates_of(hits, f"q{len(hits)}", timings=TIMINGS)
 
@@ -39,7 +35,8 @@ TABLE = table_of([found(*FIRST), found(), found(hit(1, "b", semantic=0.1))])
 
 
 def test_rows_are_the_candidates() -> None:
-    assert (TABLE[0].query, tuple(TABLE[0])) == (query(FIRST), FIRST)
+    assert (TABLE[0].text, TABLE[0].timings, tuple(TABLE[0])) == ("q3", TIMINGS, FIRST)
+    assert TABLE.texts == ("q3", "q0", "q1")
     assert [len(row) for row in TABLE[:]] == [3, 0, 1]
     assert TABLE[-1][0].scores == {"semantic": 0.1}
     with pytest.raises(IndexError, match="expected a query from 0 to 2, got 3"):
@@ -70,9 +67,7 @@ def test_a_column_is_laid_out_by_query_and_place() -> None:
 def joined(chunks: ChunkList, *batches: Sequence[RetrievedChunk]) -> CandidateTable:
     whole = TableBuilder(chunks)
     for batch in batches:
-        part = TableBuilder(chunks)
-        add_hits(part, chunks, query(batch), batch)
-        whole.extend(part.table())
+        whole.extend(table_of_hits(batch, chunks=chunks))
     return whole.table()
 
 

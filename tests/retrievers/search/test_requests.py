@@ -12,7 +12,7 @@ from qdrant_client import QdrantClient, models
 from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import StoreError
-from retrievers.search.ranking import PointScores
+from retrievers.search.candidate_table import Candidates, CandidateTable
 from retrievers.search.requests import ask, cosine, scores_of
 from retrievers.store.chunk_table import ChunkTable
 from retrievers.store.edge import EdgeClient
@@ -65,7 +65,7 @@ class Asked:
     def __init__(self, client: Any, config: RetrieverConfig) -> None:
         self.client, self.config, self.chunks = client, config, ChunkTable(client, config)
 
-    def ask(self, depth: int, *requests: models.QueryRequest) -> list[PointScores]:
+    def ask(self, depth: int, *requests: models.QueryRequest) -> CandidateTable:
         return ask(self.client, self.config, requests, [depth] * len(requests), self.chunks)
 
     def scores_of(self, *pairs: tuple[models.QueryRequest, Sequence[Any]]) -> list[dict[Any, float]]:
@@ -77,7 +77,7 @@ class Asked:
     def points(self, codes: Iterable[int]) -> list[Any]:
         return self.chunks.given(np.asarray(list(codes), dtype=np.int32))
 
-    def by_point(self, found: PointScores) -> dict[Any, float]:
+    def by_point(self, found: Candidates) -> dict[Any, float]:
         return dict(zip(self.points(found.codes), found.scores.tolist(), strict=True))
 
 
@@ -111,7 +111,7 @@ def test_ties_at_the_edge_are_asked_for(
     (found,) = asked_of.ask(depth, dense(1.0, 0.0))
     assert len(found.codes) == len(found.scores) == count
     assert limits(server) == asked
-    assert (found.scale, found.depth, found.components) == ("cosine", depth, {})
+    assert (found.scale, found.columns) == ("cosine", {})
 
 
 def test_many_searches_are_one_round_trip_and_only_those_with_ties_another(
@@ -146,7 +146,7 @@ def test_an_embedded_store_answers_as_a_server_does(asked_of: Asked, config: Ret
 
 
 def test_nothing_is_asked_for_nothing(server: QdrantServer, asked_of: Asked) -> None:
-    assert asked_of.ask(3) == []
+    assert asked_of.ask(3).codes.tolist() == []
     assert asked_of.scores_of((dense(1.0, 0.0), [])) == [{}]
     assert server.requests == []
 

@@ -19,7 +19,7 @@ from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import CollectionChangedError, CollectionStateError, StoreError
 from retrievers.records import RetrievedChunk
 from retrievers.search.query import Encoded
-from retrievers.search.retrieved import every_place, hits, ordered
+from retrievers.search.retrieved import every_place, ordered
 from retrievers.search.sides import Search
 from retrievers.store.chunk_table import ChunkTable
 from retrievers.store.edge import EdgeClient
@@ -45,8 +45,8 @@ def searched(
 
 def read_of(search: Search, queries: Sequence[Encoded]) -> list[tuple[RetrievedChunk, ...]]:
     """All candidates of each query, with their chunks."""
-    found = ordered(search.find(queries), search.chunks, every_place)
-    return [hits(scores, search.chunks) for scores in found]
+    found = ordered(search.find(queries), search.depth, search.chunks, every_place)
+    return [tuple(candidates) for candidates in found]
 
 
 def search_for(vector: Sequence[float]) -> Encoded:

@@ -13,7 +13,7 @@ from evals.collect.saved.writable import check_retrieval_folder
 from evals.collect.saved.writing import write_folder
 from retrievers.errors import ConfigError
 from retrievers.records import Chunk, StageTimings
-from retrievers.search.candidate_table import SearchedQuery
+from retrievers.search.candidate_table import BY_QUERY
 from retrievers.search.chunk_list import ChunkList
 from retrievers.search.table_builder import TableBuilder
 
@@ -30,17 +30,19 @@ def variant(chunks: ChunkList, mode: str, column: str) -> SavedVariant:
     builder = TableBuilder(chunks)
     codes = np.asarray([chunks.code(chunk) for chunk in CHUNKS], dtype=np.int32)
     timings = StageTimings(embed_ms=0.25, total_ms=1.5)
-    first = SearchedQuery(
-        text="why?",
-        timings=timings,
-        vector=VECTOR,
-        cache={"embedding": "hit"},
-        retrieved_at=NOW,
-        ann_recall={5: 0.8, 100: 0.1},
+    builder.add(codes, SCORES, {column: np.array([np.nan, 0.5])}, scale="weighted", distance="dot")
+    builder.add(codes[:0], SCORES[:0], {}, scale="none")
+    table = replace(
+        builder.table(),
+        texts=("why?", "how?"),
+        timings=(timings, StageTimings()),
+        vectors=(VECTOR, None),
+        no_cosine=("", "no vectors"),
+        incomplete=("", "cut off"),
+        caches=({"embedding": "hit"}, {}),
+        retrieved_at=(NOW, None),
+        ann_recall=({5: 0.8, 100: 0.1}, {}),
     )
-    builder.add(first, "weighted", codes, SCORES, {column: np.array([np.nan, 0.5])})
-    second = SearchedQuery(text="how?", timings=timings, no_cosine="no vectors", incomplete="cut off")
-    builder.add(second, "none", codes[:0], SCORES[:0], {})
     return SavedVariant(
         settings={"mode": mode},
         depth=10,
@@ -48,7 +50,7 @@ def variant(chunks: ChunkList, mode: str, column: str) -> SavedVariant:
         embedding="wordllama:tiny",
         notes=("a note",),
         ids=("q1", "q2"),
-        table=builder.table(),
+        table=table,
     )
 
 
@@ -75,10 +77,9 @@ def test_what_was_written_is_read_to_the_last_bit_and_only_its_owner_can(tmp_pat
     for before, after in zip(written.variants, result.variants, strict=True):
         assert replace(after, table=before.table) == before
         assert [tuple(found.chunks) for found in after.table] == [tuple(found.chunks) for found in before.table]
-        assert [replace(row, vector=None) for row in after.table.rows] == [
-            replace(row, vector=None) for row in before.table.rows
-        ]
-        vectors = [row.vector for row in after.table.rows]
+        for name in {*BY_QUERY} - {"vectors"}:
+            assert getattr(after.table, name) == getattr(before.table, name)
+        vectors = after.table.vectors
         assert vectors[1] is None and vectors[0] is not None and vectors[0].dtype == np.float32
         assert vectors[0].tolist() == VECTOR.tolist()
         assert (after.table.scales, after.table.offsets.tolist()) == (("weighted", "none"), [0, 2, 2])
