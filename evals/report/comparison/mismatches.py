@@ -141,9 +141,9 @@ def _judged(baseline: Report, other: Report) -> Iterator[Mismatch]:
 
 
 def _drawn(baseline: Report, other: Report) -> Iterator[Mismatch]:
-    """Yield that the judged queries of a run are no simple random sample."""
+    """Yield that the judged queries of a run are no simple random sample, and its report lacks their weights."""
     proofs = [report.grid.proof if report.grid else None for report in (baseline, other)]
-    if any(proofs):
+    if any(proof and not _weighted(report) for proof, report in zip(proofs, (baseline, other), strict=True)):
         where = ["drawn where cells differ" if proof else "as the sample or all" for proof in proofs]
         yield Mismatch(
             what="judged queries",
@@ -152,6 +152,10 @@ def _drawn(baseline: Report, other: Report) -> Iterator[Mismatch]:
             other=where[1],
             meaning="differences of judged metrics are not weighted by these draws (judge.stop)",
         )
+
+
+def _weighted(report: Report) -> bool:
+    return any(row.draw is not None for row in report.queries)
 
 
 def _collection(baseline: Facts, other: Facts) -> Iterator[Mismatch]:

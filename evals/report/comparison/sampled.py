@@ -1,7 +1,9 @@
-"""A judged metric of two runs of which at least one judged a sample of the queries. Pure and seeded.
+"""A judged metric of two runs of which at least one judged a part of the queries. Pure and seeded.
 
-Such runs on the same golden data judge the same queries, as far as both go, so they are paired on those that were
-judged in both, and corrected by what the golden labels say of all.
+Samples of the same golden data (`judge.sample`) are beginnings of the same random order, so runs are paired on the
+queries that were judged in both, and corrected by what the golden labels say of all. Under `judge.stop` queries are
+drawn with probabilities of the grid's own. Where the other run judged all of these queries, they are paired, and
+weighted by their draws; else each mean is estimated from the queries of its own run, and the means are compared.
 """
 
 from collections.abc import Sequence
@@ -14,6 +16,8 @@ from evals.report.comparison.records import Pairing
 from evals.report.model import FailedValue, ScoreValue
 from evals.stats.corrected_difference import CorrectedDifference, corrected_difference
 from evals.stats.corrected_mean import Floats
+from evals.stats.intervals import SAME
+from evals.stats.unlike_samples import JudgedSample, difference_of_samples
 
 
 def not_drawn(score: ScoreValue | None) -> bool:
@@ -37,23 +41,50 @@ def sampled_difference(
         pairing: The queries.
         seed: Seed of the drawn signs.
     """
-    paired = [
-        (a, b, rows) for a, b, rows in zip(baseline, other, pairing.rows, strict=True) if _counts(a) and _counts(b)
+    kept = [(a, b, rows) for a, b, rows in zip(baseline, other, pairing.rows, strict=True) if _counts(a) and _counts(b)]
+    judged = _column([a for a, _, _ in kept]), _column([b for _, b, _ in kept])
+    rows = [pair for _, _, pair in kept]
+    first, second = ([run.proxies.get(metric) for run in runs] for runs in zip(*rows, strict=True))
+    known = None not in first and None not in second
+    proxies = (_column(first), _column(second)) if known else (np.zeros(len(kept)), np.zeros(len(kept)))
+    samples = [
+        _sample(of_run, proxy, [pair[side].draw for pair in rows])
+        for side, (of_run, proxy) in enumerate(zip(judged, proxies, strict=True))
     ]
-    judged = _column([a for a, _, _ in paired]), _column([b for _, b, _ in paired])
-    first, second = (
-        [run.proxies.get(metric) for run in runs] for runs in zip(*(rows for _, _, rows in paired), strict=True)
-    )
-    complete = None not in first and None not in second
-    proxies = (_column(first), _column(second)) if complete else (np.zeros(len(paired)), np.zeros(len(paired)))
-    return corrected_difference(judged, proxies, ~np.isnan(judged[0]) & ~np.isnan(judged[1]), seed)
+    weighted = [each for each in samples if each.draws is not None]
+    if not weighted:
+        return corrected_difference(judged, proxies, samples[0].sampled & samples[1].sampled, seed)
+    # Samples that do not depend on draws hold all of them by chance alone, whichever these are.
+    for drawn, whole in (samples, samples[::-1]):
+        if not (drawn.sampled & ~whole.sampled).any() and (whole.draws is None or _same(drawn, whole)):
+            return corrected_difference(judged, proxies, drawn.sampled, seed, drawn.draws)
+    return difference_of_samples(samples[0], samples[1], seed)
+
+
+def _sample(judged: Floats, proxy: Floats, draws: Sequence[float | None]) -> JudgedSample:
+    """Return what a run judged, with the weights of its draws where they are unequal."""
+    sampled = ~np.isnan(judged)
+    weights = np.array([draw or 0.0 for draw in draws])[sampled]
+    equal = not weights.all() or np.ptp(weights) <= SAME
+    # They are 1 on average over all that were drawn, of which some may have failed.
+    return JudgedSample(judged=judged, proxy=proxy, sampled=sampled, draws=None if equal else weights / weights.mean())
+
+
+def _same(first: JudgedSample, second: JudgedSample) -> bool:
+    """Return True if two runs judged the same queries, drawn with the same probabilities."""
+    if first.draws is None or second.draws is None:
+        return False
+    return np.array_equal(first.sampled, second.sampled) and np.allclose(first.draws, second.draws)
 
 
 def described(result: CorrectedDifference) -> str:
     """Return how many queries were judged, and how the difference was corrected."""
     alone = "the judged queries alone"
     how = f"corrected by labels, weight {result.weight:.2f}" if result.weight else alone
-    return f"judged in both: {result.paired.n} of {result.total} queries, {how}"
+    both = f"judged in both: {result.paired.n} of {result.total} queries"
+    if result.apart:
+        return f"{both}; each run's mean is from all of its own ({' and '.join(map(str, result.apart))}), {how}"
+    return f"{both}, {how}"
 
 
 def _counts(score: ScoreValue | None) -> bool:

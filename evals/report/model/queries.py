@@ -94,6 +94,11 @@ class QueryRow(Section):
     proxies: dict[str, float] = Field(
         {}, description="judged metric to the same by golden labels, which corrects the mean of a sample (judge.sample)"
     )
+    draw: float | None = Field(
+        None,
+        description="weight of a judged query where queries were drawn with unequal probabilities (judge.stop), 1 on "
+        "average; else null",
+    )
     outcome: Outcome = Field(description="the verdict")
     reasons: list[str] = Field(description="why it is not SUCCESS")
     cause: Cause | None = Field(None, description="the reason in two words; null in reports of older versions")

@@ -80,3 +80,53 @@ def test_a_failed_score_is_counted_at_its_worst() -> None:
     made = difference(first, second.model_copy(update={"queries": rows}))
     assert made.failed == ("q0",) and made.worst is not None and made.difference is not None
     assert made.worst < made.difference
+
+
+def by_draws(made: Report, drawn: dict[int, float]) -> Report:
+    """Return a run that judged these queries alone, with the weights of their draws."""
+    rows = [
+        row.model_copy(
+            update={
+                "scores": {PRECISION: float(np.clip(JUDGED, 0, 1)[number]) if number in drawn else ABSENT},
+                "draw": drawn.get(number),
+            }
+        )
+        for number, row in enumerate(made.queries)
+    ]
+    return made.model_copy(update={"queries": rows})
+
+
+ABSENT = sampled(20).queries[-1].scores[PRECISION]
+DRAWN = {number: 0.5 if number < 24 else 2.0 for number in range(0, 60, 2)}
+"""Later queries were less likely to be drawn."""
+
+
+def test_draws_of_a_run_are_weighted_against_a_run_that_judged_all_of_them() -> None:
+    mean = np.mean([*DRAWN.values()])
+    other = np.clip(JUDGED + 0.25, 0, 1)
+    own = {number: other[number] - JUDGED[number] for number in DRAWN}
+    bare = [report.model_copy(update={"queries": [r.model_copy(update={"proxies": {}}) for r in report.queries]})
+            for report in (by_draws(sampled(60), DRAWN), sampled(60, 0.25))]  # fmt: skip
+    made = difference(bare[0], bare[1])
+    expected = np.mean([weight / mean * own[number] for number, weight in DRAWN.items()])
+    assert made.difference == pytest.approx(expected) and abs(made.difference or 0) != pytest.approx(
+        np.mean([*own.values()])
+    )
+    assert made.note == "judged in both: 30 of 60 queries, the judged queries alone"
+    assert difference(bare[1], bare[0]).difference == pytest.approx(-expected)
+
+
+def test_runs_that_drew_other_queries_are_compared_by_the_means_of_each() -> None:
+    made = difference(by_draws(sampled(60), DRAWN), sampled(25, 0.25))
+    assert made.note.startswith(
+        "judged in both: 13 of 60 queries; each run's mean is from all of its own (30 and 25), "
+    )
+    own = np.clip(JUDGED + 0.25, 0, 1).mean() - JUDGED.mean()
+    assert made.difference == pytest.approx(own, abs=0.1)
+
+
+def test_runs_with_the_same_draws_are_paired_by_them() -> None:
+    first, second = by_draws(sampled(60), DRAWN), by_draws(sampled(60), DRAWN)
+    assert difference(first, second).note.startswith("judged in both: 30 of 60 queries, ")
+    others = by_draws(sampled(60), {**DRAWN, 1: 1.0})
+    assert "each run's mean" in difference(first, others).note
