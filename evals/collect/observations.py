@@ -195,7 +195,8 @@ class SampledMean:
 
     Attributes:
         queries: Number of queries that the mean stands for, judged or not.
-        proxies: What the mean was corrected by: the metric of golden labels, and of a cascade each cheaper judge.
+        proxies: What the mean was corrected by: golden labels, or what serves without (`evals.metrics.proxies`), and of
+            a cascade each cheaper judge.
         weights: For each judge, the cheapest first, the weight of each proxy before it in its mean; all 0 where it
             judged every query.
         alone: Mean of the judged queries alone, with the ends of its 95% interval; None where there is none.

@@ -51,8 +51,8 @@ class JudgeConfig(Settings):
         cache: `off` neither reads nor writes the verdict store.
         refresh: Ask for stored verdicts again, and store the new answer.
         sample: Queries that are judged, drawn at random, of each query type its share. Means are corrected by the
-            golden labels of all queries. `auto` judges until the 95% interval is at most a quarter wider than that of
-            all queries would be.
+            golden labels of all queries, without labels by the words of the reference answers. `auto` judges until the
+            95% interval is at most a quarter wider than that of all queries would be.
         stop: With a margin, a grid is judged in rounds of queries, and no further once a cell is proved within that
             margin of the best.
         tiers: Judges in place of one, the cheapest first: each judges a beginning of the queries of the one before it,

@@ -17,8 +17,9 @@ from evals.grid.sampled_cells import with_samples
 from evals.grid.scoring import score_all
 from evals.grid.selections import observed_scores, select_all
 from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC
-from evals.metrics.base import Context, Metric, QueryMetric
+from evals.metrics.base import Context, Metric, QueryMetric, within
 from evals.metrics.declaration import LABELS
+from evals.metrics.proxies import serving
 from evals.metrics.verdicts import outcomes_of
 from retrievers.records import UNBOUNDED, oriented
 
@@ -92,7 +93,10 @@ def build(
         },
         notes=plan.notes,
     )
-    corrections = {m.name: (m.proxy.name, parts[m.proxy.name]) for m in by_query.values() if m.proxy and sampled}
+    cases = [o.case for o in within(observations, "in_scope")]
+    corrections = {
+        m.name: (serving(m.proxy, cases), parts[m.proxy.name]) for m in by_query.values() if m.proxy and sampled
+    }
     judged = {name: by_query[name] for name in corrections}
     lower = context.judging.tiers[:-1] if context.judging and sampled else ()
     tiers = [(tier.model, score_all(judged, configurations, replace(context, judging=tier))) for tier in lower]

@@ -1,4 +1,4 @@
-"""The cells of a grid of which the judge saw a sample of the queries: means corrected by golden labels. Pure."""
+"""The cells of a grid of which the judge saw a sample of the queries: means corrected by proxies. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -144,7 +144,7 @@ def cell_summary(grid: Grid, metric: QueryMetric, index: int) -> Summary:
     draws = None if sample.draws is None else sample.draws[:, index]
     tiers = [(model, list(of_tier.values())) for model, of_tier in grid.tier_scores(metric.name, index)]
     weights = *sample.tier_weights, sample.weights[index].tolist()
-    return sampled_summary(metric, of_sample, proxies, weights, draws, tiers)
+    return sampled_summary(metric, of_sample, proxies, weights, draws, tiers, sample.proxy)
 
 
 def _draws(sample: CellSample, cells: Integers) -> Floats | None:

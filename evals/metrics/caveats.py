@@ -231,7 +231,8 @@ def _on_judging(judging: Judging | None, in_scope: int) -> Iterator[str]:
         yield f"not everything was judged: {judging.incomplete}"
     if judging is not None and judging.drawn is not None:
         few = f"; {FEWEST} or more have an interval" if len(judging.drawn) < FEWEST else ""
-        setting, judge, by = "judge.sample", "", "the golden labels of all, as far as judge and labels agree"
+        setting, judge = "judge.sample", ""
+        by = "what all have without a judge (labels, or words of the reference answer), as far as it foretells it"
         if judging.below:
             setting, judge = "judge.tiers", f" ({judging.model})"
             by = f"the golden labels of all and {judging.below.model}'s verdicts on more, as far as they foretell these"

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from evals.collect.observations import Observation, Observed, Score, Summary, Unscored
 from evals.judge.ask.budget import Usage
 from evals.judge.claim_recall import claim_recall
-from evals.judge.precision import NOT_JUDGED, average_precision, context_precision
+from evals.judge.precision import NOT_JUDGED, context_precision
 from evals.judge.sampling import NOT_DRAWN, judging_order
 from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE, selected, why_not
 from evals.judge.verdicts import Judging
-from evals.metrics.base import Context, Metric, QueryMetric, RunMetric, each
-from evals.metrics.declaration import AMOUNT, LABELS, Direction, Need, Unit
-from evals.metrics.ranking import evidence_recall
+from evals.metrics.base import Context, Metric, QueryMetric, RunMetric
+from evals.metrics.declaration import AMOUNT, Direction, Need, Unit
+from evals.metrics.proxies import PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
 
 SAVED = "cost/judge_calls_saved"
 
@@ -93,34 +93,12 @@ def _spent(name: str, about: str, unit: Unit, direction: Direction = "lower") ->
     )
 
 
-def _labelled_precision(observation: Observation, _: Context) -> Score:
-    """Return context precision with the golden labels in place of verdicts; 0 where nothing was returned."""
-    grades = observation.relevance.grades
-    return average_precision([int(chunk_id in grades) for chunk_id in selected(observation)])
-
-
-def _labelled_recall(observation: Observation, _: Context) -> Score:
-    """Return the share of evidence items found: what the labels say of statements that are supported."""
-    ranked, items = observation.ranked_ids, observation.relevance.items
-    return evidence_recall(ranked, items, len(ranked)) if items else Unscored(reason="the case names no evidence")
-
-
-def _by_labels(name: str, about: str, score: Callable[[Observation, Context], Score]) -> QueryMetric:
-    return QueryMetric(name=name, scope="in_scope", interval="mean", about=about, needs=LABELS, score=each(score))
-
-
-PRECISION_BY_LABELS = _by_labels(
-    "labels/context_precision", "context precision by the golden labels", _labelled_precision
-)
-RECALL_BY_LABELS = _by_labels("labels/evidence_recall", "share of the evidence items found", _labelled_recall)
-
-
 def _graded(
     name: str,
     about: str,
     score: Callable[[Observation, Judging], Score],
     *,
-    proxy: QueryMetric = RECALL_BY_LABELS,
+    proxy: QueryMetric = RECALL_PROXY,
     by_name_only: bool = False,
 ) -> QueryMetric:
     """Declare a metric that the judge grades."""
@@ -149,7 +127,7 @@ METRICS: tuple[Metric, ...] = (
         PRECISION,
         "average precision of the returned chunks by the judge's verdicts",
         context_precision,
-        proxy=PRECISION_BY_LABELS,
+        proxy=PRECISION_PROXY,
     ),
     _graded(RECALL, "share of the reference's statements that the returned chunks support", _by_selection(RECALL)),
     _graded(
@@ -159,7 +137,10 @@ METRICS: tuple[Metric, ...] = (
         by_name_only=True,  # it buys verdicts that answer a question which another metric answers already
     ),
     _graded(
-        RELEVANCE, "how relevant the returned chunks are to the question, by two prompts", _by_selection(RELEVANCE)
+        RELEVANCE,
+        "how relevant the returned chunks are to the question, by two prompts",
+        _by_selection(RELEVANCE),
+        proxy=RELEVANCE_PROXY,
     ),
     _graded(
         ENTITY_RECALL,

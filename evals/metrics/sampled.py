@@ -1,6 +1,6 @@
 """Means of metrics of which the judge saw a random sample of the queries. Pure.
 
-The mean is corrected by a proxy that all queries have, the same metric by golden labels (`evals.stats.corrected_mean`);
+The mean is corrected by a proxy that all queries have (`evals.metrics.proxies`, `evals.stats.corrected_mean`);
 of a cascade, by the same metric of the cheaper judges besides, whose own means are corrected in turn
 (`evals.stats.nested_samples`).
 """
@@ -16,6 +16,7 @@ from evals.golden.case import Case
 from evals.judge.sampling import NOT_DRAWN
 from evals.judge.tasks import JUDGED
 from evals.metrics.base import Context, QueryMetric, summarise
+from evals.metrics.proxies import serving
 from evals.stats.corrected_mean import CorrectedMean, Floats, corrected_mean
 from evals.stats.nested_samples import JointProxy, ProxyScores, completed, joint_proxy
 
@@ -35,7 +36,8 @@ def summary_of(
         return summarise(metric.name, scores, metric.interval)
     lower = context.judging.tiers[:-1] if context.judging else ()
     tiers = [(tier.model, metric.scores(observations, replace(context, judging=tier))) for tier in lower]
-    return sampled_summary(metric, scores, metric.proxy.scores(observations, context), tiers=tiers)
+    named = serving(metric.proxy, [observation.case for observation in observations])
+    return sampled_summary(metric, scores, metric.proxy.scores(observations, context), tiers=tiers, proxy_name=named)
 
 
 def sampled_summary(
@@ -45,6 +47,7 @@ def sampled_summary(
     weights: Sequence[Sequence[float]] = (),
     draws: Floats | None = None,
     tiers: Sequence[tuple[str, Sequence[Score]]] = (),
+    proxy_name: str = "",
 ) -> Summary:
     """Average the scores of a sample of the queries, corrected by the proxy's scores of all.
 
@@ -59,6 +62,7 @@ def sampled_summary(
             from more than these scores; else none.
         draws: Weight of each query's draw, 1 on average over those that were drawn; None where all are equal.
         tiers: Of a cascade, the cheaper judges with their scores for the same queries, the cheapest first.
+        proxy_name: What serves as the proxy for these queries; the name of the metric's proxy where left out.
     """
     assert metric.proxy is not None
     of_sample = summarise(metric.name, [score for score in scores if score != NOT_DRAWN], metric.interval)
@@ -95,7 +99,7 @@ def sampled_summary(
         bound_high=high,
         sampled=SampledMean(
             queries=mean.total,
-            proxies=(metric.proxy.name, *(f"{metric.name} by {model}" for model, _ in tiers)),
+            proxies=(proxy_name or metric.proxy.name, *(f"{metric.name} by {model}" for model, _ in tiers)),
             weights=(*(scores.weights for scores in correcting[1:]), proxy.weights),
             alone=mean.alone,
             alone_low=mean.alone_interval.low,

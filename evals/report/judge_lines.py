@@ -18,7 +18,7 @@ def judge_lines(judge: JudgeSection) -> list[str]:
     if judge.sample and judges < 2:
         lines.append(
             f"The judged sample is {judge.sample.drawn} of {judge.sample.queries} in-scope queries, drawn at random "
-            "(judge.sample); means are corrected by the golden labels of all, as far as judge and labels agree"
+            "(judge.sample); means are corrected by what all have without a judge, as far as it foretells the judge"
         )
     if judge.incomplete:
         lines.append(f"Not everything was judged: {judge.incomplete}")

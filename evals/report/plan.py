@@ -114,7 +114,7 @@ def _on_widths(plan: JudgePlan) -> Iterator[str]:
     unlabelled = max(each.unlabelled for each in plan.widths)
     if unlabelled:
         yield f"Without labels for {unlabelled:,} queries, chance decides what a judge says of them."
-    if len(measured) < len(plan.widths):
+    if len(measured) < len(plan.widths) and unlabelled < plan.samples[-1].queries:
         what = "for the other metrics" if measured else "as the store holds too few answers"
         yield f"Assumed {what}: judge and golden labels agree in {USUAL_AGREEMENT:.0%}."
 

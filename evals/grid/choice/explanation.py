@@ -31,7 +31,7 @@ def _best(choice: Choice) -> str:
     certainty = choice.note or f"{count:,} of {of} may be the best (95%)"
     shares = "" if choice.best.win_share is None else f", first in {choice.best.win_share:.0%} of resamples"
     reconciled = RECONCILED if choice.best.win_share and choice.best.win_share >= CLEAR and count > 1 else ""
-    measured = "Best as measured" if choice.judged is None else "Best by verdicts and labels"
+    measured = "Best as measured" if choice.judged is None else "Best by corrected verdicts"
     return f"{measured}: {_described(choice.best)}{shares}; {certainty}{reconciled}"
 
 

@@ -46,7 +46,7 @@ def reason(
         note: Reason why nothing is computable, or empty.
         sampled: True if a judge saw a sample of the queries, and the labels have a part in which is the best.
     """
-    best, by = standings[0], "by verdicts and labels" if sampled else "as measured"
+    best, by = standings[0], "by corrected verdicts" if sampled else "as measured"
     if len(standings) == 1:
         n_tied = len(best.members)
         return (

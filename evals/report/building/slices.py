@@ -65,4 +65,4 @@ def _summary(metric: QueryMetric, ids: Sequence[str], result: RunResult) -> Summ
         (model, [of_tier[query_id] for query_id in ids if query_id in scores])
         for model, of_tier in result.tier_scores.get(metric.name, ())
     ]
-    return sampled_summary(metric, own, of_slice, corrected[0].weights, draws, tiers)
+    return sampled_summary(metric, own, of_slice, corrected[0].weights, draws, tiers, corrected[0].proxies[0])

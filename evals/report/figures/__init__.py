@@ -104,7 +104,7 @@ def _of_run(result: RunResult, queries: Iterable[QueryRow]) -> Painters:
         "judge_against_labels": (
             lambda: judge_against_labels(result),
             "A point a judged query, larger for several; ★ the corrected mean, where the line of the weight meets the "
-            "labels' mean over all queries. Points along the line: the labels foretell the judge, and correct much.",
+            "proxy's mean over all queries. Points along the line: the proxy foretells the judge, and corrects much.",
         ),
     }
 

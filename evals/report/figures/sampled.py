@@ -1,4 +1,4 @@
-"""Judge against labels: the scores of the queries of a sample that was judged, a small plot a metric."""
+"""Judge against labels, or another proxy: the scores of a judged sample of the queries, a small plot a metric."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING

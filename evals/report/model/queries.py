@@ -92,7 +92,8 @@ class QueryRow(Section):
     )
     scores: dict[str, ScoreValue] = Field(description="metric to number, or why there is none")
     proxies: dict[str, float] = Field(
-        {}, description="judged metric to the same by golden labels, which corrects the mean of a sample (judge.sample)"
+        {},
+        description="judged metric to its proxy (labels, or words of the reference answer), which corrects a mean",
     )
     draw: float | None = Field(
         None,

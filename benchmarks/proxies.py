@@ -1,0 +1,175 @@
+"""What foretells a judge where golden data have no labels: correlation, weight, and how much narrower intervals become.
+
+python benchmarks/proxies.py [--data DIR] [--draws 300]
+
+The handbook's labels are taken away, and a judge that knows them and errs on 7% of its questions grades context
+precision and recall of three retrievals. With --data (cran.all.1400.xml, cran.qry.xml, cranqrel.trec.txt) Cranfield
+too, whose queries have no reference answers, by the highest cosine alone; there the judge's metric is the share
+of the first five that it finds useful, 7% of its verdicts turned over.
+
+A row for each metric and proxy: r, the correlation with the judged score over queries; λ, the mean weight over draws
+of 40 judged queries; the width of the corrected interval over that of judging alone; the share of intervals that hold
+the mean of all that users may ask (the queries of a draw are taken from all of them with replacement). Compared:
+labels, words of the reference answer, both (labels of a random half), similarity, and chance. Bounds: held in 93%;
+width at most 1.01, since a proxy that says nothing must do no harm.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks import cranfield
+
+if TYPE_CHECKING:
+    from evals.collect.observations import Observation
+    from evals.config.experiment import ExperimentConfig
+    from evals.golden.case import Case
+    from evals.golden.loading import GoldenSet
+    from evals.metrics.base import QueryMetric
+    from retrievers.records import Chunk
+
+Floats = NDArray[np.float64]
+DEFAULT = Path(__file__).parents[1] / "evals" / "config" / "presets" / "default.yaml"
+ERRS, JUDGED = 0.07, 40
+RETRIEVALS = (("semantic", 5), ("hybrid", 5), ("hybrid", 10))
+
+
+def main() -> None:
+    """Retrieve, judge, draw and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder of Cranfield")
+    parser.add_argument("--draws", type=int, default=300)
+    options = parser.parse_args()
+    print(f"{'judged metric':<34} {'proxy':<12} {'r':>5} {'λ':>5} {'width':>6} {'held':>6}")
+    for mode, top_k in RETRIEVALS:
+        for metric, judged, proxies in handbook(mode, top_k):
+            show(f"{metric}, {mode}, top_k {top_k}", judged, proxies, options.draws)
+    if options.data:
+        judged, proxies = cranfield_relevance(options.data)
+        show("share useful of five, Cranfield", judged, proxies, options.draws)
+
+
+def show(title: str, judged: Floats, proxies: Mapping[str, Floats], draws: int) -> None:
+    """Print a row for each proxy."""
+    for name, proxy in {**proxies, "chance": np.random.default_rng(1).random(len(judged))}.items():
+        weight, width, held = drawn(judged, proxy, draws)
+        correlation = float(np.corrcoef(judged, proxy)[0, 1])
+        print(f"{title:<34} {name:<12} {correlation:>5.2f} {weight:>5.2f} {width:>6.2f} {held:>6.1%}")
+
+
+def drawn(judged: Floats, proxy: Floats, draws: int) -> tuple[float, float, float]:
+    """Mean weight, mean width over that of judging alone, and the share of intervals that hold the mean."""
+    from evals.stats.corrected_mean import corrected_mean
+
+    rng, total = np.random.default_rng(0), len(judged)
+    weights, widths, held = [], [], 0
+    for _ in range(draws):
+        queries = rng.integers(total, size=total)
+        sampled = np.zeros(total, dtype=np.bool_)
+        sampled[rng.choice(total, JUDGED, replace=False)] = True
+        mean = corrected_mean(judged[queries], proxy[queries], sampled)
+        own, alone = mean.interval, mean.alone_interval
+        assert own.low is not None and own.high is not None and alone.low is not None and alone.high is not None
+        weights.append(mean.weight)
+        widths.append((own.high - own.low) / (alone.high - alone.low))
+        held += own.low <= judged.mean() <= own.high
+    return float(np.mean(weights)), float(np.mean(widths)), held / draws
+
+
+def handbook(mode: str, top_k: int) -> Iterator[tuple[str, Floats, dict[str, Floats]]]:
+    """Context precision and recall of the in-scope queries by the judge, and what foretells them."""
+    from evals.config.experiment import ExperimentConfig
+    from evals.golden.loading import load_golden
+    from evals.judge.precision import average_precision
+    from evals.metrics.proxies import PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
+    from tests.support.golden_labels import golden_labels
+    from tests.support.judging import Flaws, Oracle
+
+    with tempfile.TemporaryDirectory() as folder:
+        own = {"mode": mode, "top_k": top_k, "threshold": 0, "threshold_on": "semantic", "store.path": folder}
+        config = ExperimentConfig.load(DEFAULT, {f"retriever.{key}": value for key, value in own.items()})
+        golden = load_golden(config.dataset.model_copy(update={"split": None}))
+        labelled, chunks = retrieved(config, golden)
+    oracle = Oracle(golden_labels(golden.cases, chunks), flaws=Flaws(false_useful=ERRS, false_useless=ERRS))
+    precision, recall = [], []
+    for result in labelled:
+        query, texts = result.case.query, [chunk.text for chunk in result.selection.chunks]
+        precision.append(average_precision([oracle.verdict(query, text) for text in texts]))
+        held = [oracle.attributed(query, "\n".join(texts), claim) for claim in oracle.labels[query].claims]
+        recall.append(float(np.mean(held)))
+    bare = [unlabelled(result) for result in labelled]
+    half = [result if number % 2 else other for number, (result, other) in enumerate(zip(labelled, bare, strict=True))]
+    cosine = column(RELEVANCE_PROXY, [replace(r, case=without_answer(r.case)) for r in bare])
+    for name, proxy, judged in (("precision", PRECISION_PROXY, precision), ("recall", RECALL_PROXY, recall)):
+        foretelling = {"labels": labelled, "words": bare, "half labelled": half}
+        scores = {kind: column(proxy, results) for kind, results in foretelling.items()}
+        yield name, np.array(judged), {**scores, "similarity": cosine}
+
+
+def cranfield_relevance(data: Path) -> tuple[Floats, dict[str, Floats]]:
+    """The share of the first five that a judge finds useful, and the highest cosine."""
+    from evals.collect.observations import Observation
+    from evals.golden.evidence import Relevance
+    from evals.golden.importers import import_trec
+    from evals.metrics.proxies import RELEVANCE_PROXY
+
+    cases = import_trec(data / "cran.qry.xml", data / "cranqrel.trec.txt").cases
+    with tempfile.TemporaryDirectory() as folder:
+        config = cranfield.index(Path(folder) / "store", cranfield.read_chunks(data / "cran.all.1400.xml"))
+        with cranfield.opened(config, {"mode": "hybrid", "fusion": "weighted"}) as retriever:
+            candidates = retriever.candidates([case.query for case in cases], use_cache=False)
+    bare, judged = [], []
+    rng = np.random.default_rng(0)
+    for case, found in zip(cases, candidates, strict=True):
+        first = found.at(range(5))
+        useful = np.array([case.relevant_ids.get(chunk_id, 0) > 0 for chunk_id in first.chunk_ids])
+        judged.append(float((useful ^ (rng.random(len(useful)) < ERRS)).mean()))
+        bare.append(unlabelled(Observation(case=case, relevance=Relevance(), candidates=found, selection=first)))
+    return np.array(judged), {"similarity": column(RELEVANCE_PROXY, bare)}
+
+
+def retrieved(config: "ExperimentConfig", golden: "GoldenSet") -> "tuple[list[Observation], Sequence[Chunk]]":
+    """The results of the in-scope queries with their labels, and the chunks of the collection."""
+    from evals.experiment.embedded_index import index_if_stale
+    from evals.metrics.evaluation import observe
+    from evals.metrics.grounds import ground
+    from retrievers.retriever.opened import open_retriever
+    from tests.support.experiment import silent
+
+    index_if_stale(config, {}, silent)
+    with open_retriever(config.retriever, env={}) as retriever:
+        observed = observe(golden, retriever, ground(golden, retriever), silent)
+        return [result for result in observed.observations if result.case.in_scope], retriever.chunks()
+
+
+def unlabelled(result: "Observation") -> "Observation":
+    """The same result of a query whose labels are taken away."""
+    return replace(result, case=result.case.model_copy(update={"evidence": [], "relevant_ids": {}}))
+
+
+def without_answer(case: "Case") -> "Case":
+    """The same query without its reference answer."""
+    return case.model_copy(update={"reference_answer": None})
+
+
+def column(proxy: "QueryMetric", results: "Sequence[Observation]") -> Floats:
+    """The scores of a proxy."""
+    from evals.metrics.base import Context
+
+    context = Context(required=(), sources=None, relevant_texts=None, seed=0)
+    scores = proxy.scores(results, context)
+    assert all(isinstance(score, float | int) for score in scores), scores
+    return np.array(scores, dtype=np.float64)
+
+
+if __name__ == "__main__":
+    main()
