@@ -12,6 +12,7 @@ from evals.grid.cells import Grid
 from evals.grid.scoring import Distinct, distinct
 from evals.judge.verdicts import Judging
 from evals.metrics.base import Context, Metric, QueryMetric
+from evals.metrics.proxies import useful_chunks
 from evals.metrics.sampled import can_be_judged
 from evals.stats.corrected_mean import shrunk_weight
 from evals.stats.proved_choice import Rounds
@@ -33,7 +34,8 @@ class RoundScores:
         order: Ids of the queries in the order of judging.
 
     Attributes:
-        rows: Their places among all queries; `case_ids`, their ids, and `labels`, those of their relevant chunks.
+        rows: Their places among all queries; `case_ids`, their ids, and `labels`, those of the chunks
+            that are relevant by labels, or else by words of the reference answer.
         proxy: Scores by labels, 0 where a label metric does not score every query.
         returned: Chunks that each cell returns of each query.
     """
@@ -54,8 +56,8 @@ class RoundScores:
         self.case_ids = [key for key in order if all(can_be_judged(name, cases[key]) for name in self._metrics)]
         row_of = {query_id: row for row, query_id in enumerate(grid.query_ids)}
         self.rows = np.array([row_of[case_id] for case_id in self.case_ids], dtype=np.int64)
-        observations = grid.configurations[0].observed.observations
-        self.labels = [observations[row].relevance.grades for row in self.rows.tolist()]
+        useful = [useful_chunks(configuration.observed.observations) for configuration in grid.configurations]
+        self.labels = [frozenset[str]().union(*(each[row] for each in useful)) for row in self.rows.tolist()]
         self._judged = np.full((len(self.rows), len(grid)), np.nan)
         self.proxy = self._known() + sum(weight * self._by_labels(name) for name, weight in self._of_judged())
         self.returned = pool(self.ids(np.ones(len(grid), dtype=np.bool_)))

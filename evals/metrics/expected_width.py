@@ -48,13 +48,13 @@ def _of_metric(
     assert metric.proxy is not None
     places = {case_id: n for n, case_id in enumerate(judging_order((o.case for o in observations), context.seed))}
     eligible = [o for o in observations if can_be_judged(metric.name, o.case)]
-    turns, proxy = np.array([places[o.case.id] for o in eligible]), proxy_column(metric.proxy.score(eligible, context))
+    turns, proxy = np.array([places[o.case.id] for o in eligible]), proxy_column(metric.proxy.scores(eligible, context))
     count, share = agreement(metric.name, eligible, stored)
     samples, widths = [turns < size for size in sizes], []
     for seed in range(JUDGES):
         judge = MadeUpJudge(stored, {metric.name: 1 - (USUAL_AGREEMENT if share is None else share)}, seed)
         judging = judge.judge([metric.name], eligible)
-        scores = _numbers(metric.score(eligible, replace(context, judging=judging)))
+        scores = _numbers(metric.scores(eligible, replace(context, judging=judging)))
         widths.append([_width(scores, proxy, sampled) for sampled in samples])
     means = [None if None in column else float(np.mean(column)) for column in zip(*widths, strict=True)]
     bare = sum(not o.relevance.grades for o in eligible)

@@ -14,7 +14,7 @@ answer goes with its verdicts:
 How well each foretells a judge: docs/sampling.md, by `benchmarks/proxies.py`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -93,23 +93,34 @@ def serving(proxy: QueryMetric, cases: Sequence[Case]) -> str:
     return WORDED_PRECISION if worded else PRECISION_PROXY.name
 
 
+def useful_chunks(observations: Sequence[Observation]) -> list[frozenset[str]]:
+    """Return for each result the ids of its chunks that count as useful; labelled ones also where it lacks them."""
+    texts = SharedWords()
+    return [
+        frozenset(result.relevance.grades) if result.case.is_labelled else frozenset(_by_words(result, texts))
+        for result in observations
+    ]
+
+
+def _by_words(result: Observation, texts: SharedWords) -> Iterator[str]:
+    """Yield the ids of chunks that hold enough of the words of the reference answer."""
+    asked = len(texts.of(result.case))
+    for chunk_id, shared in zip(selected(result), texts.shared(result), strict=True):
+        if shared and len(shared) >= USEFUL * asked:
+            yield chunk_id
+
+
 def _precision(observations: Sequence[Observation], _: Context) -> list[Score]:
     """Return context precision by the labels, or by the words of the reference answer, in place of verdicts.
 
     0 where nothing was returned.
     """
-    texts = SharedWords()
-    return [_verdicts_precision(observation, texts) for observation in observations]
-
-
-def _verdicts_precision(observation: Observation, texts: SharedWords) -> Score:
-    if observation.case.is_labelled:
-        grades = observation.relevance.grades
-        return average_precision([int(chunk_id in grades) for chunk_id in selected(observation)])
-    asked = len(texts.of(observation.case))
-    if not asked:
-        return NO_REFERENCE
-    return average_precision([int(len(shared) >= USEFUL * asked) for shared in texts.shared(observation)])
+    return [
+        average_precision([int(chunk_id in useful) for chunk_id in selected(result)])
+        if result.case.is_labelled or _is_answered(result.case)
+        else NO_REFERENCE
+        for result, useful in zip(observations, useful_chunks(observations), strict=True)
+    ]
 
 
 def _recall(observations: Sequence[Observation], _: Context) -> list[Score]:

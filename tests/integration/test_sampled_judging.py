@@ -1,5 +1,7 @@
 """A sample of the queries is judged: the same one after a kill, by a plan's count, and as far as a budget goes."""
 
+import json
+import re
 import signal
 import sqlite3
 import subprocess
@@ -143,3 +145,31 @@ def test_a_budget_that_ends_inside_the_sample_says_what_is_missing(commands: Com
     assert done.code == 3 and "the budget of 3 calls is spent" in done.out
     [criterion] = commands.report()["criteria"]
     assert criterion["undecided"] and "a further run buys the rest" in criterion["reason"]
+
+
+@pytest.mark.parametrize("sweep", [(), SWEEP], ids=["run", "grid"])
+def test_without_labels_the_words_of_the_reference_answers_stand_in_for_them(
+    commands: Commands, made: Experiment, server: CohereChatServer, sweep: tuple[str, ...], tmp_path: Path
+) -> None:
+    rows = [json.loads(line) for line in made.golden.read_text().splitlines()]
+    bare, mixed = tmp_path / "bare.jsonl", tmp_path / "mixed.jsonl"
+    bare.write_text("".join(json.dumps(_without_labels(row)) + "\n" for row in rows))
+    mixed.write_text("".join(json.dumps(_without_labels(row) if n % 2 else row) + "\n" for n, row in enumerate(rows)))
+    inside = [row for row in rows if row["in_scope"]]
+    for file, name in ((bare, "words/context_precision"), (mixed, "of .* queries words/context_precision")):
+        flags = ("--dataset.path", str(file), "--metrics", f"{PRECISION},ranking/hit_rate_at_5", "--judge.sample", "6")
+        done = commands.run(*flags, *sweep, *(("--objective.metrics", PRECISION) if sweep else ()))
+        assert done.code == 0, done.err
+        report = commands.report()
+        sampled = report["metrics"][PRECISION]["sampled"]
+        assert re.search(name, sampled["proxy"]) and sampled["queries"] == len(inside)
+        assert all(0 <= row["proxies"][PRECISION] <= 1 for row in report["queries"] if row["in_scope"])
+        labelled = sum(row["outcome"] != "UNLABELLED" for row in report["queries"] if row["in_scope"])
+        hits = report["metrics"]["ranking/hit_rate_at_5"]
+        assert (hits["n"], hits["n_unscored"]) == (labelled, len(inside) - labelled)
+    done = commands.run("--dataset.path", str(bare), "--metrics", "scope/*", "--judge.model", "")
+    assert done.code == 2 and f"{len(inside)} of {len(inside)} in-scope cases have no labels" in done.err
+
+
+def _without_labels(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in ("evidence", "relevant_ids")}

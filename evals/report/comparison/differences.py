@@ -143,7 +143,7 @@ def _of_samples(dropped: Difference, scores: _Scores, pairing: Pairing, seed: in
         other=result.paired.other,
         paired=result.paired,
         worst=worst,
-        note="; ".join(filter(None, (described(result), result.paired.interval.note))),
+        note="; ".join(filter(None, (described(result, pairing), result.paired.interval.note))),
     )
 
 

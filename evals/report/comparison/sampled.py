@@ -77,10 +77,12 @@ def _same(first: JudgedSample, second: JudgedSample) -> bool:
     return np.array_equal(first.sampled, second.sampled) and np.allclose(first.draws, second.draws)
 
 
-def described(result: CorrectedDifference) -> str:
+def described(result: CorrectedDifference, pairing: Pairing) -> str:
     """Return how many queries were judged, and how the difference was corrected."""
     alone = "the judged queries alone"
-    how = f"corrected by labels, weight {result.weight:.2f}" if result.weight else alone
+    bare = any(row.outcome == "UNLABELLED" for rows in pairing.rows for row in rows)
+    proxy = "what the queries have without a judge" if bare else "labels"
+    how = f"corrected by {proxy}, weight {result.weight:.2f}" if result.weight else alone
     both = f"judged in both: {result.paired.n} of {result.total} queries"
     if result.apart:
         return f"{both}; each run's mean is from all of its own ({' and '.join(map(str, result.apart))}), {how}"
