@@ -194,5 +194,6 @@ def _weights(draws: Draws, judged_on: NDArray[np.int64], inverse: Floats) -> Flo
         beginning, cells = draws.beginning(n), judged_on == n
         rows = list(beginning.queries)
         own = draw_weights(beginning)[:, None] * inverse[np.ix_(rows, cells)]
-        weights[np.ix_(rows, cells)] = own * (own != 0).sum(axis=0) / max(1, n)
+        # By their own sum (Hájek, 1971): weights that are all alike then are 1, as those of a plain sample.
+        weights[np.ix_(rows, cells)] = own * (own != 0).sum(axis=0) / np.maximum(own.sum(axis=0), 1e-12)
     return weights

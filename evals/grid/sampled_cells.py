@@ -62,7 +62,7 @@ def with_samples(
         correcting = _correcting(grid, scores, sample)
         sample = replace(sample, tier_weights=tuple(proxy.weights for proxy in correcting[1:]))
         means, counts = np.full(len(grid), np.nan), judged.sum(axis=0)
-        for cells in _alike(judged):
+        for cells in _of_one_sample(sample):
             if counts[cells[0]] > 1:
                 own, joint = _joint(matrix[eligible], correcting, sample, cells, None)
                 means[cells], _ = corrected_means(*own, weight=joint.weight, draws=_draws(sample, cells))
@@ -95,7 +95,7 @@ def comparable(grid: Grid, metric: str) -> Floats:
     assert sample is not None
     correcting, eligible = _correcting(grid, scores, sample), sample.eligible
     values = np.full(matrix.shape, np.nan)
-    for cells in _alike(sample.judged):
+    for cells in _of_one_sample(sample):
         if sample.judged[:, cells[0]].sum() < 2:
             continue
         own, proxy = _joint(matrix[eligible], correcting, sample, cells, sample.weights[cells[0]])
@@ -117,10 +117,10 @@ def guesses(grid: Grid, weights: Mapping[str, float]) -> Floats:
         sample, means = scores.sample, scores.summaries.common.copy()
         if sample is not None:
             matrix, correcting = grid.matrix(name)[sample.eligible], _correcting(grid, scores, sample)
-            for cells in _alike(sample.judged):
+            for cells in _of_one_sample(sample):
                 own, _ = _joint(matrix, correcting, sample, cells, sample.weights[cells[0]])
                 if own[2].sum() > 1:
-                    means[cells] = shrunk_means(*own, lengths[cells])
+                    means[cells] = shrunk_means(*own, lengths[cells], _draws(sample, cells))
         whole += weight * means
     return whole
 
@@ -148,13 +148,18 @@ def cell_summary(grid: Grid, metric: QueryMetric, index: int) -> Summary:
 
 
 def _draws(sample: CellSample, cells: Integers) -> Floats | None:
-    """Return the weights of the draws [judged query] of cells that were judged on the same queries."""
+    """Return the weights of the draws [judged query] of cells of one sample."""
     return None if sample.draws is None else sample.draws[sample.judged[:, cells[0]], cells[0]]
 
 
-def _alike(mask: Bools) -> list[Integers]:
+def _of_one_sample(sample: CellSample) -> list[Integers]:
+    """Return groups of cells that were judged on the same queries, with the same weights of their draws."""
+    return _alike(sample.judged if sample.draws is None else np.where(sample.judged, sample.draws, 0.0))
+
+
+def _alike(columns: Bools | Floats) -> list[Integers]:
     """Return groups of columns that are equal, each as places."""
-    _, groups = np.unique(mask, axis=1, return_inverse=True)
+    _, groups = np.unique(columns, axis=1, return_inverse=True)
     return [np.flatnonzero(groups.ravel() == group) for group in range(int(groups.max(initial=-1)) + 1)]
 
 

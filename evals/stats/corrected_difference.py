@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evals.stats.corrected_mean import Bools, Floats, corrected_means, shrunk_weight
+from evals.stats.corrected_mean import Bools, Floats, by_draws, corrected_means, shrunk_weight
 from evals.stats.intervals import SAME, Interval
 from evals.stats.paired import Paired, agreeing, difference_intervals, obstacle, sign_flip
 from evals.stats.score_intervals import Pair
@@ -113,7 +113,7 @@ def _ends(
     if draws is not None:
         # Unequal draws are worth fewer (Kish, 1965).
         longest = max(1.0, float(np.sqrt((draws**2).mean())))
-        residuals, span = residuals.mean() + draws * (residuals - residuals.mean()), span * longest
+        residuals, span = by_draws(residuals[:, None], draws)[:, 0], span * longest
     rest = _reach(residuals, difference_intervals(residuals[:, None], span, alpha))
     low, high = (
         min(np.sqrt(share * w**2 + (1 - share) * r**2), longest * max(whole)) for w, r in zip(whole, rest, strict=True)

@@ -133,10 +133,10 @@ def corrected_means(
     j, p = judged[sampled], proxy[sampled]
     if weight is None:
         weight = shrunk_weight(j, p) if len(j) < len(proxy) else 0.0
-    return weight * proxy.mean(axis=0) + _drawn(j - weight * p, draws).mean(axis=0), weight
+    return weight * proxy.mean(axis=0) + by_draws(j - weight * p, draws).mean(axis=0), weight
 
 
-def _drawn(residuals: Floats, draws: Floats | None) -> Floats:
+def by_draws(residuals: Floats, draws: Floats | None) -> Floats:
     """Weight residuals [n, columns] about their mean by the draws, so that their mean is that of all queries."""
     if draws is None:
         return residuals
@@ -225,7 +225,7 @@ def _residual_distances(
         mean, most = residuals.mean(axis=0), max(1.0, float(draws.max()))
         lowest, highest = (mean + most * (end - mean) for end in (floor, floor + span))
         floor, span = float(lowest.min()), float(highest.max() - lowest.min())
-        residuals = _drawn(residuals, draws)
+        residuals = by_draws(residuals, draws)
     own = _residual_intervals((residuals - floor) / span, weight, shares=shares)
     return [np.abs(floor + span * end - residuals.mean(axis=0)) for end in own]
 
@@ -274,7 +274,7 @@ def pseudo_values(
     """
     values, weight = corrected_means(judged, proxy, sampled, weight, draws)
     total, n = len(proxy), int(sampled.sum())
-    residuals = _drawn(judged[sampled] - weight * proxy[sampled], draws)
+    residuals = by_draws(judged[sampled] - weight * proxy[sampled], draws)
     scale = total / n * np.sqrt((1 - 1 / total) / (1 - 1 / n))
     spread = proxy if spread is None else spread
     pseudo: Floats = values + weight * (spread - spread.mean(axis=0))
