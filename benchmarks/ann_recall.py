@@ -191,10 +191,10 @@ def timed(
     """
     from qdrant_client import models
 
-    from retrievers.search.table_builder import TableBuilder
+    from retrievers.search.table_builder import joined, one_query
 
     params = models.SearchParams.model_validate(search.named)
-    results, fastest = TableBuilder(chunks), []
+    results, fastest = [], []
     for vector in vectors:
         request = models.QueryRequest(query=vector, limit=depth, params=params)
         times = []
@@ -203,9 +203,9 @@ def timed(
             [found] = retriever.client.nearest("made", [request])
             times.append((time.perf_counter() - start) * 1000)
         codes, scores = chunks.codes(point.id for point in found), np.asarray([point.score for point in found])
-        results.add(codes, scores, {}, scale="cosine")
+        results.append(one_query(codes, scores, {}, chunks, scale="cosine"))
         fastest.append(min(times))
-    return results.table(), median(fastest)
+    return joined(results, chunks), median(fastest)
 
 
 def report(rows: Sequence[Row]) -> None:

@@ -282,7 +282,7 @@ def memory(store: Path) -> None:
     from evals.golden.evidence import Relevance
     from retrievers.records import Chunk
     from retrievers.search.chunk_list import ChunkList
-    from retrievers.search.table_builder import TableBuilder
+    from retrievers.search.table_builder import TableBuilder, one_query
 
     chunks = ChunkList()
     for n in range(1000):
@@ -290,7 +290,7 @@ def memory(store: Path) -> None:
     builder = TableBuilder(chunks)
     for n in range(10_000):
         codes = np.asarray([(n * 7 + k) % 1000 for k in range(DEPTH)], dtype=np.int32)
-        builder.add(codes, np.full(DEPTH, 0.5), {}, scale="cosine")
+        builder.extend(one_query(codes, np.full(DEPTH, 0.5), {}, chunks, scale="cosine"))
     observations = [
         Observation(
             case=Case(id=f"q{n}", query=f"question {n}", reference_answer="An answer.", relevant_ids={"c1": 1}),

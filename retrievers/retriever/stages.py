@@ -23,7 +23,7 @@ from retrievers.search.parameters import beam_of, rescores
 from retrievers.search.query import Encoded, check_query, cosines_with, embedded, encode
 from retrievers.search.retrieved import check_scale, chosen_codes, every_place, ordered, reordered, shown
 from retrievers.search.sides import Search
-from retrievers.search.table_builder import TableBuilder
+from retrievers.search.table_builder import joined
 from retrievers.store import CollectionInfo
 from retrievers.store.chunk_table import ChunkTable
 from retrievers.store.stored_chunks import vectors_of
@@ -180,11 +180,8 @@ class Pipeline:
             rerank_ms=(end - searched) * share if self.rerank else None,
             total_ms=(end - start) * share,
         )
-        builder = TableBuilder(chunks)
-        for each in results:
-            builder.extend(each.alone())
         return replace(
-            builder.table(),
+            joined([each.alone() for each in results], chunks),
             texts=tuple(queries),
             timings=(timings,) * len(queries),
             vectors=tuple(np.asarray(vector, dtype=np.float32) for vector in vectors),

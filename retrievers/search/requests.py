@@ -13,7 +13,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.errors import BatchTooLargeError, StoreError
 from retrievers.records import ScoreScale, oriented
 from retrievers.search.candidate_table import CandidateTable
-from retrievers.search.table_builder import TableBuilder
+from retrievers.search.table_builder import joined, one_query
 from retrievers.store import NO_LIMITS, Limits, least, parts
 from retrievers.store.chunk_table import ChunkTable, Codes
 from retrievers.store.embedded import is_embedded
@@ -70,11 +70,10 @@ def ask(
             for place, count in reach.items()
             if len(found[place][1]) == count and found[place][1][depths[place] - 1] == found[place][1][-1]
         }
-    builder = TableBuilder(chunks)
-    for place, request in enumerate(requests):
-        scale: ScoreScale = config.used_distance if isinstance(request.query, list) else config.keyword.scale
-        builder.add(*found[place], {}, scale=scale, distance=config.used_distance)
-    return builder.table()
+    distance, terms = config.used_distance, config.keyword.scale
+    scales: list[ScoreScale] = [distance if isinstance(request.query, list) else terms for request in requests]
+    rows = [one_query(*found[n], {}, chunks, scale=scale, distance=distance) for n, scale in enumerate(scales)]
+    return joined(rows, chunks)
 
 
 def _pages(request: "models.QueryRequest", depth: int, limits: Limits) -> "Iterator[models.QueryRequest]":

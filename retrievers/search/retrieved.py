@@ -11,7 +11,7 @@ from retrievers.rerank.reranking import Reranking
 from retrievers.search.candidate_table import Candidates, CandidateTable
 from retrievers.search.ranking import Floats, in_order, tied
 from retrievers.search.selection import BELOW_SHOWN, cut, read_by_threshold
-from retrievers.search.table_builder import TableBuilder
+from retrievers.search.table_builder import one_query
 from retrievers.store.chunk_table import ChunkTable
 
 Shown = Callable[[Candidates], Iterable[int]]
@@ -74,7 +74,7 @@ def reordered(candidates: Candidates, reranking: Reranking, scale: ScoreScale | 
         chunks: Their chunks, which have been read where the reranker gives scores.
     """
     order = np.asarray(reranking.order, dtype=np.intp)
-    moved, builder = candidates.at(order), TableBuilder(chunks)
+    moved = candidates.at(order)
     codes, scores = moved.codes, moved.scores
     columns: dict[str, Floats] = {
         **moved.columns,
@@ -83,12 +83,11 @@ def reordered(candidates: Candidates, reranking: Reranking, scale: ScoreScale | 
         **{name: np.asarray(values, dtype=np.float64) for name, values in reranking.components.items()},
     }
     if scale is None or not reranking.scores or None in reranking.scores:
-        builder.add(codes, scores, columns, scale=moved.scale, distance=moved.distance)
-        return builder.table()[0]
+        return one_query(codes, scores, columns, chunks, scale=moved.scale, distance=moved.distance)[0]
     scores = np.asarray(reranking.scores, dtype=np.float64)
-    builder.add(codes, scores, {**columns, "rerank": scores}, scale=scale, distance=moved.distance)
+    table = one_query(codes, scores, {**columns, "rerank": scores}, chunks, scale=scale, distance=moved.distance)
     every = np.arange(len(order))
-    return builder.table()[0].at(in_order(codes, scores, len(order), every, chunks.name))
+    return table[0].at(in_order(codes, scores, len(order), every, chunks.name))
 
 
 def check_scale(candidates: Candidates, name: str) -> None:

@@ -16,7 +16,7 @@ from retrievers.search.parameters import search_params
 from retrievers.search.query import Encoded, Vector
 from retrievers.search.ranking import Floats, Places, in_order, tied
 from retrievers.search.requests import ask, scores_of
-from retrievers.search.table_builder import TableBuilder
+from retrievers.search.table_builder import joined, one_query
 from retrievers.store import NO_LIMITS, Limits, store_errors
 from retrievers.store.chunk_table import ChunkTable, Codes
 from retrievers.store.stored_chunks import without_vector
@@ -73,11 +73,9 @@ class Search:
                 return replace(table, columns={"semantic": table.scores})
             sides = self._at_depth(found)
             cosines, terms = self._missing(requests, sides)
-        builder = TableBuilder(self.chunks)
-        add = _add_fused if self.config.mode == "hybrid" else _add_by_terms
-        for each in zip(sides, cosines, terms, strict=True):
-            add(builder, self.config, *each)
-        return builder.table()
+        join = _fused if self.config.mode == "hybrid" else _by_terms
+        rows = [join(self.config, self.chunks, *each) for each in zip(sides, cosines, terms, strict=True)]
+        return joined(rows, self.chunks)
 
     def _request(self, side: str, vector: Vector) -> "models.QueryRequest":
         from qdrant_client import models
@@ -171,24 +169,24 @@ def _ranks(codes: Codes, side: Candidates) -> Floats:
     return column
 
 
-def _add_by_terms(
-    builder: TableBuilder, config: RetrieverConfig, sides: Sides, cosines: Mapping[int, float], _: Mapping[int, float]
-) -> None:
-    """Add one query's candidates by keywords. `cosines` are theirs."""
+def _by_terms(
+    config: RetrieverConfig, chunks: ChunkTable, sides: Sides, cosines: Mapping[int, float], _: Mapping[int, float]
+) -> CandidateTable:
+    """Return one query's candidates by keywords. `cosines` are theirs."""
     side = sides.get("keyword")
     order = np.argsort(side.codes) if side else np.empty(0, dtype=np.intp)
     codes, scores = (side.codes[order], side.scores[order]) if side else (NO_CODES, np.empty(0))
     columns = {"keyword": scores, "semantic": _column(codes, None, cosines)}
-    builder.add(codes, scores, columns, scale=config.keyword.scale, distance=config.used_distance)
+    return one_query(codes, scores, columns, chunks, scale=config.keyword.scale, distance=config.used_distance)
 
 
-def _add_fused(
-    builder: TableBuilder,
+def _fused(
     config: RetrieverConfig,
+    chunks: ChunkTable,
     sides: Sides,
     cosines: Mapping[int, float],
     terms: Mapping[int, float],
-) -> None:
+) -> CandidateTable:
     """Fuse one query's sides. `cosines` and `terms` hold the scores of candidates that only another side found."""
     codes = np.unique(np.concatenate([side.codes for side in sides.values()]))
     semantic, keyword = _column(codes, sides["semantic"], cosines), _column(codes, sides.get("keyword"), terms)
@@ -205,4 +203,4 @@ def _add_fused(
     if "expanded" in sides:
         columns["expanded"] = _column(codes, sides["expanded"], {})
     columns["fused"] = scores
-    builder.add(codes, scores, columns, scale=config.used_fusion, distance=config.used_distance)
+    return one_query(codes, scores, columns, chunks, scale=config.used_fusion, distance=config.used_distance)

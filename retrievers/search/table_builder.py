@@ -30,44 +30,6 @@ class TableBuilder:
     def __len__(self) -> int:
         return len(self._lengths)
 
-    def add(
-        self,
-        codes: Codes,
-        scores: Floats,
-        columns: Mapping[str, Floats],
-        *,
-        scale: ScoreScale,
-        distance: Distance = "cosine",
-    ) -> None:
-        """Add the candidates of one query, about which no more is known.
-
-        Args:
-            codes: The chunks.
-            scores: Their final scores, oriented as those in the columns are.
-            columns: Component scores by name, each aligned to `codes`.
-            scale: The scale of the final scores.
-            distance: The scale of the component `semantic`.
-        """
-        self.extend(
-            CandidateTable(
-                offsets=np.asarray([0, len(codes)], dtype=np.int64),
-                codes=codes,
-                scores=scores,
-                columns=columns,
-                scales=(scale,),
-                distances=(distance,),
-                chunks=self._chunks,
-                texts=("",),
-                timings=(NO_TIMINGS,),
-                vectors=(None,),
-                no_cosine=("",),
-                incomplete=("",),
-                caches=(NOTHING,),
-                retrieved_at=(None,),
-                ann_recall=(NOTHING,),
-            )
-        )
-
     def extend(self, table: CandidateTable) -> None:
         """Add a table of the same chunks."""
         count = len(self._codes)
@@ -92,6 +54,54 @@ class TableBuilder:
             chunks=self._chunks,
             **{name: tuple(values) for name, values in self._by_query.items()},
         )
+
+
+def one_query(
+    codes: Codes,
+    scores: Floats,
+    columns: Mapping[str, Floats],
+    chunks: Chunks,
+    *,
+    scale: ScoreScale,
+    distance: Distance = "cosine",
+) -> CandidateTable:
+    """Return the candidates of one query as a table, without the text, the times and the vector of the query.
+
+    Args:
+        codes: The chunks by number.
+        scores: Their final scores, oriented as those in the columns are.
+        columns: Component scores by name, each aligned to `codes`.
+        chunks: The chunks.
+        scale: The scale of the final scores.
+        distance: The scale of the component `semantic`.
+    """
+    return CandidateTable(
+        offsets=np.asarray([0, len(codes)], dtype=np.int64),
+        codes=codes,
+        scores=scores,
+        columns=columns,
+        scales=(scale,),
+        distances=(distance,),
+        chunks=chunks,
+        texts=("",),
+        timings=(NO_TIMINGS,),
+        vectors=(None,),
+        no_cosine=("",),
+        incomplete=("",),
+        caches=(NOTHING,),
+        retrieved_at=(None,),
+        ann_recall=(NOTHING,),
+    )
+
+
+def joined(tables: Sequence[CandidateTable], chunks: Chunks) -> CandidateTable:
+    """Return tables of the same chunks as one; a table alone as it is."""
+    if len(tables) == 1:
+        return tables[0]
+    builder = TableBuilder(chunks)
+    for table in tables:
+        builder.extend(table)
+    return builder.table()
 
 
 def table_of(lists: Sequence[Candidates]) -> CandidateTable:
@@ -126,10 +136,8 @@ def table_of_hits(
         columns[name] = np.asarray([np.nan if value is None else float(value) for value in values])
     scale = hits[0].score_scale if hits else distance
     scores = np.asarray([np.nan if hit.score is None else hit.score for hit in hits], dtype=np.float64)
-    builder = TableBuilder(chunks)
     codes = np.asarray([chunks.code(hit.chunk) for hit in hits], dtype=np.int32)
-    builder.add(codes, oriented(scores, scale), columns, scale=scale, distance=distance)
-    return builder.table()
+    return one_query(codes, oriented(scores, scale), columns, chunks, scale=scale, distance=distance)
 
 
 def _are_rows(lists: Sequence[Candidates], table: CandidateTable) -> bool:

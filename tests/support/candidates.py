@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from retrievers.records import RetrievedChunk, ScoreScale, StageTimings
 from retrievers.search.candidate_table import Candidates, Chunks
 from retrievers.search.chunk_list import ChunkList
-from retrievers.search.table_builder import TableBuilder, table_of_hits
+from retrievers.search.table_builder import one_query, table_of_hits
 
 TIMINGS = StageTimings(total_ms=1.0)
 OF_ONE = {"vector": "vectors", "cache": "caches", "distance": "distances"}
@@ -34,6 +34,6 @@ def found_candidates(
     scale: ScoreScale = "cosine",
 ) -> Candidates:
     """Return what a search found for one query, in the order that is given."""
-    builder = TableBuilder(ChunkList() if chunks is None else chunks)
-    builder.add(np.asarray(codes, dtype=np.int32), np.asarray(scores, dtype=np.float64), columns, scale=scale)
-    return builder.table()[0]
+    chunks = ChunkList() if chunks is None else chunks
+    numbers = np.asarray(codes, dtype=np.int32)
+    return one_query(numbers, np.asarray(scores, dtype=np.float64), columns, chunks, scale=scale)[0]

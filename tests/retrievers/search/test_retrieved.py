@@ -16,7 +16,7 @@ from retrievers.rerank.mmr import diversify
 from retrievers.rerank.reranking import Pool, Reranking
 from retrievers.search.candidate_table import Candidates, CandidateTable
 from retrievers.search.retrieved import check_scale, chosen_codes, every_place, ordered, reordered, shown
-from retrievers.search.table_builder import TableBuilder
+from retrievers.search.table_builder import joined, one_query
 from retrievers.store.chunk_table import ChunkTable
 from tests.support.collections import settings
 from tests.support.selecting import select
@@ -49,12 +49,13 @@ Found = Sequence[tuple[Scores, Mapping[str, Scores]]]
 
 def fused(shelf: Shelf, *queries: tuple[Scores, Mapping[str, Scores]]) -> CandidateTable:
     """Candidates of queries as columns, from dicts by point: final scores and components."""
-    builder = TableBuilder(shelf)
+    rows = []
     for scores, components in queries:
         columns = {name: np.asarray([side.get(p, np.nan) for p in scores]) for name, side in components.items()}
         codes = np.asarray([POINTS.index(p) for p in scores], dtype=np.int32)
-        builder.add(codes, np.asarray(list(scores.values()), dtype=float), columns, scale="weighted")
-    return builder.table()
+        values = np.asarray(list(scores.values()), dtype=float)
+        rows.append(one_query(codes, values, columns, shelf, scale="weighted"))
+    return joined(rows, shelf)
 
 
 def by_point(found: Candidates, column: NDArray[np.float64]) -> dict[str, float]:

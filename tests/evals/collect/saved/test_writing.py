@@ -15,7 +15,7 @@ from retrievers.errors import ConfigError
 from retrievers.records import Chunk, StageTimings
 from retrievers.search.candidate_table import BY_QUERY
 from retrievers.search.chunk_list import ChunkList
-from retrievers.search.table_builder import TableBuilder
+from retrievers.search.table_builder import joined, one_query
 
 NOW = datetime(2026, 5, 4, 3, 2, 1, 123456, tzinfo=UTC)
 CHUNKS = (
@@ -27,13 +27,13 @@ SCORES = np.array([0.1 + 0.2, np.nextafter(0.3, 0)])
 
 
 def variant(chunks: ChunkList, mode: str, column: str) -> SavedVariant:
-    builder = TableBuilder(chunks)
     codes = np.asarray([chunks.code(chunk) for chunk in CHUNKS], dtype=np.int32)
     timings = StageTimings(embed_ms=0.25, total_ms=1.5)
-    builder.add(codes, SCORES, {column: np.array([np.nan, 0.5])}, scale="weighted", distance="dot")
-    builder.add(codes[:0], SCORES[:0], {}, scale="none")
+    columns = {column: np.array([np.nan, 0.5])}
+    first = one_query(codes, SCORES, columns, chunks, scale="weighted", distance="dot")
+    second = one_query(codes[:0], SCORES[:0], {}, chunks, scale="none")
     table = replace(
-        builder.table(),
+        joined([first, second], chunks),
         texts=("why?", "how?"),
         timings=(timings, StageTimings()),
         vectors=(VECTOR, None),
