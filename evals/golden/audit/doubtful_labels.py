@@ -12,15 +12,18 @@ Runs = Mapping[str, Mapping[str, QueryRow]]
 
 
 def unfound(cases: Sequence[Case], runs: Runs) -> AuditSection:
-    """Return the in-scope queries of which no run found a relevant chunk among its candidates, and cases with a part.
+    """Return the labelled queries of which no run found a relevant chunk among its candidates, and cases with a part.
 
     Args:
         cases: The golden queries.
         runs: The runs.
     """
     title = "Evidence that no run finds"
-    seen = {case.id: [rows[case.id] for rows in runs.values() if case.id in rows] for case in cases if case.in_scope}
-    seen = {key: rows for key, rows in seen.items() if rows}
+    every = {case.id: [rows[case.id] for rows in runs.values() if case.id in rows] for case in cases if case.in_scope}
+    labelled = ((key, [row for row in rows if row.outcome != "UNLABELLED"]) for key, rows in every.items())
+    seen = {key: rows for key, rows in labelled if rows}
+    if any(every.values()) and not seen:
+        return AuditSection(name="unfound", title=title, lines=("no query of the runs has labels",))
     if not seen:
         return AuditSection(name="unfound", title=title, lines=("not known: give reports of runs with --report",))
     queries = {case.id: case.query for case in cases}
@@ -61,7 +64,7 @@ def contradicted(runs: Runs) -> AuditSection:
         for rows in runs.values()
         for key, row in rows.items()
         for hit in row.retrieved
-        if hit.judge and hit.judge.verdict is not None
+        if row.outcome != "UNLABELLED" and hit.judge and hit.judge.verdict is not None
     }
     if not verdicts:
         return AuditSection(

@@ -7,7 +7,7 @@ import pytest
 from evals.collect.observations import Observation, Score, Unscored
 from evals.judge.precision import average_precision
 from evals.metrics.base import QueryMetric
-from evals.metrics.proxies import PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY, serving
+from evals.metrics.proxies import PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY, serving, useful_chunks
 from tests.support.observed import make_case, make_chunk, make_context, observe, results
 
 # Six distinct words, so that a useful chunk holds at least two of them.
@@ -49,6 +49,15 @@ class TestPrecision:
     def test_nothing_to_compare_with(self) -> None:
         [score] = scores(PRECISION_PROXY, asked("two", answer=None))
         assert isinstance(score, Unscored) and "no reference answer" in score.reason
+
+
+def test_chunks_count_as_useful_by_labels_or_else_by_words() -> None:
+    observations = (
+        asked("two", "one", labels={"one": 1, "elsewhere": 1}),
+        asked("two", "one"),
+        asked("two", answer=None),
+    )
+    assert useful_chunks(observations) == [{"one", "elsewhere"}, {"two"}, frozenset()]
 
 
 class TestCompleteness:
