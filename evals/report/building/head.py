@@ -85,7 +85,7 @@ def _verdict(result: RunResult, failed: Counter[Cause]) -> str:
     text = f"{validation.passed} of {decided} queries pass ({validation.pass_rate:.0%})" if decided else ""
     if validation.unlabelled:
         alone = f"the judge alone scores the {validation.unlabelled} queries without labels"
-        text = "; ".join(filter(None, (text, alone)))
+        text = f"{text}; {alone}" if text else f"{alone[0].upper()}{alone[1:]}"
     text = ": ".join(filter(None, (text, ", ".join(figures))))
     if not failed:
         return f"{text}."

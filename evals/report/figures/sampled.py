@@ -22,11 +22,20 @@ AREA = 28.0
 
 
 def judge_against_labels(result: RunResult) -> "Figure | None":
-    """Draw judged score against proxy's, a point a query, with the line of the weight; None where all were judged.
+    """Draw judged score against proxy's, a point a query, with the line of the weight.
 
-    Of a cascade the proxy is the weighted mean of labels and cheaper judges.
+    Of a cascade the proxy is the weighted mean of labels and cheaper judges. None where all queries were judged, or
+    where no judged query has a proxy's score.
     """
-    sampled = [summary for summary in result.summaries if summary.sampled and summary.metric in result.proxies]
+    sampled = [
+        summary
+        for summary in result.summaries
+        if summary.sampled
+        and any(
+            isinstance(score, float | int) and isinstance(result.scores[summary.metric][key], float | int)
+            for key, score in result.proxies.get(summary.metric, {}).items()
+        )
+    ]
     if not sampled:
         return None
     rows = -(-len(sampled) // ACROSS)

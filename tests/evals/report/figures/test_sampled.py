@@ -1,10 +1,12 @@
 """Judge against labels."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from evals.collect.observations import Unscored
 from evals.judge.tasks import PRECISION
 from evals.report.figures.sampled import judge_against_labels
 from tests.support.results import result
@@ -36,3 +38,10 @@ def test_points_of_several_queries_are_larger() -> None:
 def test_where_all_queries_were_judged_there_is_none() -> None:
     assert judge_against_labels(result()) is None
     assert PRECISION not in result().proxies
+
+
+def test_where_no_judged_query_has_a_proxy_there_is_none() -> None:
+    made = sampled_result()
+    assert judge_against_labels(replace(made, proxies={})) is None
+    unscored = {PRECISION: dict.fromkeys(made.proxies[PRECISION], Unscored(reason="no labels"))}
+    assert judge_against_labels(replace(made, proxies=unscored)) is None
