@@ -146,7 +146,7 @@ class ObjectiveConfig(Settings):
     metrics: Mapping[str, float] = Field(
         default_factory=lambda: {"ranking/ndcg_at_10": 1.0},
         min_length=1,
-        description="the metric to raise, or several with their weights; one to lower has a negative weight",
+        description="the metric to raise, several (commas), or with their weights; one to lower has a negative weight",
         json_schema_extra=TABLE,
     )
     constraints: Mapping[str, str] = Field(
@@ -163,7 +163,8 @@ class ObjectiveConfig(Settings):
     @field_validator("metrics", mode="before")
     @classmethod
     def _one_or_several(cls, written: Any) -> Any:
-        return {written: 1.0} if isinstance(written, str) else written
+        names = [name.strip() for name in written.split(",")] if isinstance(written, str) else written
+        return dict.fromkeys(names, 1.0) if isinstance(names, list | tuple) else written
 
     @field_validator("metrics")
     @classmethod

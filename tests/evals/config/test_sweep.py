@@ -65,6 +65,9 @@ def test_an_objective_is_a_metric_or_several_with_weights(made: Experiment) -> N
     assert settings(made, objective__metrics="scope/abstention").objective.metrics == {"scope/abstention": 1.0}
     several = {"ranking/recall_at_5": 0.5, "scope/false_answer": -1.0}
     assert settings(made, objective__metrics=several).objective.metrics == several
+    for written in ("ranking/mrr_at_5, scope/abstention", ["ranking/mrr_at_5", "scope/abstention"]):
+        both = settings(made, objective__metrics=written).objective.metrics
+        assert both == {"ranking/mrr_at_5": 1.0, "scope/abstention": 1.0}
 
 
 @pytest.mark.parametrize(
