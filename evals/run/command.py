@@ -104,6 +104,8 @@ def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[s
 
 # Flags of a run that the next one on the same data takes, too.
 CARRIED = ("dataset", "retriever", "index", "sources", "judge")
+# Of these the ones that are refused without a sweep.
+OF_SWEEPS = "judge.stop."
 
 
 def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
@@ -113,6 +115,7 @@ def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
         f"--{name.replace('_', '-')}": raw
         for name, raw in vars(namespace).items()
         if name.partition(".")[0] in CARRIED and isinstance(raw, str)
+        if "--sweep." in further or not name.startswith(OF_SWEEPS)
     }
     flags = [f"{flag} {quote(redacted(raw))}" for flag, raw in carried.items() if flag not in further.split()]
     return " ".join((prog, *file, *flags))
