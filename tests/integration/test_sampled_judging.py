@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -122,6 +123,19 @@ def test_a_grid_holds_the_labels_scores_and_slices_of_its_chosen_cell(commands: 
     assert all(0 <= row["proxies"][PRECISION] <= 1 for row in rows)
     assert report["slices"] and all("metrics" in part for part in report["slices"])
     assert "figure-judge_against_labels" in (commands.folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_command_that_a_judged_grid_ends_on_runs_its_cell(commands: Commands) -> None:
+    of_keywords = ("--sweep.mode", "keyword", "--sweep.term-counts", "true,false")
+    done = commands.run(*OF_SAMPLE[:2], *of_keywords, "--judge.stop.margin", "0.1", "--objective.metrics", PRECISION)
+    assert done.code == 0, done.err
+    [line] = [line for line in done.out.splitlines() if line.startswith("Next: ")]
+    program, *flags = shlex.split(line.removeprefix("Next: "))[2:]
+    assert program == "evals.run" and "--judge.stop.margin" not in flags
+    chosen = commands.report()
+    assert commands.run(*flags[2:], "--no-gate").code == 0
+    own = commands.report()
+    assert own["facts"]["retriever"] == chosen["facts"]["retriever"]
 
 
 def test_a_larger_sample_asks_for_the_rest_alone(commands: Commands, server: CohereChatServer) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
+from evals.grid.axes import dotted
 from evals.grid.evaluation import GridResult
 from evals.metrics.run_result import RunResult
 from evals.report.causes import Cause
@@ -55,7 +56,7 @@ def _cell(grid: GridResult, chosen: int) -> str:
     # A threshold that is none on cosines is one with its distance alone.
     distance = {} if cell.threshold is None or settings.distance is None else {"distance": settings.distance}
     return " ".join(
-        f"--retriever.{name.replace('_', '-')} {value}"
+        f"--retriever.{dotted(name).replace('_', '-')} {value}"
         for name, value in {**cell.parameters, **distance}.items()
         if value is not None
     )
