@@ -145,9 +145,8 @@ class JudgeConfig(Settings):
             )
         if self.sample != "all" and "sample" in self.tiers[0].model_fields_set:
             raise ValueError("sample is set, and that of the first tier as well; expected one of them")
-        if self.stop.margin is not None:
-            raise ValueError("stop.margin and tiers cannot be used together yet; leave one of them out")
-        if fault := tiers_fault([self.tiers[0].model_copy(update={"sample": self.by_tier[0].sample}), *self.tiers[1:]]):
+        first = self.tiers[0].model_copy(update={"sample": self.by_tier[0].sample})
+        if fault := tiers_fault([first, *self.tiers[1:]], in_rounds=self.stop.margin is not None):
             raise ValueError(fault)
         return self
 

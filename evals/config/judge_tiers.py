@@ -40,13 +40,24 @@ class TierConfig(Settings):
         return self.model.partition(":")[0]
 
 
-def tiers_fault(tiers: Sequence[TierConfig]) -> str:
-    """Return the reason why these tiers are no cascade, empty when they are one."""
+def tiers_fault(tiers: Sequence[TierConfig], *, in_rounds: bool = False) -> str:
+    """Return the reason why these tiers are no cascade, empty when they are one.
+
+    Args:
+        tiers: The judges.
+        in_rounds: True if the last one judges in rounds (judge.stop), of which it may take part in all.
+    """
     if len(tiers) == 1:
         return "tiers: expected two judges or more, the cheapest first, got one; judge.model names a single judge"
     if any(tier.sample == "auto" for tier in tiers):
         return "tiers: sample: auto is for one judge; expected all, a share such as 0.5, or a number of queries"
-    for number, (tier, stronger) in enumerate(pairwise(tiers), start=2):
+    for number, tier in enumerate(tiers[:-1] if in_rounds else (), start=1):
+        if tier.sample != "all":
+            return (
+                f"tiers: with stop.margin all tiers but the last judge every query, and what they say decides which "
+                f"queries the last one judges; leave out the sample of tier {number}, {tier.model}, got {tier.sample}"
+            )
+    for number, (tier, stronger) in enumerate(pairwise(() if in_rounds else tiers), start=2):
         if stronger.sample == "all":
             return (
                 f"tiers: tier {number}, {stronger.model}, judges every query, so that no other is needed; give it a "

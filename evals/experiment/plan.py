@@ -49,7 +49,8 @@ def describe_plan(inputs: Inputs, collaborators: Collaborators, *, width: int) -
     retrieved = [_retrieved(retriever, inputs.golden, collaborators, grounds) for retriever in collaborators.retrievers]
     configurations = _configured(inputs, retrieved)
     selected = _selected(configurations, retrieved)
-    calls = _tier_plans(judge, list(metrics), selected, config.seed) if judge else []
+    in_rounds = inputs.sweep is not None and config.judge.stop.margin is not None
+    calls = _tier_plans(judge, list(metrics), selected, config.seed, in_rounds=in_rounds) if judge else []
     if grounds and len(calls) == 1:
         context = context_of(config, grounds, collaborators.sources, None, retrieved[0])
         sizes = [each.queries for each in calls[0].samples]
@@ -61,14 +62,16 @@ def describe_plan(inputs: Inputs, collaborators: Collaborators, *, width: int) -
     return render_plan(calls, _searches(inputs, metrics, collaborators), held_out=held_out, width=width, color=False)
 
 
-def _tier_plans(judge: Judge, metrics: Sequence[str], selected: Sequence[Observation], seed: int) -> list[JudgePlan]:
+def _tier_plans(
+    judge: Judge, metrics: Sequence[str], selected: Sequence[Observation], seed: int, *, in_rounds: bool = False
+) -> list[JudgePlan]:
     """Return the plan of each judge of a cascade, the cheapest first, or of the only one."""
     if judge.below is None:
         return [plan(judge, metrics, selected, _longest(selected), seed)]
     queries = len({observation.case.id for observation in selected if observation.case.in_scope})
     plans = [
         plan(tier, metrics, selected, _longest(selected), seed)
-        for tier, size in zip(judge.tiers, tier_sizes(judge, queries), strict=True)
+        for tier, size in zip(judge.tiers, tier_sizes(judge, queries, in_rounds=in_rounds), strict=True)
         if size
     ]
     whole = stopped(judge.config.budget, plans)

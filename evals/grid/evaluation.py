@@ -1,12 +1,13 @@
 """The flow of a grid: every variant retrieved once, every cell scored, the leading one as a run of its own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 
 from evals.collect import passes as candidates
 from evals.collect.index_recall import is_approximate
+from evals.collect.observations import Observation
 from evals.config.experiment import ExperimentConfig
 from evals.errors import ExperimentError
 from evals.golden.loading import GoldenSet
@@ -21,6 +22,8 @@ from evals.grid.objective import Ranking, describe, needed, rank
 from evals.grid.recommending import decide
 from evals.grid.sampled_cells import cell_summary
 from evals.grid.scoring import distinct
+from evals.judge.cascade import judge_below
+from evals.judge.verdicts import Judging
 from evals.metrics import BY_NAME_ONLY, METRICS, NEED_A_JUDGE, VERDICT_METRIC, choose, needs
 from evals.metrics.base import Context, Metric, QueryMetric
 from evals.metrics.collaborators import Collaborators
@@ -163,11 +166,13 @@ def evaluate_grid(
     blank = context_of(config, grounds, collaborators.sources, None, retrieved[0].observed)
     if judge and (margin := judge.config.stop.margin) is not None:
         known = build(plan, config.sweep, configurations, known_without_a_judge(metrics, config.objective), blank)
-        ask = partial(judge.judge, metrics, seed=config.seed)
-        stop = Stop(margin=margin, sample=judge.config.sample)
-        judging, proof = judge_until_proved(ask, stop, metrics, config.objective, known, blank)
+        stop, cheaper = Stop(margin=margin, sample=judge.config.sample), None
+        ask: Callable[[Sequence[Observation]], Judging] = partial(judge.judge, metrics, seed=config.seed)
+        if judge.below:
+            cheaper, ask = judge_below(judge, metrics, _selections(configurations), config.seed)
+        judging, proof = judge_until_proved(ask, stop, metrics, config.objective, known, blank, cheaper)
     elif judge and not NEED_A_JUDGE.isdisjoint(metrics):
-        selections = [observation for part in configurations for observation in distinct(part).observations]
+        selections = _selections(configurations)
         judging = judge_sample(judge, metrics, selections, blank)
     context = replace(blank, judging=judging)
     grid = build(plan, config.sweep, configurations, metrics, context, proof.draws if proof else None)
@@ -279,6 +284,10 @@ def _release(configurations: Sequence[Configuration]) -> None:
 def _asked_for(config: ExperimentConfig) -> list[str]:
     """Return the names and patterns of metrics that a grid is asked for."""
     return [*config.metrics, *config.criteria, *needed(config.objective)]
+
+
+def _selections(configurations: Sequence[Configuration]) -> list[Observation]:
+    return [observation for part in configurations for observation in distinct(part).observations]
 
 
 def _notes(run: RunResult, grid: Grid, ranking: Ranking, chosen: int | None) -> list[str]:

@@ -82,6 +82,7 @@ def judge_until_proved(
     objective: ObjectiveConfig,
     grid: Grid,
     context: Context,
+    cheaper: Judging | None = None,
 ) -> tuple[Judging, CellProof]:
     """Judge round by round until a cell is proved within a margin of the best, or nothing is left to judge.
 
@@ -92,13 +93,14 @@ def judge_until_proved(
         objective: What is optimised, with at least one judged metric.
         grid: The cells, scored by the metrics of the objective that need no judge and the proxies of those that do.
         context: Inputs of the metrics, without verdicts.
+        cheaper: Of a cascade, the verdicts of the other tiers on everything, which foretell those of `ask`.
 
     Raises:
         JudgeError: The very first call was refused for a reason that all others would share.
     """
     seed = context.seed
     order = judging_order((o.case for o in grid.configurations[0].observed.observations), seed)
-    scores = RoundScores(metrics, objective, grid, context, order)
+    scores = RoundScores(metrics, objective, grid, context, order, cheaper)
     total, everyone = len(scores.rows), np.ones(len(grid), dtype=np.bool_)
     most = sample_size("all" if stop.sample == "auto" else stop.sample, total)
     rounds = begin(tuple(range(min(FIRST, most))), total, len(grid))
@@ -116,6 +118,8 @@ def judge_until_proved(
             rounds = replace(rounds, draws=rounds.draws.beginning(done))
             break
         within.add(drawn if whole else drawn[done:], alive, judging, first, whole=whole)
+        if not done:
+            scores.weigh(drawn)
         done = len(drawn)
         judged_on[alive] = done
         if judging.incomplete:
@@ -149,7 +153,7 @@ def judge_until_proved(
     sample = frozenset(key for key, drawn_for in zip(scores.case_ids, weights, strict=True) if drawn_for.any())
     every = np.zeros((len(grid.query_ids), len(grid)))
     every[scores.rows] = weights
-    return replace(judging, drawn=sample), CellProof(
+    return replace(judging, drawn=sample, below=cheaper), CellProof(
         margin=stop.margin,
         draws=every,
         remaining=_mask(rounds.remaining, len(grid)),

@@ -10,11 +10,12 @@ from evals.collect.observations import Observation
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.scoring import Distinct, distinct
-from evals.judge.verdicts import Judging
+from evals.judge.verdicts import Judging, judged_useful
 from evals.metrics.base import Context, Metric, QueryMetric
 from evals.metrics.proxies import useful_chunks
 from evals.metrics.sampled import can_be_judged
 from evals.stats.corrected_mean import shrunk_weight
+from evals.stats.joint_weights import shrunk_weights
 from evals.stats.proved_choice import Rounds
 from evals.stats.returned_chunks import pool
 
@@ -32,11 +33,13 @@ class RoundScores:
         grid: The cells, scored by the metrics of the objective that need no judge and the proxies of those that do.
         context: Inputs of the metrics, without verdicts.
         order: Ids of the queries in the order of judging.
+        cheaper: Of a cascade, the verdicts of the tiers below the one that judges in rounds, on everything.
 
     Attributes:
         rows: Their places among all queries; `case_ids`, their ids, and `labels`, those of the chunks
             that are relevant by labels, or else by words of the reference answer.
-        proxy: Scores by labels, 0 where a label metric does not score every query.
+        proxy: Scores by labels, 0 where a label metric does not score every query; of a cascade the weighted mean of
+            these and of the cheaper judges' (`weigh`), whose verdicts stand for the labels where they weigh more.
         returned: Chunks that each cell returns of each query.
     """
 
@@ -47,6 +50,7 @@ class RoundScores:
         grid: Grid,
         context: Context,
         order: Sequence[str],
+        cheaper: Judging | None = None,
     ) -> None:
         self._grid, self._context, self._weights = grid, context, objective.metrics
         self._distinct = [distinct(configuration) for configuration in grid.configurations]
@@ -60,6 +64,7 @@ class RoundScores:
         self.labels = [frozenset[str]().union(*(each[row] for each in useful)) for row in self.rows.tolist()]
         self._judged = np.full((len(self.rows), len(grid)), np.nan)
         self.proxy = self._known() + sum(weight * self._by_labels(name) for name, weight in self._of_judged())
+        self._by_tier = [(tier, self._by_judge(tier)) for tier in (cheaper.tiers if cheaper else ())]
         self.returned = pool(self.ids(np.ones(len(grid), dtype=np.bool_)))
 
     def results(self, queries: Integers, cells: Bools) -> list[Observation]:
@@ -91,6 +96,27 @@ class RoundScores:
         """Keep scores [queries, cells of the mask]."""
         self._judged[np.ix_(queries, np.flatnonzero(cells))] = scores
 
+    def weigh(self, first: Integers) -> None:
+        """Of a cascade, mix the proxies by how they foretell differences between cells in the first round.
+
+        This is done once: what later rounds estimate rests on one proxy.
+
+        Args:
+            first: Queries of the first round, judged in all cells.
+        """
+        rows = first[~np.isnan(self._judged[first]).any(axis=1)]
+        proxies = [self.proxy, *(scores for _, scores in self._by_tier)]
+        if len(proxies) == 1 or not len(rows):
+            return
+        scores, *own = (_apart(each[rows]) for each in (self._judged, *proxies))
+        weights = shrunk_weights(scores, own)
+        if sum(weights) > 0:
+            self.proxy = np.einsum("p,pqc->qc", np.array(weights) / sum(weights), np.stack(proxies))
+        strongest = int(np.argmax(weights))
+        if strongest:
+            useful = judged_useful(self._by_tier[strongest - 1][0])
+            self.labels = [useful.get(case_id, frozenset()) for case_id in self.case_ids]
+
     def judged(self, rounds: Rounds) -> Floats:
         """Return the judged scores; one that failed is taken as what the labels let expect of it.
 
@@ -119,6 +145,11 @@ class RoundScores:
                 known += weight * self._grid.metrics[name].summaries.common
         return known
 
+    def _by_judge(self, tier: Judging) -> Floats:
+        """Return the scores of all by a cheaper judge; where it has none, those by labels."""
+        scores = self.scored(np.arange(len(self.rows)), np.ones(len(self._grid), dtype=np.bool_), tier)
+        return np.where(np.isnan(scores), self.proxy, scores)
+
     def _by_labels(self, name: str) -> Floats:
         proxy = self._metrics[name].proxy
         assert proxy is not None
@@ -138,6 +169,12 @@ class RoundScores:
                 numbers = np.stack([selections.of_cell(cell - first)[rows] for cell in columns.tolist()], axis=1)
                 yield columns, each, each.which[np.searchsorted(each.numbers, numbers)]
             first += selections.cells
+
+
+def _apart(scores: Floats) -> Floats:
+    """Return scores [queries, cells] without what moves all cells of a query alike."""
+    apart: Floats = scores - scores.mean(axis=1, keepdims=True)
+    return apart
 
 
 def _at(each: Distinct, places: Integers) -> list[Observation]:

@@ -78,7 +78,8 @@ def with_samples(
                 n=counts,
                 n_unscored=np.full(len(grid), int((~eligible).sum())),
                 common=means,
-                n_common=int(counts.max(initial=0)),
+                # A single query compares nothing.
+                n_common=int(counts[counts > 1].max(initial=0)),
                 n_dropped=dropped,
             ),
         )

@@ -1,6 +1,6 @@
 """A cascade of judges: the strongest judges a sample, each cheaper one a larger sample that holds it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from evals.collect.observations import Observation
@@ -9,14 +9,15 @@ from evals.judge.sampling import among, judging_order, sample_size
 from evals.judge.verdicts import Judging
 
 
-def tier_sizes(judge: Judge, queries: int) -> list[int]:
+def tier_sizes(judge: Judge, queries: int, *, in_rounds: bool = False) -> list[int]:
     """Return the number of queries that each tier judges of so many, the cheapest first; none more than the one before.
 
-    Where the strongest judges all, the others have nothing to correct, and judge none.
+    Where the strongest judges all, the others have nothing to correct, and judge none; but in rounds, of which nobody
+    knows before how many there are, they judge all.
     """
     sizes = [sample_size(tier.config.sample, queries) for tier in judge.tiers]
     nested = [min(sizes[: number + 1]) for number in range(len(sizes))]
-    return nested if nested[-1] < queries else [*(0 for _ in nested[:-1]), queries]
+    return nested if in_rounds or nested[-1] < queries else [*(0 for _ in nested[:-1]), queries]
 
 
 def judge_cascade(judge: Judge, metrics: Collection[str], observations: Sequence[Observation], seed: int) -> Judging:
@@ -54,3 +55,39 @@ def judge_cascade(judge: Judge, metrics: Collection[str], observations: Sequence
         below = replace(judging, drawn=drawn, below=below)
     assert below is not None
     return below
+
+
+def judge_below(
+    judge: Judge, metrics: Collection[str], observations: Sequence[Observation], seed: int
+) -> tuple[Judging, Callable[[Sequence[Observation]], Judging]]:
+    """Judge everything by the tiers below the strongest, and return how that one is asked, in rounds.
+
+    As in `judge_cascade` every tier is asked about one query before any is asked about the rest.
+
+    Args:
+        judge: The strongest tier, of a cascade.
+        metrics: Names of metrics; those that need no judge are passed over.
+        observations: The selections of all queries.
+        seed: Seed of the order of the queries.
+
+    Returns:
+        The verdicts of the tier below, with those of the others below it, and a function from selections to the
+        strongest's verdicts on them.
+
+    Raises:
+        JudgeError: The first call of a tier was refused for a reason that all others would share.
+    """
+    with_results = {observation.case.id for observation in observations if observation.selection}
+    order = judging_order((observation.case for observation in observations), seed)
+    first = [case_id for case_id in order if case_id in with_results][:1]
+    begun = [tier.judge(metrics, among(first, observations), seed) for tier in judge.tiers[::-1]][::-1]
+    below: Judging | None = None
+    for tier, beginning in zip(judge.tiers[:-1], begun, strict=False):
+        rest = [observation for observation in observations if observation.case.id not in first]
+        below = replace(beginning.with_more(tier.judge(metrics, rest, seed)), below=below)
+    assert below is not None
+
+    def ask(results: Sequence[Observation]) -> Judging:
+        return begun[-1].with_more(judge.judge(metrics, [o for o in results if o.case.id not in first], seed))
+
+    return below, ask

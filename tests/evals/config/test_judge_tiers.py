@@ -31,6 +31,13 @@ def test_the_first_tier_is_the_judge_and_the_others_take_over_what_fits_their_pr
     assert all(not tier.tiers for tier in config.by_tier)
 
 
+@pytest.mark.parametrize("sample", ["all", 0.5])
+def test_in_rounds_the_last_tier_may_come_to_judge_everything(sample: Any) -> None:
+    config = judge(tiers=[SMALL, {"model": "cohere:large", "sample": sample}], stop={"margin": 0.03})
+    assert [tier.sample for tier in config.by_tier] == ["all", sample]
+    assert config.by_tier[-1].stop.margin == 0.03
+
+
 def test_without_tiers_the_judge_is_the_only_one() -> None:
     config = judge(model="cohere:small")
     assert config.by_tier == (config,)
@@ -47,7 +54,11 @@ def test_without_tiers_the_judge_is_the_only_one() -> None:
         ({"tiers": [SMALL, {**LARGE, "sample": "auto"}]}, "auto is for one judge"),
         ({"tiers": [SMALL, LARGE], "model": "cohere:other"}, "the first of tiers is 'cohere:small'"),
         ({"tiers": [SMALL, {"model": "large", "sample": 0.1}]}, "expected provider:model"),
-        ({"tiers": [SMALL, LARGE], "stop": {"margin": 0.03}}, "stop.margin and tiers cannot be used together yet"),
+        (
+            {"tiers": [{**SMALL, "sample": 0.5}, LARGE], "stop": {"margin": 0.03}},
+            "leave out the sample of tier 1, cohere:small, got 0.5",
+        ),
+        ({"tiers": [SMALL, LARGE], "sample": 40, "stop": {"margin": 0.03}}, "leave out the sample of tier 1"),
         (
             {"tiers": [SMALL, LARGE], "budget": {"usd": 1}, "prices": {"cohere:small": {"input": 1, "output": 1}}},
             "prices has no entry for 'cohere:large'",

@@ -1,0 +1,88 @@
+"""A cascade whose strongest judge judges in rounds: two judges on the loopback, what each is asked, and proofs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evals.errors import JudgeError
+from evals.grid.evaluation import GridResult
+from tests.support.chat_server import MODEL, CohereChatServer
+from tests.support.judged_rounds import PRECISION, JudgedRounds
+from tests.support.judging import Flaws, Oracle
+
+SMALL, LARGE = f"cohere:{MODEL}", "cohere:large"
+# The judges agree with each other, and less with the labels.
+STRONG = Flaws(false_useful=0.1, false_useless=0.35, seed=3)
+
+
+@pytest.fixture
+def servers(judged_world: JudgedRounds) -> Iterator[tuple[CohereChatServer, CohereChatServer]]:
+    with (
+        CohereChatServer(Oracle(judged_world.labels, flaws=STRONG)) as small,
+        CohereChatServer(Oracle(judged_world.labels, flaws=STRONG), models=("large",)) as large,
+    ):
+        yield small, large
+
+
+def judged(world: JudgedRounds, servers: tuple[CohereChatServer, CohereChatServer], **changes: Any) -> GridResult:
+    small, large = servers
+    tiers = [{"model": SMALL, "base_url": small.url}, {"model": LARGE, "base_url": large.url}]
+    return world.grid(small, tiers=tiers, stop={"margin": 0.03}, **changes)
+
+
+def test_what_the_cheap_judge_foretells_is_proved_with_fewer_verdicts_of_the_strong_one(
+    judged_world: JudgedRounds, servers: tuple[CohereChatServer, CohereChatServer]
+) -> None:
+    result = judged(judged_world, servers)
+    _, large = servers
+    proof = result.proof
+    assert proof is not None and result.chosen is not None and result.judging is not None
+    asked = [len(server.chats) for server in servers]
+    # Of two chunks with the same text the model is asked once.
+    assert proof.all_questions - 2 <= asked[0] <= proof.all_questions
+    assert proof.questions - 2 <= asked[1] <= proof.questions < proof.all_questions
+    assert [tier.usage.calls for tier in result.judging.tiers] == asked
+    with CohereChatServer(large.oracle) as alone:
+        everything = judged_world.grid(alone).grid.metrics[PRECISION].summaries.mean
+        by_labels = judged_world.grid(alone, stop={"margin": 0.03}).proof
+    assert proof.within[result.chosen] <= 0.03
+    below, compared = everything.max() - everything, np.isfinite(proof.within)
+    assert (below[compared] <= proof.within[compared] + 1e-9).all()
+    assert by_labels is not None and proof.questions < 0.8 * by_labels.questions
+    sample = result.grid.metrics[PRECISION].sample
+    assert sample is not None and sample.weights[result.chosen][1] > 0.8
+
+
+@pytest.mark.slow
+def test_a_cascade_in_rounds_goes_on_where_it_was(
+    judged_world: JudgedRounds, servers: tuple[CohereChatServer, CohereChatServer], tmp_path: Any
+) -> None:
+    first = judged(judged_world, servers, store=tmp_path / "verdicts.sqlite")
+    calls = [len(server.chats) for server in servers]
+    second = judged(judged_world, servers, store=tmp_path / "verdicts.sqlite")
+    assert [len(server.chats) for server in servers] == calls
+    assert first.proof is not None and second.proof is not None
+    assert (second.chosen, second.proof.questions) == (first.chosen, first.proof.questions)
+
+
+@pytest.mark.parametrize("refusing", [0, 1])
+def test_a_judge_that_refuses_the_key_ends_it_after_one_query(
+    judged_world: JudgedRounds, servers: tuple[CohereChatServer, CohereChatServer], refusing: int
+) -> None:
+    servers[refusing].key = "another"
+    key = servers[1 - refusing].key
+    tiers = [{"model": model, "base_url": server.url} for model, server in zip((SMALL, LARGE), servers, strict=True)]
+    with pytest.raises(JudgeError, match=f"{(SMALL, LARGE)[refusing]} refuses every call"):
+        judged_world.grid(servers[1 - refusing], tiers=tiers, stop={"margin": 0.03})
+    assert key and len(servers[1 - refusing].chats) <= 24
+
+
+def test_a_budget_that_ends_with_the_cheap_judge_proves_nothing(
+    judged_world: JudgedRounds, servers: tuple[CohereChatServer, CohereChatServer]
+) -> None:
+    result = judged(judged_world, servers, budget={"calls": 60}, max_concurrency=1)
+    assert sum(len(server.chats) for server in servers) == 60
+    assert result.judging is not None and "the budget of 60 calls is spent" in result.judging.incomplete
+    assert result.proof is not None and result.proof.chosen is None
