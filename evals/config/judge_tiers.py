@@ -86,6 +86,7 @@ def tier_settings(judge: dict[str, Any], tiers: Sequence[TierConfig]) -> list[di
         if number:
             base |= {"identity": None}
         if number < len(tiers) - 1:
-            base |= {"rejudge": 0}
+            # The last one alone judges in rounds, and again.
+            base |= {"rejudge": 0, "stop": {}}
         settings.append(base | {name: getattr(tier, name) for name in tier.model_fields_set})
     return settings
