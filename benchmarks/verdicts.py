@@ -1,6 +1,7 @@
 """Deciding with some of the verdicts: 336 real cells, a simulated judge, 300 draws of the queries it sees.
 
-python benchmarks/verdicts.py --data DIR [--draws 300] [--rounds 300] [--queries 225] [--only JUDGE]
+python benchmarks/verdicts.py --data DIR [--draws 300] [--rounds 300] [--alone 100] [--processes 2]
+                              [--queries 225] [--only JUDGE]
 
 DIR holds cran.all.1400.xml, cran.qry.xml and cranqrel.trec.txt. Six retrievals, eight top_k, seven thresholds; F1 by
 verdicts (how many chunks are relevant in all is taken from the labels). The judge says what the labels say with a
@@ -13,17 +14,19 @@ last two to the first. Then λ, the share of corrected intervals that hold the m
 best cell by labels; there the golden queries are drawn from Cranfield's with replacement), and their width over that of
 judging alone. Bounds: at 10% of the queries at most 4% for agreement of 0.93 and better; nowhere more than alone.
 
-The second table is of judging in rounds until the choice is proved within 0.03: by the judge alone, corrected, and
-with draws that favour queries on which the remaining cells differ. Shown: the mean share of verdicts bought by then,
-and its ratio to that of the judge alone; how often what was said at the end, and at every look, is true; how often the
+The second table is of judging in rounds until the choice is proved within 0.03: by the judge alone, corrected, with
+draws that favour queries on which the remaining cells differ, and with verdicts drawn within these too. F1, then
+average precision by verdicts, as `ragas/llm_context_precision` is. Shown: the mean share of verdicts bought by then,
+and its ratio to that of the first line; how often what was said at the end, and at every look, is true; how often the
 chosen cell is worse than the best by more than 0.02. Last, a few cells that return nearly the same, within 0.01.
-Bounds: at most 30% of the verdicts at 0.93; true in 94%.
+Bounds: at most 30% of the verdicts at 0.93; true in 94%; drawing within a query nowhere takes more (beyond noise).
 """
 
 import argparse
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -40,7 +43,8 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 SHARES, MARGIN, RELEVANT = (0.1, 0.2, 0.4), 0.02, 0.1
 PROVED, CLOSE, GROWTH, WORLDS = 0.03, 0.01, 0.15, 2
-METRICS = ("F1", "precision")
+# By the judge alone, corrected by the labels, with queries drawn where cells differ, and with verdicts within them.
+VARIANTS = ("alone", "corrected", "weighted", "within")
 # Cells that return nearly the same, by (retrieval, threshold, top_k), each by its place.
 ALIKE: Mapping[str, Sequence[int]] = {
     name: [56 * retrieval + 8 * threshold + cut for retrieval in retrievals for threshold in thresholds for cut in cuts]
@@ -53,6 +57,7 @@ ALIKE: Mapping[str, Sequence[int]] = {
         ("hybrid, 12 cells", (2,), (0, 2, 3, 4), (2, 3, 4)),
     )
 }
+_world_of_process: list["World"] = []
 TOP_KS, THRESHOLDS = (1, 2, 3, 5, 8, 10, 15, 20), (0.0, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6)
 
 
@@ -76,6 +81,8 @@ JUDGES: Mapping[str, Simulated] = {
     "0.97, favours keyword": Simulated(agreement=0.97, favours=0.25),
     "useless labels": Simulated(agreement=0.97, useless=True),
 }
+# Metrics of the second table, with their judges.
+METRICS: Mapping[str, Sequence[str]] = {"F1": tuple(JUDGES), "precision": ("agrees 0.93", "useless labels")}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -155,6 +162,8 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=300)
     parser.add_argument("--queries", type=int, default=225, help="the first of them")
     parser.add_argument("--rounds", type=int, default=300, help="draws of the second table")
+    parser.add_argument("--alone", type=int, default=100, help="draws of its lines by the judge alone, at most")
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", choices=list(JUDGES))
     options = parser.parse_args()
     judges = {options.only: JUDGES[options.only]} if options.only else JUDGES
@@ -167,27 +176,44 @@ def main() -> None:
     for name, judge in judges.items():
         for n in (max(4, round(share * options.queries)) for share in SHARES):
             uniform(name, judge, world, n, options.draws)
-    print(f"\n{'proved within':<44} {'':<10}  share of verdicts (ratio)  true  at all looks  over {MARGIN}")
+    print(f"\n{'proved within':<44} {'':<10} {'draws':>5}  verdicts (ratio)  true  at all looks  over {MARGIN}")
+    for metric, of_judges in METRICS.items():
+        for name in (name for name in judges if name in of_judges):
+            lines(f"{metric}, {PROVED}, {name}", metric, judges[name], world, PROVED, VARIANTS, options)
     for metric in METRICS:
-        for name, judge in judges.items():
-            first = None
-            for variant in ("alone", "corrected", "weighted", "within"):
-                first = proved(
-                    f"{metric}, {PROVED}, {name}", variant, metric, judge, world, PROVED, options.rounds, first
-                )
         for name, cells in ALIKE.items():
-            near, first = world.of(np.arange(len(world.labels)), cells), None
-            for variant in ("corrected", "weighted", "within"):
-                first = proved(
-                    f"{metric}, {CLOSE}, {name}",
-                    variant,
-                    metric,
-                    JUDGES["agrees 0.93"],
-                    near,
-                    CLOSE,
-                    options.rounds,
-                    first,
-                )
+            near, judge = world.of(np.arange(len(world.labels)), cells), JUDGES["agrees 0.93"]
+            lines(f"{metric}, {CLOSE}, {name}", metric, judge, near, CLOSE, VARIANTS[1:], options)
+
+
+def lines(
+    name: str,
+    metric: str,
+    judge: Simulated,
+    world: World,
+    margin: float,
+    variants: Sequence[str],
+    options: argparse.Namespace,
+) -> None:
+    """The lines of one judge in the table of rounds, by several processes."""
+    first = None
+    with ProcessPoolExecutor(options.processes, initializer=_set_world, initargs=(world,)) as pool:
+        for variant in variants:
+            draws = min(options.rounds, options.alone) if variant == "alone" else options.rounds
+            task = partial(_rounds, variant, metric, judge, margin)
+            ends = np.array(list(pool.map(task, range(draws), chunksize=5)))
+            share, true, always, worse = ends.mean(axis=0)
+            first = first or share
+            print(f"{name:<44} {variant:<10} {draws:>5}  {share:>8.3f} ({share / first:.2f})  {true:.3f}  "
+                  f"{always:>12.3f}  {worse:.3f}", flush=True)  # fmt: skip
+
+
+def _set_world(world: World) -> None:
+    _world_of_process.append(world)
+
+
+def _rounds(variant: str, metric: str, judge: Simulated, margin: float, seed: int) -> tuple[float, bool, bool, bool]:
+    return rounds(variant, metric, judge, _world_of_process[0], margin, seed)
 
 
 def uniform(name: str, judge: Simulated, world: World, n: int, draws: int) -> None:
@@ -210,25 +236,6 @@ def uniform(name: str, judge: Simulated, world: World, n: int, draws: int) -> No
     ratios = [f"{share / alone:.2f}" if alone else "-" for share in (corrected_share, shrunk_share)]
     print(f"{name:<22} {n:>6}  {alone:>20.3f} {corrected_share:>9.3f} {shrunk_share:>9.3f} ({', '.join(ratios)})  "
           f"{np.mean(weights):.2f}  {held:.3f}  {width:.2f}", flush=True)  # fmt: skip
-
-
-def proved(
-    name: str,
-    variant: str,
-    metric: str,
-    judge: Simulated,
-    world: World,
-    margin: float,
-    draws: int,
-    first: float | None,
-) -> float:
-    """One line of the table of rounds; the share of verdicts of the first variant."""
-    ends = np.array([rounds(variant, metric, judge, world, margin, seed) for seed in range(draws)])
-    share, true, always, worse = ends.mean(axis=0)
-    first = first or share
-    print(f"{name:<44} {variant:<10}  {share:>17.3f} ({share / first:.2f})  {true:.3f}  {always:>12.3f}  {worse:.3f}",
-          flush=True)  # fmt: skip
-    return first
 
 
 def rounds(

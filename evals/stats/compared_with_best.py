@@ -70,13 +70,13 @@ def compare_with_best(
 
 
 def _deviations(covariance: Floats, freedom: float, rng: np.random.Generator, draws: int) -> NDArray[np.float32]:
-    """Draw from the multivariate t distribution; [draws, cells]."""
+    """Draw from the multivariate t distribution; [cells, draws]."""
     values, vectors = np.linalg.eigh(covariance)
     kept = values > values.max(initial=0.0) * 1e-10
     root = (vectors[:, kept] * np.sqrt(values[kept])).T.astype(np.float32)
     normal = rng.standard_normal((draws, len(root)), dtype=np.float32)
     scale = np.sqrt(freedom / rng.chisquare(freedom, size=(draws, 1))).astype(np.float32)
-    drawn: NDArray[np.float32] = (normal * scale) @ root
+    drawn: NDArray[np.float32] = root.T @ (normal * scale).T
     return drawn
 
 
@@ -85,6 +85,6 @@ def _quantile(deviations: NDArray[np.float32], error: Floats, control: int, larg
     if not error.any():
         return 0.0
     inverse = np.divide(1.0, error, out=np.zeros_like(error), where=error > 0).astype(np.float32)
-    apart = deviations - deviations[:, [control]]
-    apart *= inverse
-    return min(largest, max(0.0, float(np.quantile(apart.max(axis=1), 1 - alpha))))
+    apart = deviations - deviations[control]
+    apart *= inverse[:, None]
+    return min(largest, max(0.0, float(np.quantile(apart.max(axis=0), 1 - alpha))))
