@@ -52,11 +52,8 @@ class TestPrecision:
 
 
 def test_chunks_count_as_useful_by_labels_or_else_by_words() -> None:
-    observations = (
-        asked("two", "one", labels={"one": 1, "elsewhere": 1}),
-        asked("two", "one"),
-        asked("two", answer=None),
-    )
+    labelled = asked("two", "one", name="labelled", labels={"one": 1, "elsewhere": 1})
+    observations = labelled, asked("two", "one"), asked("two", name="bare", answer=None)
     assert useful_chunks(observations) == [{"one", "elsewhere"}, {"two"}, frozenset()]
 
 

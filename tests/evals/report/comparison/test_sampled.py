@@ -47,6 +47,13 @@ def test_two_samples_are_paired_on_the_queries_judged_in_both_and_corrected_by_t
     assert made.difference == pytest.approx(own.mean(), abs=0.05)
 
 
+def test_where_queries_have_no_labels_the_correction_is_not_said_to_be_theirs() -> None:
+    bare = sampled(20)
+    rows = [row.model_copy(update={"outcome": "UNLABELLED"}) for row in bare.queries]
+    note = difference(bare.model_copy(update={"queries": rows}), sampled(30, 0.25)).note
+    assert "corrected by what the queries have without a judge, weight " in note
+
+
 def test_a_sample_against_a_run_that_is_judged_in_full() -> None:
     made = difference(sampled(60), sampled(20, 0.25))
     assert made.paired is not None and made.paired.n == 20 and "of 60 queries, corrected" in made.note
