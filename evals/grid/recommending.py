@@ -9,7 +9,7 @@ from evals.grid.cells import Grid
 from evals.grid.choice import Cells, Choice, ObjectiveScores, QueryScores, choose, combine
 from evals.grid.judging_rounds import CellProof
 from evals.grid.objective import TOKENS, Ranking, describe, thresholds
-from evals.grid.sampled_cells import comparable, guesses
+from evals.grid.sampled_cells import comparable, guesses, sampled_intervals
 
 # What puts a cell before all others.
 FIRST = 1e-6
@@ -66,4 +66,8 @@ def objective_scores(grid: Grid, objective: ObjectiveConfig) -> ObjectiveScores:
             for name, metric in known.items()
         },
     )
-    return replace(scores, guesses=guesses(grid, objective.metrics)) if scores.judged else scores
+    if not scores.judged:
+        return scores
+    alone = next(iter(objective.metrics)) if [*objective.metrics.values()] == [1.0] else None
+    ends = None if alone is None else np.stack(sampled_intervals(grid, alone))
+    return replace(scores, guesses=guesses(grid, objective.metrics), ends=ends)

@@ -13,7 +13,7 @@ from evals.judge.precision import NOT_JUDGED
 from evals.judge.sampling import NOT_DRAWN
 from evals.metrics.base import QueryMetric, summarise
 from evals.metrics.sampled import can_be_judged, in_turn, sampled_summary
-from evals.stats.corrected_mean import corrected_means, pseudo_values
+from evals.stats.corrected_mean import corrected_intervals, corrected_means, pseudo_values
 from evals.stats.nested_samples import JointProxy, ProxyScores, joint_proxy
 from evals.stats.shrunk_means import shrunk_means
 
@@ -103,6 +103,27 @@ def comparable(grid: Grid, metric: str) -> Floats:
         pseudo = pseudo_values(*own, _draws(sample, cells), proxy.spread, proxy.weight)
         values[np.ix_(eligible, cells)] = pseudo
     return values
+
+
+def sampled_intervals(grid: Grid, metric: str) -> tuple[Floats, Floats]:
+    """Return the ends [cells] of the 95% intervals of corrected means, those of `cell_summary`; NaN where none."""
+    scores, matrix = grid.metrics[metric], grid.matrix(metric)
+    sample = scores.sample
+    assert sample is not None
+    correcting = _correcting(grid, scores, sample)
+    low, high = np.full(len(grid), np.nan), np.full(len(grid), np.nan)
+    for cells in _of_one_sample(sample):
+        if sample.judged[:, cells[0]].any():
+            own, proxy = _joint(matrix[sample.eligible], correcting, sample, cells, sample.weights[cells[0]])
+            low[cells], high[cells] = corrected_intervals(
+                *own,
+                shares=True,
+                weight=proxy.weight,
+                draws=_draws(sample, cells),
+                earlier=proxy.earlier,
+                regressed=proxy.regressed,
+            )
+    return low, high
 
 
 def guesses(grid: Grid, weights: Mapping[str, float]) -> Floats:

@@ -220,11 +220,11 @@ def _residual_distances(
     """
     residuals = scores - weighted[sampled]
     # A residual's bounds, and the score's own at λ = 0; a draw's weight moves them away from the mean.
-    floor, span = (-weighted.max(), 1 + np.ptp(weighted)) if shares else (0.0, 1.0)
+    floor = -weighted.max(axis=0) if shares else np.zeros(residuals.shape[1])
+    span = 1 + np.ptp(weighted, axis=0) if shares else np.ones(residuals.shape[1])
     if draws is not None:
-        mean, most = residuals.mean(axis=0), max(1.0, float(draws.max()))
-        lowest, highest = (mean + most * (end - mean) for end in (floor, floor + span))
-        floor, span = float(lowest.min()), float(highest.max() - lowest.min())
+        most = max(1.0, float(draws.max()))
+        floor, span = residuals.mean(axis=0) + most * (floor - residuals.mean(axis=0)), most * span
         residuals = by_draws(residuals, draws)
     own = _residual_intervals((residuals - floor) / span, weight, shares=shares)
     return [np.abs(floor + span * end - residuals.mean(axis=0)) for end in own]

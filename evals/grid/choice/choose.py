@@ -53,7 +53,8 @@ def choose(
     # From here on only one column a group is read: of many queries a further copy of all cells would be gigabytes.
     first = [group[0] for group in groups]
     guesses = None if scores.guesses is None else np.array([scores.guesses[list(group)].max() for group in groups])
-    scores = replace(scores, values=np.take(scores.values, first, axis=1), guesses=guesses)
+    ends = None if scores.ends is None else scores.ends[:, first]
+    scores = replace(scores, values=np.take(scores.values, first, axis=1), guesses=guesses, ends=ends)
     compared = _compare(scores, groups, cells.cost, margin, seed, resamples)
     standings = _standings(scores, groups, cells, compared)
     chosen, proved = recommend(standings, margin, cells.near)

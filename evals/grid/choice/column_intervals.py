@@ -32,8 +32,10 @@ def column_intervals(values: Floats, kind: Kind) -> tuple[Floats, Floats]:
 
 
 def objective_intervals(scores: ObjectiveScores, values: Floats) -> list[Interval]:
-    """Return the interval of every column of `values`, which are some of the columns of `scores`."""
-    if len(np.unique(scores.strata)) > 1:
+    """Return the interval of every column of `values`, which are some of the columns of `scores`, or all."""
+    if scores.ends is not None and values is scores.values:
+        low, high = scores.ends
+    elif len(np.unique(scores.strata)) > 1:
         low, high = _stratified(values, scores.strata)
     elif scores.kind == "amount":
         low, high = _intervals(values, "amount")

@@ -45,6 +45,8 @@ class ObjectiveScores:
         judged: Number of queries that a judge saw, where it saw a sample of them; else None.
         guesses: [cells], by which the best cell is chosen in place of the means, which owe much to chance where a judge
             saw few queries; None for the means.
+        ends: [2, cells], the intervals that runs of the cells have, where the objective is a single metric of which a
+            sample was judged; else None, and intervals are those of the values' means.
     """
 
     objective: str
@@ -57,6 +59,7 @@ class ObjectiveScores:
     dropped: int = 0
     judged: int | None = None
     guesses: Floats | None = None
+    ends: Floats | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from evals.grid.evaluation import GridResult
-from evals.grid.sampled_cells import comparable, guesses
+from evals.grid.sampled_cells import cell_summary, comparable, guesses
 from evals.judge.sampling import judging_order
+from evals.metrics import METRICS
+from evals.metrics.base import QueryMetric
 from evals.report.building.slices import slices
 from evals.stats.corrected_mean import corrected_mean
 from tests.support.chat_server import CohereChatServer
@@ -96,6 +98,17 @@ def test_the_best_is_chosen_by_guesses_that_a_full_judging_does_not_need(
     assert sampled.choice.judged == DRAWN and whole.choice.judged is None
     means = whole.grid.metrics[PRECISION].summaries.mean
     assert means[sampled.choice.best.cell] > means.max() - 0.03
+
+
+@pytest.mark.parametrize("changes", [{"sample": DRAWN}, {"stop": {"margin": 0.02}}], ids=["sample", "stop"])
+def test_the_interval_of_a_cell_is_that_of_its_run(world: JudgedRounds, changes: dict[str, Any]) -> None:
+    with world.server() as server:
+        result = world.grid(server, **changes)
+    metric = METRICS[PRECISION]
+    assert result.choice is not None and isinstance(metric, QueryMetric)
+    for standing in result.choice.standings:
+        summary = cell_summary(result.grid, metric, standing.cell)
+        assert (standing.interval.low, standing.interval.high) == pytest.approx((summary.ci_low, summary.ci_high))
 
 
 def test_guesses_weight_unequal_draws(world: JudgedRounds) -> None:
