@@ -41,8 +41,8 @@ def collect(
     for start in range(0, len(cases), retriever.batch_size):
         batch = cases[start : start + retriever.batch_size]
         try:
-            found = retriever.candidates([case.query for case in batch], chunks=chunks)
-            builder.extend(_with_vectors_of(like, found, start) if like else found)
+            candidates = retriever.candidates([case.query for case in batch], chunks=chunks)
+            builder.extend(_with_vectors_of(like, candidates, start) if like else candidates)
         except RetrievalError as error:
             named = f"case {batch[0].id!r}" if len(batch) == 1 else f"cases {batch[0].id!r} to {batch[-1].id!r}"
             raise type(error)(f"{named}: {error}") from error
@@ -166,7 +166,7 @@ def _same(one: Sequence[tuple[object, float | None]], other: Sequence[tuple[obje
 
 def _places(ranked: Ranked) -> list[tuple[int, float | None]]:
     """Return the scores by place."""
-    return [(place, score) for place, (_, score) in enumerate(ranked)]
+    return [(index, score) for index, (_, score) in enumerate(ranked)]
 
 
 def _again(retriever: Retriever, case: Case, chunks: Chunks) -> Candidates:
@@ -189,8 +189,8 @@ def _largest_change(before: Ranked, after: Ranked) -> float | None:
     """Return the largest change of a chunk's score, None where there are no scores."""
     if any(score is None for _, score in (*before, *after)):
         return None
-    one, other = dict(before), dict(after)
-    return max((abs((one.get(i) or 0.0) - (other.get(i) or 0.0)) for i in one.keys() | other.keys()), default=0.0)
+    first, other = dict(before), dict(after)
+    return max((abs((first.get(i) or 0.0) - (other.get(i) or 0.0)) for i in first.keys() | other.keys()), default=0.0)
 
 
 def _replay(retriever: Retriever, first: Candidates) -> Callable[[], Ranked] | None:

@@ -159,7 +159,7 @@ def _calls_of_a_cell(
 ) -> int:
     """Count the calls that the objective takes at the widest cell of a variant: no other cell of it takes more."""
     widest = _retrieved(retriever, golden, collaborators).observations
-    return sum(one.total.calls for one in _tier_plans(judge, list(config.objective.metrics), widest, config.seed))
+    return sum(tier.total.calls for tier in _tier_plans(judge, list(config.objective.metrics), widest, config.seed))
 
 
 def _longest(observations: Sequence[Observation]) -> list[Observation]:

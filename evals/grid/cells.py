@@ -186,16 +186,16 @@ class Grid:
         """
         if not 0 <= index < len(self):
             raise IndexError(f"expected a cell from 0 to {len(self) - 1}, got {index!r}")
-        place = int(np.searchsorted(self._ends, index, side="right"))
-        inner = index - (int(self._ends[place - 1]) if place else 0)
+        number = int(np.searchsorted(self._ends, index, side="right"))
+        inner = index - (int(self._ends[number - 1]) if number else 0)
         threshold, cut = divmod(inner, len(self.top_ks))
-        configuration = self.configurations[place]
+        configuration = self.configurations[number]
         cuts: dict[str, Any] = {"top_k": self.top_ks[cut]}
         if configuration.settings.used_threshold is not None:
             cuts["threshold"] = configuration.thresholds[threshold]
         return Cell(
             index=index,
-            configuration=place,
+            configuration=number,
             top_k=cuts["top_k"],
             threshold=cuts.get("threshold"),
             parameters={**configuration.parameters, **cuts},
@@ -217,12 +217,12 @@ class Grid:
         configuration = self.configurations[cell.configuration]
         selections = configuration.selections
         numbers = selections.of_cell(index - int(self._starts[cell.configuration]))
-        kept = [selections.places(number) for number in numbers.tolist()]
+        indexes = [selections.places(number) for number in numbers.tolist()]
         observations = configuration.observed.observations
         return replace(
             configuration.observed,
             observations=tuple(
-                replace(o, selection=o.candidates.at(places)) for o, places in zip(observations, kept, strict=True)
+                replace(o, selection=o.candidates.at(places)) for o, places in zip(observations, indexes, strict=True)
             ),
         )
 
@@ -279,7 +279,7 @@ class Grid:
     def _place_of(self, scope: str, query_ids: Sequence[str]) -> Mapping[str, int]:
         """Return the place of each query of a scope, one mapping for all of its metrics."""
         if scope not in self._places:
-            self._places[scope] = {query_id: place for place, query_id in enumerate(query_ids)}
+            self._places[scope] = {query_id: row for row, query_id in enumerate(query_ids)}
         return self._places[scope]
 
     @cached_property
@@ -298,10 +298,10 @@ class CellScores(Mapping[str, Score]):
         self._places, self._scores = places, scores
 
     def __getitem__(self, query_id: str) -> Score:
-        place, scores = self._places[query_id], self._scores
-        if scores.issue is not None and scores.issue[place] >= 0:
-            return scores.issues[int(scores.issue[place])]
-        return float(scores.values[place])
+        row, scores = self._places[query_id], self._scores
+        if scores.issue is not None and scores.issue[row] >= 0:
+            return scores.issues[int(scores.issue[row])]
+        return float(scores.values[row])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)

@@ -151,14 +151,14 @@ class DrawnWithin:
     def _keys(self, row: int, mask: Bools) -> frozenset[Selected]:
         assert self._asked is not None
         keys = self._asked.keys[row]
-        return frozenset(keys[place] for place in np.flatnonzero(mask).tolist())
+        return frozenset(keys[index] for index in np.flatnonzero(mask).tolist())
 
     def _part(self, result: Observation, wanted: AbstractSet[Selected] | None) -> Observation | None:
         """Return a result with the chunks to ask about alone; None where there are none."""
         if wanted is None:
             return result
         if self._metric is not None and JUDGED[self._metric].by_chunk:
-            places = [place for place, chunk in enumerate(result.ranked_ids) if (chunk,) in wanted]
+            places = [index for index, chunk in enumerate(result.ranked_ids) if (chunk,) in wanted]
             return replace(result, selection=result.selection.at(places)) if places else None
         return result if result.ranked_ids in wanted else None
 

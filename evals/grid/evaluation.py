@@ -165,12 +165,12 @@ def evaluate_grid(
     judge, judging, proof = collaborators.judge, None, None
     blank = context_of(config, grounds, collaborators.sources, None, retrieved[0].observed)
     if judge and (margin := judge.config.stop.margin) is not None:
-        known = build(plan, config.sweep, configurations, known_without_a_judge(metrics, config.objective), blank)
+        unjudged = build(plan, config.sweep, configurations, known_without_a_judge(metrics, config.objective), blank)
         stop, cheaper = Stop(margin=margin, sample=judge.config.sample), None
         ask: Callable[[Sequence[Observation]], Judging] = partial(judge.judge, metrics, seed=config.seed)
         if judge.below:
             cheaper, ask = judge_below(judge, metrics, _selections(configurations), config.seed)
-        judging, proof = judge_until_proved(ask, stop, metrics, config.objective, known, blank, cheaper)
+        judging, proof = judge_until_proved(ask, stop, metrics, config.objective, unjudged, blank, cheaper)
     elif judge and not NEED_A_JUDGE.isdisjoint(metrics):
         selections = _selections(configurations)
         judging = judge_sample(judge, metrics, selections, blank)

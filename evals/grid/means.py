@@ -32,7 +32,7 @@ def summarise_cells(scored: Mapping[str, Scored], selections: Sequence[Selection
         scored: By metric.
         selections: By configuration; cells are numbered across them.
     """
-    blocks = [_Blocks(known) for known in selections]
+    blocks = [_Blocks(part) for part in selections]
     return {name: _summaries(one, selections, blocks) for name, one in scored.items()}
 
 
@@ -51,14 +51,14 @@ class _Blocks:
 def _summaries(scored: Scored, selections: Sequence[Selections], blocks: Sequence[_Blocks]) -> CellSummaries:
     parts = [part() for part in scored.parts]
     in_all, dropped = _scored_in_all(scored.rows, parts, selections)
-    figures = _Figures(sum(known.cells for known in selections), np.flatnonzero(in_all), dropped)
+    figures = _Figures(sum(of_configuration.cells for of_configuration in selections), np.flatnonzero(in_all), dropped)
     first = 0
-    for scores, known, of_part in zip(parts, selections, blocks, strict=True):
+    for scores, of_configuration, of_part in zip(parts, selections, blocks, strict=True):
         for cells, numbers in of_part:
             whole = len(scored.rows) == numbers.shape[1]
             asked = numbers if whole else np.ascontiguousarray(numbers[:, scored.rows])
             figures.fill(scores, slice(first + cells.start, first + cells.stop), asked)
-        first += known.cells
+        first += of_configuration.cells
     return figures.summaries()
 
 

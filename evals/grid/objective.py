@@ -67,12 +67,12 @@ def rank(
     Raises:
         ExperimentError: No cell meets the constraints; the nearest are named.
     """
-    known = {name: grid.metrics[name] for name in objective.metrics}
-    parts = [weight * known[name].summaries.common for name, weight in objective.metrics.items()]
+    scores = {name: grid.metrics[name] for name in objective.metrics}
+    parts = [weight * scores[name].summaries.common for name, weight in objective.metrics.items()]
     values = np.add.reduce(parts, axis=0)
     allowed, misses = _allowed(grid, objective.constraints)
     partly = [name for name in objective.constraints if name in grid.metrics] if incomplete else []
-    reasons = [_unrankable(grid.metrics[name]) for name in dict.fromkeys((*known, *partly))]
+    reasons = [_unrankable(grid.metrics[name]) for name in dict.fromkeys((*scores, *partly))]
     if len(grid) and not allowed.any():
         if not incomplete:
             raise ExperimentError(_none_left(grid, objective.constraints, misses))
@@ -88,8 +88,8 @@ def rank(
         weights=dict(objective.metrics),
         values=values,
         order=() if reason else tuple(cell for cell in order.tolist() if allowed[cell] and np.isfinite(values[cell])),
-        n={name: metric.summaries.n_common for name, metric in known.items()},
-        dropped={name: metric.summaries.n_dropped for name, metric in known.items()},
+        n={name: metric.summaries.n_common for name, metric in scores.items()},
+        dropped={name: metric.summaries.n_dropped for name, metric in scores.items()},
         constraints=dict(objective.constraints),
         excluded=excluded,
         proved_worse=0 if remaining is None else int((~remaining).sum()),

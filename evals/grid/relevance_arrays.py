@@ -42,7 +42,7 @@ def threshold_scores(observed: Observed, settings: RetrieverConfig) -> Found:
 def of_candidates(observed: Observed) -> RelevanceArrays:
     """Return the relevance of the candidates of every query."""
     relevance = [observation.relevance for observation in observed.observations]
-    grades = [known.grades for known in relevance]
+    grades = [labels.grades for labels in relevance]
     return RelevanceArrays(gains=_gains(observed.table, grades), relevant=_counts(grades), ideal=_ideal(grades))
 
 
@@ -60,7 +60,7 @@ def of_selections(observed: Observed, selections: Selections, candidates: Releva
         relevant=candidates.relevant[query],
         ideal=candidates.ideal[query],
         count_items=lambda: _items_found(observed.table, relevance, selections),
-        item_count=np.asarray([len(known.items) for known in relevance], dtype=np.int64)[query],
+        item_count=np.asarray([len(labels.items) for labels in relevance], dtype=np.int64)[query],
         count_tokens=lambda: _tokens(observed.table, selections),
         fewest=np.asarray([o.case.min_results for o in observed.observations], dtype=np.int64)[query],
         read_cosines=lambda: _cosines(observed.table, selections),
@@ -92,19 +92,19 @@ def _found_codes(table: CandidateTable) -> list[int]:
 
 
 def _counts(grades: Sequence[Mapping[str, int]]) -> Integers:
-    return np.asarray([len(known) for known in grades], dtype=np.int64)
+    return np.asarray([len(of_query) for of_query in grades], dtype=np.int64)
 
 
 def _ideal(grades: Sequence[Mapping[str, int]]) -> Small:
     ideal = np.zeros((len(grades), max(DEEPEST, *map(len, grades), 0)), dtype=np.int32)
-    for row, known in enumerate(grades):
-        ideal[row, : len(known)] = sorted(known.values(), reverse=True)
+    for row, of_query in enumerate(grades):
+        ideal[row, : len(of_query)] = sorted(of_query.values(), reverse=True)
     return ideal
 
 
 def _gains(table: CandidateTable, grades: Sequence[Mapping[str, int]]) -> Small:
     """Lay the grade of every candidate out by query and place."""
-    values = _lookup(table, [{key: grade for key, grade in known.items()} for known in grades])
+    values = _lookup(table, [{key: grade for key, grade in of_query.items()} for of_query in grades])
     return table.matrix(values.astype(np.int32), 0)
 
 
@@ -113,11 +113,11 @@ def _lookup(table: CandidateTable, values: Sequence[Mapping[str, int]]) -> Integ
 
     A pair of query and chunk is one number, and so a value is looked up in a sorted array for all candidates at once.
     """
-    codes = _codes_of(table, {key for known in values for key in known})
+    codes = _codes_of(table, {key for of_query in values for key in of_query})
     triples = [
         (row * len(table.chunks) + code, value)
-        for row, known in enumerate(values)
-        for key, value in known.items()
+        for row, of_query in enumerate(values)
+        for key, value in of_query.items()
         for code in codes.get(key, ())
     ]
     if not triples:
@@ -141,10 +141,10 @@ def _codes_of(table: CandidateTable, chunk_ids: set[str]) -> dict[str, list[int]
 
 def _items_found(table: CandidateTable, relevance: Sequence[Relevance], selections: Selections) -> Small:
     """Count the evidence items that the first n places of each list hold: bits of an integer, joined place by place."""
-    most = max((len(known.items) for known in relevance), default=0)
+    most = max((len(labels.items) for labels in relevance), default=0)
     counts = np.zeros((len(selections.members), selections.width), dtype=np.int32)
     for first in range(0, most, BITS):
-        bits = [_bits(known.items[first : first + BITS]) for known in relevance]
+        bits = [_bits(labels.items[first : first + BITS]) for labels in relevance]
         held = _at(table.matrix(_lookup(table, bits), 0), selections)
         counts[:, 1:] += np.bitwise_count(np.bitwise_or.accumulate(held, axis=1))
     return counts
@@ -178,7 +178,7 @@ def _cosines(table: CandidateTable, selections: Selections) -> Floats:
 
 def _judged(table: CandidateTable, relevance: Sequence[Relevance], selections: Selections) -> Small:
     """Read 1 where the chunk at a place is judged, else 0."""
-    values = _lookup(table, [dict.fromkeys((*known.grades, *known.irrelevant), 1) for known in relevance])
+    values = _lookup(table, [dict.fromkeys((*labels.grades, *labels.irrelevant), 1) for labels in relevance])
     return _at(table.matrix(values.astype(np.int32), 0), selections)
 
 

@@ -75,9 +75,9 @@ class RoundScores:
         """Return the ids of the chunks of every query in some cells, in rank order."""
         ids: list[list[tuple[str, ...]]] = [[] for _ in self.rows]
         for _, each, places in self._places(np.arange(len(self.rows)), cells):
-            chunks = {place: each.observations[place].ranked_ids for place in np.unique(places).tolist()}
+            chunks = {index: each.observations[index].ranked_ids for index in np.unique(places).tolist()}
             for query, of_cells in enumerate(places.tolist()):
-                ids[query] += [chunks[place] for place in of_cells]
+                ids[query] += [chunks[index] for index in of_cells]
         return ids
 
     def scored(self, queries: Integers, cells: Bools, judging: Judging) -> Floats:
@@ -178,4 +178,4 @@ def _apart(scores: Floats) -> Floats:
 
 
 def _at(each: Distinct, places: Integers) -> list[Observation]:
-    return [each.observations[place] for place in places.tolist()]
+    return [each.observations[index] for index in places.tolist()]

@@ -94,8 +94,8 @@ def distinct(configuration: Configuration) -> Distinct:
         members = tuple(selections.places(number))
         if (query, members) not in places:
             places[query, members] = len(observations)
-            found = configuration.observed.observations[query]
-            observations.append(replace(found, selection=found.candidates.at(members)))
+            observation = configuration.observed.observations[query]
+            observations.append(replace(observation, selection=observation.candidates.at(members)))
         which[at] = places[query, members]
     return Distinct(numbers=numbers, which=which, observations=tuple(observations))
 
@@ -151,11 +151,11 @@ def _spread(selections: Selections, each: Distinct, scores: Sequence[Score | Non
     issues: dict[Unscored | Failure, int] = {}
     values = np.full(len(scores), np.nan)
     why = np.full(len(scores), -1, dtype=np.int32)
-    for place, score in enumerate(scores):
+    for index, score in enumerate(scores):
         if isinstance(score, Unscored | Failure):
-            why[place] = issues.setdefault(score, len(issues))
+            why[index] = issues.setdefault(score, len(issues))
         elif score is not None:
-            values[place] = score
+            values[index] = score
     whole = np.full(selections.count, np.nan)
     whole[each.numbers] = values[each.which]
     if not issues:

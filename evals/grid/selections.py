@@ -78,8 +78,8 @@ class Selections:
     def places(self, number: int) -> list[int]:
         """Return the candidates of a selection by their place among all (from 0), in their order."""
         row, length = divmod(number, self.width)
-        kept: list[int] = self.members[row, :length].tolist()
-        return kept
+        indexes: list[int] = self.members[row, :length].tolist()
+        return indexes
 
     def blocks(self) -> Iterator[tuple[slice, Integers]]:
         """Yield the selection of every (cell, query) by its number, some cells at a time; (cells, queries)."""
@@ -173,8 +173,8 @@ class _Lists:
 
     def add_beginnings(self, rows: NDArray[np.intp], scores: Floats, thresholds: Sequence[float]) -> None:
         """Add queries of which every selection is a beginning of the candidates; one list each."""
-        for place, threshold in enumerate(thresholds):
-            self.reach[place, rows] = (scores >= threshold).sum(axis=1)
+        for number, threshold in enumerate(thresholds):
+            self.reach[number, rows] = (scores >= threshold).sum(axis=1)
         whole = np.where(np.isfinite(scores), np.arange(self.longest, dtype=np.int32), np.int32(-1))
         self.list_of[:, rows] = self._append(rows, whole)
 
@@ -187,18 +187,18 @@ class _Lists:
         current = np.full((len(rows), self.longest), -1, dtype=np.int32)
         number = np.full(len(rows), -1, dtype=np.int64)
         order = np.argsort(thresholds, kind="stable")
-        for place in order.tolist():
-            members, reach = _first_reaching(scores, thresholds[place], self.longest)
+        for index in order.tolist():
+            members, reach = _first_reaching(scores, thresholds[index], self.longest)
             beyond = np.arange(self.longest) >= reach[:, None]
             new = (number < 0) | ~np.all((members == current) | beyond, axis=1)
             current[new] = members[new]
             number[new] = self._append(rows[new], members[new])
-            self.list_of[place, rows], self.reach[place, rows] = number, reach
+            self.list_of[index, rows], self.reach[index, rows] = number, reach
 
     def add_grouped(self, row: int, scores: Floats, groups: Integers, thresholds: Sequence[float]) -> None:
         """Add one query of whose candidates only the first of each group counts."""
         lists: dict[tuple[int, ...], int] = {}
-        for place, threshold in enumerate(thresholds):
+        for number, threshold in enumerate(thresholds):
             reached = np.flatnonzero(scores >= threshold)
             _, first = np.unique(groups[reached], return_index=True)
             members = tuple(reached[np.sort(first)][: self.longest].tolist())
@@ -206,7 +206,7 @@ class _Lists:
                 laid = np.full((1, self.longest), -1, dtype=np.int32)
                 laid[0, : len(members)] = members
                 lists[members] = int(self._append(np.asarray([row]), laid)[0])
-            self.list_of[place, row], self.reach[place, row] = lists[members], len(members)
+            self.list_of[number, row], self.reach[number, row] = lists[members], len(members)
 
     def _append(self, rows: NDArray[np.intp], members: NDArray[np.int32]) -> Integers:
         """Add lists, and return their numbers."""

@@ -66,8 +66,8 @@ def _faults_among(page: Sequence[Chunk]) -> dict[str, str]:
                 f"chunk_index {chunk.chunk_index}, which chunk {quoted(twin.chunk_id)} of the same page has too"
             )
         elif len(totals) > 1:
-            known = " and ".join(map(str, totals))
-            faults[chunk.chunk_id] = f"total_chunks {chunk.total_chunks}, chunks of the same page have {known}"
+            several = " and ".join(map(str, totals))
+            faults[chunk.chunk_id] = f"total_chunks {chunk.total_chunks}, chunks of the same page have {several}"
     return faults
 
 

@@ -136,8 +136,8 @@ def _proxies(
         metric = METRICS.get(name)
         if isinstance(metric, QueryMetric) and metric.proxy:
             chosen = within(observed.observations, metric.scope)
-            given = metric.proxy.scores(chosen, context)
-            proxies[name] = {o.case.id: value for o, value in zip(chosen, given, strict=True)}
+            values = metric.proxy.scores(chosen, context)
+            proxies[name] = {o.case.id: value for o, value in zip(chosen, values, strict=True)}
     return proxies
 
 

@@ -72,8 +72,8 @@ def ground(golden: GoldenSet, retriever: Retriever, sources: Sources | None = No
             raise
         raise DatasetError(f"{error}\n{known_pages(urls, retriever.chunks())}") from None
     # Texts of other chunks are dropped: the evidence pages may hold most of a large collection.
-    wanted = {chunk_id for item in relevance.values() for chunk_id in item.grades}
-    return Grounds(relevance=relevance, texts={c.chunk_id: c.text for c in chunks if c.chunk_id in wanted})
+    named = {chunk_id for item in relevance.values() for chunk_id in item.grades}
+    return Grounds(relevance=relevance, texts={c.chunk_id: c.text for c in chunks if c.chunk_id in named})
 
 
 def evidence_chunks(cases: Sequence[Case], retriever: Retriever) -> list[Chunk]:

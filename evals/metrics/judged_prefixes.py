@@ -23,9 +23,9 @@ def judged(arrays: RelevanceArrays, k: int) -> Floats:
 def condensed_ndcg(arrays: RelevanceArrays, k: int) -> Floats:
     """As `incomplete_labels.condensed_ndcg`."""
     known = arrays.judged > 0
-    place = np.cumsum(known, axis=1)
-    discount = np.concatenate([[1.0], discounts(arrays.gains.shape[1])])[place]
-    gained = added(np.where(known & (place <= k), np.divide(arrays.gains, discount), 0.0))
+    rank = np.cumsum(known, axis=1)
+    discount = np.concatenate([[1.0], discounts(arrays.gains.shape[1])])[rank]
+    gained = added(np.where(known & (rank <= k), np.divide(arrays.gains, discount), 0.0))
     best = added(np.divide(arrays.ideal[:, :k], discounts(min(k, arrays.ideal.shape[1]))))[:, -1]
     return _where_judged(arrays, np.divide(gained, np.where(best > 0, best, 1.0)[:, None]))
 

@@ -51,12 +51,12 @@ def _as_far_as_judged(
 ) -> list[Score]:
     """Return the scores, but for empty results of queries whose turn had not come: they alone would be there, all 0."""
     unscored = Unscored(reason=incomplete, missing=True)
-    order = {case_id: place for place, case_id in enumerate(judging_order((o.case for o in observations), seed))}
+    order = {case_id: rank for rank, case_id in enumerate(judging_order((o.case for o in observations), seed))}
     places = [order[observation.case.id] for observation in observations]
-    end = min((place for place, score in zip(places, scores, strict=True) if score == unscored), default=None)
+    end = min((rank for rank, score in zip(places, scores, strict=True) if score == unscored), default=None)
     return [
-        score if end is None or place < end or observation.selection or score == NOT_DRAWN else unscored
-        for place, score, observation in zip(places, scores, observations, strict=True)
+        score if end is None or rank < end or observation.selection or score == NOT_DRAWN else unscored
+        for rank, score, observation in zip(places, scores, observations, strict=True)
     ]
 
 

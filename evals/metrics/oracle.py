@@ -18,7 +18,7 @@ def as_found(observation: Observation) -> tuple[str, ...]:
     """Return the ids of the candidates in the order that a reranker was given them, a repeated one counted once."""
     ids, ranks = observation.candidates.chunk_ids, observation.candidates.column("original_rank")
     order = range(len(ids)) if np.isnan(ranks).any() else np.argsort(ranks, kind="stable").tolist()
-    return tuple(dict.fromkeys(ids[place] for place in order))
+    return tuple(dict.fromkeys(ids[index] for index in order))
 
 
 def best_ndcg(pool: Sequence[str], grades: Mapping[str, int]) -> float:

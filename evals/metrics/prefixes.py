@@ -39,16 +39,16 @@ def recall(arrays: RelevanceArrays, k: int) -> Floats:
 
 def reciprocal_rank(arrays: RelevanceArrays, k: int) -> Floats:
     """As `evals.metrics.ranking.reciprocal_rank`."""
-    found = arrays.gains > 0
-    place = np.argmax(found, axis=1) + 1 if found.shape[1] else np.ones(len(found), dtype=np.int64)
-    return np.where(cut(hits(arrays), k) > 0, np.divide(1, place)[:, None], 0.0)
+    relevant = arrays.gains > 0
+    rank = np.argmax(relevant, axis=1) + 1 if relevant.shape[1] else np.ones(len(relevant), dtype=np.int64)
+    return np.where(cut(hits(arrays), k) > 0, np.divide(1, rank)[:, None], 0.0)
 
 
 def average_precision(arrays: RelevanceArrays, k: int) -> Floats:
     """As `evals.metrics.ranking.average_precision`."""
-    found = arrays.gains > 0
-    places = np.arange(1, found.shape[1] + 1)
-    terms = np.where(found, np.divide(np.cumsum(found, axis=1), places), 0.0)
+    relevant = arrays.gains > 0
+    places = np.arange(1, relevant.shape[1] + 1)
+    terms = np.where(relevant, np.divide(np.cumsum(relevant, axis=1), places), 0.0)
     return np.divide(cut(added(terms), k), at_least_one(arrays.relevant))
 
 
@@ -102,9 +102,9 @@ def enough_results(arrays: RelevanceArrays) -> Floats:
 
 def relevant_above(arrays: RelevanceArrays, cosine: float) -> Floats:
     """1 where one of the first n is relevant and has a higher cosine, else 0; NaN where the retriever gives none."""
-    found = counted((arrays.gains > 0) & (arrays.cosines > cosine)) > 0
+    above = counted((arrays.gains > 0) & (arrays.cosines > cosine)) > 0
     unknown = np.isnan(arrays.cosines).any(axis=1)
-    return np.where(np.reshape(unknown, (-1, 1)), np.nan, found.astype(np.float64))
+    return np.where(np.reshape(unknown, (-1, 1)), np.nan, above.astype(np.float64))
 
 
 def context_tokens(arrays: RelevanceArrays) -> Floats:
@@ -135,7 +135,7 @@ def cut(values: NDArray[Number], k: int) -> NDArray[Number]:
 
 def discounts(longest: int) -> Floats:
     """Return log2(place + 1) of each place."""
-    return np.asarray([log2(place + 1) for place in range(1, longest + 1)])  # math's log2, as in evals.metrics
+    return np.asarray([log2(rank + 1) for rank in range(1, longest + 1)])  # math's log2, as in evals.metrics
 
 
 def at_least_one(counts: Integers) -> Integers:

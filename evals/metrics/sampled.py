@@ -122,8 +122,8 @@ def in_turn(proxy: Floats, tiers: Sequence[Floats], weights: Sequence[Sequence[f
         weights: Of each of these the weights of its own correction, where they are known.
     """
     correcting = [ProxyScores.of_all(proxy.reshape(len(proxy), -1))]
-    for place, scores in enumerate(tiers):
-        correcting.append(completed(scores.reshape(len(proxy), -1), correcting, weights[place] if weights else None))
+    for number, scores in enumerate(tiers):
+        correcting.append(completed(scores.reshape(len(proxy), -1), correcting, weights[number] if weights else None))
     return tuple(correcting)
 
 

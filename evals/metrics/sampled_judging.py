@@ -51,9 +51,9 @@ def judge_sample(
         if needed <= size:
             break
         # By steps: the first round may hold queries on which judge and labels differ most.
-        wanted = min(needed, 2 * size)
-        judging = judging.with_more(judge.judge(metrics, among(order[size:wanted], observations), seed))
-        size = wanted
+        larger = min(needed, 2 * size)
+        judging = judging.with_more(judge.judge(metrics, among(order[size:larger], observations), seed))
+        size = larger
     return replace(judging, drawn=frozenset(order[:size]))
 
 

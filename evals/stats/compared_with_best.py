@@ -72,8 +72,8 @@ def compare_with_best(
 def _deviations(covariance: Floats, freedom: float, rng: np.random.Generator, draws: int) -> NDArray[np.float32]:
     """Draw from the multivariate t distribution; [cells, draws]."""
     values, vectors = np.linalg.eigh(covariance)
-    kept = values > values.max(initial=0.0) * 1e-10
-    root = (vectors[:, kept] * np.sqrt(values[kept])).T.astype(np.float32)
+    positive = values > values.max(initial=0.0) * 1e-10
+    root = (vectors[:, positive] * np.sqrt(values[positive])).T.astype(np.float32)
     normal = rng.standard_normal((draws, len(root)), dtype=np.float32)
     scale = np.sqrt(freedom / rng.chisquare(freedom, size=(draws, 1))).astype(np.float32)
     drawn: NDArray[np.float32] = root.T @ (normal * scale).T

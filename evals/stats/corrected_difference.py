@@ -58,20 +58,20 @@ def corrected_difference(
         draws: [n], weights of the judged queries, as in `evals.stats.corrected_mean.corrected_means`.
     """
     first, second = (scores[sampled] for scores in judged)
-    own, known, n, total = second - first, (proxies[1] - proxies[0])[sampled], int(sampled.sum()), len(sampled)
-    weight = shrunk_weight(own[:, None], known[:, None]) if n < total else 0.0
+    own, foretold, n, total = second - first, (proxies[1] - proxies[0])[sampled], int(sampled.sum()), len(sampled)
+    weight = shrunk_weight(own[:, None], foretold[:, None]) if n < total else 0.0
     baseline, other = (
         float(corrected_means(of_run[:, None], proxy[:, None], sampled, weight, draws)[0][0])
         for of_run, proxy in zip(judged, proxies, strict=True)
     )
     whole = weight * (proxies[1] - proxies[0])
-    whole[sampled] += total / n * (own - weight * known) * (1.0 if draws is None else draws)
+    whole[sampled] += total / n * (own - weight * foretold) * (1.0 if draws is None else draws)
     p_test, test = sign_flip(whole, seed)
     interval, p = Interval(note=obstacle(own, binary=False)), p_test
     if not interval.note:
 
         def ends(alpha: float) -> tuple[float, float]:
-            low, high = _ends(own, own - weight * known, draws, n / total, 1 + weight, alpha)
+            low, high = _ends(own, own - weight * foretold, draws, n / total, 1 + weight, alpha)
             return other - baseline + low, other - baseline + high
 
         interval, p = agreeing(ends, p_test)

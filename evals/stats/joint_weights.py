@@ -43,24 +43,24 @@ def shrunk_weights(judged: Floats, proxies: Sequence[Floats]) -> tuple[float, ..
     own, shared, unexplained = moments[1:, 1:], moments[1:, 0], moments[0, 0]
     weights, chosen = np.zeros(len(proxies)), list[int]()
     while n >= FEWEST_REGRESSED + len(chosen):
-        steps = {place: _residual(own, place, chosen) for place in range(len(proxies)) if place not in chosen}
-        spreads = {place: float(step @ own @ step) for place, step in steps.items()}
+        steps = {number: _residual(own, number, chosen) for number in range(len(proxies)) if number not in chosen}
+        spreads = {number: float(step @ own @ step) for number, step in steps.items()}
         gains = {
-            place: float(step @ shared) ** 2 / spreads[place]
-            for place, step in steps.items()
-            if spreads[place] > SAME**2 * judged.size + SAME * own[place, place] and step @ shared > 0
+            number: float(step @ shared) ** 2 / spreads[number]
+            for number, step in steps.items()
+            if spreads[number] > SAME**2 * judged.size + SAME * own[number, number] and step @ shared > 0
         }
         if not gains:
             break
-        place = max(gains, key=gains.__getitem__)
-        unexplained = max(0.0, unexplained - gains[place])
+        number = max(gains, key=gains.__getitem__)
+        unexplained = max(0.0, unexplained - gains[number])
         chance = unexplained / (n - 2 - len(chosen))
-        length = float(steps[place] @ shared) / spreads[place] * max(0.0, 1 - chance / gains[place])
-        length = min(length, _longest(weights, steps[place]))
+        length = float(steps[number] @ shared) / spreads[number] * max(0.0, 1 - chance / gains[number])
+        length = min(length, _longest(weights, steps[number]))
         if length <= 0:
             break
-        weights = np.maximum(0.0, weights + length * steps[place])
-        chosen.append(place)
+        weights = np.maximum(0.0, weights + length * steps[number])
+        chosen.append(number)
     return tuple(weights.tolist())
 
 

@@ -67,7 +67,7 @@ class Estimated:
 
 def drawn_evenly(order: tuple[int, ...], total: int) -> Draws:
     """Return the beginning of a random order of all queries as draws with equal probabilities."""
-    chances = tuple(1 / (total - place) for place in range(len(order)))
+    chances = tuple(1 / (total - number) for number in range(len(order)))
     return Draws(queries=order, chances=chances, total=total)
 
 
@@ -83,10 +83,10 @@ def draw(draws: Draws, chances: Floats, more: int, rng: np.random.Generator) -> 
     queries, drawn_by, left = list(draws.queries), list(draws.chances), draws.left
     for _ in range(min(more, len(left))):
         share = chances[left] / chances[left].sum()
-        place = int(rng.choice(len(left), p=share))
-        queries.append(int(left[place]))
-        drawn_by.append(float(share[place]))
-        left = np.delete(left, place)
+        index = int(rng.choice(len(left), p=share))
+        queries.append(int(left[index]))
+        drawn_by.append(float(share[index]))
+        left = np.delete(left, index)
     return Draws(queries=tuple(queries), chances=tuple(drawn_by), total=draws.total)
 
 

@@ -54,8 +54,8 @@ def write_traces(client: "MlflowClient", experiment_id: str, runs: Sequence[str]
         for first in range(0, len(traces), BATCH):
             # A millisecond apart: MLflow sorts traces by time in milliseconds.
             batch = [
-                _trace(trace, experiment_id, runs, latest - (first + place) * 1_000_000)
-                for place, trace in enumerate(traces[first : first + BATCH])
+                _trace(trace, experiment_id, runs, latest - (first + number) * 1_000_000)
+                for number, trace in enumerate(traces[first : first + BATCH])
             ]
             faults = list(pool.map(lambda trace: _begin(store, trace), batch))
             accepted = [trace for trace, failed in zip(batch, faults, strict=True) if not failed]

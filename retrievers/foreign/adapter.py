@@ -96,7 +96,7 @@ class ForeignRetriever:
             parameters=self._parameters(),
             status="success",
             chunks=chunks,
-            below_threshold=tuple(candidates[place] for place in below[:BELOW_SHOWN]),
+            below_threshold=tuple(candidates[index] for index in below[:BELOW_SHOWN]),
             candidates_found=len(candidates),
             filtered_out=len(below),
             timings=candidates.timings,

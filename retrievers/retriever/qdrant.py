@@ -316,6 +316,6 @@ class QdrantRetriever(BaseRetriever):
 
     def _failed(self, query: str, error: RetrievalError) -> RetrievalSession:
         if not isinstance(error, QueryError):
-            known = {"query": query, "collection": self.settings.collection}
-            log.error("search failed: %s", error, extra={**known, "stage": error.stage, "attempt": error.attempts})
+            context = {"query": query, "collection": self.settings.collection}
+            log.error("search failed: %s", error, extra={**context, "stage": error.stage, "attempt": error.attempts})
         return failed(query, error, self.settings, self._info)

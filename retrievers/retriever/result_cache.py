@@ -58,8 +58,8 @@ def remembered(
     for query, session in kept.items():
         ready[query] = _again(replace(session, timings=waited, cache={"embedding": "off", "result": "hit"}))
     # What was searched for now has an id of its own; each repetition gets another.
-    first = {query: place for place, query in reversed([*enumerate(queries)])}
-    return [ready[query] if first[query] == place else _again(ready[query]) for place, query in enumerate(queries)]
+    first = {query: index for index, query in reversed([*enumerate(queries)])}
+    return [ready[query] if first[query] == index else _again(ready[query]) for index, query in enumerate(queries)]
 
 
 def _again(session: RetrievalSession) -> RetrievalSession:

@@ -28,7 +28,7 @@ def answered(candidates: Candidates, settings: RetrieverConfig, info: Collection
     """
     kept, below = select(candidates, settings)
     chunks = tuple(candidates.at(kept))
-    below_threshold = tuple(candidates[place] for place in below[:BELOW_SHOWN])
+    below_threshold = tuple(candidates[index] for index in below[:BELOW_SHOWN])
     best_below = best_score(candidates, below, settings)
     vector = None if candidates.vector is None else tuple(candidates.vector.tolist())
     threshold, scale = settings.used_threshold, settings.threshold_scale
@@ -106,19 +106,19 @@ def _other_side(settings: RetrieverConfig, info: CollectionInfo) -> confidence.S
 
 def _parameters(settings: RetrieverConfig) -> dict[str, Any]:
     always = ("collection", "mode", "top_k", "used_threshold", "candidates")
-    known = {key.removeprefix("used_"): getattr(settings, key) for key in always}
+    parameters = {key.removeprefix("used_"): getattr(settings, key) for key in always}
     if settings.used_distance != "cosine":
-        known["distance"] = settings.used_distance
+        parameters["distance"] = settings.used_distance
     if settings.mode == "hybrid":
-        known["fusion"] = settings.used_fusion
+        parameters["fusion"] = settings.used_fusion
     if settings.keyword.expansion == "list":
-        known["expansion"] = "list"
+        parameters["expansion"] = "list"
     chosen: dict[str, Any] = {"rerank": settings.rerank, "threshold_on": settings.threshold_on}
     chosen["search"] = settings.search.named
     if settings.mode == "hybrid":
         chosen["prefetch"] = settings.prefetch.model_dump(exclude_none=True)
-    known |= {key: value for key, value in chosen.items() if value not in ("none", "semantic", {})}
-    return known | {
+    parameters |= {key: value for key, value in chosen.items() if value not in ("none", "semantic", {})}
+    return parameters | {
         k: getattr(settings, k) for k in ("filters", "within", "group_by") if getattr(settings, k) is not None
     }
 

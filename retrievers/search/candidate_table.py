@@ -156,15 +156,15 @@ class CandidateTable(Sequence["Candidates"]):
         values = {name: float(column[at]) for name, column in self.columns.items()}
         if "semantic" in values:
             values["semantic"] = oriented(values["semantic"], distance)
-        known = {name: value for name, value in values.items() if not isnan(value)}
+        scores = {name: value for name, value in values.items() if not isnan(value)}
         return RetrievedChunk(
             rank=rank,
             score=None if isnan(score) else score,
             score_scale=scale,
-            scores={name: value for name, value in known.items() if name not in BEFORE},
+            scores={name: value for name, value in scores.items() if name not in BEFORE},
             chunk=self.chunks[int(self.codes[at])],
-            original_rank=int(known["original_rank"]) if "original_rank" in known else None,
-            original_score=known.get("original_score"),
+            original_rank=int(scores["original_rank"]) if "original_rank" in scores else None,
+            original_score=scores.get("original_score"),
             retrieved_at=self.retrieved_at[row],
             distance=distance,
         )

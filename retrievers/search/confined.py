@@ -93,8 +93,8 @@ class ConfinedEmbedded(Confined):
 
     def nearest(self, collection_name: str, requests: "Sequence[models.QueryRequest]") -> Sequence[Sequence[Any]]:
         """Search the part."""
-        found: Sequence[Sequence[Any]] = self._client.nearest(collection_name, self._all(requests))
-        return found
+        points: Sequence[Sequence[Any]] = self._client.nearest(collection_name, self._all(requests))
+        return points
 
     def stored(self, collection_name: str, ids: Sequence[Any], **options: Any) -> Sequence[Any]:
         """Read points by their ids."""

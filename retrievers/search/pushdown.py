@@ -51,10 +51,10 @@ def compile_filters(
     if info and not info.limits.unindexed:
         return filter_by_index(expression, config, info, payloads)
     whole = len(payloads) < SAMPLE
-    known = PayloadSchema.of(payloads).types
+    kinds = PayloadSchema.of(payloads).types
     for field in {condition.field for condition in comparisons(expression)}:
         keys = possible_keys(field, config.metadata)
-        if known.keys().isdisjoint(keys):
+        if kinds.keys().isdisjoint(keys):
             payloads += _holding(client, config, keys)
     schema = PayloadSchema.of(payloads)
     unmet = [

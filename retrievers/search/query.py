@@ -58,8 +58,8 @@ def embedded(
     """
     texts = [spell_out(query, settings.abbreviations) for query in queries]
     model = cache_key(settings.embedding)
-    kept = {text: cache.get(*model, text) for text in dict.fromkeys(texts)} if cache else {}
-    known = {text: vector for text, vector in kept.items() if vector is not None}
+    cached = {text: cache.get(*model, text) for text in dict.fromkeys(texts)} if cache else {}
+    known = {text: vector for text, vector in cached.items() if vector is not None}
     missing = [text for text in dict.fromkeys(texts) if text not in known]
     fresh = dict(zip(missing, embeddings.embed_queries(missing), strict=True))
     _check_dimension([*fresh.values(), *known.values()], settings, info)

@@ -52,7 +52,7 @@ def in_order(codes: Codes, scores: Floats, depth: int, undecided: Places | None,
     """
     if undecided is None or not len(undecided):
         return np.argsort(-scores, kind="stable")[:depth]
-    names = {place: name(int(codes[place])) for place in undecided.tolist()}
+    names = {index: name(int(codes[index])) for index in undecided.tolist()}
     values, nameless = scores.tolist(), ("", "")
-    order = sorted(range(len(values)), key=lambda place: (-values[place], names.get(place, nameless)))
+    order = sorted(range(len(values)), key=lambda index: (-values[index], names.get(index, nameless)))
     return np.asarray(order[:depth], dtype=np.intp)

@@ -57,18 +57,18 @@ def ask(
         StoreError: A score is not a number.
     """
     found: dict[int, tuple[Codes, NDArray[np.float64]]] = {}
-    reach = {place: depth + 1 for place, depth in enumerate(depths)}
+    reach = {number: depth + 1 for number, depth in enumerate(depths)}
     while reach:
-        pages = [(place, page) for place, count in reach.items() for page in _pages(requests[place], count, limits)]
+        pages = [(number, page) for number, count in reach.items() for page in _pages(requests[number], count, limits)]
         answers = _batch(client, config, [page for _, page in pages], limits)
-        of_place: dict[int, list[tuple[Sequence[Any], Floats]]] = {place: [] for place in reach}
-        for (place, _), answer in zip(pages, answers, strict=True):
-            of_place[place].append(answer)
-        found |= {place: _read(several, requests[place], config, chunks) for place, several in of_place.items()}
+        of_place: dict[int, list[tuple[Sequence[Any], Floats]]] = {number: [] for number in reach}
+        for (number, _), answer in zip(pages, answers, strict=True):
+            of_place[number].append(answer)
+        found |= {number: _read(several, requests[number], config, chunks) for number, several in of_place.items()}
         reach = {
-            place: 2 * count
-            for place, count in reach.items()
-            if len(found[place][1]) == count and found[place][1][depths[place] - 1] == found[place][1][-1]
+            number: 2 * count
+            for number, count in reach.items()
+            if len(found[number][1]) == count and found[number][1][depths[number] - 1] == found[number][1][-1]
         }
     distance, terms = config.used_distance, config.keyword.scale
     scales: list[ScoreScale] = [distance if isinstance(request.query, list) else terms for request in requests]
@@ -133,16 +133,16 @@ def _sent(
         except BatchTooLargeError:
             half = len(requests) // 2
             return [*_sent(client, collection, requests[:half]), *_sent(client, collection, requests[half:])]
-    one = requests[0]
+    request = requests[0]
     answer = client.query_points(
         collection,
-        query=one.query,
-        using=one.using,
-        query_filter=one.filter,
-        search_params=one.params,
-        limit=one.limit or 1,
-        offset=one.offset,
-        with_payload=bool(one.with_payload),
+        query=request.query,
+        using=request.using,
+        query_filter=request.filter,
+        search_params=request.params,
+        limit=request.limit or 1,
+        offset=request.offset,
+        with_payload=bool(request.with_payload),
     )
     return [answer.points]
 
@@ -171,15 +171,15 @@ def scores_of(
         StoreError: A score is not a number.
     """
     pages = [
-        (place, page)
-        for place, (request, codes) in enumerate(zip(requests, candidates, strict=True))
+        (number, page)
+        for number, (request, codes) in enumerate(zip(requests, candidates, strict=True))
         for page in _of_points(request, chunks.given(codes), limits)
     ]
     scores: list[dict[int, float]] = [{} for _ in requests]
     answers = _batch(client, config, [page for _, page in pages], limits)
-    for (place, _), (points, raw) in zip(pages, answers, strict=True):
+    for (number, _), (points, raw) in zip(pages, answers, strict=True):
         codes = chunks.codes(point.id for point in points).tolist()
-        scores[place] |= zip(codes, _scores(raw, requests[place], config).tolist(), strict=True)
+        scores[number] |= zip(codes, _scores(raw, requests[number], config).tolist(), strict=True)
     return scores
 
 

@@ -26,10 +26,10 @@ def cut(
         threshold: Least of these scores, inclusive.
         groups: Group of each candidate; of one group only the first is kept.
     """
-    kept = [place for place, score in enumerate(scores) if score >= threshold]
-    below = [place for place, score in enumerate(scores) if score < threshold]
+    kept = [index for index, score in enumerate(scores) if score >= threshold]
+    below = [index for index, score in enumerate(scores) if score < threshold]
     if groups is not None:
-        kept = sorted({groups[place]: place for place in reversed(kept)}.values())
+        kept = sorted({groups[index]: index for index in reversed(kept)}.values())
     return kept[:top_k], below
 
 

@@ -131,16 +131,16 @@ class Search:
         """Ask for the cosines, and for weighted fusion the BM25, of candidates that only another side found."""
         cosines = [_beyond(sides, "semantic") for sides in found]
         weighted = self.config.mode == "hybrid" and self.config.used_fusion == "weighted"
-        lacking = [place for place, sides in enumerate(found) if weighted and "keyword" in sides]
-        requests = [query["semantic"] for query in queries] + [queries[place]["keyword"] for place in lacking]
-        candidates = cosines + [_beyond(found[place], "keyword") for place in lacking]
+        lacking = [number for number, sides in enumerate(found) if weighted and "keyword" in sides]
+        requests = [query["semantic"] for query in queries] + [queries[number]["keyword"] for number in lacking]
+        candidates = cosines + [_beyond(found[number], "keyword") for number in lacking]
         known = scores_of(self.client, self.config, requests, candidates, self.chunks, self.limits)
         for codes, values in zip(cosines, known, strict=False):
             if len(values) < len(codes):
                 bare = [self.chunks.point(code) for code in codes.tolist() if code not in values]
                 without_vector(self.client, self.config, bare)
         terms = dict(zip(lacking, known[len(queries) :], strict=True))
-        return known[: len(queries)], [terms.get(place, {}) for place in range(len(queries))]
+        return known[: len(queries)], [terms.get(number, {}) for number in range(len(queries))]
 
 
 def _beyond(sides: Sides, name: str) -> Codes:
@@ -148,8 +148,8 @@ def _beyond(sides: Sides, name: str) -> Codes:
     others = [side.codes for other, side in sides.items() if other != name]
     if not others:
         return NO_CODES
-    found = np.unique(np.concatenate(others))
-    return np.setdiff1d(found, sides[name].codes, assume_unique=True) if name in sides else found
+    codes = np.unique(np.concatenate(others))
+    return np.setdiff1d(codes, sides[name].codes, assume_unique=True) if name in sides else codes
 
 
 def _column(codes: Codes, side: Candidates | None, further: Mapping[int, float]) -> Floats:

@@ -39,10 +39,10 @@ class ChunkTable:
 
     def codes(self, points: Iterable[Any]) -> Codes:
         """Number points, which are ids as the store gives them; a known one keeps its number."""
-        known = self._codes
-        codes = np.asarray([known.setdefault(point, len(known)) for point in points], dtype=np.int32)
-        if len(known) > len(self._points):
-            self._points = list(known)
+        codes_by_id = self._codes
+        codes = np.asarray([codes_by_id.setdefault(point, len(codes_by_id)) for point in points], dtype=np.int32)
+        if len(codes_by_id) > len(self._points):
+            self._points = list(codes_by_id)
         return codes
 
     def keep(self, codes: Codes, payloads: Sequence[Mapping[str, Any]]) -> None:

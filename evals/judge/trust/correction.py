@@ -131,7 +131,7 @@ def _without_an_unfinished_end(human: Mapping[str, Score]) -> dict[str, Score]:
 
 def _is_beginning(case_ids: Mapping[str, Score], order: Sequence[str]) -> bool:
     """Return True if queries are the first of the order, but for 5% or a single one that is missing among them."""
-    last = max((place for place, key in enumerate(order, 1) if key in case_ids), default=0)
+    last = max((rank for rank, key in enumerate(order, 1) if key in case_ids), default=0)
     missing = last - len(case_ids)
     return 0 <= missing <= max(1.0, MOST_DROPPED * last)
 

@@ -59,11 +59,11 @@ def _tiers(judging: Judging, trust: Trust | None, queries: int, summaries: Seque
             agreement=agreement.accuracy.value if agreement else None,
             kappa=agreement.kappa.value if agreement else None,
             # The first proxy is that of the labels; a judge corrects no mean of its own.
-            weights={name: weights[-1][place + 1] for name, weights in corrected.items() if place + 1 < len(weights)}
-            | {f"{name}_corrected": correction.weights[place + 1] for name, correction in by_people.items()},
-            label_weights={name: weights[place][0] for name, weights in corrected.items()},
+            weights={name: weights[-1][number + 1] for name, weights in corrected.items() if number + 1 < len(weights)}
+            | {f"{name}_corrected": correction.weights[number + 1] for name, correction in by_people.items()},
+            label_weights={name: weights[number][0] for name, weights in corrected.items()},
         )
-        for place, (tier, agreement) in enumerate(zip(judging.tiers, agreements, strict=False))
+        for number, (tier, agreement) in enumerate(zip(judging.tiers, agreements, strict=False))
     ]
     people = [
         TierEntry(
