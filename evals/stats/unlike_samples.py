@@ -8,8 +8,8 @@ correlation ρ over all queries is that of the means.
 Interval: with the distances of each mean to the ends of its own interval, those of the difference add in squares, less
 twice ρ times their product (Zou & Donner, 2008, MOVER for means that are correlated). In simulations of 27 to 60 judged
 of 66, 132 and 225 queries (agreement 0.6, 0.88 and 0.97; 20% to 80% of the queries the same in both; the one drawn
-evenly or both unequally) it holds the true difference in 96% of samples; in single settings of 60 samples each in 88% to
-100%.
+evenly or both unequally) it holds the true difference in 96% of samples; in single settings of 60 samples each, in
+88% to 100%.
 
 Test: Fisher's randomisation of the pseudo-values' differences.
 """
