@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from evals.report.judge_lines import judge_lines
 from evals.report.model import Criterion, QueryRow, Report
+from evals.report.terminal import counted
 from retrievers.terminal.present import score_text
 from retrievers.text.printable import printable
 
@@ -43,7 +45,7 @@ def _criteria(suites: Element, report: Report, incomplete: str) -> None:
     case = _case(suite, "criteria", "complete", 0.0)
     if incomplete:
         _explain(case, "failure", incomplete, "incomplete")
-    _count(suite, met)
+    _count(suite, [*met, *(judge_lines(report.judge) if report.judge else ())])
 
 
 def _message(criterion: Criterion) -> str:
@@ -84,7 +86,12 @@ def _suite(suites: Element, report: Report, name: str, seconds: float) -> Elemen
         time=f"{seconds:.3f}",
     )
     properties = SubElement(suite, "properties")
-    for key, value in (("dataset_fingerprint", facts.dataset_fingerprint), ("commit", facts.commit)):
+    for key, value in {
+        "dataset_fingerprint": facts.dataset_fingerprint,
+        "commit": facts.commit,
+        **{f"judged queries of {metric}": counted(entry) for metric, entry in report.metrics.items() if entry.sampled},
+        **({"proof": report.grid.proof.statement} if report.grid and report.grid.proof else {}),
+    }.items():
         SubElement(properties, "property", name=key, value=printable(value))
     return suite
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -127,8 +128,13 @@ def test_a_grid_holds_the_labels_scores_and_slices_of_its_chosen_cell(commands: 
 
 def test_the_command_that_a_judged_grid_ends_on_runs_its_cell(commands: Commands) -> None:
     of_keywords = ("--sweep.mode", "keyword", "--sweep.term-counts", "true,false")
-    done = commands.run(*OF_SAMPLE[:2], *of_keywords, "--judge.stop.margin", "0.1", "--objective.metrics", PRECISION)
+    of_cells = ("--judge.stop.margin", "0.1", "--objective.metrics", PRECISION)
+    junit = commands.folder / "junit.xml"
+    done = commands.run(*OF_SAMPLE[:2], *of_keywords, *of_cells, "--junit", str(junit))
     assert done.code == 0, done.err
+    properties = {each.get("name"): each.get("value") for each in ElementTree.parse(junit).iter("property")}
+    assert properties["proof"] == commands.report()["grid"]["proof"]["statement"]
+    assert commands.report()["judge"]["model"] in junit.read_text(encoding="utf-8")
     [line] = [line for line in done.out.splitlines() if line.startswith("Next: ")]
     program, *flags = shlex.split(line.removeprefix("Next: "))[2:]
     assert program == "evals.run" and "--judge.stop.margin" not in flags

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.collect.observations import Gate, Observed
+from evals.judge.tasks import PRECISION
 from evals.metrics.run_result import RunResult
 from evals.report.junit import junit
 from tests.support.candidates import candidates_of
 from tests.support.results import RIGHT, hit, observation, report, report_of, result, verdict
+from tests.support.sampled import sampled_result
 
 SCHEMA = xmlschema.XMLSchema(Path(__file__).parents[2] / "support" / "junit.xsd")
 
@@ -140,3 +142,11 @@ def test_a_chunk_without_a_score_is_shown_with_a_dash() -> None:
         report(replace(made, observed=Observed(observations=(replace(one, selection=candidates_of([chunk])),))))
     )
     assert f"1. – relevant {chunk.source}" in shown
+
+
+def test_of_a_judged_sample_the_suites_say_how_many_queries_were_judged() -> None:
+    made = parsed(sampled_result())
+    for name in ("criteria", "queries"):
+        properties = {each.get("name"): each.get("value") for each in suite(made, name).iter("property")}
+        assert properties[f"judged queries of {PRECISION}"] == "24 of 60"
+    assert "judged queries" not in junit(report(result()))
