@@ -28,6 +28,7 @@ SMALL: Mapping[str, Sequence[str]] = {
     "judged_grid": ("--data", DATA, "--cells", "1"),
     "metrics": ("--rounds", "1", "--queries", "100"),
     "paired_intervals": ("--samples", "10"),
+    "proxies": ("--draws", "5"),
     "search_overhead": ("--rounds", "1"),
     "tracking": ("--cells", "2", "--metrics", "2", "--each", "1"),
     "tracking_traces": ("--queries", "2", "--rounds", "1"),
