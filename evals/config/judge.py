@@ -32,6 +32,9 @@ class StopConfig(Settings):
     margin: float | None = Field(
         None, ge=0, description="judge no further once a cell is proved at most this far below the best, e.g. 0.03"
     )
+    within: bool = Field(
+        False, description="buy of a query what decides, of the rest a part: fewer verdicts, less precise means"
+    )
 
 
 class JudgeConfig(Settings):

@@ -29,6 +29,7 @@ class DrawnWithin:
         scores: Scores of the rounds.
         metrics: Metrics of the run.
         seed: Seed of the draws: with it and the same verdicts the same are drawn again.
+        allowed: False to judge whole queries.
 
     Attributes:
         buying: What the last look favours; None where whole queries are judged.
@@ -36,13 +37,14 @@ class DrawnWithin:
         inverse: [N, cells], the inverse of the chance at which all that a cell needs was bought, 0 where it was not.
     """
 
-    def __init__(self, scores: RoundScores, metrics: Mapping[str, Metric], seed: int) -> None:
+    def __init__(self, scores: RoundScores, metrics: Mapping[str, Metric], seed: int, *, allowed: bool) -> None:
         shape = scores.proxy.shape
         self.buying: Buying | None = None
         self.errors = np.zeros((shape[0], len(LEVELS) - 1, shape[1]))
         self.inverse = np.zeros(shape)
         self._scores, self._seed = scores, seed
-        self._metric = next(name for name in metrics if name in JUDGED) if can_be_drawn(metrics) else None
+        is_drawn = allowed and can_be_drawn(metrics)
+        self._metric = next(name for name in metrics if name in JUDGED) if is_drawn else None
         self._levels = levels_bought(np.array([uniform(seed, "verdicts", key) for key in scores.case_ids]))
         self._asked: AskedQuestions | None = None
         self._cells: NDArray[np.intp] = np.arange(shape[1])

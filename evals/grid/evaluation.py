@@ -166,7 +166,7 @@ def evaluate_grid(
     blank = context_of(config, grounds, collaborators.sources, None, retrieved[0].observed)
     if judge and (margin := judge.config.stop.margin) is not None:
         unjudged = build(plan, config.sweep, configurations, known_without_a_judge(metrics, config.objective), blank)
-        stop, cheaper = Stop(margin=margin, sample=judge.config.sample), None
+        stop, cheaper = Stop(margin=margin, sample=judge.config.sample, within=judge.config.stop.within), None
         ask: Callable[[Sequence[Observation]], Judging] = partial(judge.judge, metrics, seed=config.seed)
         if judge.below:
             cheaper, ask = judge_below(judge, metrics, _selections(configurations), config.seed)

@@ -39,11 +39,13 @@ class Stop:
     Attributes:
         margin: Once a cell is proved at most so far below the best.
         sample: The most queries that are judged, as `judge.sample` writes it; `auto` is all.
+        within: True to draw verdicts within queries, too.
         looked: Called after each comparison with the number of questions so far and the bound of the best cell.
     """
 
     margin: float
     sample: Sample = "all"
+    within: bool = False
     looked: Callable[[int, float], None] = lambda questions, bound: None
 
 
@@ -105,7 +107,11 @@ def judge_until_proved(
     most = sample_size("all" if stop.sample == "auto" else stop.sample, total)
     rounds = begin(tuple(range(min(FIRST, most))), total, len(grid))
     judging, proof, judged_on = None, None, np.zeros(len(grid), dtype=np.int64)
-    within, first, asked = DrawnWithin(scores, metrics, seed), rounds.draws.queries, set[tuple[str, str, Selected]]()
+    within, first, asked = (
+        DrawnWithin(scores, metrics, seed, allowed=stop.within),
+        rounds.draws.queries,
+        set[tuple[str, str, Selected]](),
+    )
     done, whole = 0, False
     while True:
         drawn, alive = np.array(rounds.draws.queries, dtype=np.int64), _mask(rounds.remaining, len(grid))

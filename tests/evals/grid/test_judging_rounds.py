@@ -39,10 +39,7 @@ def test_a_proof_is_true_of_all_verdicts_and_takes_fewer_of_them(world: JudgedRo
     assert not proof.remaining[below > 0.15].any() and proof.remaining[int(everything.argmax())]
 
 
-def test_a_dropped_cell_buys_nothing_further(
-    world: JudgedRounds, server: CohereChatServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("evals.grid.drawn_within.can_be_drawn", lambda metrics: False)
+def test_a_dropped_cell_buys_nothing_further(world: JudgedRounds, server: CohereChatServer) -> None:
     result = world.grid(server, stop={"margin": 0.0})
     proof, grid = result.proof, result.grid
     assert proof is not None and (~proof.remaining).any()
@@ -115,7 +112,7 @@ def asked_of(world: JudgedRounds, server: CohereChatServer) -> dict[str, int]:
 
 
 def test_of_a_drawn_query_a_part_is_bought(world: JudgedRounds, server: CohereChatServer) -> None:
-    result = world.grid(server, stop={"margin": 0.05})
+    result = world.grid(server, stop={"within": True, "margin": 0.05})
     proof, grid = result.proof, result.grid
     assert proof is not None and result.judging is not None and result.judging.drawn is not None
     counts, rows = asked_of(world, server), {key: row for row, key in enumerate(grid.query_ids)}
@@ -131,7 +128,7 @@ def test_of_a_drawn_query_a_part_is_bought(world: JudgedRounds, server: CohereCh
 
 
 def test_what_was_left_is_bought_when_no_queries_are(world: JudgedRounds, server: CohereChatServer) -> None:
-    result = world.grid(server, stop={"margin": 0.0})
+    result = world.grid(server, stop={"within": True, "margin": 0.0})
     proof = result.proof
     assert proof is not None and result.judging is not None and result.judging.drawn is not None
     assert len(result.judging.drawn) == proof.queries
@@ -149,7 +146,7 @@ def test_results_are_drawn_within_a_query_likewise(world: JudgedRounds, server: 
     )
     everything = world.grid(server, config).grid.metrics[RECALL].summaries.mean
     calls = len(server.chats)
-    result = world.grid(server, config, stop={"margin": 0.1})
+    result = world.grid(server, config, stop={"within": True, "margin": 0.1})
     proof = result.proof
     assert proof is not None and result.chosen is not None and result.judging is not None
     assert len(server.chats) - calls == proof.questions < proof.all_questions
@@ -161,6 +158,6 @@ def test_results_are_drawn_within_a_query_likewise(world: JudgedRounds, server: 
 @pytest.mark.slow
 def test_a_run_with_two_judged_metrics_judges_whole_queries(world: JudgedRounds, server: CohereChatServer) -> None:
     config = world.config.model_copy(update={"metrics": (PRECISION, RECALL)})
-    result = world.grid(server, config, stop={"margin": 0.05})
+    result = world.grid(server, config, stop={"within": True, "margin": 0.05})
     assert result.proof is not None and result.judging is not None and result.judging.drawn is not None
     assert len(result.judging.drawn) == result.proof.queries
