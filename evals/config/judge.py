@@ -33,7 +33,7 @@ class StopConfig(Settings):
         None, ge=0, description="judge no further once a cell is proved at most this far below the best, e.g. 0.03"
     )
     within: bool = Field(
-        False, description="buy of a query what decides, of the rest a part: fewer verdicts, less precise means"
+        True, description="buy of a query what decides, and of the rest a part; false judges whole queries"
     )
 
 

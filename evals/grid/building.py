@@ -54,6 +54,7 @@ def build(
     metrics: Mapping[str, Metric],
     context: Context,
     draws: NDArray[np.float64] | None = None,
+    estimated: NDArray[np.float64] | None = None,
 ) -> Grid:
     """Score every cell of a sweep.
 
@@ -64,6 +65,7 @@ def build(
         metrics: Those over queries are scored in every cell; those of a run belong to the configurations.
         context: Inputs of the metrics besides observations.
         draws: As in `with_samples`.
+        estimated: Likewise.
     """
     by_query = {name: metric for name, metric in metrics.items() if isinstance(metric, QueryMetric)}
     sampled = context.judging is not None and context.judging.drawn is not None
@@ -100,7 +102,7 @@ def build(
     judged = {name: by_query[name] for name in corrections}
     lower = context.judging.tiers[:-1] if context.judging and sampled else ()
     tiers = [(tier.model, score_all(judged, configurations, replace(context, judging=tier))) for tier in lower]
-    return with_samples(grid, corrections, draws, tiers)
+    return with_samples(grid, corrections, draws, estimated, tiers)
 
 
 def pass_rate() -> QueryMetric:

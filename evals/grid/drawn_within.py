@@ -15,7 +15,7 @@ from evals.judge.tasks import JUDGED
 from evals.judge.verdicts import ChunkVerdict, Judging, Selected
 from evals.metrics.base import Metric
 from evals.stats.corrected_mean import shrunk_weight
-from evals.stats.drawn_verdicts import LEVELS, TRUSTED, Buying, buy, expected_scores, inverse_chances, levels_bought
+from evals.stats.drawn_verdicts import LEVELS, TRUSTED, Buying, buy, expected_scores, levels_bought
 from evals.stats.proved_choice import Proof, Rounds, gaps
 
 # Grids are too large for less than so many questions a query.
@@ -34,14 +34,14 @@ class DrawnWithin:
     Attributes:
         buying: What the last look favours; None where whole queries are judged.
         errors: [N, steps, cells], of the scores (`drawn_verdicts.expected_scores`).
-        inverse: [N, cells], the inverse of the chance at which all that a cell needs was bought, 0 where it was not.
+        estimated: [N, cells], unbiased scores of queries of which not everything was sure to be bought; NaN elsewhere.
     """
 
     def __init__(self, scores: RoundScores, metrics: Mapping[str, Metric], seed: int, *, allowed: bool) -> None:
         shape = scores.proxy.shape
         self.buying: Buying | None = None
         self.errors = np.zeros((shape[0], len(LEVELS) - 1, shape[1]))
-        self.inverse = np.zeros(shape)
+        self.estimated = np.full(shape, np.nan)
         self._scores, self._seed = scores, seed
         is_drawn = allowed and can_be_drawn(metrics)
         self._metric = next(name for name in metrics if name in JUDGED) if is_drawn else None
@@ -99,6 +99,13 @@ class DrawnWithin:
         parts = (self._part(result, wanted.get(result.case.id)) for result in self._scores.results(rows, cells))
         return [part for part in parts if part is not None]
 
+    def left_of(self, cell: int) -> list[Observation]:
+        """Return what was not bought of the results of a cell."""
+        rows = [row for row, key in enumerate(self._scores.case_ids) if key in self._left]
+        results = self._scores.results(np.array(rows, dtype=np.int64), np.arange(self._scores.proxy.shape[1]) == cell)
+        parts = (self._part(result, self._left[result.case.id]) for result in results)
+        return [part for part in parts if part is not None]
+
     def add(self, queries: Integers, cells: Bools, judging: Judging, first: Sequence[int], *, whole: bool) -> None:
         """Keep the scores that a round gives; with `whole` those of all drawn queries."""
         columns = np.flatnonzero(cells)
@@ -106,7 +113,7 @@ class DrawnWithin:
         if whole or self.buying is None:
             self._scores.add(queries, cells, self._scores.scored(queries, cells, judging))
             self.errors[queries[:, None], :, columns] = 0.0
-            self.inverse[at] = 1.0
+            self.estimated[at] = np.nan
             self._left = {} if whole else self._left
             return
         chances, levels = self.buying.chances[queries], self._levels[queries]
@@ -114,7 +121,8 @@ class DrawnWithin:
         scores, errors = expected_scores(stages, chances, levels)
         self._scores.add(queries, cells, scores)
         self.errors[queries[:, None], :, columns] = np.nan_to_num(errors).transpose(0, 2, 1)
-        self.inverse[at] = inverse_chances(chances, levels)[:, None]
+        is_sure = np.logical_and.reduce((chances == 0) | (chances == 1), axis=1)
+        self.estimated[at] = np.where(is_sure[:, None], np.nan, scores)
         self._left |= {key: left for key, left in self._unbought(queries).items() if left}
 
     def _questions(self, rounds: Rounds) -> AskedQuestions | None:

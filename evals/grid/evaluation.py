@@ -175,7 +175,8 @@ def evaluate_grid(
         selections = _selections(configurations)
         judging = judge_sample(judge, metrics, selections, blank)
     context = replace(blank, judging=judging)
-    grid = build(plan, config.sweep, configurations, metrics, context, proof.draws if proof else None)
+    draws, estimated = (proof.draws, proof.estimated) if proof else (None, None)
+    grid = build(plan, config.sweep, configurations, metrics, context, draws, estimated)
     _release(configurations)
     remaining = proof.remaining if proof else None
     ranking = rank(grid, config.objective, judging.incomplete if judging else "", remaining)
@@ -200,7 +201,7 @@ def evaluate_grid(
         summaries=run.summaries,
         gates=run.gates,
         validation=run.validation,
-        notes=[*run.notes, *_notes(run, grid, ranking, chosen)],
+        notes=[*run.notes, *_notes(run, grid, ranking, chosen, proof)],
         judging=run.judging,
         trust=run.trust,
         grid=grid,
@@ -290,7 +291,7 @@ def _selections(configurations: Sequence[Configuration]) -> list[Observation]:
     return [observation for part in configurations for observation in distinct(part).observations]
 
 
-def _notes(run: RunResult, grid: Grid, ranking: Ranking, chosen: int | None) -> list[str]:
+def _notes(run: RunResult, grid: Grid, ranking: Ranking, chosen: int | None, proof: CellProof | None) -> list[str]:
     """Return what a reader must know of a run that is a cell of a grid."""
     origin = (
         f"the cells are not ranked ({ranking.reason}); these are the figures of {describe(grid, 0)}"
@@ -298,7 +299,7 @@ def _notes(run: RunResult, grid: Grid, ranking: Ranking, chosen: int | None) -> 
         else f"chosen out of {len(grid)} cells on these queries, so its figures are optimistic; "
         "a run on a split of its own is not"
     )
-    return [*grid.notes, *_on_depth(grid, ranking), *_on_budget(run, ranking), origin]
+    return [*grid.notes, *_on_depth(grid, ranking), *_on_budget(run, ranking), *_on_estimates(proof), origin]
 
 
 def _on_budget(run: RunResult, ranking: Ranking) -> list[str]:
@@ -309,6 +310,17 @@ def _on_budget(run: RunResult, ranking: Ranking) -> list[str]:
     return [
         f"{run.judging.incomplete}: cells are compared on the {judged} queries that were judged in all of them, drawn "
         "at random and the same for every cell; the intervals hold for these, and a further run buys the rest alone"
+    ]
+
+
+def _on_estimates(proof: CellProof | None) -> list[str]:
+    """Return of how many queries estimates stand for scores."""
+    if proof is None or not proof.partly:
+        return []
+    cells = "cells other than the recommended" if proof.is_by_verdicts else "cells"
+    return [
+        f"of {proof.partly} of the {proof.queries} judged queries the verdicts that decide were bought, and a part of "
+        f"the others: in the means of {cells}, unbiased estimates stand for the scores of these queries"
     ]
 
 

@@ -22,7 +22,7 @@ from evals.judge.sampling import judging_order, sample_size
 from evals.judge.tasks import tasks
 from evals.judge.verdicts import Judging, Selected
 from evals.metrics.base import Context, Metric, QueryMetric
-from evals.stats.proved_choice import FIRST, begin, expected_bound, look, next_queries
+from evals.stats.proved_choice import FIRST, Proof, begin, expected_bound, look, next_queries
 from evals.stats.weighted_draws import Draws, draw_weights
 
 Floats = NDArray[np.float64]
@@ -45,7 +45,7 @@ class Stop:
 
     margin: float
     sample: Sample = "all"
-    within: bool = False
+    within: bool = True
     looked: Callable[[int, float], None] = lambda questions, bound: None
 
 
@@ -55,7 +55,9 @@ class CellProof:
 
     Attributes:
         margin: Margin that was asked for.
-        draws: [queries, cells], weight of the draw of each query that a cell was judged on whole, else 0.
+        draws: [queries, cells], weight of the draw of each query that a cell was judged on, else 0.
+        estimated: [queries, cells], of a query of which only a part of what a cell needs was bought, the unbiased
+            estimate of the judged metric (`evals.stats.drawn_verdicts`), which may leave 0 to 1; NaN elsewhere.
         remaining: [cells], those that were not dropped.
         within: [cells], 95% upper bound of how far a cell is below the best, simultaneous over cells and looks; NaN for
             a cell that was dropped, and for all where nothing could be compared.
@@ -67,6 +69,7 @@ class CellProof:
 
     margin: float
     draws: Floats
+    estimated: Floats
     remaining: NDArray[np.bool_]
     within: Floats
     chosen: int | None
@@ -75,6 +78,16 @@ class CellProof:
     questions: int
     all_questions: int
     next_within: float | None
+
+    @property
+    def partly(self) -> int:
+        """Number of queries on which estimates stand for the scores of some cells."""
+        return int(np.isfinite(self.estimated).any(axis=1).sum())
+
+    @property
+    def is_by_verdicts(self) -> bool:
+        """True if no estimate stands for a score of the chosen cell."""
+        return self.chosen is not None and not np.isfinite(self.estimated[:, self.chosen]).any()
 
 
 def judge_until_proved(
@@ -151,17 +164,21 @@ def judge_until_proved(
             rounds = next_queries(rounds, scores.returned, more, seed, favoured)
         # In the end what was left of the drawn queries is bought: then nothing but other queries is uncertain.
         whole = decided or len(rounds.draws.queries) >= most
+    if proof is not None and within.is_partial and not judging.incomplete:
+        # The chosen cell is reported by verdicts alone.
+        rest = within.left_of(proof.chosen)
+        asked |= {(task.metric, task.case_id, task.chunk_ids) for task in tasks(metrics, rest)}
+        judging = judging.with_more(ask(rest))
     bounds = np.full(len(grid), np.nan)
     if proof is not None:
         bounds[list(proof.cells)] = proof.regret
         bounds[~_mask(rounds.remaining, len(grid))] = np.nan
-    weights = _weights(rounds.draws, judged_on, within.inverse)
+    weights = _weights(rounds.draws, judged_on)
     sample = frozenset(key for key, drawn_for in zip(scores.case_ids, weights, strict=True) if drawn_for.any())
-    every = np.zeros((len(grid.query_ids), len(grid)))
-    every[scores.rows] = weights
     return replace(judging, drawn=sample, below=cheaper), CellProof(
         margin=stop.margin,
-        draws=every,
+        draws=_of_all(weights, scores.rows, grid, 0.0),
+        estimated=_of_all(_estimated(scores, within, judging, proof), scores.rows, grid, np.nan),
         remaining=_mask(rounds.remaining, len(grid)),
         within=bounds,
         chosen=None if proof is None else proof.chosen,
@@ -191,19 +208,41 @@ def _mask(cells: Sequence[int], count: int) -> NDArray[np.bool_]:
     return mask
 
 
-def _weights(draws: Draws, judged_on: NDArray[np.int64], inverse: Floats) -> Floats:
-    """Return the weights of the draws [N, cells], 1 on average over the queries of which a cell's verdicts were bought.
+def _weights(draws: Draws, judged_on: NDArray[np.int64]) -> Floats:
+    """Return the weights of the draws [N, cells], 1 on average over the queries that a cell was judged on.
 
     Args:
         draws: All of them.
         judged_on: [cells], the number of draws until a cell was dropped.
-        inverse: [N, cells], the inverse of the chance at which all that a cell needs of a drawn query was bought.
     """
-    weights = np.zeros(inverse.shape)
+    weights = np.zeros((draws.total, len(judged_on)))
     for n in np.unique(judged_on).tolist():
         beginning, cells = draws.beginning(n), judged_on == n
-        rows = list(beginning.queries)
-        own = draw_weights(beginning)[:, None] * inverse[np.ix_(rows, cells)]
+        own = draw_weights(beginning)
         # By their own sum (Hájek, 1971): weights that are all alike then are 1, as those of a plain sample.
-        weights[np.ix_(rows, cells)] = own * (own != 0).sum(axis=0) / np.maximum(own.sum(axis=0), 1e-12)
+        weights[np.ix_(list(beginning.queries), cells)] = (own / own.mean())[:, None]
     return weights
+
+
+def _estimated(scores: RoundScores, within: DrawnWithin, judging: Judging, proof: Proof | None) -> Floats:
+    """Return the estimates [N, cells] of the judged metric that are still needed, NaN elsewhere.
+
+    A cell needs none if all its verdicts were bought, as are those of the chosen one unless the budget ended before.
+    """
+    estimated = within.estimated.copy()
+    if not within.is_partial:
+        return np.full_like(estimated, np.nan)
+    rows = np.flatnonzero(~np.isnan(estimated).all(axis=1))
+    by_verdicts = scores.scored(rows, np.ones(scores.proxy.shape[1], dtype=np.bool_), judging)
+    whole = ~(np.isnan(by_verdicts) & ~np.isnan(estimated[rows])).any(axis=0)
+    if proof is not None and not judging.incomplete:
+        whole[proof.chosen] = True
+    estimated[:, whole] = np.nan
+    return scores.of_the_judge(estimated)
+
+
+def _of_all(values: Floats, rows: NDArray[np.int64], grid: Grid, other: float) -> Floats:
+    """Return values [rows, cells] as values [all queries, cells]."""
+    every = np.full((len(grid.query_ids), len(grid)), other)
+    every[rows] = values
+    return every

@@ -96,6 +96,12 @@ class RoundScores:
         """Keep scores [queries, cells of the mask]."""
         self._judged[np.ix_(queries, np.flatnonzero(cells))] = scores
 
+    def of_the_judge(self, scores: Floats) -> Floats:
+        """Return the part of scores [queries, cells] of the objective that its only judged metric has, unweighted."""
+        ((_, weight),) = self._of_judged()
+        part: Floats = (scores - self._known()) / weight
+        return part
+
     def weigh(self, first: Integers) -> None:
         """Of a cascade, mix the proxies by how they foretell differences between cells in the first round.
 

@@ -25,6 +25,7 @@ def with_samples(
     grid: Grid,
     proxies: Mapping[str, tuple[str, tuple[Part, ...]]],
     draws: Floats | None = None,
+    estimated: Floats | None = None,
     tiers: Sequence[tuple[str, Mapping[str, tuple[Part, ...]]]] = (),
 ) -> Grid:
     """Correct the means of judged metrics in every cell.
@@ -37,11 +38,14 @@ def with_samples(
         proxies: Name of each judged metric to the name of its proxy, and the proxy's scores by configuration.
         draws: [all queries, cells], weight of the draw of each query that was drawn for a cell, else 0; None where all
             cells have the same queries, each as likely to be drawn.
+        estimated: [all queries, cells], of the only judged metric, where not all verdicts of a query were bought.
         tiers: Of a cascade, the cheaper judges' models with their scores of each judged metric, the cheapest first.
     """
     metrics = dict(grid.metrics)
     for name, (proxy, parts) in proxies.items():
-        scores, matrix = metrics[name], grid.matrix(name)
+        scores = metrics[name]
+        own_estimated = None if estimated is None else estimated[scores.rows]
+        matrix = _scored(grid.matrix(name), own_estimated)
         cases = [grid.configurations[0].observed.observations[row].case for row in scores.rows.tolist()]
         eligible = np.array([can_be_judged(name, case) for case in cases], dtype=np.bool_)
         of_cells = np.ones(matrix.shape, dtype=np.bool_) if draws is None else draws[scores.rows] != 0
@@ -57,6 +61,7 @@ def with_samples(
             proxy=proxy,
             proxy_parts=parts,
             draws=None if draws is None else draws[scores.rows],
+            estimated=own_estimated,
             tiers=tuple((model, of_tier[name]) for model, of_tier in tiers),
         )
         correcting = _correcting(grid, scores, sample)
@@ -91,9 +96,10 @@ def comparable(grid: Grid, metric: str) -> Floats:
 
     Their column means are the corrected means, and their differences vary as those of the corrected means do.
     """
-    scores, matrix = grid.metrics[metric], grid.matrix(metric)
+    scores = grid.metrics[metric]
     sample = scores.sample
     assert sample is not None
+    matrix = _scored(grid.matrix(metric), sample.estimated)
     correcting, eligible = _correcting(grid, scores, sample), sample.eligible
     values = np.full(matrix.shape, np.nan)
     for cells in _of_one_sample(sample):
@@ -107,9 +113,10 @@ def comparable(grid: Grid, metric: str) -> Floats:
 
 def sampled_intervals(grid: Grid, metric: str) -> tuple[Floats, Floats]:
     """Return the ends [cells] of the 95% intervals of corrected means, those of `cell_summary`; NaN where none."""
-    scores, matrix = grid.metrics[metric], grid.matrix(metric)
+    scores = grid.metrics[metric]
     sample = scores.sample
     assert sample is not None
+    matrix = _scored(grid.matrix(metric), sample.estimated)
     correcting = _correcting(grid, scores, sample)
     low, high = np.full(len(grid), np.nan), np.full(len(grid), np.nan)
     for cells in _of_one_sample(sample):
@@ -138,7 +145,8 @@ def guesses(grid: Grid, weights: Mapping[str, float]) -> Floats:
         scores = grid.metrics[name]
         sample, means = scores.sample, scores.summaries.common.copy()
         if sample is not None:
-            matrix, correcting = grid.matrix(name)[sample.eligible], _correcting(grid, scores, sample)
+            matrix = _scored(grid.matrix(name), sample.estimated)[sample.eligible]
+            correcting = _correcting(grid, scores, sample)
             for cells in _of_one_sample(sample):
                 own, _ = _joint(matrix, correcting, sample, cells, sample.weights[cells[0]])
                 if own[2].sum() > 1:
@@ -157,16 +165,28 @@ def cell_summary(grid: Grid, metric: QueryMetric, index: int) -> Summary:
     sample, scores = grid.metrics[metric.name].sample, grid.scores(metric.name, index)
     if sample is None:
         return summarise(metric.name, list(scores.values()), metric.interval)
+    estimates = np.full(len(scores), np.nan) if sample.estimated is None else sample.estimated[:, index]
     # A cell that was dropped may have verdicts on later queries, where it returns what another cell does.
     of_sample = [
-        NOT_DRAWN if score == NOT_JUDGED or (isinstance(score, float | int) and not judged) else score
-        for score, judged in zip(scores.values(), sample.judged[:, index].tolist(), strict=True)
+        estimate
+        if judged and not np.isnan(estimate)
+        else NOT_DRAWN
+        if score == NOT_JUDGED or (isinstance(score, float | int) and not judged)
+        else score
+        for score, judged, estimate in zip(
+            scores.values(), sample.judged[:, index].tolist(), estimates.tolist(), strict=True
+        )
     ]
     proxies = list(grid.proxy_scores(metric.name, index).values())
     draws = None if sample.draws is None else sample.draws[:, index]
     tiers = [(model, list(of_tier.values())) for model, of_tier in grid.tier_scores(metric.name, index)]
     weights = *sample.tier_weights, sample.weights[index].tolist()
     return sampled_summary(metric, of_sample, proxies, weights, draws, tiers, sample.proxy)
+
+
+def _scored(by_verdicts: Floats, estimated: Floats | None) -> Floats:
+    """Return scores [queries, cells] by verdicts, or their estimates where a part of these was bought."""
+    return by_verdicts if estimated is None else np.where(np.isnan(estimated), by_verdicts, estimated)
 
 
 def _draws(sample: CellSample, cells: Integers) -> Floats | None:

@@ -65,7 +65,7 @@ def sampled_summary(
         proxy_name: What serves as the proxy for these queries; the name of the metric's proxy where left out.
     """
     assert metric.proxy is not None
-    of_sample = summarise(metric.name, [score for score in scores if score != NOT_DRAWN], metric.interval)
+    of_sample = summarise(metric.name, [_limited(score) for score in scores if score != NOT_DRAWN], metric.interval)
     if of_sample.value is None:
         return of_sample
     kept = [pair for pair in zip(scores, proxies, strict=True) if has_or_lacks_verdicts(pair[0])]
@@ -155,6 +155,11 @@ def judged_of_all(mean: CorrectedMean) -> tuple[float | None, float | None]:
 
 def _without(reach: float, alone: float, share: float) -> float:
     return float(np.sign(reach) * np.sqrt(max(0.0, reach**2 - share * alone**2)))
+
+
+def _limited(score: Score) -> Score:
+    """Return a score within 0 and 1: the estimate of one may leave the range."""
+    return min(1.0, max(0.0, score)) if isinstance(score, float | int) else score
 
 
 def _number(score: Score) -> float:

@@ -104,7 +104,7 @@ def corrected_mean(
     low, high = corrected_intervals(
         *columns, sampled, shares=shares, weight=weight, draws=draws, earlier=earlier, regressed=regressed
     )
-    scores = judged[sampled]
+    scores = _limited(judged[sampled], shares=shares)
     alone, value = mean_interval(scores.tolist(), shares=shares), float(values[0])
     return CorrectedMean(
         value=min(1.0, max(0.0, value)) if shares else value,
@@ -191,7 +191,8 @@ def corrected_intervals(
     """
     values, weight = corrected_means(judged, proxy, sampled, weight, draws)
     scores, n = judged[sampled], int(sampled.sum())
-    whole = [np.abs(end - scores.mean(axis=0)) for end in mean_intervals(scores, shares=shares)]
+    limited = _limited(scores, shares=shares)
+    whole = [np.abs(end - limited.mean(axis=0)) for end in mean_intervals(limited, shares=shares)]
     reach = [n / len(proxy) * w**2 for w in whole]
     phases = [(proxy, weight), *((phase.predicted, weight * phase.weight) for phase in earlier)]
     sizes = [n, *(phase.queries for phase in earlier), len(proxy)]
@@ -226,8 +227,16 @@ def _residual_distances(
         most = max(1.0, float(draws.max()))
         floor, span = residuals.mean(axis=0) + most * (floor - residuals.mean(axis=0)), most * span
         residuals = by_draws(residuals, draws)
+    # Estimates of scores may lie beyond.
+    ceiling, floor = np.maximum(floor + span, residuals.max(axis=0)), np.minimum(floor, residuals.min(axis=0))
+    span = ceiling - floor
     own = _residual_intervals((residuals - floor) / span, weight, shares=shares)
     return [np.abs(floor + span * end - residuals.mean(axis=0)) for end in own]
+
+
+def _limited(scores: Floats, *, shares: bool) -> Floats:
+    """Return scores within 0 and 1 if they are shares: estimates of these may leave the range."""
+    return np.clip(scores, 0.0, 1.0) if shares else scores
 
 
 def _residual_intervals(values: Floats, weight: float, *, shares: bool) -> Pair:

@@ -175,13 +175,3 @@ def expected_scores(
         rest = np.where(whole[:, None], stages[-1] - stages[deeper - 1], 0.0)
         errors.append(np.sqrt((1 / chance - 1 / before) / smallest)[:, None] * rest)
     return scores, np.stack(errors, axis=1)
-
-
-def inverse_chances(chances: Floats, bought: NDArray[np.int64]) -> Floats:
-    """Return the inverse of the chance [n] at which a query is bought whole, 0 where it was not.
-
-    With these weights the queries that were bought whole alone stand for all, without what labels foretell.
-    """
-    smallest = np.where(chances > 0, chances, 1.0).min(axis=1, initial=1.0)
-    inverse: Floats = np.where(is_whole(chances, bought), 1 / smallest, 0.0)
-    return inverse
