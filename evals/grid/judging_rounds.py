@@ -230,8 +230,6 @@ def _estimated(scores: RoundScores, within: DrawnWithin, judging: Judging, proof
     A cell needs none if all its verdicts were bought, as are those of the chosen one unless the budget ended before.
     """
     estimated = within.estimated.copy()
-    if not within.is_partial:
-        return np.full_like(estimated, np.nan)
     rows = np.flatnonzero(~np.isnan(estimated).all(axis=1))
     by_verdicts = scores.scored(rows, np.ones(scores.proxy.shape[1], dtype=np.bool_), judging)
     whole = ~(np.isnan(by_verdicts) & ~np.isnan(estimated[rows])).any(axis=0)

@@ -156,6 +156,8 @@ def remark(metric: MetricEntry) -> str:
 def correction(metric: MetricEntry, sampled: SampledEntry) -> list[str]:
     """Return how the mean of a sample was corrected, what that gained, and what judging all queries would give."""
     own, alone = _width(metric.ci_low, metric.ci_high), _width(sampled.alone_low, sampled.alone_high)
+    if metric.n == sampled.queries:
+        return ["all its queries were judged"]
     if not sampled.weight:
         few = metric.n < FEWEST_REGRESSED
         why = f"fewer than {FEWEST_REGRESSED} are judged" if few else f"{sampled.proxy} does not foretell the judge"

@@ -155,6 +155,11 @@ def test_what_was_left_is_bought_when_no_queries_are(world: JudgedRounds, server
     assert proof is not None and result.judging is not None and result.judging.drawn is not None
     assert len(result.judging.drawn) == proof.queries
     assert (proof.draws[:, proof.remaining] != 0).sum() == proof.queries * proof.remaining.sum()
+    # Estimates are left in cells that were dropped before, and no query is lost by them.
+    assert np.isfinite(proof.estimated[:, ~proof.remaining]).any()
+    assert not np.isfinite(proof.estimated[:, proof.remaining]).any()
+    summaries = result.grid.metrics[PRECISION].summaries
+    assert summaries.n_dropped == 0 and np.isfinite(summaries.mean).all()
     assert len(server.chats) == proof.questions < proof.all_questions
 
 
