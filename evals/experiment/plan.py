@@ -90,7 +90,10 @@ def _with_margins(
     assert sweep is not None
     grid = build(sweep, config.sweep, configurations, known_without_a_judge(metrics, config.objective), context)
     agreements = {each.metric: each.agreement for each in calls.widths}
-    margins = expected_margins(metrics, config.objective, grid, context, calls.stored, agreements, config.judge.sample)
+    sample, within = config.judge.sample, config.judge.stop.within
+    margins = expected_margins(
+        metrics, config.objective, grid, context, calls.stored, agreements, sample, within=within
+    )
     return replace(calls, margins=margins)
 
 

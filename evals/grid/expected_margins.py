@@ -27,6 +27,8 @@ def expected_margins(
     stored: Judging,
     agreements: Mapping[str, float | None],
     sample: Sample = "all",
+    *,
+    within: bool = True,
 ) -> tuple[ExpectedMargin, ...]:
     """Judge the grid in rounds by made-up verdicts (`evals.judge.made_up_verdicts`), and count them to each margin.
 
@@ -40,6 +42,7 @@ def expected_margins(
         stored: Answers of the judge in the store.
         agreements: Agreement of judge and labels by judged metric, None where it is to be assumed.
         sample: `judge.sample`, which limits the queries.
+        within: `judge.stop.within`.
     """
     wrong = {name: 1 - (USUAL_AGREEMENT if share is None else share) for name, share in agreements.items()}
     asked = [name for name in objective.metrics if name in wrong]
@@ -47,7 +50,7 @@ def expected_margins(
     every = 1
     for seed in range(JUDGES):
         judge, looks = MadeUpJudge(stored, wrong, seed), list[tuple[int, float]]()
-        stop = Stop(margin=min(MARGINS), sample=sample, looked=partial(_note, looks))
+        stop = Stop(margin=min(MARGINS), sample=sample, within=within, looked=partial(_note, looks))
         _, proof = judge_until_proved(partial(judge.judge, asked), stop, metrics, objective, grid, context)
         every = proof.all_questions
         for margin in MARGINS:

@@ -1,6 +1,8 @@
 """What rounds of judging are expected to prove: fewer verdicts for wider margins, and as many as a real run takes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,9 +11,10 @@ from evals.grid.axes import plan
 from evals.grid.building import build, configure
 from evals.grid.evaluation import grid_metrics, retrieve
 from evals.grid.expected_margins import MARGINS, expected_margins
-from evals.grid.judging_rounds import known_without_a_judge
+from evals.grid.judging_rounds import CellProof, Stop, judge_until_proved, known_without_a_judge
 from evals.judge.call_estimate import NOTHING_STORED, ExpectedMargin
 from evals.judge.tasks import RECALL
+from evals.judge.verdicts import Judging
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.evaluation import context_of
 from tests.support.experiment import silent
@@ -65,6 +68,24 @@ def test_verdicts_on_all_judged_metrics_of_the_run_are_counted(world: JudgedRoun
 def test_a_sample_ends_before_narrow_margins_are_proved(world: JudgedRounds) -> None:
     curve = expected(world, None, sample=22)
     assert (curve[-1].verdicts, curve[-1].share) == (None, None)
+
+
+def test_verdicts_that_complete_the_chosen_cell_are_counted(
+    world: JudgedRounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = list[tuple[int, CellProof]]()
+
+    def played(ask: Any, stop: Stop, *inputs: Any) -> tuple[Judging, CellProof]:
+        counts = list[int]()
+        wider = replace(stop, margin=0.05, looked=lambda questions, bound: counts.append(questions))
+        judging, proof = judge_until_proved(ask, wider, *inputs)
+        ends.append((counts[-1], proof))
+        return judging, proof
+
+    monkeypatch.setattr("evals.grid.expected_margins.judge_until_proved", played)
+    expected(world, 0.9)
+    assert [count for count, _ in ends] == [proof.questions for _, proof in ends]
+    assert any(proof.partly and proof.is_by_verdicts for _, proof in ends)
 
 
 @pytest.mark.slow
