@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from retrievers.config import TABLE, UnshownError
 from retrievers.config.dotenv_file import read_dotenv
 from retrievers.config.outdated_settings import drop_outdated
+from retrievers.config.removed import removed
 from retrievers.config.yaml_files import load, load_flag
 from retrievers.errors import ConfigError, nearest
 from retrievers.text.quoting import quoted
@@ -266,7 +267,11 @@ def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Laye
     origin = next((la for la in reversed(layers) if any(_same(name, n) for n, _ in flatten(la.values))), None)
     where = f" (set by {origin.place(name)})" if origin else ""
     if item["type"] == "extra_forbidden":
+        if successor := removed(name):
+            return f"{name}: is no setting any more{where}: {successor}"
         return f"{name}: unknown setting{where}{nearest(name, leaves(model))}"
+    if successor := removed(name, item["input"]):
+        return f"{name}: {quoted(item['input'])} is no value any more{where}: {successor}"
     if item["type"] == "missing":
         return f"{name}: this setting is required"
     message = str(item["msg"]).removeprefix("Value error, ")

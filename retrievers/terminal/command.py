@@ -17,6 +17,7 @@ from typing import NoReturn, Protocol
 
 from retrievers.config.paths import user_path
 from retrievers.config.private_files import make_private
+from retrievers.config.removed import removed
 from retrievers.errors import ConfigError, RetrievalError, nearest
 from retrievers.text.printable import json_text, printable
 from retrievers.text.quoting import quoted, shortened
@@ -25,6 +26,9 @@ from retrievers.text.secrets import redacted, without_secrets
 EXIT_USER_ERROR = 2
 EXIT_INCOMPLETE = 3
 EXIT_INTERRUPTED = 130
+# What a command's name begins with, however it was started: `python -m evals.golden` is `retrieval-evals golden`.
+MODULE = re.compile(r"^python -m (evals\.|evals$|retrievers) ?")
+INVALID_CHOICE = re.compile(r"(?:invalid choice:|unknown command) '([^']*)'")
 # Digits of a number argument; int() of a long text takes quadratic time.
 MOST_DIGITS = 10
 LOG_FIELDS = ("query", "query_id", "stage", "collection", "attempt")
@@ -49,9 +53,13 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
 
     def error(self, message: str) -> NoReturn:
-        """Print the message, with the nearest known flag, and exit with 2."""
+        """Print the message, with the nearest known flag or what took its place, and exit with 2."""
         text, mark, unknown = message.partition("unrecognized arguments: ")
         flag = unknown.split()[0].partition("=")[0] if mark else ""
+        choice = INVALID_CHOICE.search(message)
+        name = flag or (f"{MODULE.sub('retrieval-evals ', self.prog).strip()} {choice[1]}" if choice else "")
+        if successor := removed(name):
+            self.exit(EXIT_USER_ERROR, f"{self.prog}: {name} is gone: {successor}\n")
         # The rest of the line may be a key.
         message = f"{text}{mark}{flag}" if flag.startswith("-") else message
         options = [option for option in _options(self) if option.startswith("--")]
