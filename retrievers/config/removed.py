@@ -29,5 +29,5 @@ def removed(name: str, value: object = None) -> str:
 
 # What stays although a study of the redesign dropped it, as the specifications ask for it: `group_by`; filters as a
 # mapping, as Qdrant's JSON and as text; `sources.http`; results cached in memory; the warnings "all below the
-# threshold" and "all from one file"; abbreviations and synonyms; the language note; the verdict PARTIAL_SUCCESS; latency
-# at several concurrencies; concurrent searches.
+# threshold" and "all from one file"; abbreviations and synonyms; the language note; the verdict PARTIAL_SUCCESS;
+# latency at several concurrencies; concurrent searches.
