@@ -60,9 +60,6 @@ class JudgeConfig(Settings):
             margin of the best.
         tiers: Judges in place of one, the cheapest first: each judges a beginning of the queries of the one before it,
             and the scores of that one correct its mean. `model` is that of the first.
-        recall: `bisect` asks for context recall of nested results (the cells of a grid) only where the shortest and the
-            longest do not agree, assuming that more chunks never lower it: an approximation.
-        recall_audit: Number of results exempt from recall questions that are asked as a check.
         rejudge: Number of queries judged a second time, past the store, to measure the judge's noise.
         strict: Count it as a failure where a judge's statements share nothing with the reference answer.
         prices: Model (as in `model`) to what its tokens cost.
@@ -97,11 +94,7 @@ class JudgeConfig(Settings):
     tiers: tuple[TierConfig, ...] = Field(
         (), description="cascade of judges, the cheapest first: [{model: small}, {model: large, sample: 0.1}]"
     )
-    recall: Literal["exact", "bisect"] = Field(
-        "exact", description="context recall of a grid: exact, bisect (fewer calls)"
-    )
     strict: bool = Field(True, description="statements that share nothing with the reference answer are a failure")
-    recall_audit: int = Field(100, ge=0, description="results skipped by bisect that are asked as a check")
     rejudge: int = Field(0, ge=0, description="queries to judge a second time, to measure the judge's noise")
     budget: BudgetConfig = Field(default_factory=lambda: BudgetConfig.model_validate({}), description="limits")
     prices: Mapping[str, PriceConfig] = Field(

@@ -14,9 +14,9 @@ from evals.judge.ask.budget import cost
 from evals.judge.ask.buyer import USUAL_ANSWER
 from evals.judge.ask.checked_verdicts import CheckedVerdicts
 from evals.judge.ask.keys import Keys
-from evals.judge.judge import Judge, judging_of, repeated, waves
+from evals.judge.judge import Judge, judging_of, repeated
 from evals.judge.sampling import among, judging_order, sample_size
-from evals.judge.tasks import JUDGED, RECALL, Graded, Task, grade, tasks
+from evals.judge.tasks import JUDGED, Graded, Task, grade, tasks
 from evals.judge.verdicts import Judging
 from retrievers.embedding.tokens import count_tokens
 
@@ -118,8 +118,6 @@ class JudgePlan:
         measured_answers: True if the answers' length is an average of stored ones, False for a guess.
         usd: Price of the calls by the price table, None without a price.
         seconds: Duration of the calls at the given limits; see `SECONDS_PER_CALL`.
-        fewest: Calls of recall by bisection (`judge.recall`) if it never changes along a list, the audit included; its
-            share counts the most. None where all of it is asked for.
         stopped: Part that the budget leaves out, empty when it covers everything.
         drawn: Number of queries that `shares` are of: all, or those of `judge.sample` (of `auto` its first round).
         grows: True if more queries are judged after these, as far as the interval needs them (`judge.sample: auto`).
@@ -136,7 +134,6 @@ class JudgePlan:
     usd: float | None
     seconds: float
     stopped: str
-    fewest: int | None = None
     drawn: int = 0
     grows: bool = False
     samples: tuple[SampleCost, ...] = ()
@@ -158,7 +155,6 @@ class _Counter:
     Attributes:
         share: Metric whose prompts are counted.
         known: True if all answers since it was set were in the store.
-        blank: Answer every prompt with a blank.
         found: Counts by metric.
     """
 
@@ -168,7 +164,7 @@ class _Counter:
         self._kept = CheckedVerdicts(judge.store) if judge.store else None
         self._seen: set[bytes] = set()
         self._means: dict[str, float | None] = {}
-        self.share, self.known, self.blank = "", True, False
+        self.share, self.known = "", True
         self.past_store = judge.config.refresh
         self.found = {name: Counter[str]() for name in (*JUDGED, AGAIN)}
 
@@ -185,7 +181,7 @@ class _Counter:
         if key not in self._seen:
             self._seen.add(key)
             self._count(key, prompt, schema)
-        if stored is not None and not self.blank:
+        if stored is not None:
             return schema.model_validate_json(stored)
         return schema.model_validate({name: BLANK[name] for name in schema.model_fields})
 
@@ -261,7 +257,6 @@ def plan(
     asyncio.run(count())
     return replace(
         priced(judge, counted[drawn], measured=counter.measured),
-        fewest=asyncio.run(_fewest(judge, metrics, among(order[:drawn], observations), seed)),
         drawn=drawn,
         grows=judge.config.sample == "auto" and drawn < len(order),
         stored=judging_of(judge.model, stored),
@@ -291,23 +286,6 @@ def priced(judge: Judge, shares: tuple[Share, ...], *, measured: bool) -> JudgeP
         margin=judge.config.stop.margin,
     )
     return replace(estimated, stopped=stopped(judge.config.budget, [estimated]))
-
-
-async def _fewest(judge: Judge, metrics: Collection[str], observations: Sequence[Observation], seed: int) -> int | None:
-    """Count the calls of recall by bisection where every answer is the same."""
-    if judge.config.recall == "exact" or RECALL not in metrics:
-        return None
-    counter = _Counter(judge)
-    counter.share, counter.blank = RECALL, True
-    questions = waves(judge.config, list(tasks([RECALL], observations, seed)), seed)
-    wave = next(questions)
-    while True:
-        answers = [(task, await grade(task, counter, strict=False)) for task in wave]
-        try:
-            wave = questions.send(answers)
-        except StopIteration:
-            counts = counter.found[RECALL]
-            return counts["questions"] - counts["cached"]
 
 
 def _seconds(judge: Judge, whole: Share) -> float:

@@ -17,8 +17,6 @@ from evals.metrics.base import Context, Metric, QueryMetric, RunMetric
 from evals.metrics.declaration import AMOUNT, Direction, Need, Unit
 from evals.metrics.proxies import PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
 
-SAVED = "cost/judge_calls_saved"
-
 
 def _by_selection(metric: str) -> Callable[[Observation, Judging], Score]:
     def score(observation: Observation, judging: Judging) -> Score:
@@ -70,14 +68,6 @@ def _total(name: str, judging: Judging) -> Summary:
     unpriced = " and ".join(tier.model for tier in judging.tiers if tier.usage.usd is None)
     note = f"no price for {unpriced} in judge.prices" if value is None else "a total has no interval"
     return Summary(metric=name, value=value, n=int(value is not None), note=note)
-
-
-def _saved(_: Observed, context: Context) -> Summary:
-    bisected = context.judging.bisected if context.judging else None
-    if bisected is None:
-        why = "there is no judge (judge.model)" if context.judging is None else "not asked for (judge.recall: bisect)"
-        return Summary(metric=SAVED, value=None, note=why)
-    return Summary(metric=SAVED, value=float(bisected.saved), n=1, note="a total has no interval")
 
 
 def _spent(name: str, about: str, unit: Unit, direction: Direction = "lower") -> RunMetric:
@@ -150,14 +140,5 @@ METRICS: tuple[Metric, ...] = (
     _spent("cost/judge_calls", "calls of the judge, every attempt counted", "calls"),
     _spent("cost/judge_cache_hits", "verdicts that needed no call", "calls", "neither"),
     _spent("cost/judge_tokens", "tokens that the judge read and wrote", "total tokens"),
-    RunMetric(
-        name=SAVED,
-        about="calls on recall that bisection saved (judge.recall: bisect)",
-        direction="neither",  # which calls a run was spared is no merit of it
-        unit="calls",
-        range=AMOUNT,
-        needs=USAGE,
-        summarise=_saved,
-    ),
     _spent("cost/judge_usd", "what the judge cost in US dollars, by judge.prices", "USD"),
 )

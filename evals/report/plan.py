@@ -127,11 +127,6 @@ def _remarks(plan: JudgePlan, held_out: int | None) -> Iterator[str]:
             f"judge.stop ends judging once a cell is proved at most {plan.margin:g} below the best; "
             "the table counts the most."
         )
-    if plan.fewest is not None:
-        yield (
-            f"Recall by bisection (judge.recall) takes at least {plan.fewest:,} calls, its audit included; "
-            "the table counts the most."
-        )
     if held_out is not None:
         yield (
             f"The held-out queries take at most {held_out:,} calls more, on the chosen cell alone; "

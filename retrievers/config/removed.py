@@ -7,7 +7,10 @@ from collections.abc import Mapping
 
 # A setting by its dotted name, a value as `setting=value`, a flag as `--flag`, a subcommand as `retrieval-evals NAME`.
 # The retriever's settings have no prefix, wherever they are written. A name covers what stood below it.
-REMOVED: Mapping[str, str] = {}
+REMOVED: Mapping[str, str] = {
+    "judge.recall": "context recall is asked for every distinct result; judge.sample judges fewer queries",
+    "judge.recall_audit": "context recall is asked for every distinct result; judge.sample judges fewer queries",
+}
 
 
 def removed(name: str, value: object = None) -> str:

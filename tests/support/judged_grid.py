@@ -125,12 +125,6 @@ def planned_calls(lines: Sequence[str], share: str = "all") -> int:
     return int(line.removeprefix(share).split()[2].replace(",", ""))
 
 
-def fewest_calls(lines: Sequence[str]) -> int:
-    """Return the least calls of bisection that a plan names."""
-    line = next(one for one in lines if one.startswith("Recall by bisection"))
-    return int(line.partition("at least ")[2].split()[0].replace(",", ""))
-
-
 def cell_flags(report: Mapping[str, Any], place: int) -> list[str]:
     """Return the flags that make a single run of a cell, by its place in the report."""
     cells = report["grid"]["cells"]

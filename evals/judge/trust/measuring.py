@@ -7,7 +7,6 @@ from evals.judge.precision import average_precision, context_precision
 from evals.judge.sampling import judging_order
 from evals.judge.tasks import PRECISION
 from evals.judge.trust.agreement import Agreement, LabelledVerdict, agree
-from evals.judge.trust.audit import error_rate
 from evals.judge.trust.correction import Correction, correct, human_scores
 from evals.judge.trust.noise import Rejudged, noise_share, self_agreement
 from evals.judge.trust.trust import Trust
@@ -32,7 +31,6 @@ def measure(judging: Judging, observations: Sequence[Observation], seed: int) ->
         noise_metric=PRECISION if again else "",
         corrections=corrections,
         tiers=_agreements(judging, corrections, inside, seed),
-        bisection_error=error_rate(judging.bisected) if judging.bisected else None,
     )
 
 

@@ -20,7 +20,6 @@ class Trust:
         corrections: Judged means beside what human verdicts make of them.
         tiers: Of a cascade, the agreement of each judge with the next stronger one, the cheapest first, and where
             people's verdicts correct the mean, of the strongest with people; None where no chunk was judged by both.
-        bisection_error: Share of the results that bisection has wrong, by its audit.
     """
 
     agreement: Agreement | None = None
@@ -29,7 +28,6 @@ class Trust:
     noise_metric: str = ""
     corrections: Sequence[Correction] = ()
     tiers: Sequence[Agreement | None] = ()
-    bisection_error: Estimate | None = None
 
 
 def summaries(trust: Trust) -> list[Summary]:
@@ -37,7 +35,6 @@ def summaries(trust: Trust) -> list[Summary]:
     estimates: dict[str, Estimate | None] = {
         "judge/self_agreement": trust.self_agreement,
         "judge/noise_share": trust.noise_share,
-        "judge/bisection_error": trust.bisection_error,
     }
     if trust.agreement is not None:
         estimates = {

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 
 from evals.collect.observations import Summary
-from evals.judge.tasks import RECALL
 from evals.judge.trust.agreement import Agreement, LabelledVerdict
-from evals.judge.trust.audit import describe, error_rate
 from evals.judge.trust.estimate import Estimate
 from evals.judge.trust.trust import Trust
-from evals.judge.verdicts import Bisected, Judging
-from evals.report.model.judge import Bisection, JudgeSample, JudgeSection, JudgeUsage, TierEntry
+from evals.judge.verdicts import Judging
+from evals.report.model.judge import JudgeSample, JudgeSection, JudgeUsage, TierEntry
 from evals.report.model.trust import (
     AgreementSection,
     CorrectionEntry,
@@ -37,7 +35,6 @@ def judge_section(
         incomplete=judging.incomplete,
         sample=None if judging.drawn is None else JudgeSample(drawn=len(judging.drawn), queries=queries),
         tiers=_tiers(judging, trust, queries, summaries),
-        bisection=_bisection(judging.bisected) if judging.bisected else None,
         trust=trust_section(trust) if trust else None,
     )
 
@@ -138,22 +135,4 @@ def _entry(estimate: Estimate) -> TrustEntry:
         bound_high=estimate.bound_high,
         note=estimate.note or estimate.interval.note,
         n_queries=estimate.n_queries,
-    )
-
-
-def _bisection(bisected: Bisected) -> Bisection:
-    rate = error_rate(bisected)
-    return Bisection(
-        metric=RECALL,
-        selections=bisected.selections,
-        skipped=len(bisected.implied),
-        calls_saved=bisected.saved,
-        audited=len(bisected.audited),
-        compared=rate.n,
-        differing=sum(bisected.compared),
-        error_rate=rate.value,
-        ci_low=rate.interval.low,
-        ci_high=rate.interval.high,
-        note=rate.note,
-        statement=describe(bisected),
     )

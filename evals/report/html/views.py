@@ -114,7 +114,7 @@ def recommended(report: Report) -> list[str]:
     proof = [report.grid.proof.statement] if report.grid.proof else []
     if report.grid.choice is None:
         return [*proof, f"The cells are not ranked: {report.grid.ranking.reason}"]
-    return [*proof, *recommendation(report.grid, report.grid.choice, report.judge)]
+    return [*proof, *recommendation(report.grid, report.grid.choice)]
 
 
 def cells(report: Report) -> Row | None:

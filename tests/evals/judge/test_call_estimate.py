@@ -164,11 +164,5 @@ def test_what_the_budget_leaves_out_is_said(server: ChatServer) -> None:
     assert stopped.startswith("the budget holds 1,000 tokens of ") and "the budget holds 0.001 USD of 0.0" in stopped
 
 
-def test_both_ways_to_a_cheaper_recall_are_planned(server: ChatServer) -> None:
-    """Claims chunk by chunk exactly; bisection between the fewest, which equal answers take, and all."""
+def test_claims_chunk_by_chunk_are_planned_exactly(server: ChatServer) -> None:
     assert planned(server, metrics=[CLAIM_RECALL]).total.calls == made(server, metrics=[CLAIM_RECALL]) == 2 + 2
-    nested = [observe("soup", ["topic"] * n) for n in range(1, 9)]
-    found = planned(server, nested, [RECALL], recall="bisect", recall_audit=3)
-    assert (found.fewest, found.total.calls) == (2 + 3, 8)
-    assert made(server, nested, [RECALL], recall="bisect", recall_audit=3) == found.fewest
-    assert planned(server, nested, [RECALL]).fewest is None

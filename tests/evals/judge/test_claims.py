@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from evals.judge.claim_recall import claim_recall
 
 from evals.collect.observations import Failure, Unscored
-from evals.judge.claim_recall import claim_recall
 from evals.judge.claims import aligned, foreign, sentences
 from evals.judge.tasks import CLAIM_RECALL, RECALL, grade, tasks
 from evals.judge.verdicts import Claim

@@ -13,7 +13,7 @@ from evals.judge.trust.correction import Correction
 from evals.judge.trust.estimate import Estimate
 from evals.judge.trust.measuring import measure
 from evals.judge.trust.trust import Trust, summaries
-from evals.judge.verdicts import Bisected, ChunkVerdict, Claim
+from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.building.judge import judge_section, trust_section
 from evals.report.building.queries import query_rows
 from evals.report.judge_lines import chunk_claim_lines, claim_lines, judge_lines, spent, verdict_lines
@@ -38,11 +38,6 @@ SAID = judging(
         )
     },
     usage=Usage(calls=4, hits=1200, failed=1, tokens_in=9_000, tokens_out=34, usd=0.0229, stopped="over"),
-)
-BISECTED = Bisected(
-    implied={("right", ("a", "b")): 0.5, ("right", ("a", "b", "c")): 0.5, ("wrong", ("b",)): 1.0},
-    audited={("right", ("a", "b")): 0.5, ("wrong", ("b",)): 0.0},
-    selections=12,
 )
 
 
@@ -106,25 +101,10 @@ def test_what_each_chunk_alone_supports() -> None:
     assert right.claims == [] == claim_lines(right)
 
 
-def test_recall_by_bisection_is_told_with_its_audit() -> None:
-    made = judge_section(judging(bisected=BISECTED), None, queries=4).bisection
-    assert made is not None and made.statement.startswith("ragas/llm_context_recall is an approximation")
-    section = made.model_dump(exclude={"statement"})
-    low, high = section.pop("ci_low"), section.pop("ci_high")
-    assert section == {
-        "metric": "ragas/llm_context_recall", "selections": 12, "skipped": 3, "calls_saved": 1, "audited": 2,
-        "compared": 2, "differing": 1, "error_rate": 0.5, "note": "",
-    }  # fmt: skip
-    assert (round(low, 3), round(high, 3)) == (0.095, 0.905)
-    assert judge_section(SAID, None, queries=4).bisection is None
-
-
 def test_the_judge_in_a_few_lines() -> None:
     cost, incomplete = judge_lines(judge_section(SAID, None, queries=4))
     assert cost == "cohere:command: 4 calls, 1,200 cached, 1 failed, 9,034 tokens, 0.0229 USD"
     assert incomplete == "Not everything was judged: over"
-    _, approximation = judge_lines(judge_section(judging(bisected=BISECTED), None, queries=4))
-    assert approximation.startswith("ragas/llm_context_recall is an approximation")
 
 
 def test_a_cascade_has_a_line_for_each_judge() -> None:
