@@ -14,7 +14,7 @@ from evals.judge.ask.cache import VerdictStore
 from evals.judge.ask.chat import Chat, make_chat
 from evals.judge.ask.database import store_file
 from evals.judge.ask.engine import Engine
-from evals.judge.tasks import CLAIM_RECALL, PRECISION, Graded, Task, grade, tasks
+from evals.judge.tasks import PRECISION, Graded, Task, grade, tasks
 from evals.judge.verdicts import ChunkVerdict, Claim, Judging, Selected
 
 log = logging.getLogger(__name__)
@@ -170,16 +170,11 @@ def judging_of(model: str, graded: Answers) -> Judging:
     verdicts: dict[tuple[str, str], ChunkVerdict | Failure | Unscored] = {}
     scores: dict[tuple[str, str, Selected], Score] = {}
     claims: dict[tuple[str, Selected], tuple[Claim, ...]] = {}
-    supports: dict[tuple[str, str], tuple[Claim, ...] | Failure | Unscored] = {}
     for task, result in graded:
         if task.metric == PRECISION:
             verdict = result.verdict or result.value
             assert not isinstance(verdict, float)
             verdicts[task.case_id, task.chunk_ids[0]] = verdict
-        elif task.metric == CLAIM_RECALL:
-            found_claims = result.claims or result.value
-            assert not isinstance(found_claims, float)
-            supports[task.case_id, task.chunk_ids[0]] = found_claims
         else:
             scores[task.metric, task.case_id, task.chunk_ids] = result.value
             if result.claims:
@@ -189,7 +184,6 @@ def judging_of(model: str, graded: Answers) -> Judging:
         verdicts=verdicts,
         scores=scores,
         claims=claims,
-        supports=supports,
     )
 
 

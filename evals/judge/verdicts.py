@@ -36,8 +36,6 @@ class Judging:
         verdicts: (case id, chunk id) to the verdict on the chunk, or why there is none.
         scores: (metric, case id, selection) to the score of a metric that is asked about whole selections.
         claims: (case id, selection) to the statements of the reference answer.
-        supports: (case id, chunk id) to each sentence of the reference answer, and whether that chunk alone supports
-            it; or why that is not known. Empty where nobody asks.
         drawn: Ids of the queries of the sample that was judged; None where all were.
         usage: Cost of this model, with the second pass.
         again: Verdicts of the second pass on some queries; None without one.
@@ -48,7 +46,6 @@ class Judging:
     verdicts: Mapping[tuple[str, str], ChunkVerdict | Failure | Unscored]
     scores: Mapping[tuple[str, str, Selected], Score]
     claims: Mapping[tuple[str, Selected], tuple[Claim, ...]]
-    supports: Mapping[tuple[str, str], tuple[Claim, ...] | Failure | Unscored] = field(default_factory=dict)
     drawn: frozenset[str] | None = None
     usage: Usage = field(default_factory=Usage)
     again: "Judging | None" = None
@@ -71,7 +68,6 @@ class Judging:
             verdicts={**self.verdicts, **other.verdicts},
             scores={**self.scores, **other.scores},
             claims={**self.claims, **other.claims},
-            supports={**self.supports, **other.supports},
         )
 
     @property

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from evals.collect.observations import Observation, Observed, Score, Summary, Unscored
 from evals.judge.ask.budget import Usage
-from evals.judge.claim_recall import claim_recall
 from evals.judge.precision import NOT_JUDGED, context_precision
 from evals.judge.sampling import NOT_DRAWN, judging_order
-from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE, selected, why_not
+from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE, selected, why_not
 from evals.judge.verdicts import Judging
 from evals.metrics.base import Context, Metric, QueryMetric, RunMetric
 from evals.metrics.declaration import AMOUNT, Direction, Need, Unit
@@ -89,7 +88,6 @@ def _graded(
     score: Callable[[Observation, Judging], Score],
     *,
     proxy: QueryMetric = RECALL_PROXY,
-    by_name_only: bool = False,
 ) -> QueryMetric:
     """Declare a metric that the judge grades."""
     return QueryMetric(
@@ -99,7 +97,6 @@ def _graded(
         about=about,
         source=f"ragas 0.4.3, `{JUDGED[name].class_name}`",
         needs=frozenset({"judge"}),
-        by_name_only=by_name_only,
         score=_scorer(name, score),
         proxy=proxy,
     )
@@ -120,12 +117,6 @@ METRICS: tuple[Metric, ...] = (
         proxy=PRECISION_PROXY,
     ),
     _graded(RECALL, "share of the reference's statements that the returned chunks support", _by_selection(RECALL)),
-    _graded(
-        CLAIM_RECALL,
-        "share of the reference's sentences that some returned chunk supports (by name only)",
-        claim_recall,
-        by_name_only=True,  # it buys verdicts that answer a question which another metric answers already
-    ),
     _graded(
         RELEVANCE,
         "how relevant the returned chunks are to the question, by two prompts",

@@ -76,17 +76,6 @@ def claim_lines(row: QueryRow) -> list[str]:
     return [_claim_text(claim) for claim in row.claims]
 
 
-def chunk_claim_lines(row: QueryRow) -> list[str]:
-    """Return the statements of the reference answer for each returned chunk alone, a line each, in rank order."""
-    lines: list[str] = []
-    for hit in row.retrieved:
-        if isinstance(hit.claims, list):
-            lines += [f"{hit.rank}. {_claim_text(claim)}" for claim in hit.claims]
-        elif hit.claims is not None:
-            lines.append(f"{hit.rank}. not judged: {cause(hit.claims)}")
-    return lines
-
-
 def cause(value: Verdict | Unscored | FailedValue) -> str:
     """Return the reason why there is no verdict or score; empty where there is one."""
     if isinstance(value, Unscored):

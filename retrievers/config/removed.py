@@ -6,8 +6,10 @@ Where a study of the redesign dropped something that stays, the reason is at the
 from collections.abc import Mapping
 
 # A setting by its dotted name, a value as `setting=value`, a flag as `--flag`, a subcommand as `retrieval-evals NAME`.
-# The retriever's settings have no prefix, wherever they are written. A name covers what stood below it.
+# A metric has its name. The retriever's settings have no prefix, wherever they are written. A name covers what stood
+# below it.
 REMOVED: Mapping[str, str] = {
+    "ragas/llm_claim_recall": "ragas/llm_context_recall is ragas' own recall, on whole results",
     "judge.recall": "context recall is asked for every distinct result; judge.sample judges fewer queries",
     "judge.recall_audit": "context recall is asked for every distinct result; judge.sample judges fewer queries",
 }

@@ -20,7 +20,6 @@ from tests.support.child import environment
 from tests.support.experiment import Experiment
 from tests.support.json_schema import closed
 from tests.support.judged_grid import (
-    CLAIM_RECALL,
     IN_EVERY_MODE,
     MODES,
     PRECISION,
@@ -49,7 +48,6 @@ DEEP = (
 CONSTRAINED = ("--objective.constraints", f"{{{PRECISION}: '>= 0.999'}}")
 ON_RECALL = ("--objective.metrics", RECALL)
 SCHEMA = json.loads(files("evals.report").joinpath("schema.json").read_text(encoding="utf-8"))
-CLAIMS = ("--metrics", f"{PRECISION},{CLAIM_RECALL},ranking/ndcg_at_10")
 
 
 @pytest.fixture(scope="module")
@@ -122,27 +120,6 @@ def test_exact_recall_buys_the_minimum_in_every_mode(commands: Commands, server:
     assert of_grid == of_runs and len(set(of_runs)) > 2
     again = commands.run(*SWEEP, *IN_EVERY_MODE, name="again")
     assert (again.code, len(server.chats)) == (0, planned)
-    assert commands.report("again")["grid"] == whole["grid"]
-
-
-def test_claim_recall_buys_verdicts_on_chunks_alone(commands: Commands, server: CohereChatServer) -> None:
-    flags = (*SWEEP, *IN_EVERY_MODE, *CLAIMS)
-    lines = commands.plan(*flags)
-    done = commands.run(*flags)
-    assert (done.code, done.err) == (0, "")
-    texts, _ = asked_of(commands.made, MODES)
-    assert len(server.chats) == planned_calls(lines) == 2 * len(texts)
-    assert planned_calls(lines, CLAIM_RECALL) == len(texts)
-    whole = commands.report()
-    assert RECALL not in whole["grid"]["metrics"] and RECALL not in whole["metrics"]
-    for row in (row for row in whole["queries"] if row["in_scope"] and row["retrieved"]):
-        by_chunk = [[claim["attributed"] for claim in hit["claims"]] for hit in row["retrieved"]]
-        supported = [max(of_sentence) for of_sentence in zip(*by_chunk, strict=True)]
-        assert row["scores"][CLAIM_RECALL] == sum(supported) / len(supported) and len(supported) == 3
-    of_grid, of_runs = sampled(commands, (PRECISION, CLAIM_RECALL), CLAIMS, seed=2)
-    assert of_grid == of_runs and len(set(of_runs)) > 2
-    commands.run(*flags, name="again")
-    assert len(server.chats) == 2 * len(texts)
     assert commands.report("again")["grid"] == whole["grid"]
 
 

@@ -20,7 +20,6 @@ from tests.support.judged_experiment import judge_flags
 from tests.support.judging import NONE, Flaws, Oracle
 
 PRECISION, RECALL = "ragas/llm_context_precision", "ragas/llm_context_recall"
-CLAIM_RECALL = "ragas/llm_claim_recall"
 REFERENCE = "The first thing about {0} is this. The second thing about {0} is that. Another one of {0} is known."
 TOP_KS, THRESHOLDS = range(1, 9), (0.0, 0.3)
 SWEEP = ("--sweep.top-k", "1:8", "--sweep.threshold", "0,0.3")

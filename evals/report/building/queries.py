@@ -111,7 +111,6 @@ def _hit(hit: RetrievedChunk, observation: Observation, judging: Judging | None)
         grade=observation.relevance.grades.get(hit.chunk.chunk_id, 0),
         preview=hit.chunk.chunk_text_preview,
         judge=_verdict(judging, key) if judging else None,
-        claims=_claims(judging, key) if judging else None,
     )
 
 
@@ -122,13 +121,6 @@ def _verdict(judging: Judging, key: tuple[str, str]) -> Verdict | None:
     if isinstance(verdict, ChunkVerdict):
         return Verdict(verdict=verdict.verdict, reason=verdict.reason)
     return Verdict(unscored=verdict.reason) if isinstance(verdict, Unscored) else Verdict(failed=_cause(verdict))
-
-
-def _claims(judging: Judging, key: tuple[str, str]) -> list[ClaimEntry] | Unscored | FailedValue | None:
-    claims = judging.supports.get(key)
-    if isinstance(claims, Failure):
-        return FailedValue(failed=_cause(claims))
-    return [ClaimEntry.of(claim) for claim in claims] if isinstance(claims, Sequence) else claims
 
 
 def _cause(failure: Failure) -> str:

@@ -28,7 +28,6 @@ QUERY_SCORES = (
     "candidates/ndcg_at_10",
     "ragas/id_context_precision",
     "ragas/llm_context_recall",
-    "ragas/llm_claim_recall",
 )
 WORST_FIRST: Mapping[str | None, int] = {name: place for place, name in enumerate(reversed(COLORS))}
 
@@ -209,8 +208,6 @@ def _hit(hit: Hit) -> Row:
         "scored": f"{hit.scale} {score_text(hit.score).strip()}".strip(),
         "judged": "" if hit.judge is None else cause(hit.judge) or hit.judge.reason,
         "said": "" if verdict is None else "useful" if verdict else "useless",
-        "claims": hit.claims if isinstance(hit.claims, list) else [],
-        "missing": "" if hit.claims is None or isinstance(hit.claims, list) else cause(hit.claims),
     }
 
 

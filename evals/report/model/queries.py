@@ -47,9 +47,6 @@ class Hit(Section):
     grade: int = Field(ge=0, description="relevance of the chunk to the query; 0: not relevant")
     preview: str = Field(description="the first 200 characters of its text")
     judge: Verdict | None = Field(None, description="the judge's verdict on it; null when it was not asked")
-    claims: list[ClaimEntry] | Unscored | FailedValue | None = Field(
-        None, description="the sentences of the reference answer as the judge sees them with this chunk alone"
-    )
 
 
 class QueryRow(Section):

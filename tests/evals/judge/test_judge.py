@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evals.judge.claim_recall import claim_recall
 
 from evals.collect.observations import Failure, Observation, Unscored
 from evals.errors import JudgeError
 from evals.judge.ask.budget import Usage
 from evals.judge.judge import Judge, repeated
 from evals.judge.sampling import judging_order
-from evals.judge.tasks import CLAIM_RECALL, PRECISION, RECALL, RELEVANCE
+from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
 from evals.judge.verdicts import ChunkVerdict, Judging
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer
@@ -203,15 +202,3 @@ def test_a_sample_of_the_queries_that_were_judged_is_repeated() -> None:
     assert places == sorted(places)
     assert len(repeated([*many, *RUN[2:]], 99, 0)) == 50
     assert repeated(RUN[2:], 5, 0) == []
-
-
-# Recall for fewer calls
-
-
-def test_claims_that_were_not_had_are_failures_of_the_results_that_hold_the_chunk(server: ChatServer) -> None:
-    judged(server, RUN[1], metrics=[CLAIM_RECALL], max_concurrency=1)
-    assert len(server.chats) == 3
-    with server.faulty("prose", When(share=1.0)):
-        said = judged(server, RUN[1], metrics=[CLAIM_RECALL])
-    assert all(isinstance(one, Failure) for one in said.supports.values()) and len(said.supports) == 3
-    assert isinstance(claim_recall(RUN[1], said), Failure)

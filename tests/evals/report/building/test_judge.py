@@ -16,8 +16,7 @@ from evals.judge.trust.trust import Trust, summaries
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.building.judge import judge_section, trust_section
 from evals.report.building.queries import query_rows
-from evals.report.judge_lines import chunk_claim_lines, claim_lines, judge_lines, spent, verdict_lines
-from evals.report.model import FailedValue
+from evals.report.judge_lines import claim_lines, judge_lines, spent, verdict_lines
 from evals.report.model.trust import TrustSection
 from tests.support.json_schema import closed
 from tests.support.judged import judging
@@ -71,34 +70,6 @@ def test_lines_for_a_table() -> None:
     assert verdict_lines(wrong) == ["1. not judged: Timeout: no answer in time"]
     assert claim_lines(right) == ["supported: It turns. (It says so.)", "not supported: It flies. (Nobody says so.)"]
     assert verdict_lines(empty) == claim_lines(empty) == []
-
-
-ALONE = judging(
-    supports={
-        ("right", "a"): (
-            Claim(statement="It turns.", attributed=1, reason="It says so."),
-            Claim(statement="It flies.", attributed=0, reason="Nobody says so."),
-        ),
-        ("right", "b"): Failure(type="StatementMissing", message="none holds 'It turns.'"),
-        ("wrong", "b"): Unscored(reason="over"),
-    },
-)
-
-
-def test_what_each_chunk_alone_supports() -> None:
-    right, wrong, empty = query_rows(result(judging=ALONE))
-    alone = right.retrieved[0].claims
-    assert isinstance(alone, list) and [claim.attributed for claim in alone] == [1, 0]
-    assert right.retrieved[1].claims == FailedValue(failed="StatementMissing: none holds 'It turns.'")
-    assert wrong.retrieved[0].claims == Unscored(reason="over")
-    assert chunk_claim_lines(right) == [
-        "1. supported: It turns. (It says so.)",
-        "1. not supported: It flies. (Nobody says so.)",
-        "2. not judged: StatementMissing: none holds 'It turns.'",
-    ]
-    assert chunk_claim_lines(wrong) == ["1. not judged: over"]
-    assert chunk_claim_lines(empty) == [] == chunk_claim_lines(next(query_rows(result(judging=SAID))))
-    assert right.claims == [] == claim_lines(right)
 
 
 def test_the_judge_in_a_few_lines() -> None:

@@ -2,14 +2,11 @@
 
 from dataclasses import replace
 
-from evals.collect.observations import Failure
 from evals.grid.choice import explain
 from evals.grid.evaluation import GridResult
 from evals.judge.trust.agreement import LabelledVerdict, agree
 from evals.judge.trust.trust import Trust
-from evals.judge.verdicts import Claim
 from evals.report.html import views
-from evals.report.html.render import render_page
 from tests.support.judged import judging
 from tests.support.results import EMPTY, RIGHT, UNLISTED, WRONG, report, result, without_scores
 
@@ -74,21 +71,6 @@ def test_disagreements_are_named_by_where_the_chunk_stands() -> None:
         }
     ]
     assert views.disagreements(report()) == []
-
-
-def test_the_judge_and_what_each_chunk_alone_supports() -> None:
-    alone = (Claim(statement="It turns.", attributed=1, reason="It says so."),)
-    said = judging(supports={("right", "a"): alone, ("right", "b"): Failure(type="Timeout", message="late")})
-    assert '<section id="judge">' not in render_page(report(), {})
-    first, second = views.queries(report(result(judging=said)))[2]["retrieved"]
-    assert ([one.statement for one in first["claims"]], first["missing"]) == (["It turns."], "")
-    assert (second["claims"], second["missing"]) == ([], "Timeout: late")
-    page = render_page(report(result(judging=said)), {})
-    assert (
-        "<li>cohere:command: 0 calls, 0 cached, 0 tokens</ul>" in page
-        and '<b class="good">supported</b> It turns.' in page
-    )
-    assert "Judge, on the statements: Timeout: late" in page
 
 
 def test_facts_are_flat_and_leave_out_what_is_not_known() -> None:
