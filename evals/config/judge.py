@@ -60,7 +60,7 @@ class JudgeConfig(Settings):
             margin of the best.
         tiers: Judges in place of one, the cheapest first: each judges a beginning of the queries of the one before it,
             and the scores of that one correct its mean. `model` is that of the first.
-        rejudge: Number of queries judged a second time, past the store, to measure the judge's noise.
+        rejudge: Number of queries judged a second time, past the store: does the judge agree with itself?
         strict: Count it as a failure where a judge's statements share nothing with the reference answer.
         prices: Model (as in `model`) to what its tokens cost.
     """
@@ -95,7 +95,7 @@ class JudgeConfig(Settings):
         (), description="cascade of judges, the cheapest first: [{model: small}, {model: large, sample: 0.1}]"
     )
     strict: bool = Field(True, description="statements that share nothing with the reference answer are a failure")
-    rejudge: int = Field(0, ge=0, description="queries to judge a second time, to measure the judge's noise")
+    rejudge: int = Field(0, ge=0, description="queries to judge a second time: does the judge agree with itself?")
     budget: BudgetConfig = Field(default_factory=lambda: BudgetConfig.model_validate({}), description="limits")
     prices: Mapping[str, PriceConfig] = Field(
         default_factory=dict, description="model: {input, output} in USD per million tokens", json_schema_extra=TABLE

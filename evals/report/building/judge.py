@@ -12,7 +12,6 @@ from evals.report.model.trust import (
     AgreementSection,
     CorrectionEntry,
     Disagreement,
-    NoiseEntry,
     TrustEntry,
     TrustSection,
 )
@@ -81,11 +80,9 @@ def _tiers(judging: Judging, trust: Trust | None, queries: int, summaries: Seque
 
 def trust_section(trust: Trust) -> TrustSection:
     """Return the statistics of a judge; null for one that was not asked for."""
-    noise = trust.noise_share
     return TrustSection(
         agreement=_agreement(trust.agreement) if trust.agreement else None,
         self_agreement=_entry(trust.self_agreement) if trust.self_agreement else None,
-        noise_share=NoiseEntry.model_validate({"metric": trust.noise_metric, **dict(_entry(noise))}) if noise else None,
         corrections=[
             CorrectionEntry(
                 metric=correction.metric,

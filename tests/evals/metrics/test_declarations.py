@@ -10,7 +10,6 @@ LOWER = {
     "content/overlap", "content/duplicate_rate", "scope/false_answer", "scope/false_abstention",
     "scope/max_out_of_scope_score", "determinism/max_score_delta", "cost/context_tokens",
     "cost/judge_calls", "cost/judge_tokens", "cost/judge_usd", "judge/false_useful", "judge/false_useless",
-    "judge/noise_share",
 }  # fmt: skip
 
 

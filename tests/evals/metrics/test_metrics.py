@@ -66,7 +66,7 @@ DESIGNED = (
     | family("latency", "drift")
     | family("ragas", "llm_context_precision llm_context_recall llm_context_relevance llm_context_entity_recall")
     | family("ragas", "llm_context_precision_corrected")
-    | family("judge", "agreement kappa false_useful false_useless self_agreement noise_share")
+    | family("judge", "agreement kappa false_useful false_useless self_agreement")
     | family("cost", "context_tokens judge_calls judge_cache_hits judge_tokens judge_usd")
 )
 """The names of the metrics."""

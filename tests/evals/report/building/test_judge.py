@@ -134,7 +134,7 @@ def test_trust_is_what_the_published_schema_describes_in_full(trust: Trust) -> N
 
 def test_what_was_not_asked_for_is_null() -> None:
     assert trust_section(Trust()).model_dump() == {
-        "agreement": None, "self_agreement": None, "noise_share": None, "corrections": [],
+        "agreement": None, "self_agreement": None, "corrections": [],
     }  # fmt: skip
 
 
@@ -145,7 +145,6 @@ def test_trust_holds_every_statistic() -> None:
     for summary, name in zip(summaries(trust), ("accuracy", "kappa", "false_useful", "false_useless"), strict=False):
         expected = {field.name: getattr(summary, field.name) for field in fields(summary) if field.name != "metric"}
         assert {key: found["agreement"][name][key] for key in expected} == expected
-    assert found["noise_share"]["metric"] == "ragas/llm_context_precision"
     assert found["self_agreement"]["n_queries"] == 30
     first = found["corrections"][0]
     assert (first["metric"], first["tuning"]) == ("ragas/llm_context_precision", sum(trust.corrections[0].weights))
