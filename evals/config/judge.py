@@ -58,8 +58,8 @@ class JudgeConfig(Settings):
             95% interval is at most a quarter wider than that of all queries would be.
         stop: With a margin, a grid is judged in rounds of queries, and no further once a cell is proved within that
             margin of the best.
-        tiers: Judges in place of one, the cheapest first: each judges a beginning of the queries of the one before it,
-            and the scores of that one correct its mean. `model` is that of the first.
+        tiers: Two judges in place of one, the cheap one first: the strong one judges a beginning of its queries, and the
+            cheap one's scores correct the mean. `model` is that of the first.
         rejudge: Number of queries judged a second time, past the store: does the judge agree with itself?
         strict: Count it as a failure where a judge's statements share nothing with the reference answer.
         prices: Model (as in `model`) to what its tokens cost.
@@ -92,7 +92,7 @@ class JudgeConfig(Settings):
     )
     stop: StopConfig = Field(default_factory=lambda: StopConfig.model_validate({}), description="end of judging a grid")
     tiers: tuple[TierConfig, ...] = Field(
-        (), description="cascade of judges, the cheapest first: [{model: small}, {model: large, sample: 0.1}]"
+        (), description="two judges, the cheap one first: [{model: small}, {model: large, sample: 0.1}]"
     )
     strict: bool = Field(True, description="statements that share nothing with the reference answer are a failure")
     rejudge: int = Field(0, ge=0, description="queries to judge a second time: does the judge agree with itself?")
