@@ -58,8 +58,8 @@ class JudgeConfig(Settings):
             95% interval is at most a quarter wider than that of all queries would be.
         stop: With a margin, a grid is judged in rounds of queries, and no further once a cell is proved within that
             margin of the best.
-        tiers: Two judges in place of one, the cheap one first: the strong one judges a beginning of its queries, and the
-            cheap one's scores correct the mean. `model` is that of the first.
+        tiers: Two judges in place of one, the cheap one first: the strong one judges a beginning of its queries, and
+            the cheap one's scores correct the mean. `model` is that of the first.
         rejudge: Number of queries judged a second time, past the store: does the judge agree with itself?
         strict: Count it as a failure where a judge's statements share nothing with the reference answer.
         prices: Model (as in `model`) to what its tokens cost.

@@ -51,13 +51,13 @@ def tiers_fault(tiers: Sequence[TierConfig], *, in_rounds: bool = False) -> str:
     cheap, strong = tiers
     if "auto" in (cheap.sample, strong.sample):
         return "tiers: sample: auto is for one judge; expected all, a share such as 0.5, or a number of queries"
-    if in_rounds and cheap.sample != "all":
+    if in_rounds:
         return (
             "tiers: with stop.margin the cheap judge judges every query, and what it says decides which ones the "
             f"strong judge sees; leave out the sample of {cheap.model}, got {cheap.sample}"
+            if cheap.sample != "all"
+            else ""
         )
-    if in_rounds:
-        return ""
     if strong.sample == "all":
         return (
             f"tiers: {strong.model} judges every query, so that no other is needed; give it a sample, such as "

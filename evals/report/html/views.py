@@ -183,7 +183,6 @@ def _cell(row: CellRow) -> Row:
         "threshold": row.threshold,
         "value": f"{standing.value:.3f}",
         "interval": "–" if low is None or high is None else f"{low:.3f} … {high:.3f}",
-        "wins": "–" if standing.win_share is None else f"{standing.win_share:.0%}",
         "figures": row.figures,
     }
 
