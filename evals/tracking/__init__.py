@@ -10,7 +10,6 @@ from evals.tracking.tracker import Tracker
 if TYPE_CHECKING:
     from evals.tracking.golden_datasets import read_dataset, write_dataset
     from evals.tracking.query_scorers import scorers
-    from evals.tracking.retriever_model import log_retriever
     from evals.tracking.traced_queries import read_queries
 
 __all__ = [
@@ -19,7 +18,6 @@ __all__ = [
     "check_database",
     "check_folder",
     "local_uri",
-    "log_retriever",
     "read_dataset",
     "read_queries",
     "scorers",
@@ -28,7 +26,6 @@ __all__ = [
 ]
 # Functions of MLflow's own evaluation, which a run does not use.
 _HOMES = {
-    "log_retriever": "retriever_model",
     "read_dataset": "golden_datasets",
     "scorers": "query_scorers",
     "read_queries": "traced_queries",

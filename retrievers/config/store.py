@@ -5,11 +5,15 @@ from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
+from retrievers.config.paths import LOCAL_MODE, user_path
 from retrievers.config.settings import Settings, VariableName, address
 
 
 class StoreConfig(Settings):
     """Location of the collection: a Qdrant server (`url`) or an embedded folder (`path`), not both.
+
+    Points of qdrant-client's local mode are pickled, so that opening its folder may run any code: no folder is taken
+    for one unless `path` begins with `local:`.
 
     A server whose certificate a private authority signed is reached with `ca_file`, which for the store replaces the
     authorities that come with the HTTP library. Where it is not set, the standard variables SSL_CERT_FILE and
@@ -22,7 +26,9 @@ class StoreConfig(Settings):
     """
 
     url: str | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
-    path: Path | None = Field(None, description="folder of the embedded store")
+    path: Path | None = Field(
+        None, description="folder of the embedded store; local:FOLDER for a trusted one of qdrant-client's local mode"
+    )
     api_key_env: VariableName = Field(
         "QDRANT_API_KEY", description="environment variable that holds the server's API key"
     )
@@ -33,6 +39,12 @@ class StoreConfig(Settings):
     wait_s: float = Field(
         60.0, ge=0, le=86_400, description="seconds a golden run or indexing waits for a server that is away"
     )
+
+    @property
+    def local_mode(self) -> Path | None:
+        """The folder of qdrant-client's local mode; None for any other store."""
+        path = str(self.path or "")
+        return user_path(path.removeprefix(LOCAL_MODE)) if path.startswith(LOCAL_MODE) else None
 
     @field_validator("url")
     @classmethod

@@ -68,7 +68,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, 
         local = QdrantClient(path=str(tmp_path / "store"))
         fill(local)
         local.close()
-        yield {"path": str(tmp_path / "store")}
+        yield {"path": f"local:{tmp_path / 'store'}"}
 
 
 def flags(store: dict[str, Any]) -> list[str]:

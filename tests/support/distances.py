@@ -53,7 +53,7 @@ def collection(store: str, distance: str, folder: Path, **vectors: Any) -> Itera
         local = QdrantClient(path=str(folder / distance))
         make(local, distance, **vectors)
         local.close()
-        yield {"path": str(folder / distance)}
+        yield {"path": f"local:{folder / distance}"}
 
 
 def make(client: QdrantClient, distance: str, name: str = "mine") -> None:

@@ -254,7 +254,7 @@ def test_in_a_folder_of_qdrant_clients_local_mode_they_change_nothing_and_the_ru
         client = QdrantClient(path=str(tmp_path / "local"))
         fill(client, "c", [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]], [{"page_content": text} for text in "abc"])
         client.close()
-    base = settings(store={"path": str(tmp_path / "local")}, collection="c", trust_embedding=True, threshold=0)
+    base = settings(store={"path": f"local:{tmp_path / 'local'}"}, collection="c", trust_embedding=True, threshold=0)
     answers = []
     for search in ({}, SEARCH, {"exact": True}):
         embeddings = TableEmbeddings({"q": [1.0, 0.1]})
