@@ -7,7 +7,10 @@ from collections.abc import Mapping
 
 # A setting by its dotted name, a value as `setting=value`, a flag as `--flag`, a subcommand as `retrieval-evals NAME`.
 # The retriever's settings have no prefix, wherever they are written. A name covers what stood below it.
-REMOVED: Mapping[str, str] = {}
+REMOVED: Mapping[str, str] = {
+    "store.prefer_grpc": "requests go over HTTP, to store.url",
+    "store.grpc_port": "requests go over HTTP, to store.url",
+}
 
 
 def removed(name: str, value: object = None) -> str:
@@ -29,5 +32,5 @@ def removed(name: str, value: object = None) -> str:
 
 # What stays although a study of the redesign dropped it, as the specifications ask for it: `group_by`; filters as a
 # mapping, as Qdrant's JSON and as text; `sources.http`; results cached in memory; the warnings "all below the
-# threshold" and "all from one file"; abbreviations and synonyms; the language note; the verdict PARTIAL_SUCCESS; latency
-# at several concurrencies; concurrent searches.
+# threshold" and "all from one file"; abbreviations and synonyms; the language note; the verdict PARTIAL_SUCCESS;
+# latency at several concurrencies; concurrent searches.

@@ -1,4 +1,4 @@
-"""Search parameters: which side gets which, in every kind of call, over REST and gRPC, and what changes nothing."""
+"""Search parameters: which side gets which, in every kind of call, and what changes nothing."""
 
 import warnings
 from collections.abc import Iterator
@@ -15,7 +15,6 @@ from retrievers.search.parameters import beam_of, notes, rescores, search_params
 from retrievers.store import CollectionInfo, Limits
 from tests.support.collections import TableEmbeddings, fill, index_pages, settings, write_pages
 from tests.support.hybrid import of_mode
-from tests.support.qdrant_grpc import GrpcFront
 from tests.support.qdrant_server import QdrantServer
 
 SEARCH = {"hnsw_ef": 128, "quantization": {"rescore": True, "oversampling": 2.0}, "indexed_only": True}
@@ -96,14 +95,8 @@ def server() -> Iterator[QdrantServer]:
 
 
 @pytest.fixture(scope="module")
-def front(server: QdrantServer) -> Iterator[GrpcFront]:
-    with GrpcFront(server) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def base(server: QdrantServer, front: GrpcFront, tmp_path_factory: pytest.TempPathFactory) -> RetrieverConfig:
-    config = settings(store={"url": server.url, "grpc_port": front.port}, collection="pages", threshold=0, top_k=3)
+def base(server: QdrantServer, tmp_path_factory: pytest.TempPathFactory) -> RetrieverConfig:
+    config = settings(store={"url": server.url}, collection="pages", threshold=0, top_k=3)
     index_pages(config, write_pages(tmp_path_factory.mktemp("pages")))
     return config
 
@@ -116,7 +109,7 @@ def sent(server: QdrantServer) -> list[tuple[str, dict[str, Any] | None]]:
 
 
 def set_values(params: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what is set in parameters; gRPC has no exact that is left out."""
+    """Return what is set in parameters."""
     return {
         key: set_values(value) if isinstance(value, dict) else value
         for key, value in (params or {}).items()
@@ -124,12 +117,9 @@ def set_values(params: dict[str, Any] | None) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("grpc", [False, True], ids=["rest", "grpc"])
 @pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
-def test_they_are_in_every_request_of_every_kind(
-    server: QdrantServer, base: RetrieverConfig, mode: str, grpc: bool
-) -> None:
-    config = of_mode(base, mode=mode, search=SEARCH, store={**base.store.model_dump(), "prefer_grpc": grpc})
+def test_they_are_in_every_request_of_every_kind(server: QdrantServer, base: RetrieverConfig, mode: str) -> None:
+    config = of_mode(base, mode=mode, search=SEARCH)
     with QdrantRetriever.open(config, env={}) as retriever:
         vector = retriever.embeddings.embed_query("topic node")
         for call in (
