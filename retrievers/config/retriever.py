@@ -24,7 +24,7 @@ from retrievers.config.search_parameters import PrefetchConfig, SearchConfig
 from retrievers.config.settings import TABLE, Settings
 from retrievers.config.store import StoreConfig
 from retrievers.errors import ConfigError
-from retrievers.records import LOWER_IS_NEARER, METADATA_FIELDS, UNBOUNDED, Distance, ScoreScale, oriented
+from retrievers.records import METADATA_FIELDS, UNBOUNDED, Distance, ScoreScale
 
 MAX_TOP_K = 100
 MAX_QUERY_WORDS = 512
@@ -54,8 +54,8 @@ class RetrieverConfig(Settings):
         distance: Distance of the dense vector; where it is left out, a cosine, or else what the collection has.
         threshold: Worst score of a returned chunk: of its cosine similarity, 0 to 1, in any mode, unless `threshold_on`
             is `final`. Under `best` all chunks count as having the best of the candidates, so that a query gets a
-            whole answer or none. With another `distance`, which must then be named beside it, it is a dot product, or
-            a distance that no returned chunk exceeds. None (`default`): 0.3, and none at all with another distance.
+            whole answer or none. With `distance: dot`, which must then be named beside it, it is a dot product.
+            None (`default`): 0.3, and none at all with dot products.
         semantic_weight: Share of the semantic side in a hybrid search; the keyword side has the rest.
         abbreviations: Short form to meaning, set behind it before a query is embedded.
         filters: An expression (see `retrievers.config.filters`) that every candidate meets.
@@ -86,11 +86,9 @@ class RetrieverConfig(Settings):
     threshold_on: Literal["semantic", "best", "final"] = Field(
         "semantic", description="each chunk's similarity; best: the highest one, for all; or the final score"
     )
-    distance: Distance | None = Field(
-        None, description="cosine, dot, euclid or manhattan (default: cosine, or what the collection has)"
-    )
+    distance: Distance | None = Field(None, description="cosine or dot (default: cosine, or what the collection has)")
     threshold: Threshold = Field(
-        None, description=f"least score of a returned chunk (default: {THRESHOLD}; with another distance none)"
+        None, description=f"least score of a returned chunk (default: {THRESHOLD}; with dot products none)"
     )
     candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
     prefetch: PrefetchConfig = Field(
@@ -221,12 +219,10 @@ class RetrieverConfig(Settings):
         reranked = named.get("mode") != "semantic" or RERANKERS[named.get("rerank", "none")].scale
         final = named.get("threshold_on") == "final" and reranked
         distance = "" if final else named.get("distance") or ""
-        if distance in LOWER_IS_NEARER and not 0 <= threshold < inf:
-            raise ValueError(f"expected the largest {distance} distance of a returned chunk, 0 or more")
         if distance == "dot" and not isfinite(threshold):
             raise ValueError("expected a finite number")
         if distance not in UNBOUNDED and not 0 <= threshold <= 1:
-            hint = "" if final or distance else "; one on another distance needs that beside it, as in distance: euclid"
+            hint = "" if final or distance else "; one on dot products needs distance: dot beside it"
             raise ValueError(f"expected a number from 0 to 1{hint}")
         return threshold
 
@@ -298,8 +294,8 @@ class RetrieverConfig(Settings):
 
     @property
     def least(self) -> float:
-        """The threshold where the higher is the better (see `records.oriented`); −∞ where none is in force."""
-        return -inf if self.used_threshold is None else oriented(self.used_threshold, self.threshold_scale)
+        """The threshold; −∞ where none is in force."""
+        return -inf if self.used_threshold is None else self.used_threshold
 
     @property
     def used_distance(self) -> Distance:
