@@ -59,8 +59,6 @@ class RetrieverConfig(Settings):
         semantic_weight: Share of the semantic side in a hybrid search; the keyword side has the rest.
         abbreviations: Short form to meaning, set behind it before a query is embedded.
         filters: An expression (see `retrievers.config.filters`) that every candidate meets.
-        within: The same kind of expression for the part of the collection that counts as the whole, such as one
-            tenant's: nothing else is searched, counted, listed or sampled.
         group_by: A field of which each value is returned once, with its best chunk.
         timeout_s: Deadline of one search, from the query to the reranked result: embedding, store, reranking and the
             waits between attempts together. Many queries searched as one batch have as many times as long.
@@ -114,9 +112,6 @@ class RetrieverConfig(Settings):
     )
     filters: str | Mapping[str, Any] | None = Field(
         None, description="condition on every candidate", json_schema_extra=TABLE
-    )
-    within: str | Mapping[str, Any] | None = Field(
-        None, description="the part of the collection that counts as the whole", json_schema_extra=TABLE
     )
     group_by: str | None = Field(None, description="field of which each value is returned once")
     include_metadata: bool = Field(True, description="false: results hold text and score alone")
@@ -254,7 +249,7 @@ class RetrieverConfig(Settings):
             )
         return self
 
-    @field_validator("filters", "within")
+    @field_validator("filters")
     @classmethod
     def _readable(cls, filters: str | Mapping[str, Any] | None) -> str | Mapping[str, Any] | None:
         if filters is not None:

@@ -116,9 +116,7 @@ def _parameters(settings: RetrieverConfig) -> dict[str, Any]:
     if settings.mode == "hybrid":
         chosen["prefetch"] = settings.prefetch.model_dump(exclude_none=True)
     parameters |= {key: value for key, value in chosen.items() if value not in ("none", "semantic", {})}
-    return parameters | {
-        k: getattr(settings, k) for k in ("filters", "within", "group_by") if getattr(settings, k) is not None
-    }
+    return parameters | {k: getattr(settings, k) for k in ("filters", "group_by") if getattr(settings, k) is not None}
 
 
 def _embedding(settings: RetrieverConfig, info: CollectionInfo) -> dict[str, Any]:
