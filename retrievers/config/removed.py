@@ -10,6 +10,9 @@ from collections.abc import Mapping
 REMOVED: Mapping[str, str] = {
     "store.prefer_grpc": "requests go over HTTP, to store.url",
     "store.grpc_port": "requests go over HTTP, to store.url",
+    "prefetch": "candidates is the depth of both sides of hybrid",
+    "sweep.prefetch_semantic": "sweep.candidates sweeps the depth of both sides of hybrid",
+    "sweep.prefetch_keyword": "sweep.candidates sweeps the depth of both sides of hybrid",
     "within": "filters holds for every search; a collection for each tenant holds for all else",
     "distance=euclid": "cosine and dot are searched; make a collection of the same vectors with one of these",
     "distance=manhattan": "cosine and dot are searched; make a collection of the same vectors with one of these",

@@ -20,7 +20,7 @@ from retrievers.config.keyword import KeywordConfig
 from retrievers.config.metadata import MetadataConfig, known_field
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig
 from retrievers.config.rerankers import RERANKERS, Fusion, Reranker, RerankerName, listed
-from retrievers.config.search_parameters import PrefetchConfig, SearchConfig
+from retrievers.config.search_parameters import SearchConfig
 from retrievers.config.settings import TABLE, Settings
 from retrievers.config.store import StoreConfig
 from retrievers.errors import ConfigError
@@ -49,8 +49,6 @@ class RetrieverConfig(Settings):
     Attributes:
         python: `module:factory` of a LangChain `BaseRetriever` or `QdrantVectorStore`, called without arguments.
         candidates: Depth of the search before threshold and cut; `top_k` may not exceed it.
-        prefetch: Depths of the sides of a hybrid search; `top_k` may not exceed them either, so that it never changes
-            what they find.
         distance: Distance of the dense vector; where it is left out, a cosine, or else what the collection has.
         threshold: Worst score of a returned chunk: of its cosine similarity, 0 to 1, in any mode, unless `threshold_on`
             is `final`. Under `best` all chunks count as having the best of the candidates, so that a query gets a
@@ -89,9 +87,6 @@ class RetrieverConfig(Settings):
         None, description=f"least score of a returned chunk (default: {THRESHOLD}; with dot products none)"
     )
     candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
-    prefetch: PrefetchConfig = Field(
-        default_factory=lambda: PrefetchConfig.model_validate({}), description="depths of the sides of hybrid"
-    )
     search: SearchConfig = Field(
         default_factory=lambda: SearchConfig.model_validate({}), description="use of the index and quantised vectors"
     )
@@ -168,12 +163,6 @@ class RetrieverConfig(Settings):
                 f"top_k is {self.top_k} and exceeds the candidate depth {self.candidates}; "
                 "raise candidates or lower top_k"
             )
-        for side, depth in self.prefetch:
-            if self.mode == "hybrid" and depth is not None and self.top_k > depth:
-                raise ValueError(
-                    f"top_k is {self.top_k} and exceeds prefetch.{side}, the {depth} candidates of the {side} side of "
-                    f"hybrid; raise prefetch.{side} or lower top_k"
-                )
         return self
 
     @model_validator(mode="after")
@@ -296,16 +285,6 @@ class RetrieverConfig(Settings):
     def used_distance(self) -> Distance:
         """The distance of the dense vector, a cosine unless the settings or the collection say otherwise."""
         return self.distance or "cosine"
-
-    def depth_of(self, side: str, depth: int | None = None) -> int:
-        """Return the number of candidates that a side of a search finds.
-
-        Args:
-            side: `semantic`; else a side of keywords.
-            depth: Another candidate depth than the configured one.
-        """
-        limit = self.prefetch.semantic if side == "semantic" else self.prefetch.keyword
-        return limit if limit is not None and self.mode == "hybrid" else depth or self.candidates
 
     @property
     def reranker(self) -> Reranker:

@@ -113,8 +113,6 @@ def _parameters(settings: RetrieverConfig) -> dict[str, Any]:
         parameters["expansion"] = "list"
     chosen: dict[str, Any] = {"rerank": settings.rerank, "threshold_on": settings.threshold_on}
     chosen["search"] = settings.search.named
-    if settings.mode == "hybrid":
-        chosen["prefetch"] = settings.prefetch.model_dump(exclude_none=True)
     parameters |= {key: value for key, value in chosen.items() if value not in ("none", "semantic", {})}
     return parameters | {k: getattr(settings, k) for k in ("filters", "group_by") if getattr(settings, k) is not None}
 

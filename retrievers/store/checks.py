@@ -95,11 +95,6 @@ def _check_depth(config: RetrieverConfig, info: CollectionInfo) -> None:
         "search.quantization.oversampling": (
             quantization.oversampling, limits.oversampling, "as oversampling (search_max_oversampling)"
         ),
-        **{
-            f"prefetch.{side}": (depth, limits.results, "results a query (max_query_limit)")
-            for side, depth in config.prefetch
-            if config.mode == "hybrid"
-        },
     }  # fmt: skip
     for name, (value, most, limited) in asked.items():
         if value and most and value > most:

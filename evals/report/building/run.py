@@ -116,10 +116,8 @@ def _search(retriever: RetrieverConfig) -> list[str]:
     fusion = [f"fusion {retriever.used_fusion}"] if retriever.mode == "hybrid" else []
     rerank = [f"rerank {retriever.rerank}"] if RERANKERS[retriever.rerank].make else []
     distance = [] if retriever.used_distance == "cosine" else [f"distance {retriever.used_distance}"]
-    sides = retriever.prefetch if retriever.mode == "hybrid" else ()
-    depths = [f"{side} side {depth}" for side, depth in sides if depth is not None]
     index = [f"search.{name} {str(value).lower()}" for name, value in flatten(retriever.search.named)]
-    return [retriever.mode, *distance, *fusion, *depths, *rerank, *index]
+    return [retriever.mode, *distance, *fusion, *rerank, *index]
 
 
 def _incomplete(result: RunResult, facts: Facts) -> str:

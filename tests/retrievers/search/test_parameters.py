@@ -79,7 +79,7 @@ def test_quantised_vectors_are_rescored_unless_they_are_not_compared() -> None:
         ({"search": {"hnsw_ef": 64}, "mode": "keyword"}, {}, ""),
         ({"search": {"hnsw_ef": 64}}, {"in_hnsw": True}, "search.hnsw_ef 64 is less than the 101"),
         ({"search": {"hnsw_ef": 64}, "candidates": 50}, {"in_hnsw": True}, ""),
-        ({"search": {"hnsw_ef": 64}, "mode": "hybrid", "prefetch": {"semantic": 20}}, {"in_hnsw": True}, ""),
+        ({"search": {"hnsw_ef": 64}, "mode": "hybrid", "candidates": 20}, {"in_hnsw": True}, ""),
         ({"search": {"quantization": {"rescore": False}}}, {"quantization": "scalar"}, ""),
     ],
 )
@@ -166,27 +166,6 @@ def test_an_answer_is_searched_for_as_thoroughly_as_its_candidates_were(
         server.indexed_vectors, server.config = 0, {}
 
 
-def test_sides_of_hybrid_are_as_deep_as_they_are_told(server: QdrantServer, base: RetrieverConfig) -> None:
-    config = of_mode(base, mode="hybrid", prefetch={"semantic": 5, "keyword": 3})
-    with QdrantRetriever.open(config, env={}) as retriever:
-        server.requests.clear()
-        (found,) = retriever.candidates(["read the words of the glossary"])
-        limits = {q.get("using") or "semantic": q["limit"] for q in server.requests[0].body["searches"]}
-        assert limits == {"semantic": 6, "bm25": 4}
-        assert 5 <= len(found) <= 8
-        for top_k in (1, 2, 3):
-            cut = of_mode(config, top_k=top_k)
-            with QdrantRetriever.open(cut, env={}) as other:
-                ids = [hit.chunk.chunk_id for hit in other.search("read the words of the glossary").chunks]
-            assert ids == [hit.chunk.chunk_id for hit in found][:top_k]
-
-
-def test_a_top_k_beyond_a_side_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"top_k is 5 and exceeds prefetch\.keyword, the 3 candidates of the keyword"):
-        settings(mode="hybrid", prefetch={"keyword": 3})
-    assert settings(mode="semantic", prefetch={"keyword": 3}).depth_of("keyword") == 100
-
-
 @pytest.mark.parametrize(
     ("strict", "values", "said"),
     [
@@ -197,11 +176,6 @@ def test_a_top_k_beyond_a_side_is_refused() -> None:
             "search.quantization.oversampling is 2; set search.quantization.oversampling to 1.5 or less",
         ),
         ({"search_allow_exact": False}, {"search": {"exact": True}}, "leave search.exact out"),
-        (
-            {"max_query_limit": 100},
-            {"mode": "hybrid", "prefetch": {"semantic": 200}},
-            "at most 100 results a query .*prefetch.semantic is 200",
-        ),
     ],
 )
 def test_what_strict_mode_would_refuse_is_refused_at_once(
