@@ -13,6 +13,16 @@ REMOVED: Mapping[str, str] = {
     "judge/noise_share": "judge/self_agreement is the share of its verdicts that a judge repeats (judge.rejudge)",
     "judge.recall": "context recall is asked for every distinct result; judge.sample judges fewer queries",
     "judge.recall_audit": "context recall is asked for every distinct result; judge.sample judges fewer queries",
+# The retriever's settings have no prefix, wherever they are written. A name covers what stood below it.
+REMOVED: Mapping[str, str] = {
+    "store.prefer_grpc": "requests go over HTTP, to store.url",
+    "store.grpc_port": "requests go over HTTP, to store.url",
+    "prefetch": "candidates is the depth of both sides of hybrid",
+    "sweep.prefetch_semantic": "sweep.candidates sweeps the depth of both sides of hybrid",
+    "sweep.prefetch_keyword": "sweep.candidates sweeps the depth of both sides of hybrid",
+    "within": "filters holds for every search; a collection for each tenant holds for all else",
+    "distance=euclid": "cosine and dot are searched; make a collection of the same vectors with one of these",
+    "distance=manhattan": "cosine and dot are searched; make a collection of the same vectors with one of these",
 }
 
 

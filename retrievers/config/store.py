@@ -19,9 +19,6 @@ class StoreConfig(Settings):
     authorities that come with the HTTP library. Where it is not set, the standard variables SSL_CERT_FILE and
     SSL_CERT_DIR of the process are honoured, as they are for every other connection.
 
-    With `prefer_grpc` requests go to the server's gRPC port (`grpc_port`), bounded, repeated and secured as those over
-    HTTP are.
-
     A golden run or an indexing run waits up to `wait_s` for a server that is away; an application's search does not.
     """
 
@@ -34,8 +31,6 @@ class StoreConfig(Settings):
     )
     timeout_s: float = Field(10.0, gt=0, le=3600, description="seconds a request to the store may take")
     ca_file: Path | None = Field(None, description="PEM file of the authority that signed the server's certificate")
-    prefer_grpc: bool = Field(False, description="use gRPC in place of REST")
-    grpc_port: int = Field(6334, ge=1, le=65535, description="the server's port for gRPC")
     wait_s: float = Field(
         60.0, ge=0, le=86_400, description="seconds a golden run or indexing waits for a server that is away"
     )

@@ -11,7 +11,6 @@ from retrievers.config.paths import LOCAL_MODE
 from retrievers.errors import ConfigError
 from retrievers.records import ALIASES
 from retrievers.retriever.opened import open_retriever
-from retrievers.search.confined import confined
 from retrievers.store import CollectionInfo, describe, embedded_folder, open_client, read_info
 from retrievers.store.inspection import SAMPLE, Proposal, sample
 from retrievers.store.payload import all_metadata
@@ -37,7 +36,7 @@ def look(
         client = open_client(config.store, env)
         try:
             config = _with_only_vector(config, read_info(client, config))
-            client, info = confined(client, config, describe(client, config))
+            info = describe(client, config)
             return config, info, sample(client, config, info.limits)
         finally:
             client.close()

@@ -11,7 +11,7 @@ from evals.metrics.metadata import missing_fields
 from evals.metrics.run_result import RunResult
 from evals.report.causes import cause_of
 from evals.report.model import ClaimEntry, FailedValue, Hit, QueryRow, ScoreValue, Verdict
-from retrievers.records import RetrievedChunk, oriented
+from retrievers.records import RetrievedChunk
 
 # Number of candidates to show for a query without results.
 BEST_BELOW = 3
@@ -76,9 +76,9 @@ def _proxies(case_id: str, result: RunResult) -> dict[str, float]:
 
 
 def _top_score(observation: Observation) -> float | None:
-    """Return the best score as it is shown; None where there is none, as where nothing was found on an open scale."""
+    """Return the best score; None where there is none, as where nothing was found on an open scale."""
     best = observation.top_score
-    return None if best is None or not isfinite(best) else oriented(best, observation.candidates.distance)
+    return None if best is None or not isfinite(best) else best
 
 
 def _metadata_complete(observation: Observation, required: Sequence[str]) -> bool | None:

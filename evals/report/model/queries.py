@@ -72,7 +72,7 @@ class QueryRow(Section):
         None, description="rank of the first relevant candidate, before threshold and cut; null where none is relevant"
     )
     top_score: float | None = Field(
-        description="best cosine before the threshold, or least distance; null for a retriever without scores of "
+        description="best cosine before the threshold, null for a retriever without scores of "
         "vectors, and where nothing was found (there a cosine is 0)"
     )
     retrieved: list[Hit] = Field(description="returned chunks, in rank order")
