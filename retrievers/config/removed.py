@@ -7,7 +7,11 @@ from collections.abc import Mapping
 
 # A setting by its dotted name, a value as `setting=value`, a flag as `--flag`, a subcommand as `retrieval-evals NAME`.
 # The retriever's settings have no prefix, wherever they are written. A name covers what stood below it.
-REMOVED: Mapping[str, str] = {}
+REMOVED: Mapping[str, str] = {
+    "retrieval-evals golden export": "golden data are JSON Lines as they are; ragas' rows: GoldenSet.to_ragas()",
+    "retrieval-evals golden import mlflow": "`golden import jsonl` reads the rows of the dataset's to_df()",
+    "retrieval-evals golden import trec": "`golden import beir` reads a BEIR folder, `import csv` a table",
+}
 
 
 def removed(name: str, value: object = None) -> str:
