@@ -67,14 +67,13 @@ def real_grid(data: Path, folder: Path) -> Any:
     from evals.collect.observations import Observation, Observed
     from evals.config.sweep import SweepConfig
     from evals.golden.evidence import Relevance
-    from evals.golden.importers import import_trec
     from evals.grid.axes import plan
     from evals.grid.building import ObservedVariant, build, configure
     from evals.metrics import choose as metrics_named
     from evals.metrics.base import Context
     from retrievers.retriever.qdrant import QdrantRetriever
 
-    cases = import_trec(data / "cran.qry.xml", data / "cranqrel.trec.txt").cases
+    cases = cranfield.read_cases(data)
     config = cranfield.index(folder / "store", cranfield.read_chunks(data / "cran.all.1400.xml"))
     sweep = SweepConfig.model_validate(SWEEP)
     planned, retrieved = plan(config, sweep), []

@@ -23,6 +23,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = re.compile(r"<doc>(.*?)</doc>", re.DOTALL)
+TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL)
 CONTENDERS: Mapping[str, Mapping[str, Any]] = {
     "semantic": {"mode": "semantic"},
     "keyword": {"mode": "keyword"},
@@ -43,9 +44,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
-    from evals.golden.importers import import_trec
-
-    cases = import_trec(options.data / "cran.qry.xml", options.data / "cranqrel.trec.txt").cases
+    cases = read_cases(options.data)
     queries = [case.query for case in cases]
     rng = random.Random(1)
     doubled = [" ".join(f"{w} {w}" if rng.random() < 1 / 3 else w for w in query.split()) for query in queries]
@@ -72,6 +71,22 @@ def read_chunks(file: Path) -> list[Any]:
         if title or text:
             chunks.append(Chunk(chunk_id=number, point_id=point_id(number), text=f"{title}\n{text}", title=title))
     return chunks
+
+
+def read_cases(data: Path) -> list[Any]:
+    """The queries with their judgements, which name a query by its place among the topics."""
+    from evals.golden.case import Case
+
+    judged: dict[int, dict[str, int]] = {}
+    for line in (data / "cranqrel.trec.txt").read_text(encoding="utf-8").splitlines():
+        query, _, document, grade = line.split()
+        judged.setdefault(int(query), {})[document] = int(grade)
+    topics = TOPIC.findall((data / "cran.qry.xml").read_text(encoding="utf-8"))
+    return [
+        Case(id=str(place), query=field(topic, "title"), relevant_ids=judged[place], split="test")
+        for place, topic in enumerate(topics, 1)
+        if max(judged.get(place, {}).values(), default=0) > 0
+    ]
 
 
 def field(block: str, name: str) -> str:

@@ -77,9 +77,8 @@ def of_handbook(folder: Path, model: str, context: str, mode: str, limit: int | 
 def of_cranfield(folder: Path, data: Path, model: str, context: str) -> list[str]:
     """Measure every mode on one way of indexing."""
     from benchmarks import cranfield
-    from evals.golden.importers import import_trec
 
-    cases = import_trec(data / "cran.qry.xml", data / "cranqrel.trec.txt").cases
+    cases = cranfield.read_cases(data)
     chunks = cranfield.read_chunks(data / "cran.all.1400.xml")
     written = [replace(chunk, text=shown(chunk, context)) for chunk in chunks]
     config = cranfield.index(folder, written, {"model": model})

@@ -79,7 +79,6 @@ class World:
 
     def __init__(self, data: Path, folder: Path) -> None:
         from benchmarks import cranfield
-        from evals.golden.importers import import_trec
         from retrievers.embedding.models import make_embeddings
         from retrievers.indexing.chunking import point_id
         from retrievers.records import Chunk
@@ -89,7 +88,7 @@ class World:
         self.texts: Mapping[str, str] = {number: text for number, text in read.items() if text}
         chunks = [Chunk(chunk_id=n, point_id=point_id(n), text=text) for n, text in self.texts.items()]
         self.config = cranfield.index(folder / "store", chunks)
-        self.cases = import_trec(data / "cran.qry.xml", data / "cranqrel.trec.txt").cases
+        self.cases = cranfield.read_cases(data)
         self.relevant = {case.id: case.relevant for case in self.cases}
         self.embeddings = make_embeddings(self.config.embedding, {})
         self.vectors = unit(self.embeddings.embed_documents(list(self.texts.values())))

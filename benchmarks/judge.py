@@ -74,12 +74,11 @@ def cranfield(data: Path, folder: Path, depth: int = DEPTH) -> tuple[list[Any], 
     from evals.collect.observations import Observation
     from evals.collect.passes import collect
     from evals.golden.evidence import Relevance
-    from evals.golden.importers import import_trec
     from tests.support.judging import Labels
 
     chunks = {c.chunk_id: c for c in collection.read_chunks(data / "cran.all.1400.xml")}
     config = collection.index(folder / "store", list(chunks.values()))
-    cases = import_trec(data / "cran.qry.xml", data / "cranqrel.trec.txt").cases
+    cases = collection.read_cases(data)
     with collection.opened(config, {"top_k": depth, "candidates": depth}) as retriever:
         found = collect(retriever, cases, lambda stage, done, total: None)
     observations, labels = [], {}

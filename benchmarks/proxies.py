@@ -119,10 +119,9 @@ def cranfield_relevance(data: Path) -> tuple[Floats, dict[str, Floats]]:
     """The share of the first five that a judge finds useful, and the highest cosine."""
     from evals.collect.observations import Observation
     from evals.golden.evidence import Relevance
-    from evals.golden.importers import import_trec
     from evals.metrics.proxies import RELEVANCE_PROXY
 
-    cases = import_trec(data / "cran.qry.xml", data / "cranqrel.trec.txt").cases
+    cases = cranfield.read_cases(data)
     with tempfile.TemporaryDirectory() as folder:
         config = cranfield.index(Path(folder) / "store", cranfield.read_chunks(data / "cran.all.1400.xml"))
         with cranfield.opened(config, {"mode": "hybrid", "fusion": "weighted"}) as retriever:

@@ -351,10 +351,9 @@ def read(data: Path, folder: Path, queries: int) -> World:
     """Retrieve in six ways and cut."""
     from evals.collect.observations import Observation, Observed
     from evals.golden.evidence import Relevance
-    from evals.golden.importers import import_trec
     from evals.grid.selections import Found, select_all
 
-    cases = import_trec(data / "cran.qry.xml", data / "cranqrel.trec.txt").cases[:queries]
+    cases = cranfield.read_cases(data)[:queries]
     config = cranfield.index(folder / "store", cranfield.read_chunks(data / "cran.all.1400.xml"))
     grades = [{chunk: grade for chunk, grade in case.relevant_ids.items() if grade > 0} for case in cases]
     relevance = [Relevance(grades=known, items=tuple(frozenset([key]) for key in known)) for known in grades]

@@ -30,7 +30,7 @@ def open_baseline(file: Path, golden: GoldenSet) -> Run:
     if not file.name:
         raise ReportError(f"baseline: expected the path of a report of evals.run, got {str(file)!r}")
     run = open_run(str(file.with_suffix(file.suffix or ".json")), None, "")
-    by_id = {row.id: row for row in run.report.rows()}
+    by_id = {row.id: row for row in run.report.queries}
     prints = {case.id: case_fingerprint(case) for case in golden.cases}
     other = [key for key, print_ in prints.items() if key not in by_id or by_id[key].fingerprint != print_]
     if other:

@@ -83,7 +83,7 @@ class Evaluation:
                 "retrieved": [hit.chunk_id for hit in row.retrieved],
             }
             | {name: score if isinstance(score, int | float) else None for name, score in row.scores.items()}
-            for row in self.report.rows()
+            for row in self.report.queries
         ]
         return pd.DataFrame(rows).set_index("id")
 

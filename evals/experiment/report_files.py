@@ -15,7 +15,6 @@ from evals.report.building import build_report
 from evals.report.figures import Picture, draw
 from evals.report.html import render_page
 from evals.report.junit import junit
-from evals.report.rows_file import ROWS_SUFFIX
 from evals.report.traces import QueryTrace, traces
 from evals.tracking.views import Views
 from retrievers.config import RetrieverConfig
@@ -29,17 +28,12 @@ def save_data(evaluation: Evaluation, outputs: Outputs) -> str:
     Raises:
         ConfigError: A file cannot be written.
     """
-    report, file, rows = evaluation.report, outputs.report, evaluation.report.rows_file
-    if rows and file:
-        name = f"{file.stem}{ROWS_SUFFIX}"
-        # First, so that no report names a file that is not there.
-        rows.save(file.with_name(name))
-        report = report.model_copy(update={"queries_file": name})
+    report = evaluation.report
     text = json_text(report.plain(), indent=None if report.grid else 2)
-    if file:
-        write(file, text)
+    if outputs.report:
+        write(outputs.report, text)
     if outputs.junit:
-        write(outputs.junit, junit(evaluation.report, evaluation.report.incomplete or evaluation.failures))
+        write(outputs.junit, junit(report, report.incomplete or evaluation.failures))
     return text
 
 
@@ -49,7 +43,7 @@ def save_page(evaluation: Evaluation, file: Path | None) -> tuple[Mapping[str, P
     Raises:
         ConfigError: The file cannot be written.
     """
-    pictures = draw(evaluation.result, evaluation.report.rows())
+    pictures = draw(evaluation.result, evaluation.report.queries)
     page = render_page(evaluation.report, pictures)
     if file:
         write(file, page)

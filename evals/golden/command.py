@@ -1,11 +1,11 @@
-"""`python -m evals.golden`: check, exchange and create golden queries."""
+"""`python -m evals.golden`: check, import and create golden queries."""
 
 import argparse
 from collections.abc import Sequence
 
 from evals.golden.commands.audit import add_audit
 from evals.golden.commands.begin import add_init
-from evals.golden.commands.exchange import add_export, add_import
+from evals.golden.commands.importing import add_import
 from evals.golden.commands.label import add_label
 from evals.golden.commands.synthesize import add_synthesize
 from evals.golden.commands.validate import add_validate
@@ -27,6 +27,6 @@ def _run(namespace: argparse.Namespace) -> int:
 def _parser(prog: str) -> argparse.ArgumentParser:
     parser = Parser(prog=prog, description="Check golden queries, import, begin or have some written.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (add_validate, add_import, add_export, add_init, add_synthesize, add_audit, add_label):
+    for add in (add_validate, add_import, add_init, add_synthesize, add_audit, add_label):
         add(commands)
     return parser

@@ -1,20 +1,18 @@
-"""Test collections of the IR field as golden queries: BEIR folders, TREC topics with qrels. Pure but for reading."""
+"""Test collections in BEIR's format as golden queries."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from pydantic import ValidationError
 
 from evals.errors import DatasetError
 from evals.golden.case import Case
-from evals.golden.loading import explain, refusal
-from evals.golden.topics import Query, read, topics_of
+from evals.golden.loading import MOST_BYTES, explain, refusal
 from retrievers.config.guarded_json import load
+from retrievers.config.text_files import read_text
 from retrievers.text.quoting import quoted
 
-TopicIds = Literal["auto", "num", "ordinal"]
 # Digits of a grade; int() of a long text takes quadratic time.
 LONGEST_GRADE = 10
 
@@ -25,6 +23,15 @@ class Imported:
 
     cases: tuple[Case, ...]
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Query:
+    """A query and where it stands."""
+
+    place: str
+    id: str
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,52 +55,9 @@ def import_beir(folder: Path, qrels: Path | None = None) -> Imported:
         DatasetError: A file is missing or malformed; every fault at its file and line.
     """
     queries, faults = _beir_queries(folder / "queries.jsonl")
-    judgements, more = _judgements(qrels or folder / "qrels" / "test.tsv", _beir_line)
+    judgements, more = _judgements(qrels or folder / "qrels" / "test.tsv")
     _refuse(faults + more)
     return _cases({query.id: query for query in queries}, judgements)
-
-
-def import_trec(topics: Path, qrels: Path, topic_ids: TopicIds = "auto") -> Imported:
-    """Read TREC topics (`<top>` with `<num>` and `<title>`; well-formed XML or not) and a qrels file.
-
-    Args:
-        topics: The topics.
-        qrels: Lines of `query iteration document grade`.
-        topic_ids: Query ids of the qrels: the topics' `<num>`, their ordinal in the file (as in Cranfield), or,
-            with `auto`, the first of the two that matches every query id of the qrels.
-
-    Raises:
-        DatasetError: A file is missing or malformed, or the query ids fit neither.
-    """
-    parsed = list(topics_of(topics))
-    if not parsed:
-        raise DatasetError(f"{topics}: holds no <top> with <num> and <title>")
-    judgements, faults = _judgements(qrels, _trec_line)
-    _refuse(faults)
-    by_num = {topic.id: topic for topic in parsed}
-    by_ordinal = {str(number): replace(topic, id=str(number)) for number, topic in enumerate(parsed, 1)}
-    judged = {judgement.query_id for judgement in judgements}
-    queries, note = _topic_names(topic_ids, by_num, by_ordinal, judged, qrels)
-    # Ordinals are unique by construction.
-    if queries is by_num:
-        _refuse(_repeated(parsed))
-    imported = _cases(queries, judgements)
-    return Imported(cases=imported.cases, notes=(note, *imported.notes))
-
-
-def _topic_names(
-    topic_ids: TopicIds, by_num: Mapping[str, Query], by_ordinal: Mapping[str, Query], judged: set[str], qrels: Path
-) -> tuple[Mapping[str, Query], str]:
-    numberings = {"num": by_num, "ordinal": by_ordinal}
-    tried = ("num", "ordinal") if topic_ids == "auto" else (topic_ids,)
-    for name in tried:
-        if judged <= numberings[name].keys():
-            return numberings[name], f"the query ids of {qrels.name} are the topics' {name}"
-    missing = {name: sorted(judged - numberings[name].keys())[:3] for name in tried}
-    raise DatasetError(
-        f"{qrels}: its query ids are not the topics' "
-        + " and not their ".join(f"{name} (unknown: {', '.join(map(quoted, ids))} …)" for name, ids in missing.items())
-    )
 
 
 def _cases(queries: Mapping[str, Query], judgements: Sequence[Judgement]) -> Imported:
@@ -152,20 +116,13 @@ def _beir_line(number: int, line: str) -> tuple[str, str, str] | None:
     return query_id, document_id, grade
 
 
-def _trec_line(_: int, line: str) -> tuple[str, str, str]:
-    query_id, _iteration, document_id, grade = line.split()
-    return query_id, document_id, grade
-
-
-def _judgements(
-    file: Path, parse: Callable[[int, str], tuple[str, str, str] | None]
-) -> tuple[list[Judgement], list[str]]:
+def _judgements(file: Path) -> tuple[list[Judgement], list[str]]:
     judgements: dict[tuple[str, str], Judgement] = {}
     faults = []
     for number, line in _lines(file):
         where = f"{file}:{number}"
         try:
-            parts = parse(number, line)
+            parts = _beir_line(number, line)
             grade = _grade(parts[2]) if parts else 0
         except ValueError:
             faults.append(
@@ -190,7 +147,8 @@ def _grade(written: str) -> int:
 
 
 def _lines(file: Path) -> Iterable[tuple[int, str]]:
-    return ((number, line) for number, line in enumerate(read(file).split("\n"), 1) if line.strip())
+    text = read_text(file, "a file of queries or judgements", MOST_BYTES, DatasetError)
+    return ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
 
 
 def _refuse(faults: Sequence[str]) -> None:

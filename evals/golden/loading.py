@@ -53,6 +53,20 @@ class GoldenSet:
             [case.model_dump() | {name: json.dumps(getattr(case, name)) for name in BY_CHUNK} for case in self.cases]
         )
 
+    def to_ragas(self) -> list[dict[str, Any]]:
+        """Return the cases in scope as rows of ragas' `EvaluationDataset`; quotes are the reference contexts."""
+        rows = [
+            {
+                "user_input": case.query,
+                "reference": case.reference_answer,
+                "reference_contexts": [evidence.quote for evidence in case.relevant_evidence if evidence.quote],
+                "reference_context_ids": list(case.relevant),
+            }
+            for case in self.cases
+            if case.in_scope
+        ]
+        return [{name: value for name, value in row.items() if value} for row in rows]
+
 
 def load_golden(config: DatasetConfig) -> GoldenSet:
     """Read, validate and choose cases.

@@ -38,5 +38,5 @@ def disagreements(report: Report) -> list[tuple[Disagreement, str]]:
     trust = report.judge.trust if report.judge else None
     rows = trust.agreement.disagreements if trust and trust.agreement else []
     ids = {row.query_id for row in rows}
-    sources = {(row.id, hit.chunk_id): hit.source for row in report.rows() if row.id in ids for hit in row.retrieved}
+    sources = {(row.id, hit.chunk_id): hit.source for row in report.queries if row.id in ids for hit in row.retrieved}
     return [(row, sources.get((row.query_id, row.chunk_id), row.chunk_id)) for row in rows]

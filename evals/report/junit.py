@@ -54,8 +54,8 @@ def _message(criterion: Criterion) -> str:
 
 
 def _queries(suites: Element, report: Report) -> None:
-    suite = _suite(suites, report, "queries", sum(row.time_ms for row in report.rows()) / 1000)
-    for row in report.rows():
+    suite = _suite(suites, report, "queries", sum(row.time_ms for row in report.queries) / 1000)
+    for row in report.queries:
         case = _case(suite, f"queries.{row.query_type or 'untyped'}", row.id, row.time_ms / 1000)
         if row.outcome != "SUCCESS":
             message = f"{row.outcome}: {'; '.join(row.reasons)}"

@@ -43,6 +43,11 @@ def parse(text: str, origin: str) -> Report:
         report = Report.model_validate(document)
     except ValidationError as error:
         raise ReportError(f"{origin}: not a report of schema version {SCHEMA_VERSION}:", _faults(error)) from error
+    if document.get("queries_file"):
+        raise ReportError(
+            f"{origin}: holds the {len(report.queries)} worst queries alone, as earlier versions wrote reports of over "
+            "2,000; make it again with this version of retrieval-evals"
+        )
     ids = [row.id for row in report.queries]
     if len({*ids}) < len(ids):
         [(twice, _)] = Counter(ids).most_common(1)

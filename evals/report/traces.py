@@ -80,7 +80,7 @@ def traces(report: Report, observed: Observed, most: int) -> list[QueryTrace]:
     serial = next((timed for timed in observed.latency if timed.concurrency == 1), None)
     first = dict(reversed(list(zip(serial.query_ids, serial.timings, strict=True)))) if serial else {}
     sample = set(sorted(observations, key=_hash)[:most])
-    rows = worst_first((row for row in report.rows() if row.id in sample), most)
+    rows = worst_first((row for row in report.queries if row.id in sample), most)
     judge = report.judge.model if report.judge else ""
     return [_trace(row, observations[row.id], first.get(row.id), judge) for row in rows]
 
@@ -88,8 +88,8 @@ def traces(report: Report, observed: Observed, most: int) -> list[QueryTrace]:
 def kept_traces(report: Report, most: int) -> list[QueryTrace]:
     """Return the queries of a report read back, likewise: with the beginnings of the texts, and whole times."""
     judge = report.judge.model if report.judge else ""
-    sample = set(sorted((row.id for row in report.rows()), key=_hash)[:most])
-    rows = worst_first((row for row in report.rows() if row.id in sample), most) if most else []
+    sample = set(sorted((row.id for row in report.queries), key=_hash)[:most])
+    rows = worst_first((row for row in report.queries if row.id in sample), most) if most else []
     return [
         _trace_of(row, tuple(map(_kept_document, row.retrieved)), {"total": row.time_ms}, _feedback(row, (), judge))
         for row in rows

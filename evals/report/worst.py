@@ -32,7 +32,6 @@ def worst_first(rows: Iterable[QueryRow], most: int) -> list[QueryRow]:
         rows: The queries.
         most: Number of queries, at most.
     """
-    # A heap of `most` rows: the rows of a large run come from a file and are not all in memory.
     return nsmallest(most, rows, key=lambda row: (ORDER[row.outcome], _right(row), -_best_score(row), row.id))
 
 

@@ -8,8 +8,6 @@ from evals.tracking.store import FOLDER, check_database, check_folder, local_uri
 from evals.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
-    from evals.tracking.golden_datasets import read_dataset, write_dataset
-    from evals.tracking.query_scorers import scorers
     from evals.tracking.traced_queries import read_queries
 
 __all__ = [
@@ -18,18 +16,12 @@ __all__ = [
     "check_database",
     "check_folder",
     "local_uri",
-    "read_dataset",
     "read_queries",
-    "scorers",
     "start",
-    "write_dataset",
 ]
-# Functions of MLflow's own evaluation, which a run does not use.
+# Functions that a run does not use.
 _HOMES = {
-    "read_dataset": "golden_datasets",
-    "scorers": "query_scorers",
     "read_queries": "traced_queries",
-    "write_dataset": "golden_datasets",
 }
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from evals.errors import TrackingError
 from evals.report.comparison.records import Tracked
 from evals.report.parsing import MOST_BYTES
-from evals.report.rows_file import ROWS_SUFFIX, RowsFile
 from evals.tracking.addresses import server_of
 from evals.tracking.client import connection
 from evals.tracking.former_tags import FORMER, former_tag, is_former
@@ -41,12 +40,11 @@ NEWEST = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrackedRun:
-    """A run in MLflow, its report's text, and the file of its rows where the report does not hold them all."""
+    """A run in MLflow, and its report's text."""
 
     place: Tracked
     name: str
     report: str
-    rows: RowsFile | None = None
 
     @property
     def run_id(self) -> str:
@@ -72,9 +70,9 @@ def read_run(reference: str, uri: str | None, experiment: str) -> TrackedRun:
     check_database(uri)
     with connection(uri) as client:
         run = _find(client, reference, experiment, redacted(uri))
-        report, rows = _report(client, run)
+        report = _report(client, run)
         tracked = Tracked(server_of(uri), run.info.experiment_id, run.info.run_id)
-        return TrackedRun(place=tracked, name=run.info.run_name or "", report=report, rows=rows)
+        return TrackedRun(place=tracked, name=run.info.run_name or "", report=report)
 
 
 def find_reported(client: "MlflowClient", experiment: str, digest: str, run_id: str, name: str) -> "MlflowRun | None":
@@ -106,7 +104,7 @@ def _may_be(client: "MlflowClient", run: "MlflowRun", digest: str) -> bool:
     if run.info.status != "FINISHED":
         return True
     with contextlib.suppress(TrackingError):
-        return hashlib.sha256(_report(client, run)[0].encode()).hexdigest() == digest
+        return hashlib.sha256(_report(client, run).encode()).hexdigest() == digest
     return False
 
 
@@ -201,7 +199,7 @@ def _search(client: "MlflowClient", within: Sequence[str], query: str = "") -> l
     return list(client.search_runs(within, query, max_results=MOST, order_by=["attributes.start_time DESC"]))
 
 
-def _report(client: "MlflowClient", run: "MlflowRun") -> tuple[str, RowsFile | None]:
+def _report(client: "MlflowClient", run: "MlflowRun") -> str:
     run_id = run.info.run_id
     artifacts = {item.path for item in client.list_artifacts(run_id)}
     if REPORT not in artifacts:
@@ -210,10 +208,7 @@ def _report(client: "MlflowClient", run: "MlflowRun") -> tuple[str, RowsFile | N
         raise TrackingError(f"run {run_id} ({run.info.run_name}) has no artifact {REPORT}, so no scores: {why}")
     with TemporaryDirectory() as folder:
         file = Path(client.download_artifacts(run_id, REPORT, folder))
-        text = read_text(file, "a report of evals.run", MOST_BYTES, TrackingError)
-        rows = next((name for name in artifacts if name.endswith(ROWS_SUFFIX)), None)
-        # An open file can be read after its folder is gone.
-        return text, RowsFile.open(Path(client.download_artifacts(run_id, rows, folder))) if rows else None
+        return read_text(file, "a report of evals.run", MOST_BYTES, TrackingError)
 
 
 def _described(run: "MlflowRun") -> str:

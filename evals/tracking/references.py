@@ -10,10 +10,8 @@ from evals.errors import ReportError
 from evals.report.comparison.records import Run
 from evals.report.model import Report
 from evals.report.parsing import MOST_BYTES, parse
-from evals.report.rows_file import RowsFile
 from retrievers.config.text_files import read_text
 from retrievers.errors import nearest
-from retrievers.text.quoting import quoted
 
 
 def open_run(reference: str, uri: str | None, experiment: str) -> Run:
@@ -37,8 +35,7 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
 
     tracked = read_run(reference, uri, experiment)
     run = _run(reference, f"MLflow run {tracked.run_id}", tracked.report, tracked.name)
-    report = run.report.with_rows(tracked.rows) if tracked.rows else run.report
-    return replace(run, report=report, tracked=tracked.place)
+    return replace(run, tracked=tracked.place)
 
 
 def run_of(report: Report) -> Run:
@@ -75,16 +72,7 @@ def _from_file(file: Path) -> Run:
         text = read_text(file, "a report of evals.run", MOST_BYTES, ReportError)
     except ReportError as error:
         raise ReportError(f"{error}{_near(file)}") from None
-    run = _run(str(file), str(file), text, "")
-    name = run.report.queries_file
-    if name is None:
-        return run
-    if Path(name).name != name or not file.with_name(name).is_file():
-        raise ReportError(
-            f"{file}: holds the {len(run.report.queries)} worst of {run.report.validation.total:,} queries; those of "
-            f"all are in {quoted(name)}, which is not beside it: put it there"
-        )
-    return replace(run, report=run.report.with_rows(RowsFile.open(file.with_name(name))))
+    return _run(str(file), str(file), text, "")
 
 
 def _near(file: Path) -> str:

@@ -1,13 +1,17 @@
 """Queries that a retriever was asked, out of MLflow's traces."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from evals.config.experiment import TrackingConfig
 from evals.errors import TrackingError
-from evals.tracking.golden_datasets import opened
-from evals.tracking.retrieved_documents import outermost_retrievers
+from evals.tracking.client import connection, current
+from evals.tracking.store import FOLDER, check_database, creation_lock, local_uri
 from retrievers.errors import nearest
 from retrievers.text.quoting import quoted
+
+if TYPE_CHECKING:
+    from mlflow.entities import Span, Trace
 
 AT_ONCE = 100
 # Names of a retriever's argument that holds the query.
@@ -24,8 +28,13 @@ def read_queries(experiment: str, uri: str | None = None, *, most: int) -> list[
 
     Raises:
         TrackingError: There is no such experiment, or none of its traces has a RETRIEVER span with a query.
+        ConfigError: The database is damaged.
     """
-    with opened(uri) as client:
+    check_database(uri)
+    address = uri or local_uri(FOLDER)
+    with connection(address) as client, current(address):
+        with creation_lock(TrackingConfig.model_validate({"uri": uri})):
+            client.search_experiments(max_results=1)
         existing = client.get_experiment_by_name(experiment)
         if existing is None:
             names = [each.name for each in client.search_experiments(max_results=1_000)]
@@ -51,8 +60,8 @@ def read_queries(experiment: str, uri: str | None = None, *, most: int) -> list[
     return queries
 
 
-def _queries(trace: Any) -> Iterator[str]:
-    for span in outermost_retrievers(trace):
+def _queries(trace: "Trace") -> Iterator[str]:
+    for span in _outermost_retrievers(trace):
         query = _text(span.inputs)
         if query:
             yield query
@@ -67,3 +76,15 @@ def _text(inputs: Any) -> str:
     texts = {name: value.strip() for name, value in inputs.items() if isinstance(value, str)}
     named = next((texts[name] for name in ARGUMENTS if texts.get(name)), "")
     return named or (next(iter(texts.values())) if len(texts) == 1 else "")
+
+
+def _outermost_retrievers(trace: "Trace") -> list["Span"]:
+    """Return the RETRIEVER spans below no other one, in the order of their start."""
+    spans = {span.span_id: span for span in trace.data.spans}
+
+    def is_inner(span: "Span") -> bool:
+        above = spans.get(span.parent_id)
+        return above is not None and (above.span_type == "RETRIEVER" or is_inner(above))
+
+    retrievers = [span for span in spans.values() if span.span_type == "RETRIEVER" and not is_inner(span)]
+    return sorted(retrievers, key=lambda span: span.start_time_ns)

@@ -12,7 +12,6 @@ from evals.collect.passes import Progress
 from evals.golden.loading import GoldenSet
 from evals.grid.children import Child
 from evals.report.model import Report
-from evals.report.rows_file import RowsFile
 from evals.report.traces import QueryTrace
 from evals.tracking.addresses import comparison_page, run_page, server_of
 from evals.tracking.cell_links import with_cell_links
@@ -85,13 +84,11 @@ class Tracker:
             self._log_table(table(report), "queries.json")
             self.client.log_dict(self.run_id, report.facts.model_dump(mode="json"), "facts.json")
 
-    def log_files(self, files: Mapping[str, str], rows: RowsFile | None = None, rows_name: str | None = None) -> None:
+    def log_files(self, files: Mapping[str, str]) -> None:
         """Write artifacts.
 
         Args:
             files: Path of the artifact to its text.
-            rows: The rows of all queries, where the report does not hold them.
-            rows_name: Artifact that they are written to.
 
         Raises:
             TrackingError: MLflow failed; what was written so far stays.
@@ -101,8 +98,6 @@ class Tracker:
                 file = Path(folder, name)
                 file.parent.mkdir(exist_ok=True)
                 file.write_text(text, encoding="utf-8")
-            if rows and rows_name:
-                rows.save(Path(folder, rows_name))
             self.client.log_artifacts(self.run_id, folder)
 
     def log_grid(

@@ -66,7 +66,7 @@ def log_views(tracker: Tracker, report: Report, text: str, views: Views, progres
         TrackingError: MLflow failed.
     """
     figures = {f"figures/{name}.svg": figure for name, figure in views.figures.items()}
-    tracker.log_files(run_files(report, text, views.page) | figures, report.rows_file, report.queries_file)
+    tracker.log_files(run_files(report, text, views.page) | figures)
     if report.grid is None:
         tracker.log_traces(views.traces)
         return

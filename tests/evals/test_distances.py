@@ -14,7 +14,6 @@ from evals.errors import ExperimentError
 from evals.experiment.evaluation import Evaluation
 from evals.experiment.output_files import Outputs
 from evals.report.building.next_step import next_flags
-from evals.tracking.query_scorers import _cosine
 from retrievers.errors import ConfigError
 from retrievers.records import Distance
 from tests.support.distances import COUNT, QUERIES, chunk_id, collection, ranked, semantic
@@ -165,11 +164,6 @@ def test_the_next_command_sweeps_what_can_be_a_threshold(made: tuple[Distance, d
         ("too few returned", "threshold exact"),
     ):
         assert expected in next_flags(run.result, cause)  # type: ignore[arg-type]
-
-
-def test_what_a_trace_scores_is_no_cosine() -> None:
-    assert np.isnan(_cosine({"scores": {"semantic": 0.9}, "distance": "dot"}))
-    assert _cosine({"scores": {"semantic": 0.9}}) == 0.9
 
 
 def test_what_is_repeated_is_compared_as_it_is_shown(made: tuple[Distance, dict[str, Any]]) -> None:

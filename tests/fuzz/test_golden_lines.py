@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -6,7 +5,7 @@ import pytest
 
 from evals.config.experiment import DatasetConfig
 from evals.config.patterns import found
-from evals.golden.importers import import_beir, import_trec
+from evals.golden.importers import import_beir
 from evals.golden.loading import load_golden
 from tests.support.fuzz import fuzz, mutated
 
@@ -19,9 +18,6 @@ SEEDS = (
 )
 WORDS = ("\\ud800", "\\u0000", "null", "true", "NaN", "1e999", "-1", '"id": ', '"query": ', '{"a": ', "a{99}", "(?=")
 TOKENS = (*'{}[]",:9(\\\n', *WORDS, "word ", "+)+")
-TOPICS = ("<top><num> 1</num><title>lift of a wing &amp; drag</title></top>\n<top><num>2<title>flutter<desc>x</top>",)
-MARKS = ("<top>", "</top>", "<num>", "<title>", "&#", "9", ";", "<", "1", "\n", "&amp;", "word ")
-QRELS = ("1 0 a 1\n2 0 b 0\n1 0 c -1",)
 BEIR = ('{"_id": "1", "text": "one"}\n{"_id": "2", "text": "two", "metadata": {}}',)
 
 
@@ -41,24 +37,18 @@ def test_any_file_is_golden_data_or_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["beir", "trec"])
-def test_any_test_collection_is_imported_or_refused(form: str, tmp_path: Path) -> None:
+def test_any_test_collection_is_imported_or_refused(tmp_path: Path) -> None:
     queries, qrels = tmp_path / "queries.jsonl", tmp_path / "qrels"
-    seeds, marks = (BEIR, TOKENS) if form == "beir" else (TOPICS, MARKS)
-    judged = QRELS[0] if form == "trec" else "1\td\t1\n2\td\t1"
-    importing: Callable[[], object] = (
-        (lambda: import_beir(tmp_path, qrels)) if form == "beir" else (lambda: import_trec(queries, qrels))
-    )
 
     def make(random: Random) -> tuple[bytes, bytes]:
-        return encoded(mutated(random, seeds, marks)), encoded(
-            mutated(random, [judged], ["\t", " ", "\n", "9", "-", "d"])
+        return encoded(mutated(random, BEIR, TOKENS)), encoded(
+            mutated(random, ["1\td\t1\n2\td\t1"], ["\t", " ", "\n", "9", "-", "d"])
         )
 
     def read(made: tuple[bytes, bytes]) -> None:
         queries.write_bytes(made[0])
         qrels.write_bytes(made[1])
-        importing()
+        import_beir(tmp_path, qrels)
 
     fuzzed = fuzz(read, make)
     assert fuzzed.read > 500 and fuzzed.refused > 1_000

@@ -68,7 +68,7 @@ def audit(
 
 def _rows(name: str, report: Report, cases: Sequence[Case]) -> Mapping[str, QueryRow]:
     own = {case.id: case_fingerprint(case) for case in cases}
-    rows = {row.id: row for row in report.rows() if own.get(row.id) == row.fingerprint}
+    rows = {row.id: row for row in report.queries if own.get(row.id) == row.fingerprint}
     if not rows:
         raise ReportError(f"{name}: has none of these golden queries as they are now; run it again on this file")
     return rows

@@ -110,7 +110,7 @@ def _work(namespace: argparse.Namespace, file: Path, judge: Mapping[tuple[str, s
     order = judging_order(cases, namespace.seed)
     if report:
         # Of a query out of scope nothing is relevant: its labels change no figure.
-        of_report = {row.id for row in report.rows() if row.in_scope}
+        of_report = {row.id for row in report.queries if row.in_scope}
         cases = tuple(case for case in cases if case.id in of_report)
     if namespace.verdicts:
         cases = tuple(case for case in cases if case.in_scope and (case.reference_answer or "").strip())
@@ -180,7 +180,7 @@ def _verdicts(file: Path | None, *, needed: bool) -> dict[tuple[str, str], int]:
         return {}
     verdicts = {
         (row.id, hit.chunk_id): hit.judge.verdict
-        for row in report.rows()
+        for row in report.queries
         for hit in row.retrieved
         if hit.judge and hit.judge.verdict is not None
     }

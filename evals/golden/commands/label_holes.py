@@ -46,7 +46,7 @@ def disagreements(report: Report, cases: Sequence[Case]) -> set[Pair]:
     decided = {(case.id, chunk_id) for case in cases for chunk_id in case.human_verdicts}
     return {
         (row.id, hit.chunk_id)
-        for row in report.rows()
+        for row in report.queries
         for hit in row.retrieved
         if hit.judge and hit.judge.verdict is not None and hit.judge.verdict != int(hit.grade > 0)
     } - decided
@@ -65,7 +65,7 @@ def changed_since(report: Report, relevance: Mapping[str, Relevance]) -> str:
     """Return what the golden data of today says of the chunks that a report returned, beside what it said then."""
     before, after = [0, 0, 0], [0, 0, 0]  # chunks judged, chunks relevant, queries with a relevant chunk
     returned, queries = 0, 0
-    for row in report.rows():
+    for row in report.queries:
         if not row.in_scope or row.id not in relevance:
             continue
         now, ids = relevance[row.id], [hit.chunk_id for hit in row.retrieved]

@@ -1,7 +1,5 @@
 """The report of a run, built once."""
 
-from collections.abc import Iterator
-
 from evals.grid.evaluation import GridResult
 from evals.metrics import declared
 from evals.metrics.run_result import RunResult
@@ -10,11 +8,8 @@ from evals.report.building.grid import grid_section
 from evals.report.building.head import head
 from evals.report.building.judge import judge_section
 from evals.report.building.queries import query_rows
-from evals.report.causes import Cause
 from evals.report.headline import leading
-from evals.report.model import SCHEMA_VERSION, Criterion, Facts, MetricEntry, QueryRow, Report, Validation
-from evals.report.rows_file import MOST_IN_REPORT, ROWS_SUFFIX, WORST_IN_REPORT, RowsFile, written
-from evals.report.worst import worst_first
+from evals.report.model import SCHEMA_VERSION, Criterion, Facts, MetricEntry, Report, Validation
 from retrievers.config import RERANKERS, RetrieverConfig, dump
 from retrievers.config.layers import flatten
 
@@ -26,8 +21,8 @@ def build_report(result: RunResult, facts: Facts) -> Report:
         result: The run.
         facts: Facts that make it comparable, as they are at its end.
     """
-    causes: list[Cause] = []
-    rows, file = _rows(result, causes)
+    rows = list(query_rows(result))
+    causes = [row.cause for row in rows if row.cause]
     incomplete = _incomplete(result, facts)
     metrics = {summary.metric: MetricEntry.of(summary) for summary in result.summaries}
     report = Report(
@@ -53,37 +48,13 @@ def build_report(result: RunResult, facts: Facts) -> Report:
     )
     # a field that is not set is absent from the file, as that of a grid is for a single run
     grid = {"grid": grid_section(result)} if isinstance(result, GridResult) else {}
-    if file is None:
-        return report.model_copy(update=grid)
-    return report.model_copy(update={**grid, "queries_file": f"report{ROWS_SUFFIX}"}).with_rows(file)
+    return report.model_copy(update=grid)
 
 
 def _lacks_labels(name: str, entry: MetricEntry, result: RunResult) -> bool:
     """Return True for a metric by labels of golden data without any, unless a criterion reads it."""
     wanted = any(gate.metric == name for gate in result.gates)
     return entry.value is None and "labels" in declared(name).needs and result.validation.unlabelled > 0 and not wanted
-
-
-def _rows(result: RunResult, causes: list[Cause]) -> tuple[list[QueryRow], RowsFile | None]:
-    """Return the rows of the report, the worst ones where they are too many, and then the file that holds them all.
-
-    Args:
-        result: The run.
-        causes: Takes the cause of every row; all rows are not in memory at once.
-    """
-    rows = _noted(query_rows(result), causes)
-    if len(result.observed.observations) <= MOST_IN_REPORT:
-        return list(rows), None
-    files: list[RowsFile] = []
-    worst = worst_first(written(rows, [*result.scores], files), WORST_IN_REPORT)
-    return worst, files[0]
-
-
-def _noted(rows: Iterator[QueryRow], causes: list[Cause]) -> Iterator[QueryRow]:
-    for row in rows:
-        assert row.cause
-        causes.append(row.cause)
-        yield row
 
 
 READ_BY = {"semantic": "", "best": " on the best {}", "final": " on the final score"}

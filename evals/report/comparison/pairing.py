@@ -10,7 +10,7 @@ def pair(baseline: Report, other: Report) -> Pairing:
     With another golden dataset a query is the same when all of its case is that a score can depend on.
     """
     same = baseline.facts.dataset_fingerprint == other.facts.dataset_fingerprint
-    mine, theirs = list(baseline.rows()), {row.id: row for row in other.rows()}
+    mine, theirs = list(baseline.queries), {row.id: row for row in other.queries}
     shared = [(row, theirs[row.id]) for row in mine if row.id in theirs]
     paired = [(a, b) for a, b in shared if same or (a.fingerprint and a.fingerprint == b.fingerprint)]
     ids = {a.id for a, _ in paired}

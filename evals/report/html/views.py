@@ -15,11 +15,13 @@ from evals.report.judge_lines import cause
 from evals.report.model import Hit, QueryRow, Report
 from evals.report.model.compared import ComparedSection
 from evals.report.terminal import counted, has_something, interval, remark
-from evals.report.worst import worst
+from evals.report.worst import worst, worst_first
 from retrievers.terminal.present import score_text
 
 Row = Mapping[str, Any]
 TOP_CELLS = 20
+# Rows of the table of queries, at most.
+MOST_QUERIES = 2_000
 FLIPS = 5
 # Columns of the table of queries, where the run has them; `_at_K` at the deepest.
 QUERY_SCORES = (
@@ -135,8 +137,9 @@ def worst_queries(report: Report) -> list[Row]:
 
 
 def queries(report: Report) -> list[Row]:
-    """Return the queries that the report holds with what was returned, the worst first."""
-    return [_query(row) for row in sorted(report.queries, key=lambda row: WORST_FIRST.get(row.cause, 0))]
+    """Return the queries with what was returned, the worst first; of more than a browser shows quickly the worst."""
+    rows = report.queries if len(report.queries) <= MOST_QUERIES else worst_first(report.queries, MOST_QUERIES)
+    return [_query(row) for row in sorted(rows, key=lambda row: WORST_FIRST.get(row.cause, 0))]
 
 
 def query_scores(report: Report) -> list[str]:

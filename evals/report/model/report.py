@@ -1,9 +1,8 @@
 """The report of a run: one model, from which JSON, schema, field tables, terminal, page and MLflow follow."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from evals.report.model.base import MetricEntry, Section
 from evals.report.model.caches import CacheEntry
@@ -14,9 +13,6 @@ from evals.report.model.head import HeadSection
 from evals.report.model.judge import JudgeSection
 from evals.report.model.queries import QueryRow
 from evals.report.model.slices import SliceEntry
-
-if TYPE_CHECKING:
-    from evals.report.rows_file import RowsFile
 
 SCHEMA_VERSION: Final = 1
 
@@ -76,28 +72,7 @@ class Report(Section):
     caches: dict[str, CacheEntry] = Field({}, description="look-ups of the caches: embedding, result, judge")
     judge: JudgeSection | None = Field(None, description="the LLM judge; null without one")
     grid: GridSection | None = Field(None, description="the grid whose chosen cell this run is; absent without one")
-    queries_file: str | None = Field(
-        None, description="Parquet file beside the report that holds the rows of all queries, where they are over 2,000"
-    )
-    queries: list[QueryRow] = Field(
-        description="one entry a query, in the order of the golden data; of over 2,000 queries the 200 worst"
-    )
-    _file: "RowsFile | None" = PrivateAttr(None)
-
-    def rows(self) -> "Iterable[QueryRow]":
-        """Return a row for every query, in the order of the golden data, from the file where there is one."""
-        return self.queries if self._file is None else self._file
-
-    @property
-    def rows_file(self) -> "RowsFile | None":
-        """The file of the rows of all queries; None where the report holds them."""
-        return self._file
-
-    def with_rows(self, file: "RowsFile") -> Self:
-        """Return the report with the file of the rows of all queries."""
-        report = self.model_copy()
-        report._file = file
-        return report
+    queries: list[QueryRow] = Field(description="one entry a query, in the order of the golden data")
 
     def plain(self) -> dict[str, Any]:
         """Return the report as plain JSON values, as its file holds them: without the fields that were not set."""

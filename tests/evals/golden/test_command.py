@@ -119,10 +119,10 @@ def test_wrong_human_verdicts_are_named_with_their_line(tmp_path: Path, capsys: 
 
 
 def test_an_imported_file_is_valid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "topics").write_text("<top><num>1</num><title>lift</title></top>")
-    (tmp_path / "qrels").write_text("1 0 d7 1\n")
+    (tmp_path / "queries.jsonl").write_text('{"_id": "1", "text": "lift"}\n')
+    (tmp_path / "qrels").write_text("1\td7\t1\n")
     out = tmp_path / "out.jsonl"
-    assert main(["import", "trec", str(tmp_path / "topics"), str(tmp_path / "qrels"), "--out", str(out)]) == 0
+    assert main(["import", "beir", str(tmp_path), "--qrels", str(tmp_path / "qrels"), "--out", str(out)]) == 0
     assert main(["validate", str(out)]) == 0
     assert "1 cases with 1 relevant documents" in capsys.readouterr().out
 

@@ -11,6 +11,7 @@ from ragas.dataset_schema import SingleTurnSample
 from ragas.testset.synthesizers.testset_schema import Testset as RagasTestset
 
 from evals.golden.command import main
+from evals.golden.in_memory import golden_set
 from evals.golden.located_contexts import ContextFinder
 from evals.golden.mapped_columns import FIELDS, mapped, parse_columns
 from retrievers.records import Chunk
@@ -227,3 +228,19 @@ def test_every_field_of_a_case_has_a_column(tmp_path: Path) -> None:
         "labelling",
     }
     assert mapped([("t:1", {"query": "how?"})], parse_columns([], {}), []) == [("t:1", {"id": "q001", "query": "how?"})]
+
+
+def test_ragas_reads_the_rows_and_the_import_gives_the_evidence_back(
+    handbook: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    golden, out, back = golden_set(handbook / "golden.jsonl"), tmp_path / "ragas.jsonl", tmp_path / "back.jsonl"
+    before = {case.query: case for case in golden.cases if case.in_scope}
+    dataset = EvaluationDataset.from_list(golden.to_ragas())
+    assert [(sample.user_input, sample.reference) for sample in dataset.samples] == [
+        (query, case.reference_answer) for query, case in before.items()
+    ]
+    dataset.to_jsonl(out)
+    assert call(main, ["import", "ragas", out, "--docs", handbook / "docs", "--out", back], capsys).code == 0
+    for case in golden_set(back).cases:
+        quotes = {(e.source_url, e.quote) for e in before[case.query].evidence if e.quote}
+        assert {e.quote for e in case.evidence} == {quote for _, quote in quotes}

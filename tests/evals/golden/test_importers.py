@@ -1,4 +1,4 @@
-"""BEIR folders and TREC files become golden queries, or every fault is named."""
+"""BEIR folders become golden queries, or every fault is named."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,14 +7,7 @@ from pathlib import Path
 import pytest
 
 from evals.errors import DatasetError
-from evals.golden.importers import import_beir, import_trec
-
-TOPICS = """<xml>
-<top><num> 1</num><title>
-lift of a wing &amp; slipstream </title></top>
-<top><num> 4</num><title>heat & slabs < thin</title></top>
-<top><num> 9</num><title>papers on   flutter</title></top>
-</xml>"""
+from evals.golden.importers import import_beir
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -22,50 +15,6 @@ def write(folder: Path, name: str, text: str) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
     return file
-
-
-def test_topics_that_are_not_well_formed_xml_are_read(tmp_path: Path) -> None:
-    qrels = write(tmp_path, "qrels", "1 0 a 2\n4 0 b 1\n4 0 c 0\n9 0 c 1\n")
-    imported = import_trec(write(tmp_path, "topics", TOPICS), qrels)
-    assert [(c.id, c.query, c.relevant_ids) for c in imported.cases] == [
-        ("1", "lift of a wing & slipstream", {"a": 2}),
-        ("4", "heat & slabs < thin", {"b": 1, "c": 0}),
-        ("9", "papers on flutter", {"c": 1}),
-    ]
-
-
-def test_qrels_by_ordinal_are_recognised_where_the_numbers_do_not_fit(tmp_path: Path) -> None:
-    qrels = write(tmp_path, "qrels", "1 0 a 1\n2 0 b 1\n3 0 c 1\n")
-    imported = import_trec(write(tmp_path, "topics", TOPICS), qrels)
-    assert [c.query for c in imported.cases if c.relevant_ids == {"b": 1}] == ["heat & slabs < thin"]
-    assert imported.notes[0] == "the query ids of qrels are the topics' ordinal"
-
-
-def test_ordinals_can_be_demanded_where_both_fit(tmp_path: Path) -> None:
-    qrels = write(tmp_path, "qrels", "1 0 a 1\n")
-    topics = write(tmp_path, "topics", TOPICS.replace(" 4<", " 1<").replace("<num> 1<", "<num> 2<", 1))
-    by_num = import_trec(topics, qrels)
-    by_place = import_trec(topics, qrels, "ordinal")
-    assert by_num.cases[0].query != by_place.cases[0].query == "lift of a wing & slipstream"
-
-
-def test_query_ids_that_fit_neither_are_refused(tmp_path: Path) -> None:
-    qrels = write(tmp_path, "qrels", "77 0 a 1\n")
-    with pytest.raises(DatasetError, match=r"not the topics' num.*77.*not their ordinal"):
-        import_trec(write(tmp_path, "topics", TOPICS), qrels)
-
-
-def test_old_topics_with_labels_and_without_closing_tags_are_read(tmp_path: Path) -> None:
-    topics = write(tmp_path, "topics", "<top>\n<num> Number: 301\n<title> Organized Crime\n<desc> more\n</top>\n")
-    imported = import_trec(topics, write(tmp_path, "qrels", "301 0 d 1\n"))
-    assert (imported.cases[0].id, imported.cases[0].query) == ("301", "Organized Crime")
-
-
-def test_every_malformed_qrels_line_is_named(tmp_path: Path) -> None:
-    qrels = write(tmp_path, "qrels", "1 0 a 1\n1 0 a\n\n4 0 b high\n")
-    with pytest.raises(DatasetError) as caught:
-        import_trec(write(tmp_path, "topics", TOPICS), qrels)
-    assert [fault.partition(": ")[0] for fault in caught.value.faults] == [f"{qrels}:2", f"{qrels}:4"]
 
 
 def test_a_beir_folder_is_read_and_unjudged_queries_are_left_out_with_a_note(tmp_path: Path) -> None:
@@ -165,29 +114,3 @@ def test_a_grade_that_is_no_whole_number_is_named(grade: str, tmp_path: Path) ->
     (fault,) = faults_of_beir(tmp_path, [{"_id": "q1", "text": "a"}], f"q1\td\t1\nq1\te\t{grade}\n")
     assert fault.startswith("qrels/test.tsv:3: expected query id, document id and a whole-number grade, got 'q1\\te")
     assert len(fault) < 300
-
-
-def test_topics_that_cannot_be_asked_or_share_a_number_are_named_with_their_line(tmp_path: Path) -> None:
-    text = TOPICS.replace("papers on   flutter", "word " * 600)
-    topics = write(tmp_path, "topics", text)
-    with pytest.raises(DatasetError) as caught:
-        import_trec(topics, write(tmp_path, "qrels", "1 0 a 1\n9 0 a 1\n"))
-    (fault,) = caught.value.faults
-    assert fault.startswith(f"{topics}:5: query: is too long: 600 words")
-    topics = write(tmp_path, "topics", TOPICS.replace(" 4<", " 1<"))
-    with pytest.raises(DatasetError) as caught:
-        import_trec(topics, write(tmp_path, "qrels", "1 0 a 1\n"))
-    assert caught.value.faults == (f"{topics}:4: query id '1' is used already at {topics}:2",)
-    assert len(import_trec(topics, tmp_path / "qrels", "ordinal").cases) == 1
-
-
-def test_trec_judgements_given_twice_are_named(tmp_path: Path) -> None:
-    qrels = write(tmp_path, "qrels", "1 0 a 1\n1 0 a 1\n")
-    with pytest.raises(DatasetError) as caught:
-        import_trec(write(tmp_path, "topics", TOPICS), qrels)
-    assert caught.value.faults == (f"{qrels}:2: document 'a' of query '1' is judged already at {qrels}:1",)
-
-
-def test_topics_that_never_end_are_read_in_linear_time(tmp_path: Path) -> None:
-    topics = write(tmp_path, "topics", "<top>" * 200_000 + "<num>1<title>flutter</top>")
-    assert import_trec(topics, write(tmp_path, "qrels", "1 0 a 1\n")).cases[0].query == "flutter"

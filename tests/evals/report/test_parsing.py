@@ -40,6 +40,12 @@ def test_many_faults_are_counted() -> None:
     assert caught.value.faults[-1] == "… and 4 more"
 
 
+def test_a_report_of_an_earlier_version_that_holds_the_worst_queries_alone_is_refused() -> None:
+    partial = {**reports.document({}, rows=[reports.row("q0", {})]), "queries_file": "report.queries.parquet"}
+    with pytest.raises(ReportError, match="holds the 1 worst queries alone"):
+        parse(json.dumps(partial), "r.json")
+
+
 def test_a_query_that_stands_there_twice_is_refused() -> None:
     twice = reports.document({}, rows=[reports.row("q0", {}), reports.row("q1", {}), reports.row("q0", {})])
     with pytest.raises(ReportError, match="expected every query once, found 'q0' more than once"):

@@ -43,8 +43,10 @@ def test_queries_come_the_worst_first_with_what_was_returned() -> None:
     }
 
 
-def test_only_so_many_queries_are_on_the_page_and_the_worst_are() -> None:
+def test_only_so_many_queries_are_on_the_page_and_the_worst_are(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row["id"] for row in views.queries(report())][:2] == ["wrong", "empty"]
+    monkeypatch.setattr(views, "MOST_QUERIES", 2)
+    assert [row["id"] for row in views.queries(report())] == ["wrong", "empty"]
 
 
 def test_the_worst_queries_leave_out_those_that_are_right() -> None:
