@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from evals.grid.choice import explain
 from evals.grid.evaluation import GridResult
 from evals.judge.trust.agreement import LabelledVerdict, agree
