@@ -46,7 +46,6 @@ MAX_FAILED_SHARE = 0.05
 VERDICT_METRIC = "queries/pass_rate"
 """The share of the queries whose outcome is SUCCESS."""
 Outcome = Literal["SUCCESS", "PARTIAL_SUCCESS", "FAILURE", "UNLABELLED"]
-ChangeCause = Literal["", "ties", "index", "embedding", "unknown"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,13 +139,12 @@ class DeterminismPass:
 
     Attributes:
         query_ids: The query of each call.
-        causes: Cause of each difference; empty for the same ids in the same order, with scores within 1e-6; `unknown`
-            for a retriever that cannot search again with the first vector.
+        changed: False for the same ids in the same order, with scores within 1e-6.
         score_deltas: Largest change of a chunk's score in each; None for a retriever without scores.
     """
 
     query_ids: tuple[str, ...]
-    causes: tuple[ChangeCause, ...]
+    changed: tuple[bool, ...]
     score_deltas: tuple[float | None, ...]
 
 

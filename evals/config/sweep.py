@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
@@ -39,8 +39,8 @@ class SweepConfig(Settings):
     top_k: Annotated[tuple[int, ...], WHOLE_NUMBERS, Axis(cuts=True)] = Field(
         (), description="chunks to return: 1:20, or a list"
     )
-    threshold: Annotated[tuple[float, ...] | Literal["exact"], THRESHOLDS, Axis(cuts=True)] = Field(
-        (), description="thresholds: 0:0.95:0.05, a list, or exact for every observed score"
+    threshold: Annotated[tuple[float, ...], THRESHOLDS, Axis(cuts=True)] = Field(
+        (), description="thresholds: 0:0.95:0.05, or a list"
     )
     mode: Annotated[tuple[Mode, ...], CHOICES, Axis(in_every_name=True, in_faults=True)] = Field(
         (), description="semantic, keyword, hybrid"
@@ -103,7 +103,7 @@ class SweepConfig(Settings):
     ] = Field((), description="how many times as many are found by quantised vectors: 1:3:0.5")
 
     @property
-    def axes(self) -> Mapping[str, tuple[Any, ...] | str]:
+    def axes(self) -> Mapping[str, tuple[Any, ...]]:
         """The settings that take several values, or one of their own, with these."""
         return {name: values for name, values in self if values}
 

@@ -209,6 +209,8 @@ def _refuse_other_scale(
         lower = merged.get(threshold)
         if lower in (None, "default") or threshold in values or merged.get(name, "cosine") == values[name]:
             continue
+        if removed(name, values[name]):  # which the check of the whole says
+            continue
         origin = next(la for la in reversed(layers) if threshold in dict(flatten(la.values)))
         raise ConfigError(
             f"{threshold}: {lower} (set by {origin.place(threshold)}) is no threshold of the distance {values[name]!r} "

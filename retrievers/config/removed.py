@@ -13,6 +13,7 @@ REMOVED: Mapping[str, str] = {
     "judge/noise_share": "judge/self_agreement is the share of its verdicts that a judge repeats (judge.rejudge)",
     "judge.recall": "context recall is asked for every distinct result; judge.sample judges fewer queries",
     "judge.recall_audit": "context recall is asked for every distinct result; judge.sample judges fewer queries",
+    "sweep.threshold=exact": "name a range such as 0:0.95:0.05, or a list",
     "store.prefer_grpc": "requests go over HTTP, to store.url",
     "store.grpc_port": "requests go over HTTP, to store.url",
     "prefetch": "candidates is the depth of both sides of hybrid",
@@ -37,6 +38,7 @@ def removed(name: str, value: object = None) -> str:
     """
     setting = name.removeprefix("--").replace("-", "_").removeprefix("retriever.")
     if value is not None:
+        [value] = value if isinstance(value, list) and len(value) == 1 else [value]
         return REMOVED.get(f"{setting}={value}", "") if isinstance(value, str | bool) else ""
     names = [name, setting]
     while setting := setting.rpartition(".")[0]:

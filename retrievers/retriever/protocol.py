@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
 from retrievers.config import RetrieverConfig, SearchConfig
-from retrievers.records import Chunk, RetrievalSession, RetrievedChunk
+from retrievers.records import Chunk, RetrievalSession
 from retrievers.search.candidate_table import Candidates, CandidateTable, Chunks
 from retrievers.store import CollectionInfo, Deployment
 
@@ -103,18 +103,4 @@ class FindsNeighbours(Retriever, Protocol):
 
         Raises:
             RetrievalError: The search failed.
-        """
-
-
-@runtime_checkable
-class Replays(Protocol):
-    """A retriever that can search again with a vector from before."""
-
-    def candidates_by_vector(
-        self, query: str, vector: Sequence[float], *, depth: int | None = None
-    ) -> tuple[RetrievedChunk, ...]:
-        """`candidates` of a query whose vector is already there.
-
-        Raises:
-            RetrievalError: Search or reranking failed.
         """

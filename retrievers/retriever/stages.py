@@ -15,7 +15,7 @@ from retrievers.embedding.sparse import QueryEncoder
 from retrievers.errors import CollectionChangedError
 from retrievers.net.deadline import stage
 from retrievers.net.patience import working_time
-from retrievers.records import RetrievalSession, RetrievedChunk, StageTimings
+from retrievers.records import RetrievalSession, StageTimings
 from retrievers.rerank.reranking import Pool, Rerank
 from retrievers.retriever.session import answered
 from retrievers.search.candidate_table import Candidates, CandidateTable
@@ -103,24 +103,6 @@ class Pipeline:
             return moved
 
         return [answered(each, config, self.info) for each in self._run(queries, use_cache, chunks, search, finish)]
-
-    def replay(self, query: str, vector: Sequence[float], depth: int) -> tuple[RetrievedChunk, ...]:
-        """Return the candidates of a query whose vector is known.
-
-        Raises:
-            RetrievalError: Search or reranking failed.
-        """
-        encoded = encode(query, vector, self.settings, self.encoder)
-        chunks = ChunkTable(self.client, self.settings)
-
-        def search() -> list[Candidates]:
-            with stage("search"):
-                candidates = ordered(self._search(depth, chunks).find([encoded]), depth, chunks, every_place)
-            return self._reranked([query], [encoded], candidates, chunks)
-
-        [candidates] = _settled(search)
-        now = datetime.now(UTC)
-        return tuple(replace(hit, retrieved_at=now) for hit in candidates)
 
     def neighbours(
         self, vectors: Sequence[Sequence[float]], search: SearchConfig, depth: int, chunks: ChunkTable

@@ -121,12 +121,10 @@ def set_values(params: dict[str, Any] | None) -> dict[str, Any]:
 def test_they_are_in_every_request_of_every_kind(server: QdrantServer, base: RetrieverConfig, mode: str) -> None:
     config = of_mode(base, mode=mode, search=SEARCH)
     with QdrantRetriever.open(config, env={}) as retriever:
-        vector = retriever.embeddings.embed_query("topic node")
         for call in (
             lambda: retriever.search("topic node", use_cache=False),
             lambda: retriever.search_batch(["topic node", "client answer"], use_cache=False),
             lambda: retriever.candidates(["topic node", "client answer"]),
-            lambda: retriever.candidates_by_vector("topic node", vector),
         ):
             server.requests.clear()
             call()
