@@ -13,6 +13,7 @@ REMOVED: Mapping[str, str] = {
     "prefetch": "candidates is the depth of both sides of hybrid",
     "sweep.prefetch_semantic": "sweep.candidates sweeps the depth of both sides of hybrid",
     "sweep.prefetch_keyword": "sweep.candidates sweeps the depth of both sides of hybrid",
+    "retrieval-evals verify": "opening a collection checks its files by size; index a damaged one again",
     "search": "search_params takes Qdrant's SearchParams, e.g. {exact: true} or {quantization: {rescore: true}}",
     **dict.fromkeys(
         (f"sweep.{a}" for a in ("exact", "hnsw_ef", "indexed_only", "ignore_quantization", "rescore", "oversampling")),
