@@ -148,19 +148,6 @@ class DeterminismPass:
     score_deltas: tuple[float | None, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class IndexTrial:
-    """Recall of the search for vectors under other parameters.
-
-    Attributes:
-        settings: The settings that were tried, as text.
-        recall: Number of nearest vectors to the share of them that was found, on average.
-    """
-
-    settings: str
-    recall: Mapping[int, float]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Observed:
     """All that was observed in a run, from which every metric is computed.
@@ -169,14 +156,12 @@ class Observed:
         observations: The golden queries, one each.
         listed: True if relevance is over all chunks of a collection; else over the returned chunks.
         retriever_notes: Facts of the retriever that a reader of its results must know.
-        index_trials: Recall under wider searches; None where they were not tried.
         unmeasured: Reason why latency and determinism cannot be measured; empty where they can.
     """
 
     observations: tuple[Observation, ...]
     latency: tuple[LatencyPass, ...] = ()
     repetitions: DeterminismPass | None = None
-    index_trials: tuple[IndexTrial, ...] | None = None
     listed: bool = True
     retriever_notes: tuple[str, ...] = ()
     unmeasured: str = ""

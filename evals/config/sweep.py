@@ -16,14 +16,6 @@ def _hybrid_by(settings: RetrieverConfig, *fusions: Fusion) -> bool:
     return settings.mode == "hybrid" and settings.used_fusion in fusions
 
 
-def _searches_an_index(settings: RetrieverConfig) -> bool:
-    return settings.mode != "keyword" and not settings.search.exact
-
-
-def _compares_quantised(settings: RetrieverConfig) -> bool:
-    return _searches_an_index(settings) and not settings.search.quantization.ignore
-
-
 def _order_is_made_of_all(settings: RetrieverConfig) -> bool:
     """Return whether chunks deep in the list decide what comes first; otherwise the answer is its beginning."""
     plain = settings.mode == "semantic" and not settings.reranker.make and settings.group_by is None
@@ -83,24 +75,6 @@ class SweepConfig(Settings):
         CHOICES,
         Axis(setting="keyword.term_counts", applies=lambda settings: settings.mode != "semantic"),
     ] = Field((), description="true, false: whether keywords repeated in a query count")
-    exact: Annotated[
-        tuple[bool, ...], CHOICES, Axis(setting="search.exact", applies=lambda settings: settings.mode != "keyword")
-    ] = Field((), description="true, false: whether the query is compared with every vector")
-    hnsw_ef: Annotated[tuple[int, ...], WHOLE_NUMBERS, Axis(setting="search.hnsw_ef", applies=_searches_an_index)] = (
-        Field((), description="beams of a search in an HNSW index: 64,128,256")
-    )
-    indexed_only: Annotated[tuple[bool, ...], CHOICES, Axis(setting="search.indexed_only")] = Field(
-        (), description="true, false: whether what is not indexed yet is left out"
-    )
-    ignore_quantization: Annotated[
-        tuple[bool, ...], CHOICES, Axis(setting="search.quantization.ignore", applies=_searches_an_index)
-    ] = Field((), description="true, false: whether the original vectors are compared")
-    rescore: Annotated[
-        tuple[bool, ...], CHOICES, Axis(setting="search.quantization.rescore", applies=_compares_quantised)
-    ] = Field((), description="true, false: whether what quantised vectors find is scored by the original ones")
-    oversampling: Annotated[
-        tuple[float, ...], NUMBERS, Axis(setting="search.quantization.oversampling", applies=_compares_quantised)
-    ] = Field((), description="how many times as many are found by quantised vectors: 1:3:0.5")
 
     @property
     def axes(self) -> Mapping[str, tuple[Any, ...]]:

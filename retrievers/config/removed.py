@@ -19,6 +19,12 @@ REMOVED: Mapping[str, str] = {
     "prefetch": "candidates is the depth of both sides of hybrid",
     "sweep.prefetch_semantic": "sweep.candidates sweeps the depth of both sides of hybrid",
     "sweep.prefetch_keyword": "sweep.candidates sweeps the depth of both sides of hybrid",
+    "retrieval-evals verify": "opening a collection checks its files by size; index a damaged one again",
+    "search": "search_params takes Qdrant's SearchParams, e.g. {exact: true} or {quantization: {rescore: true}}",
+    **dict.fromkeys(
+        (f"sweep.{a}" for a in ("exact", "hnsw_ef", "indexed_only", "ignore_quantization", "rescore", "oversampling")),
+        "two runs, each with its search_params, and `evals.compare` take the place of this axis",
+    ),
     "within": "filters holds for every search; a collection for each tenant holds for all else",
     "distance=euclid": "cosine and dot are searched; make a collection of the same vectors with one of these",
     "distance=manhattan": "cosine and dot are searched; make a collection of the same vectors with one of these",

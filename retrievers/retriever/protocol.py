@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
-from retrievers.config import RetrieverConfig, SearchConfig
+from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, RetrievalSession
 from retrievers.search.candidate_table import Candidates, CandidateTable, Chunks
 from retrievers.store import CollectionInfo, Deployment
@@ -91,13 +91,13 @@ class FindsNeighbours(Retriever, Protocol):
     """A retriever whose search for vectors can be made with other parameters."""
 
     def neighbours(
-        self, vectors: Sequence[Sequence[float]], search: SearchConfig, depth: int, chunks: Any
+        self, vectors: Sequence[Sequence[float]], search: Mapping[str, Any] | None, depth: int, chunks: Any
     ) -> Sequence[Candidates]:
         """Find the points nearest to vectors, with all that tie with the last.
 
         Args:
             vectors: Vectors of queries.
-            search: The parameters.
+            search: Qdrant's `SearchParams`, as a mapping.
             depth: Number of points for each.
             chunks: The table that numbers them (see `chunk_table`).
 

@@ -12,7 +12,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, PrivateAttr
 
-from retrievers.config import IndexSettings, RetrieverConfig, SearchConfig
+from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment
 from retrievers.config.settings_file import file_layer
 from retrievers.embedding.bm25 import Bm25Encoder
@@ -209,7 +209,7 @@ class QdrantRetriever(BaseRetriever):
             return self._pipeline.candidates(queries, depth or self.settings.candidates, use_cache, chunks)
 
     def neighbours(
-        self, vectors: Sequence[Sequence[float]], search: SearchConfig, depth: int, chunks: ChunkTable
+        self, vectors: Sequence[Sequence[float]], search: Mapping[str, Any] | None, depth: int, chunks: ChunkTable
     ) -> CandidateTable:
         """Find the points nearest to vectors, whatever the mode: those that the filters let pass, and all ties.
 

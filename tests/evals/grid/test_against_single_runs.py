@@ -154,21 +154,6 @@ def test_with_and_without_term_counts(bench: Bench, world: Experiment, server: C
     assert differing(found, bench, config, cells=2, seed=4) == []
 
 
-def test_with_search_parameters(bench: Bench, world: Experiment, server: CohereChatServer) -> None:
-    sweep = {"mode": ["hybrid"], "candidates": "8,20", "exact": "true,false"}
-    config = experiment(world, server, sweep={**sweep, "top_k": "1:8"})
-    found = bench.grid(config)
-    assert [(c.settings.candidates, c.settings.search.exact) for c in found.grid.configurations] == [
-        (8, True),
-        (8, False),
-        (20, True),
-        (20, False),
-    ]
-    assert differing(found, bench, config, cells=2, seed=5) == []
-    ids = [[o.candidate_ids for o in c.observed.observations] for c in found.grid.configurations]
-    assert ids[0] == ids[1] and ids[0] != ids[2]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",

@@ -160,8 +160,6 @@ def two_values(name: str) -> tuple[Any, Any]:
     (kind,) = {kind for kind in get_args(SweepConfig.model_fields[name].annotation) if kind is not ...}
     choices: dict[Any, tuple[Any, Any]] = {bool: (True, False), int: (50, 60), float: (0.25, 0.75)}
     choices[RerankerName] = ("none", "mmr")
-    if name == "oversampling":
-        return 1.5, 2.0
     return choices.get(kind) or get_args(kind)[:2]
 
 
