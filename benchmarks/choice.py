@@ -44,7 +44,7 @@ def measure(queries: int, cells: int, rounds: int) -> None:
     rng = np.random.default_rng(0)
     drawn, resampling = timed(lambda: resample(scores.values, scores.strata, RESAMPLES, rng), rounds)
     pairs, pairing = timed(lambda: pair_up(scores, scores.values), rounds)
-    _, comparing = timed(lambda: best_set(pairs, drawn.deviations, rng), rounds)
+    _, comparing = timed(lambda: best_set(pairs, drawn, rng), rounds)
     choice, whole = timed(lambda: choose(scores, grid), rounds)
     print(f"{RESAMPLES:,} resamples of {queries:,} queries in {cells:,} cells (medians of {rounds}; wall, CPU)")
     for label, (wall, cpu) in {"resample": resampling, "pairs": pairing, "set and bounds": comparing}.items():
@@ -86,7 +86,7 @@ def synthetic(queries: int, cells: int) -> tuple[ObjectiveScores, Cells]:
 def precision() -> float:
     """The largest error of a resampled mean kept in single precision."""
     values = synthetic(1_000, 400)[0].values
-    kept = resample(values, np.zeros(1_000, dtype=np.int64), 1_000, np.random.default_rng(5)).deviations
+    kept = resample(values, np.zeros(1_000, dtype=np.int64), 1_000, np.random.default_rng(5))
     places = np.random.default_rng(5).integers(0, 1_000, size=(1_000, 1_000))
     mean = values.mean(axis=0)
     return max(

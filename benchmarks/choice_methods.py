@@ -152,7 +152,7 @@ def _prepared(values: Floats, known: Population) -> tuple[tuple[tuple[int, ...],
     own = np.diag(covariance)
     square = own[:, None] + own[None, :] - 2 * covariance
     drawn = resample(columns, np.zeros(len(values), dtype=np.int64), RESAMPLES, np.random.default_rng(0))
-    return groups, columns, np.sqrt(np.where(square > 1e-14, square, 0.0)), drawn.deviations.astype(float)
+    return groups, columns, np.sqrt(np.where(square > 1e-14, square, 0.0)), drawn.astype(float)
 
 
 def _spread(groups: tuple[tuple[int, ...], ...], found: NDArray[Any]) -> NDArray[Any]:

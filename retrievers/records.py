@@ -5,24 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-Distance = Literal["cosine", "dot", "euclid", "manhattan"]
-"""Distances of dense vectors, as Qdrant has them."""
+Distance = Literal["cosine", "dot"]
+"""Distances of dense vectors that are searched; on both the higher score is the better."""
 # `sparse`: weights of the user's own model of sparse vectors. `unknown`: scores of the user's own retriever, comparable
 # within one result at most; `none`: it gives none.
-ScoreScale = Literal[
-    "cosine", "dot", "euclid", "manhattan", "bm25", "sparse", "weighted", "rrf", "dbsf", "rerank", "unknown", "none"
-]
-LOWER_IS_NEARER: frozenset[str] = frozenset({"euclid", "manhattan"})
-"""The scales on which a score is a distance: the lower, the nearer. On all others the higher is the better."""
-UNBOUNDED: frozenset[str] = LOWER_IS_NEARER | {"dot"}
+ScoreScale = Literal["cosine", "dot", "bm25", "sparse", "weighted", "rrf", "dbsf", "rerank", "unknown", "none"]
+UNBOUNDED: frozenset[str] = frozenset({"dot"})
 """The scales of vectors whose scores are not within 0 and 1."""
-Scores = TypeVar("Scores", float, "NDArray[np.float64]", "NDArray[np.float32]")
 Status = Literal["success", "error", "timeout"]
 
 PREVIEW_LENGTH = 200
@@ -39,19 +30,6 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "vector_id": "point_id",
     }
 )
-
-
-def oriented(scores: Scores, scale: str) -> Scores:
-    """Turn scores so that the higher is the better: distances are negated, others stay. Its inverse is itself.
-
-    Candidates are ordered, cut and compared by oriented scores alone. Everything that is shown, every threshold and
-    every `RetrievedChunk` has scores as Qdrant reports them.
-
-    Args:
-        scores: A score, or an array of them.
-        scale: Their scale.
-    """
-    return 0 - scores if scale in LOWER_IS_NEARER else scores
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

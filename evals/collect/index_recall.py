@@ -108,7 +108,7 @@ def _recalls(
     retriever: FindsNeighbours, vectors: Sequence[Any], depths: Sequence[int], searches: Sequence[SearchConfig]
 ) -> list[list[Mapping[int, float]]]:
     """Return for each search, and each vector, the recall at each depth that is searched for."""
-    depth = retriever.settings.depth_of("semantic")
+    depth = retriever.settings.candidates
     measured = [k for k in depths if k <= depth]
     if not measured:
         return [[{} for _ in vectors] for _ in searches]
@@ -129,7 +129,7 @@ def _other_parameters(retriever: FindsNeighbours) -> dict[str, SearchConfig]:
     assert info is not None
     by_name: dict[str, SearchConfig] = {}
     if info.in_hnsw:
-        beam = max(search.hnsw_ef or info.ef_construct, retriever.settings.depth_of("semantic") + 1)
+        beam = max(search.hnsw_ef or info.ef_construct, retriever.settings.candidates + 1)
         most = info.limits.hnsw_ef or WIDER[-1] * beam
         for wider in dict.fromkeys(min(most, times * beam) for times in WIDER):
             by_name[f"search.hnsw_ef {wider}"] = search.model_copy(update={"hnsw_ef": wider})

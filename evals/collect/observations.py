@@ -75,7 +75,7 @@ class Observation:
 
     @property
     def top_score(self) -> float | None:
-        """The best oriented score of a vector before the threshold; None for a retriever that has no such scores.
+        """The best score of a vector before the threshold; None for a retriever that has no such scores.
 
         Where the search found nothing, a cosine is 0, and another score −∞.
         """

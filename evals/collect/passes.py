@@ -11,7 +11,7 @@ import numpy as np
 from evals.collect.observations import ChangeCause, DeterminismPass, LatencyPass
 from evals.golden.case import Case
 from retrievers.errors import RetrievalError
-from retrievers.records import RetrievalSession, RetrievedChunk, oriented
+from retrievers.records import RetrievalSession, RetrievedChunk
 from retrievers.retriever.protocol import Replays, Retriever
 from retrievers.search.candidate_table import Candidates, CandidateTable, Chunks
 from retrievers.search.table_builder import TableBuilder
@@ -132,10 +132,9 @@ def repeat(
 
 
 def ranked(chunks: Sequence[RetrievedChunk]) -> Ranked:
-    """Return chunk ids with scores as they are shown, in rank order."""
+    """Return chunk ids with scores, in rank order."""
     if isinstance(chunks, Candidates):
-        shown = oriented(chunks.column("score"), chunks.scale)
-        scores = (None if isnan(score) else score for score in shown.tolist())
+        scores = (None if isnan(score) else score for score in chunks.column("score").tolist())
         return tuple(zip(chunks.chunk_ids, scores, strict=True))
     return tuple((hit.chunk.chunk_id, hit.score) for hit in chunks)
 

@@ -117,9 +117,6 @@ class TrackingConfig(Settings):
         500, ge=0, le=10_000, description="most queries that become traces, the same in every run; 0 for none"
     )
     run_name: str | None = Field(None, description="name of the run; by default its settings, experiment and time")
-    register_as: str | None = Field(
-        None, min_length=1, description="name in MLflow's registry under which the measured retriever becomes a model"
-    )
 
     @field_serializer("uri")
     def _without_credentials(self, uri: str | None) -> str | None:
@@ -202,15 +199,6 @@ class ExperimentConfig(Settings):
         own["retriever"] = {name: value for name, value in own.get("retriever", {}).items() if name in SHARED}
         layers = [Layer(label="the experiment", values=own), Layer(label="reference", values=dict(self.reference))]
         return build(type(self), layers)
-
-    @model_validator(mode="after")
-    def _registers_its_own(self) -> Self:
-        if self.tracking.register_as and self.retriever.python is not None:
-            raise ValueError(
-                f"tracking.register_as: python {self.retriever.python!r} is a retriever of its own; log it with "
-                "mlflow.langchain.log_model"
-            )
-        return self
 
     @field_validator("reference")
     @classmethod

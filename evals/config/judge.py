@@ -58,12 +58,9 @@ class JudgeConfig(Settings):
             95% interval is at most a quarter wider than that of all queries would be.
         stop: With a margin, a grid is judged in rounds of queries, and no further once a cell is proved within that
             margin of the best.
-        tiers: Judges in place of one, the cheapest first: each judges a beginning of the queries of the one before it,
-            and the scores of that one correct its mean. `model` is that of the first.
-        recall: `bisect` asks for context recall of nested results (the cells of a grid) only where the shortest and the
-            longest do not agree, assuming that more chunks never lower it: an approximation.
-        recall_audit: Number of results exempt from recall questions that are asked as a check.
-        rejudge: Number of queries judged a second time, past the store, to measure the judge's noise.
+        tiers: Two judges in place of one, the cheap one first: the strong one judges a beginning of its queries, and
+            the cheap one's scores correct the mean. `model` is that of the first.
+        rejudge: Number of queries judged a second time, past the store: does the judge agree with itself?
         strict: Count it as a failure where a judge's statements share nothing with the reference answer.
         prices: Model (as in `model`) to what its tokens cost.
     """
@@ -95,14 +92,10 @@ class JudgeConfig(Settings):
     )
     stop: StopConfig = Field(default_factory=lambda: StopConfig.model_validate({}), description="end of judging a grid")
     tiers: tuple[TierConfig, ...] = Field(
-        (), description="cascade of judges, the cheapest first: [{model: small}, {model: large, sample: 0.1}]"
-    )
-    recall: Literal["exact", "bisect"] = Field(
-        "exact", description="context recall of a grid: exact, bisect (fewer calls)"
+        (), description="two judges, the cheap one first: [{model: small}, {model: large, sample: 0.1}]"
     )
     strict: bool = Field(True, description="statements that share nothing with the reference answer are a failure")
-    recall_audit: int = Field(100, ge=0, description="results skipped by bisect that are asked as a check")
-    rejudge: int = Field(0, ge=0, description="queries to judge a second time, to measure the judge's noise")
+    rejudge: int = Field(0, ge=0, description="queries to judge a second time: does the judge agree with itself?")
     budget: BudgetConfig = Field(default_factory=lambda: BudgetConfig.model_validate({}), description="limits")
     prices: Mapping[str, PriceConfig] = Field(
         default_factory=dict, description="model: {input, output} in USD per million tokens", json_schema_extra=TABLE

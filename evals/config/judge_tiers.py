@@ -1,7 +1,6 @@
-"""The settings of a cascade of judges: a cheap one on everything, a strong one on a sample of that."""
+"""The settings of two judges: a cheap one on everything, a strong one on a sample of that."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -41,33 +40,34 @@ class TierConfig(Settings):
 
 
 def tiers_fault(tiers: Sequence[TierConfig], *, in_rounds: bool = False) -> str:
-    """Return the reason why these tiers are no cascade, empty when they are one.
+    """Return the reason why these are not a cheap judge and a strong one, empty when they are.
 
     Args:
         tiers: The judges.
-        in_rounds: True if the last one judges in rounds (judge.stop), of which it may take part in all.
+        in_rounds: True if the strong one judges in rounds (judge.stop), of which it may take part in all.
     """
-    if len(tiers) == 1:
-        return "tiers: expected two judges or more, the cheapest first, got one; judge.model names a single judge"
-    if any(tier.sample == "auto" for tier in tiers):
+    if len(tiers) != 2:
+        return f"tiers: expected two judges, the cheap one first, got {len(tiers)}; judge.model names a single judge"
+    cheap, strong = tiers
+    if "auto" in (cheap.sample, strong.sample):
         return "tiers: sample: auto is for one judge; expected all, a share such as 0.5, or a number of queries"
-    for number, tier in enumerate(tiers[:-1] if in_rounds else (), start=1):
-        if tier.sample != "all":
-            return (
-                f"tiers: with stop.margin all tiers but the last judge every query, and what they say decides which "
-                f"queries the last one judges; leave out the sample of tier {number}, {tier.model}, got {tier.sample}"
-            )
-    for number, (tier, stronger) in enumerate(pairwise(() if in_rounds else tiers), start=2):
-        if stronger.sample == "all":
-            return (
-                f"tiers: tier {number}, {stronger.model}, judges every query, so that no other is needed; give it a "
-                "sample, such as sample: 0.1"
-            )
-        if type(stronger.sample) is type(tier.sample) and float(stronger.sample) > float(tier.sample):
-            return (
-                f"tiers: tier {number}, {stronger.model}, judges a sample of what the tier before it judges; expected "
-                f"at most sample: {tier.sample}, got {stronger.sample}"
-            )
+    if in_rounds:
+        return (
+            "tiers: with stop.margin the cheap judge judges every query, and what it says decides which ones the "
+            f"strong judge sees; leave out the sample of {cheap.model}, got {cheap.sample}"
+            if cheap.sample != "all"
+            else ""
+        )
+    if strong.sample == "all":
+        return (
+            f"tiers: {strong.model} judges every query, so that no other is needed; give it a sample, such as "
+            "sample: 0.1"
+        )
+    if type(strong.sample) is type(cheap.sample) and float(strong.sample) > float(cheap.sample):
+        return (
+            f"tiers: {strong.model} judges a sample of what {cheap.model} judges; expected at most sample: "
+            f"{cheap.sample}, got {strong.sample}"
+        )
     return ""
 
 

@@ -24,11 +24,6 @@ def _compares_quantised(settings: RetrieverConfig) -> bool:
     return _searches_an_index(settings) and not settings.search.quantization.ignore
 
 
-def _depth_of_its_own(settings: RetrieverConfig, side: str) -> int | None:
-    depth = settings.depth_of(side)
-    return None if depth == settings.candidates else depth
-
-
 def _order_is_made_of_all(settings: RetrieverConfig) -> bool:
     """Return whether chunks deep in the list decide what comes first; otherwise the answer is its beginning."""
     plain = settings.mode == "semantic" and not settings.reranker.make and settings.group_by is None
@@ -88,24 +83,6 @@ class SweepConfig(Settings):
         CHOICES,
         Axis(setting="keyword.term_counts", applies=lambda settings: settings.mode != "semantic"),
     ] = Field((), description="true, false: whether keywords repeated in a query count")
-    prefetch_semantic: Annotated[
-        tuple[int, ...],
-        WHOLE_NUMBERS,
-        Axis(
-            setting="prefetch.semantic",
-            applies=lambda settings: settings.mode == "hybrid",
-            in_force=lambda settings: _depth_of_its_own(settings, "semantic"),
-        ),
-    ] = Field((), description="depths of the semantic side of hybrid")
-    prefetch_keyword: Annotated[
-        tuple[int, ...],
-        WHOLE_NUMBERS,
-        Axis(
-            setting="prefetch.keyword",
-            applies=lambda settings: settings.mode == "hybrid",
-            in_force=lambda settings: _depth_of_its_own(settings, "keyword"),
-        ),
-    ] = Field((), description="depths of the keyword side of hybrid")
     exact: Annotated[
         tuple[bool, ...], CHOICES, Axis(setting="search.exact", applies=lambda settings: settings.mode != "keyword")
     ] = Field((), description="true, false: whether the query is compared with every vector")

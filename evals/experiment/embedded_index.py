@@ -39,7 +39,7 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
             return False
         embeddings = make_embeddings(retriever.embedding, env)
         options = IndexOptions(settings=config.index, replace=True)
-        index_corpus(client, retriever.model_copy(update={"within": None}), embeddings, corpus, options, progress)
+        index_corpus(client, retriever, embeddings, corpus, options, progress)
         return True
     finally:
         client.close()

@@ -11,7 +11,7 @@ from evals.grid.axes import Plan, plan
 from evals.grid.evaluation import grid_metrics
 from evals.grid.heldout import load_held_out
 from evals.judge.tasks import PRECISION
-from evals.metrics import BY_NAME_ONLY, NEED_A_JUDGE, VERDICT_METRIC, choose
+from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC, choose
 from evals.metrics import criteria as gates
 from evals.metrics.depth import reach
 from evals.report.comparison.records import Run
@@ -70,7 +70,7 @@ def _check_metrics(config: ExperimentConfig) -> None:
     judged = config.judge.model is not None
     length = reach(config.retriever, config.sweep.top_k, config.sweep.candidates)
     choose(config.metrics, config.latency.concurrency, judged=judged, reach=length)
-    every = choose(["*", *BY_NAME_ONLY], config.latency.concurrency, judged=True, approximate=True)
+    every = choose(["*"], config.latency.concurrency, judged=True, approximate=True)
     gates.check_names(config.criteria, [*every, VERDICT_METRIC])
     choose([*config.criteria], config.latency.concurrency, judged=judged)
     if config.judge.stop.margin is not None:

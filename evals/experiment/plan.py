@@ -10,22 +10,19 @@ from evals.config.experiment import ExperimentConfig
 from evals.experiment.loading import Inputs
 from evals.golden.evidence import Relevance
 from evals.golden.loading import GoldenSet
-from evals.grid.building import ObservedVariant, build, configure
+from evals.grid.building import ObservedVariant, configure
 from evals.grid.cells import Configuration
 from evals.grid.evaluation import grid_metrics
-from evals.grid.expected_margins import expected_margins
-from evals.grid.judging_rounds import known_without_a_judge
 from evals.grid.scoring import Distinct, distinct
 from evals.judge.call_estimate import JudgePlan, plan, stopped
 from evals.judge.cascade import tier_sizes
 from evals.judge.judge import Judge
 from evals.metrics import NEED_A_JUDGE, choose, needs
-from evals.metrics.base import Context, Metric
+from evals.metrics.base import Metric
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.depth import reach
-from evals.metrics.evaluation import context_of, observe
-from evals.metrics.expected_width import expected_widths
-from evals.metrics.grounds import Grounds, ground
+from evals.metrics.evaluation import observe
+from evals.metrics.grounds import Grounds
 from evals.report.plan import render_plan, retrieval_calls
 from retrievers.retriever.protocol import Retriever
 
@@ -44,20 +41,11 @@ def describe_plan(inputs: Inputs, collaborators: Collaborators, *, width: int) -
     config, judge = inputs.config, collaborators.judge
     approximate = any(map(is_approximate, collaborators.retrievers))
     metrics = grid_metrics(config, approximate=approximate) if inputs.sweep else _metrics(config, judge, approximate)
-    # What counts as relevant says nothing of the calls, only of what they are expected to tell.
-    grounds = ground(inputs.golden, collaborators.retriever, collaborators.sources) if judge else None
-    retrieved = [_retrieved(retriever, inputs.golden, collaborators, grounds) for retriever in collaborators.retrievers]
+    retrieved = [_retrieved(retriever, inputs.golden, collaborators) for retriever in collaborators.retrievers]
     configurations = _configured(inputs, retrieved)
     selected = _selected(configurations, retrieved)
     in_rounds = inputs.sweep is not None and config.judge.stop.margin is not None
     calls = _tier_plans(judge, list(metrics), selected, config.seed, in_rounds=in_rounds) if judge else []
-    if grounds and len(calls) == 1:
-        context = context_of(config, grounds, collaborators.sources, None, retrieved[0])
-        sizes = [each.queries for each in calls[0].samples]
-        widths = expected_widths(metrics, _longest(selected), calls[0].stored, sizes, context)
-        calls = [replace(calls[0], widths=widths)]
-        if inputs.sweep and any(each.metric in config.objective.metrics for each in widths):
-            calls = [_with_margins(calls[0], inputs, configurations, metrics, context)]
     held_out = _held_out_calls(inputs, judge, collaborators) if judge else None
     return render_plan(calls, _searches(inputs, metrics, collaborators), held_out=held_out, width=width, color=False)
 
@@ -76,25 +64,6 @@ def _tier_plans(
     ]
     whole = stopped(judge.config.budget, plans)
     return [replace(one, stopped=whole if one is plans[-1] else "") for one in plans]
-
-
-def _with_margins(
-    calls: JudgePlan,
-    inputs: Inputs,
-    configurations: Sequence[Configuration],
-    metrics: Mapping[str, Metric],
-    context: Context,
-) -> JudgePlan:
-    """Add how many verdicts proving a cell within margins of the best is expected to take, by the golden labels."""
-    config, sweep = inputs.config, inputs.sweep
-    assert sweep is not None
-    grid = build(sweep, config.sweep, configurations, known_without_a_judge(metrics, config.objective), context)
-    agreements = {each.metric: each.agreement for each in calls.widths}
-    sample, within = config.judge.sample, config.judge.stop.within
-    margins = expected_margins(
-        metrics, config.objective, grid, context, calls.stored, agreements, sample, within=within
-    )
-    return replace(calls, margins=margins)
 
 
 def _metrics(config: ExperimentConfig, judge: Judge | None, approximate: bool) -> Mapping[str, Metric]:
@@ -175,11 +144,9 @@ def _longest(observations: Sequence[Observation]) -> list[Observation]:
     return list(longest.values())
 
 
-def _retrieved(
-    retriever: Retriever, golden: GoldenSet, collaborators: Collaborators, grounds: Grounds | None = None
-) -> Observed:
-    """Retrieve once; without grounds nothing is relevant."""
-    grounds = grounds or Grounds(relevance={case.id: Relevance() for case in golden.cases}, texts={})
+def _retrieved(retriever: Retriever, golden: GoldenSet, collaborators: Collaborators) -> Observed:
+    """Retrieve once. What counts as relevant says nothing of the calls."""
+    grounds = Grounds(relevance={case.id: Relevance() for case in golden.cases}, texts={})
     return observe(golden, retriever, grounds, collaborators.progress)
 
 

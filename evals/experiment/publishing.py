@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from shlex import quote
 
 from evals import tracking
 from evals.collect.passes import Progress
@@ -14,8 +13,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.errors import TrackingError
 from evals.experiment.evaluation import Evaluation
 from evals.golden.loading import GoldenSet
-from evals.tracking.completing import complete_earlier
-from evals.tracking.marks import being_logged
+from evals.tracking.marks import being_logged, late_command, left_behind
 from evals.tracking.views import discard, keep, log_views
 from retrievers.config import dump
 
@@ -106,7 +104,7 @@ class TrackingRun:
 
 
 def publish(evaluation: Evaluation, text: str, golden: GoldenSet, run: TrackingRun, progress: Progress) -> Evaluation:
-    """Publish a run. Its report is marked until MLflow has all of it; then marked ones of earlier runs are completed.
+    """Publish a run. Its report is marked until MLflow has all of it; marked ones of earlier runs are named.
 
     Args and errors are those of `_published`.
     """
@@ -120,10 +118,10 @@ def publish(evaluation: Evaluation, text: str, golden: GoldenSet, run: TrackingR
             discard(file)
             mark.remove()
     if run.lacks_traces and not run.fault:
-        log.warning("python -m evals.tracking %s writes the traces that failed", quote(str(file)))
+        log.warning("%s writes the traces that failed", late_command(file, run.config.tracking))
     elif not run.fault:
-        for line in complete_earlier(file.parent, run.config.tracking):
-            log.warning("%s", line)
+        for earlier in left_behind(file.parent):
+            log.warning("MLflow lacks the run of %s; %s writes it", earlier, late_command(earlier))
     return replace(published, untracked=run.fault)
 
 
@@ -148,7 +146,7 @@ def _published(
     outputs = evaluation.outputs
     if not (outputs.html or run.config.tracking.enabled):
         return evaluation
-    from evals.experiment.report_files import register, save_page, views_of
+    from evals.experiment.report_files import save_page, views_of
 
     progress(WRITING, 0, 3)
     digest = hashlib.sha256(text.encode()).hexdigest()
@@ -163,6 +161,5 @@ def _published(
         if outputs.report:
             keep(outputs.report, views)
         run.write(lambda tracker: log_views(tracker, evaluation.report, text, views, progress))
-        run.write(lambda tracker: register(tracker, evaluation))
     progress(WRITING, 3, 3)
     return replace(evaluation, address=run.address, side_by_side=run.side_by_side, untracked=run.fault)

@@ -16,7 +16,6 @@ from evals.report.figures import Picture, draw
 from evals.report.html import render_page
 from evals.report.junit import junit
 from evals.report.traces import QueryTrace, traces
-from evals.tracking import Tracker
 from evals.tracking.views import Views
 from retrievers.config import RetrieverConfig
 from retrievers.store.portable_settings import portable_settings
@@ -57,7 +56,7 @@ def export(evaluation: Evaluation, retriever: RetrieverConfig) -> None:
     Raises:
         ConfigError: The file cannot be written.
     """
-    settings = _chosen(evaluation, retriever)
+    settings = evaluation.recommended if isinstance(evaluation, Sweep) else retriever
     if evaluation.outputs.export and settings:
         write(evaluation.outputs.export, yaml.safe_dump(portable_settings(settings), sort_keys=False))
 
@@ -93,22 +92,3 @@ def views_of(evaluation: Evaluation, digest: str, page: str, pictures: Mapping[s
         second=compared_cell(grid.grid, grid.choice),
         of_second=beside,
     )
-
-
-def register(tracker: Tracker, evaluation: Evaluation) -> None:
-    """Register the retriever that was evaluated or chosen in MLflow, if that is wanted and one was.
-
-    Raises:
-        TrackingError: MLflow failed.
-    """
-    name, chosen = (
-        evaluation.result.config.tracking.register_as,
-        _chosen(evaluation, evaluation.result.config.retriever),
-    )
-    if name and chosen:
-        tracker.register(portable_settings(chosen), name)
-
-
-def _chosen(evaluation: Evaluation, retriever: RetrieverConfig) -> RetrieverConfig | None:
-    """Return the settings of the retriever that was evaluated, or of the one that a grid recommends."""
-    return evaluation.recommended if isinstance(evaluation, Sweep) else retriever

@@ -12,7 +12,6 @@ from retrievers.indexing.corpus import read_corpus
 from retrievers.indexing.markdown import Page
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
-from retrievers.search.confined import confined
 from retrievers.store import describe, open_client
 from retrievers.store.stored_chunks import scroll
 
@@ -27,8 +26,7 @@ def listed_chunks(config: RetrieverConfig, env: Mapping[str, str]) -> list[Chunk
     if config.python is None:
         client = open_client(config.store, env)
         try:
-            client, info = confined(client, config, describe(client, config))
-            return scroll(client, config, info=info)
+            return scroll(client, config, info=describe(client, config))
         finally:
             client.close()
     with open_retriever(config, env=env) as retriever:

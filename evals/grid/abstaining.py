@@ -60,7 +60,7 @@ def abstaining(grid: Grid, index: int, rates: tuple[float, ...] = RATES) -> Abst
     scale = configuration.settings.threshold_scale
     best = np.max(scores, axis=1, initial=-np.inf if scale in UNBOUNDED else 0.0)
     inside, outside = best[in_scope].tolist(), best[~in_scope].tolist()
-    at = operating(inside, outside, configuration.thresholds, scale)
+    at = operating(inside, outside, configuration.thresholds)
     recalls, losses = _by_threshold(configuration, in_scope, cell.top_k)
     curve = () if losses is None else risk_coverage([*inside, *outside], [*losses, *np.ones(len(outside))])
     return Abstaining(

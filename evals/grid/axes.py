@@ -13,7 +13,7 @@ from evals.config.axis import Axis
 from evals.config.sweep import AXES, SweepConfig
 from evals.errors import ExperimentError
 from retrievers.config import FOREIGN_SETTINGS, RERANKERS, RetrieverConfig
-from retrievers.records import UNBOUNDED, oriented
+from retrievers.records import UNBOUNDED
 
 CELL_AXES = tuple(name for name, axis in AXES.items() if axis.cuts)
 """The axes that cut candidates; all others decide which candidates there are."""
@@ -100,7 +100,7 @@ def _thresholds(base: RetrieverConfig, sweep: SweepConfig) -> tuple[tuple[float,
         ExperimentError: One of them is none on the scale that it is held against.
     """
     if sweep.threshold == "exact":
-        return None, oriented(LOWEST if base.threshold_scale in UNBOUNDED else 0.0, base.threshold_scale)
+        return None, LOWEST if base.threshold_scale in UNBOUNDED else 0.0
     if not sweep.threshold:
         return ((0.0,), None) if base.used_threshold is None else ((base.used_threshold,), base.used_threshold)
     for threshold in sweep.threshold:
@@ -108,7 +108,7 @@ def _thresholds(base: RetrieverConfig, sweep: SweepConfig) -> tuple[tuple[float,
             _changed(base, {"threshold": threshold})
         except ValidationError as error:
             raise ExperimentError(f"sweep: {_said(error)}") from None
-    return sweep.threshold, max(sweep.threshold, key=lambda threshold: -oriented(threshold, base.threshold_scale))
+    return sweep.threshold, min(sweep.threshold)
 
 
 def effective(settings: RetrieverConfig) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from evals.metrics.base import Context, Metric, QueryMetric, within
 from evals.metrics.declaration import LABELS
 from evals.metrics.proxies import serving
 from evals.metrics.verdicts import outcomes_of
-from retrievers.records import UNBOUNDED, oriented
+from retrievers.records import UNBOUNDED
 
 MOST_CELLS = 1_000_000
 
@@ -126,7 +126,7 @@ def _configuration(plan: Plan, one: ObservedVariant) -> Configuration:
     if thresholds is None:
         bounds = None if scale in UNBOUNDED else (0.0, 1.0)
         read = observed_scores(arrays, max(plan.top_ks), bounds)
-        thresholds = tuple(sorted(oriented(score, scale) for score in read)) or (0.0,)
+        thresholds = tuple(sorted(read)) or (0.0,)
         if len(thresholds) * len(plan.top_ks) > MOST_CELLS:
             raise ExperimentError(
                 f"sweep: threshold exact makes {len(thresholds):,} thresholds × {len(plan.top_ks)} cuts of "
@@ -139,7 +139,7 @@ def _configuration(plan: Plan, one: ObservedVariant) -> Configuration:
         settings=settings,
         thresholds=thresholds,
         observed=one.observed,
-        selections=select_all(arrays, [oriented(threshold, scale) for threshold in thresholds], plan.top_ks),
+        selections=select_all(arrays, thresholds, plan.top_ks),
     )
 
 

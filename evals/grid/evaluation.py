@@ -24,7 +24,7 @@ from evals.grid.sampled_cells import cell_summary
 from evals.grid.scoring import distinct
 from evals.judge.cascade import judge_below
 from evals.judge.verdicts import Judging
-from evals.metrics import BY_NAME_ONLY, METRICS, NEED_A_JUDGE, VERDICT_METRIC, choose, needs
+from evals.metrics import METRICS, NEED_A_JUDGE, VERDICT_METRIC, choose, needs
 from evals.metrics.base import Context, Metric, QueryMetric
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.declaration import Need
@@ -79,7 +79,7 @@ def grid_metrics(config: ExperimentConfig, *, approximate: bool = False) -> dict
     """
     judged, levels = config.judge.model is not None, config.latency.concurrency
     every: dict[str, Metric] = {
-        **choose(["*", *BY_NAME_ONLY], levels, judged=True, approximate=True),
+        **choose(["*"], levels, judged=True, approximate=True),
         VERDICT_METRIC: pass_rate(),
     }
     for name in needed(config.objective):

@@ -40,14 +40,11 @@ class Stop:
         margin: Once a cell is proved at most so far below the best.
         sample: The most queries that are judged, as `judge.sample` writes it; `auto` is all.
         within: True to draw verdicts within queries, too.
-        looked: Called after each comparison with the number of questions, were it the last, and the bound of the best
-            cell.
     """
 
     margin: float
     sample: Sample = "all"
     within: bool = True
-    looked: Callable[[int, float], None] = lambda questions, bound: None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -153,7 +150,6 @@ def judge_until_proved(
             seed=seed,
             errors=within.errors,
         )
-        stop.looked(len(asked) + count_questions(metrics, within.left_of(proof.chosen)), proof.bound)
         own = scores.returned.of(np.array(rounds.remaining))
         decided = done >= most or not own.decides[rounds.draws.left].any()
         if proof.bound <= stop.margin or (decided and not within.is_partial):

@@ -15,7 +15,6 @@ from evals.config.sweep import ObjectiveConfig
 from evals.errors import ExperimentError
 from evals.grid.cells import Grid, MetricScores
 from evals.metrics.criteria import COMPARISONS
-from retrievers.records import oriented
 
 MOST_DROPPED = 0.05
 NEAREST = 3
@@ -98,10 +97,9 @@ def rank(
 
 
 def thresholds(grid: Grid) -> NDArray[np.float64]:
-    """Return the threshold of every cell, the higher the more it leaves out; 0 where none is in force."""
+    """Return the threshold of every cell; 0 where none is in force."""
     cuts = len(grid.top_ks)
-    strict = [oriented(np.asarray(c.thresholds), c.settings.threshold_scale) for c in grid.configurations]
-    return np.concatenate([np.empty(0), *(np.repeat(values, cuts) for values in strict)])
+    return np.concatenate([np.empty(0), *(np.repeat(c.thresholds, cuts) for c in grid.configurations)])
 
 
 def figures(grid: Grid, metric: str, *, symbol: str) -> NDArray[np.float64]:

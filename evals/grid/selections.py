@@ -22,7 +22,7 @@ class Found:
     """Candidates of every query as arrays; rows are queries.
 
     Attributes:
-        scores: Scores that the threshold reads, oriented, by candidate, −∞ beyond the last; shape (queries, depth).
+        scores: Scores that the threshold reads, by candidate, −∞ beyond the last; shape (queries, depth).
         groups: Which group each candidate is of, numbered within its query; None where results are not grouped.
     """
 
@@ -110,7 +110,7 @@ def select_all(found: Found, thresholds: Sequence[float], top_ks: Sequence[int])
 
     Args:
         found: The candidates.
-        thresholds: At least one, oriented as the scores are.
+        thresholds: At least one.
         top_ks: At least one, each 1 or more.
     """
     longest = min(max(top_ks), found.scores.shape[1])

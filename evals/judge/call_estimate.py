@@ -14,16 +14,12 @@ from evals.judge.ask.budget import cost
 from evals.judge.ask.buyer import USUAL_ANSWER
 from evals.judge.ask.checked_verdicts import CheckedVerdicts
 from evals.judge.ask.keys import Keys
-from evals.judge.judge import Judge, judging_of, repeated, waves
+from evals.judge.judge import Judge, repeated
 from evals.judge.sampling import among, judging_order, sample_size
-from evals.judge.tasks import JUDGED, RECALL, Graded, Task, grade, tasks
-from evals.judge.verdicts import Judging
+from evals.judge.tasks import JUDGED, grade, tasks
 from retrievers.embedding.tokens import count_tokens
 
 Schema = TypeVar("Schema", bound=BaseModel)
-# Samples whose cost a plan shows, besides that of the settings and all.
-SHOWN_SHARES = (0.1, 0.2, 0.4)
-NOTHING_STORED = judging_of("", [])
 # The share of the second pass.
 AGAIN = "judged again"
 # Assumed duration of a call without a limit a minute; the plan states this assumption.
@@ -73,41 +69,6 @@ class SampleCost:
     usd: float | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExpectedWidths:
-    """Widths of the 95% interval that samples of several sizes are expected to give of a metric.
-
-    Attributes:
-        answers: Number of its answers in the store.
-        agreement: How far these agree with the labels, 0 to 1; None where they are too few to tell.
-        unlabelled: Number of queries without labels, for which chance decides.
-        widths: By size; None for a sample that is too small for an interval.
-    """
-
-    metric: str
-    answers: int
-    agreement: float | None
-    unlabelled: int = 0
-    widths: tuple[float | None, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExpectedMargin:
-    """Verdicts that proving a cell of a grid within a margin of the best is expected to take, stored ones counted.
-
-    Attributes:
-        verdicts: Their mean number over made-up runs; None where `judge.sample` ends judging before.
-        least: Their number in the shortest of these runs; `most`, in the longest.
-        share: Share of the verdicts on all cells and queries.
-    """
-
-    margin: float
-    verdicts: int | None = None
-    least: int | None = None
-    most: int | None = None
-    share: float | None = None
-
-
 @dataclass(frozen=True, kw_only=True)
 class JudgePlan:
     """Calls of a run's judging.
@@ -118,16 +79,11 @@ class JudgePlan:
         measured_answers: True if the answers' length is an average of stored ones, False for a guess.
         usd: Price of the calls by the price table, None without a price.
         seconds: Duration of the calls at the given limits; see `SECONDS_PER_CALL`.
-        fewest: Calls of recall by bisection (`judge.recall`) if it never changes along a list, the audit included; its
-            share counts the most. None where all of it is asked for.
         stopped: Part that the budget leaves out, empty when it covers everything.
         drawn: Number of queries that `shares` are of: all, or those of `judge.sample` (of `auto` its first round).
         grows: True if more queries are judged after these, as far as the interval needs them (`judge.sample: auto`).
-        samples: Costs of samples of several sizes, the largest of them all queries.
-        stored: Answers that are in the store.
-        widths: How wide an interval of each metric the samples are expected to give; empty where that is not foretold.
+        samples: Costs of the queries of `shares` and, last, of all queries.
         margin: That of `judge.stop`, which ends judging earlier; None without one.
-        margins: What proving several margins is expected to cost; empty where that is not foretold.
     """
 
     model: str
@@ -136,14 +92,10 @@ class JudgePlan:
     usd: float | None
     seconds: float
     stopped: str
-    fewest: int | None = None
     drawn: int = 0
     grows: bool = False
     samples: tuple[SampleCost, ...] = ()
-    stored: Judging = NOTHING_STORED
-    widths: tuple[ExpectedWidths, ...] = ()
     margin: float | None = None
-    margins: tuple[ExpectedMargin, ...] = ()
 
     @property
     def total(self) -> Share:
@@ -157,8 +109,6 @@ class _Counter:
 
     Attributes:
         share: Metric whose prompts are counted.
-        known: True if all answers since it was set were in the store.
-        blank: Answer every prompt with a blank.
         found: Counts by metric.
     """
 
@@ -168,7 +118,7 @@ class _Counter:
         self._kept = CheckedVerdicts(judge.store) if judge.store else None
         self._seen: set[bytes] = set()
         self._means: dict[str, float | None] = {}
-        self.share, self.known, self.blank = "", True, False
+        self.share = ""
         self.past_store = judge.config.refresh
         self.found = {name: Counter[str]() for name in (*JUDGED, AGAIN)}
 
@@ -181,11 +131,10 @@ class _Counter:
         """Count a prompt that was not counted yet; the answer is the stored one, or else blank."""
         key = self._keys.key(prompt, schema)
         stored = self._kept.get(key, schema) if self._kept and not self.past_store else None
-        self.known &= stored is not None
         if key not in self._seen:
             self._seen.add(key)
             self._count(key, prompt, schema)
-        if stored is not None and not self.blank:
+        if stored is not None:
             return schema.model_validate_json(stored)
         return schema.model_validate({name: BLANK[name] for name in schema.model_fields})
 
@@ -234,10 +183,8 @@ def plan(
     """
     counter, order = _Counter(judge), judging_order((o.case for o in observations), seed)
     drawn = sample_size(judge.config.sample, len(order))
-    sizes = {drawn, len(order), *(sample_size(share, len(order)) for share in SHOWN_SHARES)}
+    sizes = {drawn, len(order)}
     places, counted = {case_id: rank for rank, case_id in enumerate(order)}, dict[int, tuple[Share, ...]]()
-
-    stored: list[tuple[Task, Graded]] = []
 
     async def count() -> None:
         for task in tasks(metrics, observations, seed):
@@ -246,10 +193,7 @@ def plan(
                 if size <= places[task.case_id]:
                     counted[size] = counter.shares(metrics)
             counter.share = task.metric
-            counter.known = True
-            result = await grade(task, counter, strict=judge.config.strict)
-            if counter.known:
-                stored.append((task, result))
+            await grade(task, counter, strict=judge.config.strict)
         for size in sizes - counted.keys():
             counted[size] = counter.shares(metrics)
         if judge.config.rejudge:
@@ -261,10 +205,8 @@ def plan(
     asyncio.run(count())
     return replace(
         priced(judge, counted[drawn], measured=counter.measured),
-        fewest=asyncio.run(_fewest(judge, metrics, among(order[:drawn], observations), seed)),
         drawn=drawn,
         grows=judge.config.sample == "auto" and drawn < len(order),
-        stored=judging_of(judge.model, stored),
         samples=tuple(_sample_cost(judge, size, counted[size]) for size in sorted(sizes)),
     )
 
@@ -291,23 +233,6 @@ def priced(judge: Judge, shares: tuple[Share, ...], *, measured: bool) -> JudgeP
         margin=judge.config.stop.margin,
     )
     return replace(estimated, stopped=stopped(judge.config.budget, [estimated]))
-
-
-async def _fewest(judge: Judge, metrics: Collection[str], observations: Sequence[Observation], seed: int) -> int | None:
-    """Count the calls of recall by bisection where every answer is the same."""
-    if judge.config.recall == "exact" or RECALL not in metrics:
-        return None
-    counter = _Counter(judge)
-    counter.share, counter.blank = RECALL, True
-    questions = waves(judge.config, list(tasks([RECALL], observations, seed)), seed)
-    wave = next(questions)
-    while True:
-        answers = [(task, await grade(task, counter, strict=False)) for task in wave]
-        try:
-            wave = questions.send(answers)
-        except StopIteration:
-            counts = counter.found[RECALL]
-            return counts["questions"] - counts["cached"]
 
 
 def _seconds(judge: Judge, whole: Share) -> float:

@@ -60,34 +60,32 @@ def judge_cascade(judge: Judge, metrics: Collection[str], observations: Sequence
 def judge_below(
     judge: Judge, metrics: Collection[str], observations: Sequence[Observation], seed: int
 ) -> tuple[Judging, Callable[[Sequence[Observation]], Judging]]:
-    """Judge everything by the tiers below the strongest, and return how that one is asked, in rounds.
+    """Judge everything by the cheap judge, and return how the strong one is asked, in rounds.
 
-    As in `judge_cascade` every tier is asked about one query before any is asked about the rest.
+    As in `judge_cascade` both are asked about one query before any is asked about the rest.
 
     Args:
-        judge: The strongest tier, of a cascade.
+        judge: The strong one, with the cheap one below it.
         metrics: Names of metrics; those that need no judge are passed over.
         observations: The selections of all queries.
         seed: Seed of the order of the queries.
 
     Returns:
-        The verdicts of the tier below, with those of the others below it, and a function from selections to the
-        strongest's verdicts on them.
+        The verdicts of the cheap one, and a function from selections to the strong one's verdicts on them.
 
     Raises:
         JudgeError: The first call of a tier was refused for a reason that all others would share.
     """
+    assert judge.below is not None
     with_results = {observation.case.id for observation in observations if observation.selection}
     order = judging_order((observation.case for observation in observations), seed)
     first = [case_id for case_id in order if case_id in with_results][:1]
-    begun = [tier.judge(metrics, among(first, observations), seed) for tier in judge.tiers[::-1]][::-1]
-    below: Judging | None = None
-    for tier, beginning in zip(judge.tiers[:-1], begun, strict=False):
-        rest = [observation for observation in observations if observation.case.id not in first]
-        below = replace(beginning.with_more(tier.judge(metrics, rest, seed)), below=below)
-    assert below is not None
+    begun = judge.judge(metrics, among(first, observations), seed)
+    rest = [observation for observation in observations if observation.case.id not in first]
+    beginning = judge.below.judge(metrics, among(first, observations), seed)
+    below = beginning.with_more(judge.below.judge(metrics, rest, seed))
 
     def ask(results: Sequence[Observation]) -> Judging:
-        return begun[-1].with_more(judge.judge(metrics, [o for o in results if o.case.id not in first], seed))
+        return begun.with_more(judge.judge(metrics, [o for o in results if o.case.id not in first], seed))
 
     return below, ask

@@ -14,11 +14,11 @@ from evals.judge.ask.cache import VerdictStore
 from evals.judge.ask.chat import Chat, make_chat
 from evals.judge.ask.database import store_file
 from evals.judge.ask.engine import Engine
-from evals.judge.bisect import Answers, Waves, at_once, bisecting
-from evals.judge.tasks import CLAIM_RECALL, PRECISION, RECALL, Graded, Task, grade, tasks
-from evals.judge.verdicts import Bisected, ChunkVerdict, Claim, Judging, Selected
+from evals.judge.tasks import PRECISION, Graded, Task, grade, tasks
+from evals.judge.verdicts import ChunkVerdict, Claim, Judging, Selected
 
 log = logging.getLogger(__name__)
+Answers = list[tuple[Task, Graded]]
 # Called with the number of answered questions, their total, and the spending.
 OnProgress = Callable[[int, int, Usage], None]
 UNIDENTIFIED = (
@@ -97,12 +97,12 @@ class Judge:
         Args:
             metrics: Names of metrics; those that need no judge are passed over.
             observations: The selections; several of one query are as many selections.
-            seed: Seed of the order of the queries, and of the audit of `judge.recall: bisect`.
+            seed: Seed of the order of the queries.
 
         Raises:
             JudgeError: The very first call was refused for a reason that all others would share.
         """
-        return self._judging(waves(self.config, list(tasks(metrics, observations, seed)), seed), self.store)
+        return self._judging(list(tasks(metrics, observations, seed)), self.store)
 
     def again(
         self, first: Judging, metrics: Collection[str], observations: Sequence[Observation], seed: int
@@ -119,12 +119,13 @@ class Judge:
             return first
         judged = [o for o in observations if first.drawn is None or o.case.id in first.drawn]
         chosen = repeated(judged, self.config.rejudge, seed)
-        second = self._judging(at_once(list(tasks(metrics, chosen, seed))), None)
+        second = self._judging(list(tasks(metrics, chosen, seed)), None)
         return replace(first, again=second, usage=second.usage)
 
-    def _judging(self, questions: Waves, store: VerdictStore | None) -> Judging:
-        graded, bisected = self._ask(questions, store)
-        return replace(judging_of(self.model, graded, bisected), usage=self.usage)
+    def _judging(self, questions: Sequence[Task], store: VerdictStore | None) -> Judging:
+        with Engine(self.chat, self.config, store, self._ledger) as engine:
+            graded = asyncio.run(self._ask(questions, engine))
+        return replace(judging_of(self.model, graded), usage=self.usage)
 
     def engine(self) -> Engine:
         """Return an engine for questions of another kind than the metrics', with the same store and budget."""
@@ -141,25 +142,10 @@ class Judge:
             finally:
                 store.close()
 
-    def _ask(self, questions: Waves, store: VerdictStore | None) -> tuple[Answers, Bisected | None]:
-        async def run() -> tuple[Answers, Bisected | None]:
-            graded: Answers = []
-            wave = next(questions)
-            while True:
-                await self._ask_wave(wave, engine, graded)
-                if engine.fatal:
-                    raise engine.fatal
-                try:
-                    wave = questions.send(graded[len(graded) - len(wave) :])
-                except StopIteration as done:
-                    return graded, done.value
-
-        with Engine(self.chat, self.config, store, self._ledger) as engine:
-            return asyncio.run(run())
-
-    async def _ask_wave(self, wave: Sequence[Task], engine: Engine, graded: Answers) -> None:
-        """Ask the questions of a wave concurrently, and add their results."""
-        total, waiting = len(graded) + len(wave), iter(wave)
+    async def _ask(self, questions: Sequence[Task], engine: Engine) -> Answers:
+        """Ask the questions concurrently."""
+        graded: Answers = []
+        waiting = iter(questions)
 
         async def work() -> None:
             for task in waiting:
@@ -171,29 +157,25 @@ class Judge:
                     return
                 graded.append((task, result))
                 _log_failure(task, result)
-                self._progress(len(graded), total, self._ledger.whole)
+                self._progress(len(graded), len(questions), self._ledger.whole)
 
         await asyncio.gather(*(work() for _ in range(AHEAD * self.config.max_concurrency)))
+        if engine.fatal:
+            raise engine.fatal
+        return graded
 
 
-def judging_of(model: str, graded: Answers, bisected: Bisected | None = None) -> Judging:
-    """Return the results of tasks as what a model said; the answers of an audit replace what bisection took over."""
+def judging_of(model: str, graded: Answers) -> Judging:
+    """Return the results of tasks as what a model said."""
     verdicts: dict[tuple[str, str], ChunkVerdict | Failure | Unscored] = {}
     scores: dict[tuple[str, str, Selected], Score] = {}
     claims: dict[tuple[str, Selected], tuple[Claim, ...]] = {}
-    supports: dict[tuple[str, str], tuple[Claim, ...] | Failure | Unscored] = {}
-    for (case_id, chosen), value in bisected.implied.items() if bisected else ():
-        scores[RECALL, case_id, chosen] = value
     for task, result in graded:
         if task.metric == PRECISION:
             verdict = result.verdict or result.value
             assert not isinstance(verdict, float)
             verdicts[task.case_id, task.chunk_ids[0]] = verdict
-        elif task.metric == CLAIM_RECALL:
-            found_claims = result.claims or result.value
-            assert not isinstance(found_claims, float)
-            supports[task.case_id, task.chunk_ids[0]] = found_claims
-        elif isinstance(result.value, float) or (task.metric, task.case_id, task.chunk_ids) not in scores:
+        else:
             scores[task.metric, task.case_id, task.chunk_ids] = result.value
             if result.claims:
                 claims[task.case_id, task.chunk_ids] = result.claims
@@ -202,14 +184,7 @@ def judging_of(model: str, graded: Answers, bisected: Bisected | None = None) ->
         verdicts=verdicts,
         scores=scores,
         claims=claims,
-        supports=supports,
-        bisected=bisected,
     )
-
-
-def waves(config: JudgeConfig, questions: Sequence[Task], seed: int) -> Waves:
-    """Return the questions in the order of the settings: all at once, or recall by bisection."""
-    return bisecting(questions, config.recall_audit, seed) if config.recall == "bisect" else at_once(questions)
 
 
 def _log_failure(task: Task, result: Graded) -> None:

@@ -11,14 +11,12 @@ from typing import Any
 
 from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.judge.ask.engine import Asker, UnansweredError
-from evals.judge.claims import aligned, foreign
+from evals.judge.claims import foreign
 from evals.judge.sampling import judging_order
 from evals.judge.verdicts import ChunkVerdict, Claim, Selected
 
 PRECISION = "ragas/llm_context_precision"
 RECALL = "ragas/llm_context_recall"
-# Context recall, one question a chunk: see `evals.judge.claims`.
-CLAIM_RECALL = "ragas/llm_claim_recall"
 RELEVANCE = "ragas/llm_context_relevance"
 ENTITY_RECALL = "ragas/llm_context_entity_recall"
 
@@ -60,7 +58,6 @@ JUDGED: Mapping[str, JudgedMetric] = {
         class_name="ContextPrecisionWithReference", by_chunk=True, inputs=_full, needs_reference=True, calls=1
     ),
     RECALL: JudgedMetric(class_name="ContextRecall", by_chunk=False, inputs=_full, needs_reference=True, calls=1),
-    CLAIM_RECALL: JudgedMetric(class_name="ContextRecall", by_chunk=True, inputs=_full, needs_reference=True, calls=1),
     RELEVANCE: JudgedMetric(
         class_name="ContextRelevance", by_chunk=False, inputs=_question, needs_reference=False, calls=2
     ),
@@ -181,11 +178,6 @@ def _graded(task: Task, value: float, answers: Sequence[Any], *, strict: bool) -
         claims = tuple(_claim(said) for said in answers[0].classifications)
         strangers = foreign(task.inputs["reference"], claims) if strict else ()
         return Graded(value=_malformed(strangers, claims, value) if strangers else value, claims=claims)
-    if task.metric == CLAIM_RECALL:
-        sentences = aligned(task.inputs["reference"], [_claim(said) for said in answers[0].classifications])
-        if isinstance(sentences, Failure):
-            return Graded(value=sentences)
-        return Graded(value=sum(claim.attributed for claim in sentences) / len(sentences), claims=sentences)
     return Graded(value=value)
 
 

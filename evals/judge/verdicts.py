@@ -1,6 +1,6 @@
 """The judge's verdicts, as records."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from evals.collect.observations import Failure, Score, Unscored
@@ -28,40 +28,6 @@ class Claim:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bisected:
-    """Recall of skipped selections, with its audit.
-
-    Attributes:
-        implied: (case id, selection) to the recall of the shorter and the longer selection that agree on it.
-        audited: Some of these, drawn at random and asked as a check, to their answers.
-        selections: Number of distinct selections in all.
-    """
-
-    implied: Mapping[tuple[str, Selected], float]
-    audited: Mapping[tuple[str, Selected], Score]
-    selections: int
-
-    @classmethod
-    def joined(cls, rounds: "Sequence[Bisected]") -> "Bisected":
-        """Return what several rounds on different queries skipped."""
-        return cls(
-            implied={key: value for each in rounds for key, value in each.implied.items()},
-            audited={key: value for each in rounds for key, value in each.audited.items()},
-            selections=sum(each.selections for each in rounds),
-        )
-
-    @property
-    def saved(self) -> int:
-        """Questions that were not asked."""
-        return len(self.implied) - len(self.audited)
-
-    @property
-    def compared(self) -> list[bool]:
-        """Differences from the implied answer, for each selection of the audit that has an answer."""
-        return [answer != self.implied[key] for key, answer in self.audited.items() if isinstance(answer, float)]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Judging:
     """All that the judge said in a run.
 
@@ -70,9 +36,6 @@ class Judging:
         verdicts: (case id, chunk id) to the verdict on the chunk, or why there is none.
         scores: (metric, case id, selection) to the score of a metric that is asked about whole selections.
         claims: (case id, selection) to the statements of the reference answer.
-        supports: (case id, chunk id) to each sentence of the reference answer, and whether that chunk alone supports
-            it; or why that is not known. Empty where nobody asks.
-        bisected: Which recall was not asked for, under `judge.recall: bisect`; None where all was.
         drawn: Ids of the queries of the sample that was judged; None where all were.
         usage: Cost of this model, with the second pass.
         again: Verdicts of the second pass on some queries; None without one.
@@ -83,8 +46,6 @@ class Judging:
     verdicts: Mapping[tuple[str, str], ChunkVerdict | Failure | Unscored]
     scores: Mapping[tuple[str, str, Selected], Score]
     claims: Mapping[tuple[str, Selected], tuple[Claim, ...]]
-    supports: Mapping[tuple[str, str], tuple[Claim, ...] | Failure | Unscored] = field(default_factory=dict)
-    bisected: Bisected | None = None
     drawn: frozenset[str] | None = None
     usage: Usage = field(default_factory=Usage)
     again: "Judging | None" = None
@@ -102,14 +63,11 @@ class Judging:
 
     def with_more(self, other: "Judging") -> "Judging":
         """Return these verdicts and those of a later round, with the usage of both together, which is the later's."""
-        bisected = [part for part in (self.bisected, other.bisected) if part is not None]
         return replace(
             other,
             verdicts={**self.verdicts, **other.verdicts},
             scores={**self.scores, **other.scores},
             claims={**self.claims, **other.claims},
-            supports={**self.supports, **other.supports},
-            bisected=Bisected.joined(bisected) if bisected else None,
         )
 
     @property

@@ -27,6 +27,7 @@ from evals.metrics import (
 from evals.metrics.base import Metric, RunMetric
 from evals.metrics.declaration import Declaration, Need
 from evals.metrics.depth import Reach
+from retrievers.config.removed import removed
 from retrievers.errors import nearest
 
 METRICS: Mapping[str, Metric] = {
@@ -59,8 +60,6 @@ PASS_RATE = Declaration(name=VERDICT_METRIC, about="queries whose verdict is SUC
 NEED_A_JUDGE = frozenset(name for name, metric in METRICS.items() if metric.is_judged)
 # The metrics that compare the search for vectors with an exact one.
 OF_AN_INDEX = frozenset(name for name, metric in METRICS.items() if "index" in metric.needs)
-# The metrics that no pattern chooses.
-BY_NAME_ONLY = frozenset(name for name, metric in METRICS.items() if metric.by_name_only)
 
 
 def declared(name: str) -> Declaration:
@@ -85,7 +84,7 @@ def choose(
     """Select metrics by names or patterns such as `ranking/*`, in the order of METRICS.
 
     Args:
-        patterns: Names or patterns; `*` is all but BY_NAME_ONLY.
+        patterns: Names or patterns; `*` is all.
         concurrency: The concurrencies at which latency is measured.
         judged: True if there is a judge; without one, patterns skip the metrics that need it.
         approximate: True if the search for vectors may miss near ones; else only patterns of their own family choose
@@ -109,6 +108,8 @@ def choose(
                 f"candidates {reach.candidates}): {', '.join(fitting)}; raise top_k, or name a metric in full"
             )
         if not matching and not fnmatchcase(VERDICT_METRIC, pattern):
+            if successor := removed(pattern):
+                raise ExperimentError(f"metrics: {pattern!r} is no metric any more: {successor}")
             near = nearest(pattern, [*selectable, VERDICT_METRIC])
             raise ExperimentError(f"metrics: no metric {pattern!r}{near} (--list-metrics shows all)")
         if not judged and matching and matching.keys() <= NEED_A_JUDGE:
@@ -122,11 +123,10 @@ def choose(
 
 def _chooses(pattern: str, name: str, approximate: bool) -> bool:
     idle = name in OF_AN_INDEX and not approximate and not pattern.startswith("index/")
-    return name == pattern or (name not in BY_NAME_ONLY and not idle and fnmatchcase(name, pattern))
+    return name == pattern or (not idle and fnmatchcase(name, pattern))
 
 
 __all__ = [
-    "BY_NAME_ONLY",
     "METRICS",
     "NEED_A_JUDGE",
     "OF_AN_INDEX",

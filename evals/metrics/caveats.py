@@ -7,7 +7,6 @@ from evals.golden.case import Case
 from evals.golden.evidence import missing_chunks
 from evals.golden.source_pages import SourcePageError, Sources
 from evals.judge.tasks import PRECISION, RELEVANCE
-from evals.judge.trust.audit import describe
 from evals.judge.verdicts import Judging
 from evals.metrics import METRICS
 from evals.metrics.addresses import address_fault, names_files
@@ -240,8 +239,6 @@ def _on_judging(judging: Judging | None, in_scope: int) -> Iterator[str]:
             f"the judged sample{judge} is {len(judging.drawn)} of {in_scope} in-scope queries, drawn at random "
             f"({setting}); means of judged metrics are corrected by {by}{few}"
         )
-    if judging is not None and judging.bisected is not None:
-        yield describe(judging.bisected)
 
 
 def _first(values: set[str] | set[str | None]) -> str:

@@ -30,7 +30,6 @@ class Declaration:
         range: Lowest and highest possible value.
         headline: Shown at the terminal; `at the deepest` among metrics that differ in their depth alone.
         needs: Measurements and inputs besides one retrieval.
-        by_name_only: No pattern chooses it.
     """
 
     name: str
@@ -41,7 +40,6 @@ class Declaration:
     range: tuple[float, float] = SHARE
     headline: Headline = "always"
     needs: frozenset[Need] = frozenset()
-    by_name_only: bool = False
 
     @property
     def is_judged(self) -> bool:

@@ -16,7 +16,6 @@ from evals.collect.saved.retriever import NOT_MEASURED, SavedRetriever
 from evals.config.experiment import ExperimentConfig
 from evals.golden.loading import GoldenSet
 from evals.golden.source_pages import Sources
-from evals.judge.trust.audit import marked
 from evals.judge.trust.measuring import measure
 from evals.judge.verdicts import Judging
 from evals.metrics import METRICS, NEED_A_JUDGE, VERDICT_METRIC, choose, index, needs
@@ -107,8 +106,7 @@ def finish(
     # Times of the verdicts come from serial calls; concurrent ones wait for each other.
     serial = next((p for p in observed.latency if p.concurrency == 1), None)
     validation = validate(observed.observations, serial, context, config.retriever.top_k)
-    bisected = context.judging.bisected if context.judging else None
-    whole = [*marked(summaries, bisected, observed.observations), _pass_rate(validation)]
+    whole = [*summaries, _pass_rate(validation)]
     return RunResult(
         config=_requiring(context.required, config),
         observed=observed,

@@ -8,16 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from evals.collect.observations import Observation, Observed, Score, Summary, Unscored
 from evals.judge.ask.budget import Usage
-from evals.judge.claim_recall import claim_recall
 from evals.judge.precision import NOT_JUDGED, context_precision
 from evals.judge.sampling import NOT_DRAWN, judging_order
-from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE, selected, why_not
+from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE, selected, why_not
 from evals.judge.verdicts import Judging
 from evals.metrics.base import Context, Metric, QueryMetric, RunMetric
 from evals.metrics.declaration import AMOUNT, Direction, Need, Unit
 from evals.metrics.proxies import PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
-
-SAVED = "cost/judge_calls_saved"
 
 
 def _by_selection(metric: str) -> Callable[[Observation, Judging], Score]:
@@ -72,14 +69,6 @@ def _total(name: str, judging: Judging) -> Summary:
     return Summary(metric=name, value=value, n=int(value is not None), note=note)
 
 
-def _saved(_: Observed, context: Context) -> Summary:
-    bisected = context.judging.bisected if context.judging else None
-    if bisected is None:
-        why = "there is no judge (judge.model)" if context.judging is None else "not asked for (judge.recall: bisect)"
-        return Summary(metric=SAVED, value=None, note=why)
-    return Summary(metric=SAVED, value=float(bisected.saved), n=1, note="a total has no interval")
-
-
 def _spent(name: str, about: str, unit: Unit, direction: Direction = "lower") -> RunMetric:
     """Declare a total of the judge's calls, tokens or time."""
 
@@ -99,7 +88,6 @@ def _graded(
     score: Callable[[Observation, Judging], Score],
     *,
     proxy: QueryMetric = RECALL_PROXY,
-    by_name_only: bool = False,
 ) -> QueryMetric:
     """Declare a metric that the judge grades."""
     return QueryMetric(
@@ -109,7 +97,6 @@ def _graded(
         about=about,
         source=f"ragas 0.4.3, `{JUDGED[name].class_name}`",
         needs=frozenset({"judge"}),
-        by_name_only=by_name_only,
         score=_scorer(name, score),
         proxy=proxy,
     )
@@ -131,12 +118,6 @@ METRICS: tuple[Metric, ...] = (
     ),
     _graded(RECALL, "share of the reference's statements that the returned chunks support", _by_selection(RECALL)),
     _graded(
-        CLAIM_RECALL,
-        "share of the reference's sentences that some returned chunk supports (by name only)",
-        claim_recall,
-        by_name_only=True,  # it buys verdicts that answer a question which another metric answers already
-    ),
-    _graded(
         RELEVANCE,
         "how relevant the returned chunks are to the question, by two prompts",
         _by_selection(RELEVANCE),
@@ -150,14 +131,5 @@ METRICS: tuple[Metric, ...] = (
     _spent("cost/judge_calls", "calls of the judge, every attempt counted", "calls"),
     _spent("cost/judge_cache_hits", "verdicts that needed no call", "calls", "neither"),
     _spent("cost/judge_tokens", "tokens that the judge read and wrote", "total tokens"),
-    RunMetric(
-        name=SAVED,
-        about="calls on recall that bisection saved (judge.recall: bisect)",
-        direction="neither",  # which calls a run was spared is no merit of it
-        unit="calls",
-        range=AMOUNT,
-        needs=USAGE,
-        summarise=_saved,
-    ),
     _spent("cost/judge_usd", "what the judge cost in US dollars, by judge.prices", "USD"),
 )

@@ -39,12 +39,11 @@ def _lengths(judging: Judging, observations: Sequence[Observation]) -> tuple[lis
     """Return the lengths of the chunks whose verdict failed, and of those that have one, query by query."""
     failed: list[int] = []
     judged: list[int] = []
-    for by_chunk in (judging.verdicts, judging.supports):
-        for observation in observations:
-            for chunk_id, length in _asked(by_chunk, observation):
-                verdict = by_chunk[observation.case.id, chunk_id]
-                if not isinstance(verdict, Unscored):
-                    (failed if isinstance(verdict, Failure) else judged).append(length)
+    for observation in observations:
+        for chunk_id, length in _asked(judging.verdicts, observation):
+            verdict = judging.verdicts[observation.case.id, chunk_id]
+            if not isinstance(verdict, Unscored):
+                (failed if isinstance(verdict, Failure) else judged).append(length)
     return failed, judged
 
 

@@ -42,7 +42,7 @@ def auroc(observed: Observed, _: Context) -> Summary:
     """Return the AUROC of the best cosine before the threshold, in scope against out of scope, 0 to 1; 0.5 is chance.
 
     The probability that an in-scope query's best score exceeds an out-of-scope query's, ties counted half. Of a dot
-    product as of a cosine; of a Euclidean or Manhattan distance, that the least one is smaller.
+    product as of a cosine.
     """
     name = "scope/auroc"
     lacking = _without_cosine(name, observed.observations)
@@ -76,7 +76,7 @@ def max_out_of_scope_score(observed: Observed, _: Context) -> Summary:
 
 
 def top_scores(observations: Sequence[Observation]) -> list[float]:
-    """Return the best oriented score of each query that has one."""
+    """Return the best score of each query that has one."""
     return [score for o in observations if (score := o.top_score) is not None]
 
 

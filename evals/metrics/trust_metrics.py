@@ -68,18 +68,6 @@ METRICS: tuple[RunMetric, ...] = (
         NOT_REJUDGED,
     ),
     _metric(
-        "judge/noise_share",
-        "share of context precision's variance across queries that is judge noise (judge.rejudge)",
-        NOT_REJUDGED,
-        direction="lower",
-    ),
-    _metric(
-        "judge/bisection_error",
-        "share of skipped recall that differs where it was asked nevertheless (judge.recall: bisect)",
-        "not asked for (judge.recall: bisect)",
-        direction="lower",
-    ),
-    _metric(
         f"{PRECISION}_corrected",
         "context precision by people, estimated from human verdicts on a sample, judges and labels",
         "no case has human_verdicts",

@@ -9,7 +9,7 @@ from rich.table import Table
 from evals.metrics import declared
 from evals.report.best_cells import CellRow, best_cells, columns
 from evals.report.console import SafeConsole
-from evals.report.model import GridSection, JudgeSection, Report
+from evals.report.model import GridSection, Report
 from evals.report.model.abstention import AbstentionSection
 from evals.report.model.choice import ChoiceSection, HeldOutEntry
 from evals.report.model.grid import RankingSection
@@ -45,7 +45,7 @@ def render_grid(report: Report, *, width: int, color: bool) -> str:
     if grid.choice is None:
         console.print(f"[yellow]Not ranked:[/yellow] {escape(grid.ranking.reason)}")
     else:
-        for line in recommendation(grid, grid.choice, report.judge):
+        for line in recommendation(grid, grid.choice):
             console.print(escape(line))
         console.print()
         console.print(_table(grid, grid.choice, width))
@@ -62,11 +62,11 @@ def render_grid(report: Report, *, width: int, color: bool) -> str:
     return console.text.getvalue()
 
 
-def recommendation(grid: GridSection, choice: ChoiceSection, judge: JudgeSection | None) -> list[str]:
+def recommendation(grid: GridSection, choice: ChoiceSection) -> list[str]:
     """Return the choice, what it rests on, and the figure on held-out queries, a sentence a line."""
     held_out = [_held_out_line(choice.held_out)] if choice.held_out else []
     unjudged = [choice.unjudged] if choice.unjudged else []
-    return [*choice.explanation, *unjudged, *held_out, *_approximation_lines(grid.ranking, judge)]
+    return [*choice.explanation, *unjudged, *held_out]
 
 
 def abstention_lines(abstention: AbstentionSection) -> list[str]:
@@ -81,16 +81,6 @@ def _held_out_line(held_out: HeldOutEntry) -> str:
         f"Held out: {held_out.value:.3f}{ends} on {held_out.n} queries that had no part in the choice "
         f"({held_out.chosen_on:.3f} on those that had)"
     )
-
-
-def _approximation_lines(ranking: RankingSection, judge: JudgeSection | None) -> list[str]:
-    bisection = judge.bisection if judge else None
-    if not bisection or not bisection.skipped or bisection.metric not in {**ranking.metrics, **ranking.constraints}:
-        return []
-    return [
-        f"Approximation: cells were compared by {bisection.metric}, of which {bisection.calls_saved} of "
-        f"{bisection.selections} results were not asked about (judge.recall bisect)"
-    ]
 
 
 def _thresholds(grid: GridSection) -> str:

@@ -10,7 +10,7 @@ from evals.report.model.trust import CorrectionEntry
 
 
 def judge_lines(judge: JudgeSection) -> list[str]:
-    """Return the judge of a run in a few lines: cost, missing verdicts, recall that was not asked for."""
+    """Return the judge of a run in a few lines: cost, missing verdicts."""
     judges = sum(tier.usage is not None for tier in judge.tiers)
     lines = [] if judges == 1 else [f"{f'{judges} judges' if judges else judge.model}: {spent(judge.usage)}"]
     lines += map(_tier_line, judge.tiers)
@@ -23,8 +23,6 @@ def judge_lines(judge: JudgeSection) -> list[str]:
         )
     if judge.incomplete:
         lines.append(f"Not everything was judged: {judge.incomplete}")
-    if judge.bisection:
-        lines.append(judge.bisection.statement)
     return lines
 
 
@@ -76,17 +74,6 @@ def verdict_lines(row: QueryRow) -> list[str]:
 def claim_lines(row: QueryRow) -> list[str]:
     """Return the statements of a query's reference answer, a line each."""
     return [_claim_text(claim) for claim in row.claims]
-
-
-def chunk_claim_lines(row: QueryRow) -> list[str]:
-    """Return the statements of the reference answer for each returned chunk alone, a line each, in rank order."""
-    lines: list[str] = []
-    for hit in row.retrieved:
-        if isinstance(hit.claims, list):
-            lines += [f"{hit.rank}. {_claim_text(claim)}" for claim in hit.claims]
-        elif hit.claims is not None:
-            lines.append(f"{hit.rank}. not judged: {cause(hit.claims)}")
-    return lines
 
 
 def cause(value: Verdict | Unscored | FailedValue) -> str:

@@ -6,7 +6,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from evals.judge.call_estimate import SECONDS_PER_CALL, JudgePlan
-from evals.judge.made_up_verdicts import USUAL_AGREEMENT
 from evals.report.console import SafeConsole
 from retrievers.config import RetrieverConfig
 
@@ -36,16 +35,6 @@ def render_plan(
         console.print(_table(plan))
         for line in _remarks(plan, held_out if plan is plans[-1] else None):
             console.print(escape(f"  {line}"))
-        if any(width is not None for each in plan.widths for width in each.widths):
-            console.print("[bold]Expected of samples (judge.sample)[/bold]: width of the 95% interval by metric")
-            console.print(_samples(plan))
-            for line in _on_widths(plan):
-                console.print(escape(f"  {line}"))
-        if plan.margins:
-            console.print("[bold]Expected of judge.stop[/bold]: verdicts until a cell is proved within a margin")
-            console.print(_margins(plan))
-            if any(each.verdicts is None for each in plan.margins):
-                console.print("  –: judge.sample ends judging before.")
         if plan.stopped:
             console.print(f"  The run would stop early: {escape(plan.stopped)}.", style="yellow")
     if len(plans) > 1:
@@ -66,70 +55,12 @@ def _table(plan: JudgePlan) -> Table:
     return table
 
 
-def _samples(plan: JudgePlan) -> Table:
-    """Return what samples of several sizes cost, and how wide an interval of each metric they are expected to give."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("  queries", "share", "calls", "USD", *(_in_words(each.metric) for each in plan.widths)):
-        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
-    most = plan.samples[-1].queries
-    for row, each in enumerate(plan.samples):
-        widths = [of_metric.widths[row] for of_metric in plan.widths]
-        figures = ("–" if width is None else f"{width:.3f}" for width in widths)
-        table.add_row(f"{each.queries:,}", f"{each.queries / most:.0%}", f"{each.calls:,}", _price(each.usd), *figures)
-    return table
-
-
-def _margins(plan: JudgePlan) -> Table:
-    """Return what proving a cell within several margins of the best (judge.stop.margin) is expected to cost."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("  proved within", "verdicts", "share", "USD", "least", "most"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for each in plan.margins:
-        counts = ("–" if count is None else f"{count:,}" for count in (each.verdicts, each.least, each.most))
-        verdicts, least, most = counts
-        share = "–" if each.share is None else f"{each.share:.0%}"
-        # The largest sample is of all queries, as the shares are.
-        usd = None if each.share is None or plan.usd is None else (plan.samples[-1].usd or 0.0) * each.share
-        table.add_row(f"{each.margin:g}", verdicts, share, _price(usd), least, most)
-    return table
-
-
-def _in_words(metric: str) -> str:
-    """Return the name of a judged metric as a heading of several short lines."""
-    return metric.rpartition("/")[2].removeprefix("llm_").replace("_", "\n")
-
-
-def _price(usd: float | None) -> str:
-    return "–" if usd is None else f"{usd:,.2f}"
-
-
-def _on_widths(plan: JudgePlan) -> Iterator[str]:
-    """Yield what expected widths and margins rest on."""
-    measured = [each for each in plan.widths if each.agreement is not None]
-    stored = "; ".join(
-        f"{each.metric}: {each.answers:,}, agreeing with the labels in {each.agreement:.0%}" for each in measured
-    )
-    if stored:
-        yield f"Expected by the labels, and by answers in the store ({stored})."
-    unlabelled = max(each.unlabelled for each in plan.widths)
-    if unlabelled:
-        yield f"Without labels for {unlabelled:,} queries, chance decides what a judge says of them."
-    if len(measured) < len(plan.widths) and unlabelled < plan.samples[-1].queries:
-        what = "for the other metrics" if measured else "as the store holds too few answers"
-        yield f"Assumed {what}: judge and golden labels agree in {USUAL_AGREEMENT:.0%}."
-
-
 def _remarks(plan: JudgePlan, held_out: int | None) -> Iterator[str]:
     """Yield what the table leaves out and rests on, cost and time."""
     yield from _on_sample(plan)
     if plan.margin is not None:
         yield (
             f"judge.stop ends judging once a cell is proved at most {plan.margin:g} below the best; "
-            "the table counts the most."
-        )
-    if plan.fewest is not None:
-        yield (
-            f"Recall by bisection (judge.recall) takes at least {plan.fewest:,} calls, its audit included; "
             "the table counts the most."
         )
     if held_out is not None:

@@ -4,7 +4,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evals.judge.trust.audit import APPROXIMATION
 from evals.report.cache_line import cache_line
 from evals.report.console import SafeConsole
 from evals.report.disagreements import print_disagreements
@@ -112,12 +111,7 @@ def _remarks(report: Report, *, everything: bool) -> list[tuple[str, str]]:
     remarkable = [
         (name, metric)
         for name, metric in shown
-        if everything
-        or metric.n_failed
-        or metric.n_missing
-        or metric.value is None
-        or metric.sampled
-        or metric.note.startswith(APPROXIMATION)
+        if everything or metric.n_failed or metric.n_missing or metric.value is None or metric.sampled
     ]
     return [(name, text) for name, metric in remarkable if (text := remark(metric))]
 

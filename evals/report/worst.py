@@ -10,7 +10,6 @@ from rich.markup import escape
 from evals.metrics import NEED_A_JUDGE
 from evals.report.model import Hit, QueryRow, Report
 from evals.report.source_link import source_link
-from retrievers.records import oriented
 from retrievers.terminal.present import score_text
 
 # Queries that a page shows, and a terminal at first; chunks of each.
@@ -56,7 +55,7 @@ def judged_scores(row: QueryRow) -> dict[str, float]:
 
 
 def _best_score(row: QueryRow) -> float:
-    return max((oriented(hit.score, hit.scale) for hit in row.retrieved if hit.score is not None), default=0.0)
+    return max((hit.score for hit in row.retrieved if hit.score is not None), default=0.0)
 
 
 def print_worst(console: Console, report: Report, *, everything: bool) -> None:

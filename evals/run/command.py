@@ -93,8 +93,10 @@ def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[s
         if evaluation.side_by_side:
             print_out(f"The recommended cell beside another, query by query: {evaluation.side_by_side}")
     if evaluation.incomplete:
+        from evals.tracking.marks import late_command
+
         file = evaluation.outputs.report
-        remedy = f"; python -m evals.tracking {quote(str(file))} logs it" if evaluation.untracked else ""
+        remedy = f"; {late_command(file, config.tracking)} logs it" if file and evaluation.untracked else ""
         note = f" (the report is at {file}{remedy})" if file else ""
         print_error(f"incomplete: {evaluation.incomplete}{note}")
         return EXIT_INCOMPLETE

@@ -2,8 +2,6 @@
 
 A query is answered when its best score, of those the threshold reads, reaches the threshold. A false answer is an
 out-of-scope query that is answered, a false abstention an in-scope query that is not.
-
-Scores are oriented: the higher, the better (see `retrievers.records.oriented`). Thresholds are as they are shown.
 """
 
 from collections.abc import Sequence
@@ -17,7 +15,7 @@ from numpy.typing import NDArray
 
 from evals.stats import intervals as stats
 from evals.stats.intervals import Interval
-from retrievers.records import UNBOUNDED, oriented
+from retrievers.records import UNBOUNDED
 
 Floats = NDArray[np.float64]
 # `entire`: some threshold makes no error; `none`: the order of the scores is no better than chance.
@@ -98,8 +96,8 @@ def assess(inside: Sequence[float], outside: Sequence[float], scale: str = "cosi
         interval = stats.auroc_interval(area, len(inside), len(outside))
     # Between two neighbouring scores every threshold has the same effect, so the scores are enough.
     read = {score for score in (*inside, *outside) if isfinite(score)} | (set() if scale in UNBOUNDED else {1.0})
-    curve = operating(inside, outside, sorted(oriented(score, scale) for score in read), scale)
-    separation, statement = _separation(inside, outside, area, interval, curve, scale)
+    curve = operating(inside, outside, sorted(read))
+    separation, statement = _separation(inside, outside, area, interval, curve)
     return Abstention(
         in_scope=len(inside),
         out_of_scope=len(outside),
@@ -112,10 +110,10 @@ def assess(inside: Sequence[float], outside: Sequence[float], scale: str = "cosi
 
 
 def operating(
-    inside: Sequence[float], outside: Sequence[float], thresholds: Sequence[float], scale: str = "cosine"
+    inside: Sequence[float], outside: Sequence[float], thresholds: Sequence[float]
 ) -> tuple[OperatingPoint, ...]:
     """Return the effect of each threshold."""
-    least = oriented(np.asarray(thresholds, dtype=np.float64), scale)
+    least = np.asarray(thresholds, dtype=np.float64)
     below = [np.searchsorted(np.sort(side), least, side="left").tolist() for side in (inside, outside)]
     return tuple(
         OperatingPoint(
@@ -146,15 +144,15 @@ def threshold_for(
     if not outside:
         raise ValueError("expected at least one out-of-scope query, got none")
     scores = sorted({*inside, *outside})
-    curve = operating(inside, outside, [oriented(score, scale) for score in scores], scale)
+    curve = operating(inside, outside, scores)
     index = next(
         (index for index, at in enumerate(curve) if at.false_answer is not None and at.false_answer <= rate), None
     )
     if index is None or (inside and curve[index].false_abstention == 1):
         return _impossible(rate)
     at = curve[index]
-    lowest = oriented(scores[0], scale) if scale in UNBOUNDED and isfinite(scores[0]) else 0.0
-    threshold = lowest if index == 0 else _between(scores[index - 1], scores[index], scale)
+    lowest = scores[0] if scale in UNBOUNDED and isfinite(scores[0]) else 0.0
+    threshold = lowest if index == 0 else _between(scores[index - 1], scores[index])
     answers = stats.wilson(round((at.false_answer or 0.0) * len(outside)), len(outside))
     abstentions = stats.wilson(round((at.false_abstention or 0.0) * len(inside)), len(inside))
     cost = f" and gives up {at.false_abstention:.1%} of {len(inside)} in scope" if inside else ""
@@ -169,9 +167,9 @@ def threshold_for(
     )
 
 
-def _between(low: float, high: float, scale: str) -> float:
-    """Return a threshold, as it is shown, that a score `high` reaches and `low` does not."""
-    return oriented(shortest_between(low, high) if isfinite(low) else high, scale)
+def _between(low: float, high: float) -> float:
+    """Return a threshold that a score `high` reaches and `low` does not."""
+    return shortest_between(low, high) if isfinite(low) else high
 
 
 def shortest_between(low: float, high: float) -> float:
@@ -206,12 +204,11 @@ def _separation(
     area: float | None,
     interval: Interval,
     curve: Sequence[OperatingPoint],
-    scale: str,
 ) -> tuple[Separation, str]:
     if area is None:
         return "unknown", f"whether a threshold separates in scope from out of scope is not known: {interval.note}"
     if min(inside) > max(outside):
-        best = _between(max(outside), min(inside), scale)
+        best = _between(max(outside), min(inside))
         return "entire", f"a threshold separates in scope from out of scope entirely: {best}"
     spread = "" if interval.low is None else f", 95% {interval.low:.3f} to {interval.high:.3f}"
     auroc_text = f"AUROC {area:.3f}{spread}"

@@ -8,7 +8,6 @@ from evals.tracking.store import FOLDER, check_database, check_folder, local_uri
 from evals.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
-    from evals.tracking.retriever_model import log_retriever
     from evals.tracking.traced_queries import read_queries
 
 __all__ = [
@@ -17,13 +16,11 @@ __all__ = [
     "check_database",
     "check_folder",
     "local_uri",
-    "log_retriever",
     "read_queries",
     "start",
 ]
 # Functions that a run does not use.
 _HOMES = {
-    "log_retriever": "retriever_model",
     "read_queries": "traced_queries",
 }
 

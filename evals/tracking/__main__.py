@@ -1,10 +1,12 @@
 """`python -m evals.tracking REPORT`: the run of a kept report, completed in MLflow."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
 from evals.errors import TrackingError
+from retrievers.config.layers import environment
 from retrievers.terminal.command import (
     EXIT_INCOMPLETE,
     Parser,
@@ -32,19 +34,25 @@ def parser(prog: str) -> argparse.ArgumentParser:
         epilog="Exit codes: 0 the run is complete, 2 user error, 3 MLflow failed, 130 interrupted.",
     )
     command.add_argument("report", type=path_argument, metavar="REPORT", help="the report's file")
-    command.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: as the report says)")
-    command.add_argument("--tracking.experiment", metavar="NAME", help="experiment (default: as the report says)")
+    command.add_argument(
+        "--tracking.uri", metavar="URI", help="where MLflow is (default: MLFLOW_TRACKING_URI, or else ./mlruns)"
+    )
+    command.add_argument("--tracking.experiment", metavar="NAME", help="experiment (default: retrieval-evals)")
     add_logging_flags(command)
     return command
 
 
 def _main(namespace: argparse.Namespace) -> int:
+    from evals.config.experiment import TrackingConfig
     from evals.tracking.completing import complete
 
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
-    arguments = vars(namespace)
+    # Never from the report, which may be somebody else's.
+    uri = environment(os.environ).get("MLFLOW_TRACKING_URI")
+    flags = {"uri": vars(namespace)["tracking.uri"] or uri, "experiment": vars(namespace)["tracking.experiment"]}
+    config = TrackingConfig.model_validate({name: value for name, value in flags.items() if value})
     try:
-        done = complete(namespace.report, arguments["tracking.uri"], arguments["tracking.experiment"])
+        done = complete(namespace.report, config)
     except TrackingError as error:
         print_error(f"incomplete: {error} (the report is kept at {namespace.report})")
         return EXIT_INCOMPLETE

@@ -18,7 +18,7 @@ from evals.tracking.addresses import server_of
 from evals.tracking.client import connection
 from evals.tracking.former_tags import FORMER, former_tag, is_former
 from evals.tracking.store import FOLDER, check_database, database_file
-from evals.tracking.tracker import REPORT_TAG
+from evals.tracking.tracker import NO_REPORT, REPORT_TAG
 from retrievers.config.text_files import read_text
 from retrievers.errors import nearest
 from retrievers.text.quoting import quoted
@@ -82,7 +82,7 @@ def find_reported(client: "MlflowClient", experiment: str, digest: str, run_id: 
         client: Client of MLflow.
         experiment: Name of its experiment.
         digest: SHA-256 of the report's text.
-        run_id: Id of the run; empty where it is not known.
+        run_id: Id of the run, where it is known; one that has another report is not meant.
         name: Name of the run; one that has a report is that run only where the report is the same.
     """
     existing = client.get_experiment_by_name(experiment)
@@ -90,7 +90,9 @@ def find_reported(client: "MlflowClient", experiment: str, digest: str, run_id: 
         return None
     within = [str(existing.experiment_id)]
     runs = _search(client, within, f"tags.`{REPORT_TAG}` = '{digest}'")
-    runs += _search(client, within, f"attributes.run_id = '{run_id}'") if run_id and not runs else []
+    if not runs and RUN_ID.fullmatch(run_id):
+        begun = _search(client, within, f"attributes.run_id = '{run_id}'")
+        runs = [run for run in begun if run.data.tags.get(REPORT_TAG, NO_REPORT) == NO_REPORT]
     if not runs and name:
         untagged = [run for run in _named(client, within, name) if REPORT_TAG not in run.data.tags]
         runs = [run for run in untagged if PARENT not in run.data.tags and _may_be(client, run, digest)]

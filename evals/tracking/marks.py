@@ -7,8 +7,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 
+from evals.config.experiment import TrackingConfig
 from retrievers.config.file_locks import FileLock, LockBusyError
+from retrievers.text.secrets import redacted
 
 SUFFIX = ".untracked"
 
@@ -73,14 +76,21 @@ def marked(report: Path) -> Iterator[Mark | None]:
         yield Mark(file, lock, file.read_text(encoding="utf-8").strip()) if lock.is_of(file) else None
 
 
-def reports_marked(folder: Path) -> list[Path]:
-    """Return the reports of a folder that have a mark, the oldest mark first; marks without a report are left out."""
-    ages = dict[Path, float]()
-    for mark in folder.glob(f".*{SUFFIX}"):
-        # Its process may remove it at this moment.
-        with suppress(FileNotFoundError):
-            ages[folder / mark.name.removeprefix(".").removesuffix(SUFFIX)] = mark.stat().st_mtime
-    return sorted((file for file in ages if file.is_file()), key=lambda file: (ages[file], file.name))
+def left_behind(folder: Path) -> list[Path]:
+    """Return the reports of a folder whose mark no living process holds; marks without a report are left out."""
+    left = []
+    for mark in sorted(mark for mark in folder.glob(f".*{SUFFIX}") if mark.is_file()):
+        # Its process may hold it, or remove it at this moment.
+        with suppress(LockBusyError, OSError), FileLock(mark, shared=True):
+            left.append(folder / mark.name.removeprefix(".").removesuffix(SUFFIX))
+    return [report for report in left if report.is_file()]
+
+
+def late_command(report: Path, config: TrackingConfig | None = None) -> str:
+    """Return the command that writes the run of a report: where its settings say, or else by default."""
+    given = (config.model_dump(include={"uri", "experiment"}, exclude_defaults=True) if config else {}).items()
+    flags = [f"--tracking.{name} {quote(redacted(value))}" for name, value in given if value]
+    return " ".join(["python -m evals.tracking", quote(str(report)), *flags])
 
 
 def _mark_of(report: Path) -> Path:

@@ -172,16 +172,6 @@ class Tracker:
             linked = with_cell_links(text, self.experiment_id, children, runs, page)
             self.client.set_tag(self.run_id, DESCRIPTION_TAG, linked)
 
-    def register(self, settings: Mapping[str, Any], name: str) -> None:
-        """Register the measured retriever as a model of this run.
-
-        Raises:
-            TrackingError: MLflow failed, or the retriever cannot be opened.
-        """
-        from evals.tracking.retriever_model import log_retriever
-
-        log_retriever(settings, name, self.run_id, self.uri)
-
     def end(self, status: str) -> bool:
         """End the run as FINISHED, FAILED or KILLED; return False, and log it, where that fails."""
         try:

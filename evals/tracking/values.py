@@ -9,7 +9,7 @@ import yaml
 
 from evals.config.experiment import ExperimentConfig
 from evals.report.description import description, leading_first, most_telling
-from evals.report.judge_lines import chunk_claim_lines, claim_lines, verdict_lines
+from evals.report.judge_lines import claim_lines, verdict_lines
 from evals.report.model import MetricEntry, QueryRow, Report, SampledEntry, ScoreValue
 from retrievers.config import dump
 from retrievers.config.layers import flatten, tables
@@ -133,7 +133,7 @@ def _columns(row: QueryRow, *, judged: bool) -> dict[str, Any]:
     }
     if judged:
         columns["judge"] = "\n".join(verdict_lines(row))
-        columns["claims"] = "\n".join(claim_lines(row) + chunk_claim_lines(row))
+        columns["claims"] = "\n".join(claim_lines(row))
     return columns
 
 

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from evals.collect.passes import Progress
 from evals.grid.children import Child
@@ -32,7 +32,7 @@ class Views:
     Attributes:
         digest: SHA-256 of the text of the report that they belong to.
         page: The report as a page.
-        figures: Figures as SVG, by name.
+        figures: Figures as SVG, by name; the files may come from somebody else, so a name is no path.
         traces: The queries of the run, or of a grid's recommended cell.
         cells: Cells of a grid with a run of their own.
         table: A grid by columns.
@@ -43,7 +43,7 @@ class Views:
 
     digest: str
     page: str
-    figures: Mapping[str, str]
+    figures: Mapping[Annotated[str, Field(pattern=r"\A[\w-]+\z")], str]
     traces: Sequence[QueryTrace]
     cells: Sequence[Child] = ()
     table: Mapping[str, Sequence[Any]] | None = None

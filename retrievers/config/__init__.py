@@ -17,7 +17,7 @@ from retrievers.config.retriever import (
     RetrieverConfig,
     Threshold,
 )
-from retrievers.config.search_parameters import PrefetchConfig, QuantizationSearchConfig, SearchConfig
+from retrievers.config.search_parameters import QuantizationSearchConfig, SearchConfig
 from retrievers.config.settings import TABLE, Settings, UnshownError, VariableName, address, dump, host, page_base
 from retrievers.config.store import StoreConfig
 
@@ -40,7 +40,6 @@ __all__ = [
     "MetadataConfig",
     "Mode",
     "ModelConfig",
-    "PrefetchConfig",
     "Provider",
     "QuantizationSearchConfig",
     "Reranker",

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+# Before the path of a folder of qdrant-client's local mode, whose points are pickled: the user says that it is trusted.
+LOCAL_MODE = "local:"
+
 
 def user_path(text: str | Path) -> Path:
     """Replace `~` in a path by the user's home; the shell does not do so in `--flag=~/file`.

@@ -6,8 +6,21 @@ Where a study of the redesign dropped something that stays, the reason is at the
 from collections.abc import Mapping
 
 # A setting by its dotted name, a value as `setting=value`, a flag as `--flag`, a subcommand as `retrieval-evals NAME`.
-# The retriever's settings have no prefix, wherever they are written. A name covers what stood below it.
+# A metric has its name. The retriever's settings have no prefix, wherever they are written. A name covers what stood
+# below it.
 REMOVED: Mapping[str, str] = {
+    "ragas/llm_claim_recall": "ragas/llm_context_recall is ragas' own recall, on whole results",
+    "judge/noise_share": "judge/self_agreement is the share of its verdicts that a judge repeats (judge.rejudge)",
+    "judge.recall": "context recall is asked for every distinct result; judge.sample judges fewer queries",
+    "judge.recall_audit": "context recall is asked for every distinct result; judge.sample judges fewer queries",
+    "store.prefer_grpc": "requests go over HTTP, to store.url",
+    "store.grpc_port": "requests go over HTTP, to store.url",
+    "prefetch": "candidates is the depth of both sides of hybrid",
+    "sweep.prefetch_semantic": "sweep.candidates sweeps the depth of both sides of hybrid",
+    "sweep.prefetch_keyword": "sweep.candidates sweeps the depth of both sides of hybrid",
+    "within": "filters holds for every search; a collection for each tenant holds for all else",
+    "distance=euclid": "cosine and dot are searched; make a collection of the same vectors with one of these",
+    "distance=manhattan": "cosine and dot are searched; make a collection of the same vectors with one of these",
     "retrieval-evals golden export": "golden data are JSON Lines as they are; ragas' rows: GoldenSet.to_ragas()",
     "retrieval-evals golden import mlflow": "`golden import jsonl` reads the rows of the dataset's to_df()",
     "retrieval-evals golden import trec": "`golden import beir` reads a BEIR folder, `import csv` a table",

@@ -20,11 +20,11 @@ from retrievers.config.keyword import KeywordConfig
 from retrievers.config.metadata import MetadataConfig, known_field
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig
 from retrievers.config.rerankers import RERANKERS, Fusion, Reranker, RerankerName, listed
-from retrievers.config.search_parameters import PrefetchConfig, SearchConfig
+from retrievers.config.search_parameters import SearchConfig
 from retrievers.config.settings import TABLE, Settings
 from retrievers.config.store import StoreConfig
 from retrievers.errors import ConfigError
-from retrievers.records import LOWER_IS_NEARER, METADATA_FIELDS, UNBOUNDED, Distance, ScoreScale, oriented
+from retrievers.records import METADATA_FIELDS, UNBOUNDED, Distance, ScoreScale
 
 MAX_TOP_K = 100
 MAX_QUERY_WORDS = 512
@@ -49,18 +49,14 @@ class RetrieverConfig(Settings):
     Attributes:
         python: `module:factory` of a LangChain `BaseRetriever` or `QdrantVectorStore`, called without arguments.
         candidates: Depth of the search before threshold and cut; `top_k` may not exceed it.
-        prefetch: Depths of the sides of a hybrid search; `top_k` may not exceed them either, so that it never changes
-            what they find.
         distance: Distance of the dense vector; where it is left out, a cosine, or else what the collection has.
         threshold: Worst score of a returned chunk: of its cosine similarity, 0 to 1, in any mode, unless `threshold_on`
             is `final`. Under `best` all chunks count as having the best of the candidates, so that a query gets a
-            whole answer or none. With another `distance`, which must then be named beside it, it is a dot product, or
-            a distance that no returned chunk exceeds. None (`default`): 0.3, and none at all with another distance.
+            whole answer or none. With `distance: dot`, which must then be named beside it, it is a dot product.
+            None (`default`): 0.3, and none at all with dot products.
         semantic_weight: Share of the semantic side in a hybrid search; the keyword side has the rest.
         abbreviations: Short form to meaning, set behind it before a query is embedded.
         filters: An expression (see `retrievers.config.filters`) that every candidate meets.
-        within: The same kind of expression for the part of the collection that counts as the whole, such as one
-            tenant's: nothing else is searched, counted, listed or sampled.
         group_by: A field of which each value is returned once, with its best chunk.
         timeout_s: Deadline of one search, from the query to the reranked result: embedding, store, reranking and the
             waits between attempts together. Many queries searched as one batch have as many times as long.
@@ -86,16 +82,11 @@ class RetrieverConfig(Settings):
     threshold_on: Literal["semantic", "best", "final"] = Field(
         "semantic", description="each chunk's similarity; best: the highest one, for all; or the final score"
     )
-    distance: Distance | None = Field(
-        None, description="cosine, dot, euclid or manhattan (default: cosine, or what the collection has)"
-    )
+    distance: Distance | None = Field(None, description="cosine or dot (default: cosine, or what the collection has)")
     threshold: Threshold = Field(
-        None, description=f"least score of a returned chunk (default: {THRESHOLD}; with another distance none)"
+        None, description=f"least score of a returned chunk (default: {THRESHOLD}; with dot products none)"
     )
     candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
-    prefetch: PrefetchConfig = Field(
-        default_factory=lambda: PrefetchConfig.model_validate({}), description="depths of the sides of hybrid"
-    )
     search: SearchConfig = Field(
         default_factory=lambda: SearchConfig.model_validate({}), description="use of the index and quantised vectors"
     )
@@ -116,9 +107,6 @@ class RetrieverConfig(Settings):
     )
     filters: str | Mapping[str, Any] | None = Field(
         None, description="condition on every candidate", json_schema_extra=TABLE
-    )
-    within: str | Mapping[str, Any] | None = Field(
-        None, description="the part of the collection that counts as the whole", json_schema_extra=TABLE
     )
     group_by: str | None = Field(None, description="field of which each value is returned once")
     include_metadata: bool = Field(True, description="false: results hold text and score alone")
@@ -175,12 +163,6 @@ class RetrieverConfig(Settings):
                 f"top_k is {self.top_k} and exceeds the candidate depth {self.candidates}; "
                 "raise candidates or lower top_k"
             )
-        for side, depth in self.prefetch:
-            if self.mode == "hybrid" and depth is not None and self.top_k > depth:
-                raise ValueError(
-                    f"top_k is {self.top_k} and exceeds prefetch.{side}, the {depth} candidates of the {side} side of "
-                    f"hybrid; raise prefetch.{side} or lower top_k"
-                )
         return self
 
     @model_validator(mode="after")
@@ -221,12 +203,10 @@ class RetrieverConfig(Settings):
         reranked = named.get("mode") != "semantic" or RERANKERS[named.get("rerank", "none")].scale
         final = named.get("threshold_on") == "final" and reranked
         distance = "" if final else named.get("distance") or ""
-        if distance in LOWER_IS_NEARER and not 0 <= threshold < inf:
-            raise ValueError(f"expected the largest {distance} distance of a returned chunk, 0 or more")
         if distance == "dot" and not isfinite(threshold):
             raise ValueError("expected a finite number")
         if distance not in UNBOUNDED and not 0 <= threshold <= 1:
-            hint = "" if final or distance else "; one on another distance needs that beside it, as in distance: euclid"
+            hint = "" if final or distance else "; one on dot products needs distance: dot beside it"
             raise ValueError(f"expected a number from 0 to 1{hint}")
         return threshold
 
@@ -258,7 +238,7 @@ class RetrieverConfig(Settings):
             )
         return self
 
-    @field_validator("filters", "within")
+    @field_validator("filters")
     @classmethod
     def _readable(cls, filters: str | Mapping[str, Any] | None) -> str | Mapping[str, Any] | None:
         if filters is not None:
@@ -298,23 +278,13 @@ class RetrieverConfig(Settings):
 
     @property
     def least(self) -> float:
-        """The threshold where the higher is the better (see `records.oriented`); −∞ where none is in force."""
-        return -inf if self.used_threshold is None else oriented(self.used_threshold, self.threshold_scale)
+        """The threshold; −∞ where none is in force."""
+        return -inf if self.used_threshold is None else self.used_threshold
 
     @property
     def used_distance(self) -> Distance:
         """The distance of the dense vector, a cosine unless the settings or the collection say otherwise."""
         return self.distance or "cosine"
-
-    def depth_of(self, side: str, depth: int | None = None) -> int:
-        """Return the number of candidates that a side of a search finds.
-
-        Args:
-            side: `semantic`; else a side of keywords.
-            depth: Another candidate depth than the configured one.
-        """
-        limit = self.prefetch.semantic if side == "semantic" else self.prefetch.keyword
-        return limit if limit is not None and self.mode == "hybrid" else depth or self.candidates
 
     @property
     def reranker(self) -> Reranker:

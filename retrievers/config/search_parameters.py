@@ -1,4 +1,4 @@
-"""The parameters of a search: how Qdrant uses its index and its quantised vectors, and how deep each side goes."""
+"""The parameters of a search: how Qdrant uses its index and its quantised vectors."""
 
 from typing import Any
 
@@ -42,10 +42,3 @@ class SearchConfig(Settings):
         if not self.model_fields_set:
             return {}
         return {name: value for name, value in self.model_dump(exclude_none=True).items() if value != {}}
-
-
-class PrefetchConfig(Settings):
-    """Candidates that each side of a hybrid search finds before fusion; the candidate depth where left out."""
-
-    semantic: int | None = Field(None, ge=1, le=10_000, description="candidates of the semantic side of hybrid")
-    keyword: int | None = Field(None, ge=1, le=10_000, description="candidates of the keyword side of hybrid")

@@ -11,7 +11,6 @@ from retrievers.config import RetrieverConfig
 from retrievers.doctor.examination import Examination, Point
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import RetrievalError, StoreError
-from retrievers.search.confined import confined
 from retrievers.store import CollectionInfo, least, parts, read_info, store_errors
 from retrievers.store.embedded import is_embedded
 from retrievers.store.payload import to_chunk
@@ -38,7 +37,7 @@ def examine(client: "QdrantClient", config: RetrieverConfig, env: Mapping[str, s
         CollectionNotFoundError: There is none of that name.
         StoreError: The store cannot be asked.
     """
-    client, info = confined(client, config, read_info(client, config))
+    info = read_info(client, config)
     with store_errors(config.store, info.name):
         stored = client.get_collection(info.name)
     points = _sample(client, config, info)

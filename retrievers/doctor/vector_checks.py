@@ -6,8 +6,7 @@ import numpy as np
 
 from retrievers.doctor.examination import Examination
 from retrievers.doctor.finding import Finding
-from retrievers.errors import ConfigError
-from retrievers.records import LOWER_IS_NEARER
+from retrievers.errors import CollectionStateError, ConfigError
 from retrievers.store import with_distance
 from retrievers.store.recorded_model import other_model, settings_of
 
@@ -114,6 +113,15 @@ def threshold(read: Examination) -> Iterator[Finding]:
         return
     try:
         with_distance(read.config, read.info)
+    except CollectionStateError as error:
+        yield Finding(
+            check="vectors/threshold",
+            severity="error",
+            seen=str(error),
+            why="a lower score is the nearer there, and a run refuses it",
+            fix="make a collection of the same vectors with distance Cosine",
+        )
+        return
     except ConfigError as error:
         yield Finding(
             check="vectors/threshold",
@@ -123,15 +131,10 @@ def threshold(read: Examination) -> Iterator[Finding]:
             fix=f"set retriever.distance: {distance}, and beside it a threshold of that distance, or none",
         )
         return
-    nearer = (
-        "smaller is nearer, and a threshold is the largest that is kept"
-        if distance in LOWER_IS_NEARER
-        else ("larger is nearer, and a threshold has no bounds")
-    )
     yield Finding(
         check="vectors/threshold",
         severity="note",
         seen=f"the distance is {distance}",
-        why=f"scores are not between 0 and 1: {nearer}; none is in force unless one is set, and hybrid search fuses "
-        "by rrf or dbsf",
+        why="scores are not between 0 and 1, and a threshold has no bounds; none is in force unless one is set, and "
+        "hybrid search fuses by rrf or dbsf",
     )

@@ -100,8 +100,6 @@ def index_corpus(
         raise ConfigError(
             f"keyword.encoder {config.keyword.encoder!r} is for queries, and indexing writes BM25; leave it out"
         )
-    if config.within is not None:
-        raise ConfigError("within names a part of a collection, and indexing writes the whole; leave it out")
     check_writable(config.metadata)
     _check_pages(corpus, options)
     collection = existing(client, config)

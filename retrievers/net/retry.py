@@ -1,6 +1,6 @@
 """The one layer that retries, and the deadline of a search that bounds it.
 
-Transient faults are tried up to `ATTEMPTS` times: status 429, 500, 502, 503 and 504 (over gRPC their like), a
+Transient faults are tried up to `ATTEMPTS` times: status 429, 500, 502, 503 and 504, a
 connection that was refused, reset or dropped, and a request that got no answer in time. Everything else fails at once:
 400, 401, 403, 404, a certificate that is not trusted, a host that does not exist, vectors of a wrong number or
 dimension, an answer that is not the provider's. The libraries below must not retry, so `ATTEMPTS` is the number

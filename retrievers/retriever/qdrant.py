@@ -28,7 +28,6 @@ from retrievers.retriever.session import document, failed, without_vector
 from retrievers.retriever.stages import Pipeline
 from retrievers.search import parameters
 from retrievers.search.candidate_table import Candidates, CandidateTable
-from retrievers.search.confined import confined
 from retrievers.search.pushdown import compile_filters
 from retrievers.search.selection import returned
 from retrievers.store import (
@@ -100,7 +99,6 @@ class QdrantRetriever(BaseRetriever):
         try:
             info = describe(client, settings)
             settings = with_distance(settings, info)
-            client, info = confined(client, settings, info)
             check_collection(client, settings, embeddings, info)
             if index is not None:
                 check_index(index, info)

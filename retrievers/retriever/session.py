@@ -31,7 +31,7 @@ def answered(candidates: Candidates, settings: RetrieverConfig, info: Collection
     below_threshold = tuple(candidates[index] for index in below[:BELOW_SHOWN])
     best_below = best_score(candidates, below, settings)
     vector = None if candidates.vector is None else tuple(candidates.vector.tolist())
-    threshold, scale = settings.used_threshold, settings.threshold_scale
+    threshold = settings.used_threshold
     confident = confidence.confidence(chunks, settings.top_k, threshold, on=settings.threshold_on)
     # A model of several languages finds what is asked for in any; and telling a language takes as long as a search.
     on_language = () if confident.level == "high" else _on_language(candidates.text, chunks or below_threshold)
@@ -50,13 +50,11 @@ def answered(candidates: Candidates, settings: RetrieverConfig, info: Collection
         confidence=confident,
         warnings=(
             *confidence.warnings(
-                chunks, len(below), best_below, threshold, scale=scale, could_spread=not settings.reranker.diversifies
+                chunks, len(below), best_below, threshold, could_spread=not settings.reranker.diversifies
             ),
             *on_language,
         ),
-        suggestions=()
-        if chunks
-        else confidence.suggestions(best_below, scale=scale, other_side=_other_side(settings, info)),
+        suggestions=() if chunks else confidence.suggestions(best_below, other_side=_other_side(settings, info)),
     )
 
 
@@ -115,12 +113,8 @@ def _parameters(settings: RetrieverConfig) -> dict[str, Any]:
         parameters["expansion"] = "list"
     chosen: dict[str, Any] = {"rerank": settings.rerank, "threshold_on": settings.threshold_on}
     chosen["search"] = settings.search.named
-    if settings.mode == "hybrid":
-        chosen["prefetch"] = settings.prefetch.model_dump(exclude_none=True)
     parameters |= {key: value for key, value in chosen.items() if value not in ("none", "semantic", {})}
-    return parameters | {
-        k: getattr(settings, k) for k in ("filters", "within", "group_by") if getattr(settings, k) is not None
-    }
+    return parameters | {k: getattr(settings, k) for k in ("filters", "group_by") if getattr(settings, k) is not None}
 
 
 def _embedding(settings: RetrieverConfig, info: CollectionInfo) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from retrievers.records import Chunk, Distance, RetrievedChunk, ScoreScale, StageTimings, oriented
+from retrievers.records import Chunk, Distance, RetrievedChunk, ScoreScale, StageTimings
 from retrievers.search.spooled import release
 from retrievers.store.chunk_table import Codes
 
@@ -51,9 +51,6 @@ BY_QUERY = (
 @dataclass(frozen=True, kw_only=True)
 class CandidateTable(Sequence["Candidates"]):
     """Candidates of many queries in the total order; as a sequence, the candidates by query.
-
-    Scores are oriented: the higher, the better (see `records.oriented`). A candidate that is an object has them as
-    Qdrant reports them.
 
     Attributes:
         offsets: The first candidate of each query, and the end of the last one's; shape (queries + 1,).
@@ -152,10 +149,8 @@ class CandidateTable(Sequence["Candidates"]):
             rank: Its rank in the result, from 1.
         """
         at, scale, distance = int(self.offsets[row]) + place, self.scales[row], self.distances[row]
-        score = oriented(float(self.scores[at]), scale)
+        score = float(self.scores[at])
         values = {name: float(column[at]) for name, column in self.columns.items()}
-        if "semantic" in values:
-            values["semantic"] = oriented(values["semantic"], distance)
         scores = {name: value for name, value in values.items() if not isnan(value)}
         return RetrievedChunk(
             rank=rank,
@@ -306,7 +301,7 @@ class Candidates(Sequence[RetrievedChunk]):
 
     @property
     def scores(self) -> Floats:
-        """The final scores, oriented, in rank order."""
+        """The final scores in rank order."""
         return self.column("score")
 
     @property

@@ -1,16 +1,15 @@
 """How sure a result looks, what to warn of, what to suggest. Pure; rules of thumb from the scores alone."""
 
 from collections.abc import Mapping, Sequence
-from math import ceil, floor, sqrt
+from math import floor, sqrt
 from statistics import fmean
 from typing import Literal
 
-from retrievers.records import LOWER_IS_NEARER, UNBOUNDED, Confidence, RetrievedChunk, ScoreScale, oriented
+from retrievers.records import UNBOUNDED, Confidence, RetrievedChunk, ScoreScale
 from retrievers.search.selection import Decisive, decisive, decisive_scale
 
 HIGH_MARGIN = 0.25
-"""A best score this far above the threshold (as a share of what is left up to 1, the best score there can be; or of a
-distance down to 0) counts as clearly above it."""
+"""A best score this far above the threshold, as a share of what is left up to 1, counts as clearly above it."""
 Side = Literal["keywords", "meaning"]
 OTHER_SIDE: Mapping[Side, str] = {
     "keywords": "search by keywords as well (mode: hybrid)",
@@ -23,7 +22,7 @@ def confidence(
 ) -> Confidence:
     """Judge a result by the scores that decided on it: those which the threshold read.
 
-    High: the best chunk is clearly above the threshold (by a quarter of the way to 1, or of a distance to 0) and at
+    High: the best chunk is clearly above the threshold (by a quarter of the way to 1) and at
     least half of `top_k` came back. Medium: one of the two holds. Low: neither. None: nothing came back. Of scores
     without bounds and without a threshold, only the second can be said. It is a hint for a reader, not a
     probability: how often such results are right is what `evals.run` measures.
@@ -31,7 +30,7 @@ def confidence(
     Args:
         chunks: The result.
         top_k: Number of chunks that were asked for.
-        threshold: The least score, or the largest distance; None where none is in force.
+        threshold: The least score; None where none is in force.
         on: Which score it was compared with.
     """
     scores = [decisive(chunk, on) for chunk in chunks]
@@ -48,8 +47,8 @@ def confidence(
             reason="nothing was found",
         )
     average, coverage = fmean(scores), len(scores) / top_k
-    best, clear = _best(scores, scale), _clear(threshold, scale)
-    is_clear = clear is not None and oriented(best, scale) >= oriented(clear, scale)
+    best, clear = max(scores), _clear(threshold, scale)
+    is_clear = clear is not None and best >= clear
     signs = [is_clear, coverage >= 0.5]
     reasons = [_compared(best, clear, is_clear, scale), f"{len(scores)} of {top_k} places filled"]
     return Confidence(
@@ -64,23 +63,16 @@ def confidence(
     )
 
 
-def _best(scores: Sequence[float], scale: ScoreScale) -> float:
-    return min(scores) if scale in LOWER_IS_NEARER else max(scores)
-
-
 def _clear(threshold: float | None, scale: ScoreScale) -> float | None:
     """Return the score that is clearly better than a threshold; None on a scale without a best score."""
-    if scale in LOWER_IS_NEARER:
-        return None if threshold is None else (1 - HIGH_MARGIN) * threshold
     return None if threshold is None or scale in UNBOUNDED else threshold + HIGH_MARGIN * (1 - threshold)
 
 
 def _compared(best: float, clear: float | None, is_clear: bool, scale: ScoreScale) -> str:
-    noun, clearer, other = ("distance", "≤", ">") if scale in LOWER_IS_NEARER else ("score", "≥", "<")
     if clear is None:
-        return f"best {scale} {noun} {best:.2f}, which nothing tells to be near or far"
+        return f"best {scale} score {best:.2f}, which nothing tells to be near or far"
     shown, enough = apart(best, clear, 2)
-    return f"best {scale} {noun} {shown} {clearer if is_clear else other} {enough}"
+    return f"best {scale} score {shown} {'≥' if is_clear else '<'} {enough}"
 
 
 def apart(one: float, other: float, digits: int) -> tuple[str, str]:
@@ -98,7 +90,6 @@ def warnings(
     best_below: float | None,
     threshold: float | None,
     *,
-    scale: ScoreScale = "cosine",
     could_spread: bool = True,
 ) -> tuple[str, ...]:
     """Warn of a result that is wholly below the threshold, or wholly from one page.
@@ -107,21 +98,14 @@ def warnings(
         chunks: The result.
         filtered_out: Number of candidates below the threshold.
         best_below: The best of their scores, as it is shown; None where there is no such candidate.
-        threshold: The least score, or the largest distance; None where none is in force.
-        scale: The scale of the scores that it reads.
+        threshold: The least score; None where none is in force.
         could_spread: True if reranking by MMR could still be switched on.
     """
     lines = []
     if not chunks and best_below is not None and threshold is not None:
         shown, _ = apart(best_below, threshold, 3)
-        far = scale in LOWER_IS_NEARER
-        lines.append(
-            f"all {filtered_out} candidates are {'beyond' if far else 'below'} the threshold {threshold:g}; "
-            f"the {'nearest' if far else 'best'} has {shown}"
-        )
-        if far and best_below > 2 * threshold:
-            lines.append(f"the least distance is over twice {threshold:g}: was that chosen for another scale or model?")
-        elif not far and best_below < threshold / 2:
+        lines.append(f"all {filtered_out} candidates are below the threshold {threshold:g}; the best has {shown}")
+        if best_below < threshold / 2:
             lines.append(f"the best score is under half of {threshold:g}: was that chosen for another scale or model?")
     pages = {chunk.chunk.source_url or chunk.chunk.file_path for chunk in chunks}
     if len(chunks) >= 3 and len(pages) == 1 and None not in pages:
@@ -130,14 +114,11 @@ def warnings(
     return tuple(lines)
 
 
-def suggestions(
-    best_below: float | None, *, scale: ScoreScale = "cosine", other_side: Side | None = None
-) -> tuple[str, ...]:
+def suggestions(best_below: float | None, *, other_side: Side | None = None) -> tuple[str, ...]:
     """Suggest remedies where nothing was returned.
 
     Args:
         best_below: The best score below the threshold, as it is shown; None where no candidate was found.
-        scale: Its scale.
         other_side: A way to search the collection that was not used.
     """
     if best_below is None:
@@ -145,8 +126,6 @@ def suggestions(
         if other_side == "meaning":
             return asked + "or does no chunk hold a word of the query?", OTHER_SIDE[other_side]
         return (asked + "or has the query no word to search for?",)
-    reach = f"raise the threshold to {ceil(best_below * 100) / 100:g}"
-    if scale not in LOWER_IS_NEARER:
-        reach = f"lower the threshold to {floor(best_below * 100) / 100:g}"
+    reach = f"lower the threshold to {floor(best_below * 100) / 100:g}"
     ways = [f"{reach} to see the best match", "ask in other or fewer words"]
     return (*ways, *([OTHER_SIDE[other_side]] if other_side else []))

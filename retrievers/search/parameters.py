@@ -56,7 +56,7 @@ def notes(config: RetrieverConfig, info: CollectionInfo) -> tuple[str, ...]:
             f"collection {info.name!r} has no built HNSW index and no quantisation, so that every search is exact: "
             f"{', '.join(f'search.{name}' for name in named)} changes nothing",
         )
-    depth = config.depth_of("semantic") + 1
+    depth = config.candidates + 1
     if beam and beam < depth and info.in_hnsw and not config.search.exact:
         return (
             f"search.hnsw_ef {beam} is less than the {depth} that a search returns, and Qdrant keeps no fewer on its "

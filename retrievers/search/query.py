@@ -13,7 +13,6 @@ from retrievers.embedding.cache import EmbeddingCache
 from retrievers.embedding.sparse import QueryEncoder, Terms
 from retrievers.errors import EmbeddingMismatchError, QueryError
 from retrievers.store import CollectionInfo
-from retrievers.store.whole_numbers import as_stored
 
 if TYPE_CHECKING:
     from qdrant_client.models import Document, SparseVector
@@ -67,8 +66,7 @@ def embedded(
         cache.put(vector, *model, text)  # type: ignore[union-attr]
     states = ["off" if cache is None else "miss" if text in fresh else "hit" for text in texts]
     vectors = known | fresh
-    own = [vectors[text] for text in texts]
-    return as_stored(own, info, settings.embedding.label) if info.datatype == "uint8" else own, states
+    return [vectors[text] for text in texts], states
 
 
 def cosines_with(query: Vector, vectors: NDArray[np.float64]) -> NDArray[np.float64]:

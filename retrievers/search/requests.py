@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import BatchTooLargeError, StoreError
-from retrievers.records import ScoreScale, oriented
+from retrievers.records import ScoreScale
 from retrievers.search.candidate_table import CandidateTable
 from retrievers.search.table_builder import joined, one_query
 from retrievers.store import NO_LIMITS, Limits, least, parts
@@ -101,10 +101,8 @@ def _read(
 
 
 def _scores(raw: Floats, request: "models.QueryRequest", config: RetrieverConfig) -> Floats:
-    """Return the scores of a dense vector, cosines clipped and distances oriented, and those of a sparse one as is."""
-    if not isinstance(request.query, list):
-        return raw
-    return cosine(raw) if config.used_distance == "cosine" else oriented(raw, config.used_distance)
+    """Return the scores of a vector, cosines clipped, others as they are."""
+    return cosine(raw) if isinstance(request.query, list) and config.used_distance == "cosine" else raw
 
 
 def _batch(

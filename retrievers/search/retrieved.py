@@ -6,7 +6,7 @@ import numpy as np
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import RerankError
-from retrievers.records import ScoreScale, oriented
+from retrievers.records import ScoreScale
 from retrievers.rerank.reranking import Reranking
 from retrievers.search.candidate_table import Candidates, CandidateTable
 from retrievers.search.ranking import Floats, in_order, tied
@@ -79,7 +79,7 @@ def reordered(candidates: Candidates, reranking: Reranking, scale: ScoreScale | 
     columns: dict[str, Floats] = {
         **moved.columns,
         "original_rank": order.astype(np.float64) + 1,
-        "original_score": oriented(scores, moved.scale),
+        "original_score": scores,
         **{name: np.asarray(values, dtype=np.float64) for name, values in reranking.components.items()},
     }
     if scale is None or not reranking.scores or None in reranking.scores:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrievers.config import RetrieverConfig
-from retrievers.records import Chunk, RetrievedChunk, ScoreScale, oriented
+from retrievers.records import Chunk, RetrievedChunk, ScoreScale
 from retrievers.search.candidate_table import Candidates
 
 BELOW_SHOWN = 3
@@ -21,7 +21,7 @@ def cut(
     """Return the places (from 0) of the first `top_k` candidates that reach the threshold, and of all that do not.
 
     Args:
-        scores: Scores that the threshold reads, oriented, candidates in their order.
+        scores: Scores that the threshold reads, candidates in their order.
         top_k: Most candidates to keep.
         threshold: Least of these scores, inclusive.
         groups: Group of each candidate; of one group only the first is kept.
@@ -53,7 +53,7 @@ def returned(candidates: Candidates, settings: RetrieverConfig) -> Candidates:
 
 
 def best_score(candidates: Candidates, places: Sequence[int], settings: RetrieverConfig) -> float | None:
-    """Return the best of the scores that the threshold reads, as it is shown; None for no candidate.
+    """Return the best of the scores that the threshold reads; None for no candidate.
 
     Args:
         candidates: The candidates of one query, whose order may be that of another score.
@@ -61,11 +61,11 @@ def best_score(candidates: Candidates, places: Sequence[int], settings: Retrieve
         settings: The threshold.
     """
     best = _read(candidates, settings)[np.asarray(places, dtype=np.intp)].max(initial=-np.inf)
-    return oriented(float(best), settings.threshold_scale) if places else None
+    return float(best) if places else None
 
 
 def _read(candidates: Candidates, settings: RetrieverConfig) -> NDArray[np.float64]:
-    """Return the scores that the threshold reads, oriented; zeros where none is in force."""
+    """Return the scores that the threshold reads; zeros where none is in force."""
     if settings.used_threshold is None:
         return np.zeros(len(candidates))
     column = "score" if settings.threshold_on == "final" else "semantic"

@@ -38,7 +38,7 @@ class Search:
     Attributes:
         client: An open client.
         config: Names the collection, its vectors, the mode and the fusion.
-        depth: Candidates that a query has at most, and that each side searches for unless `prefetch` says otherwise.
+        depth: Candidates that a query has at most, and that each side searches for.
         chunks: The chunks found so far.
         among: A condition that every candidate must meet.
         payloads: Let payloads come along with the search: worth it for the few candidates of one query, all of which
@@ -96,7 +96,7 @@ class Search:
             for each in queries
         ]
         requests = [of_sides[name] for of_sides, names in zip(queries, asked, strict=True) for name in names]
-        depths = [self.config.depth_of(name, self.depth) for names in asked for name in names]
+        depths = [self.depth for names in asked for name in names]
         table = ask(self.client, self.config, requests, depths, self.chunks, self.limits)
         rows = iter(table)
         return table, [{name: next(rows) for name in names} for names in asked]
@@ -105,11 +105,7 @@ class Search:
         """Cut every side at the candidate depth; in the total order where places count, which is under rrf."""
         places = self.config.mode == "hybrid" and self.config.used_fusion == "rrf"
         undecided = [
-            {
-                name: tied(side.scores, self.config.depth_of(name, self.depth), every_place=places)
-                for name, side in sides.items()
-            }
-            for sides in found
+            {name: tied(side.scores, self.depth, every_place=places) for name, side in sides.items()} for sides in found
         ]
         self.chunks.read(
             code
@@ -123,7 +119,7 @@ class Search:
         ]
 
     def _order(self, name: str, side: Candidates, undecided: Places) -> Places:
-        return in_order(side.codes, side.scores, self.config.depth_of(name, self.depth), undecided, self.chunks.name)
+        return in_order(side.codes, side.scores, self.depth, undecided, self.chunks.name)
 
     def _missing(
         self, queries: Sequence[Requests], found: Sequence[Sides]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from retrievers.records import Distance, RetrievedChunk, ScoreScale, StageTimings, oriented
+from retrievers.records import Distance, RetrievedChunk, ScoreScale, StageTimings
 from retrievers.search.candidate_table import BEFORE, BY_QUERY, Candidates, CandidateTable, Chunks, Floats
 from retrievers.search.chunk_list import ChunkList
 from retrievers.search.spooled import SpooledColumn
@@ -69,7 +69,7 @@ def one_query(
 
     Args:
         codes: The chunks by number.
-        scores: Their final scores, oriented as those in the columns are.
+        scores: Their final scores.
         columns: Component scores by name, each aligned to `codes`.
         chunks: The chunks.
         scale: The scale of the final scores.
@@ -129,15 +129,13 @@ def table_of_hits(
     chunks = ChunkList() if chunks is None else chunks
     names = dict.fromkeys(name for hit in hits for name in hit.scores)
     columns = {name: np.asarray([hit.scores.get(name, np.nan) for hit in hits]) for name in names}
-    if "semantic" in columns:
-        columns["semantic"] = oriented(columns["semantic"], distance)
     for name in BEFORE if any(hit.original_rank is not None for hit in hits) else ():
         values = [getattr(hit, name) for hit in hits]
         columns[name] = np.asarray([np.nan if value is None else float(value) for value in values])
     scale = hits[0].score_scale if hits else distance
     scores = np.asarray([np.nan if hit.score is None else hit.score for hit in hits], dtype=np.float64)
     codes = np.asarray([chunks.code(hit.chunk) for hit in hits], dtype=np.int32)
-    return one_query(codes, oriented(scores, scale), columns, chunks, scale=scale, distance=distance)
+    return one_query(codes, scores, columns, chunks, scale=scale, distance=distance)
 
 
 def _are_rows(lists: Sequence[Candidates], table: CandidateTable) -> bool:

@@ -13,7 +13,6 @@ from retrievers.store.collection import CollectionInfo
 from retrievers.store.errors import store_errors
 from retrievers.store.payload import to_chunk
 from retrievers.store.recorded_model import other_model, settings_of
-from retrievers.store.whole_numbers import as_stored
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -96,11 +95,6 @@ def _check_depth(config: RetrieverConfig, info: CollectionInfo) -> None:
         "search.quantization.oversampling": (
             quantization.oversampling, limits.oversampling, "as oversampling (search_max_oversampling)"
         ),
-        **{
-            f"prefetch.{side}": (depth, limits.results, "results a query (max_query_limit)")
-            for side, depth in config.prefetch
-            if config.mode == "hybrid"
-        },
     }  # fmt: skip
     for name, (value, most, limited) in asked.items():
         if value and most and value > most:
@@ -172,7 +166,7 @@ def _check_by_example(
             f"{f' (as {hint} makes)' if hint else ''}, but {name} makes {len(embedded[0])}; "
             "set embedding.provider and embedding.model"
         )
-    least = _least_cosine(as_stored(embedded, info, name), stored)
+    least = _least_cosine(embedded, stored)
     if not least >= SAME_MODEL_COSINE:
         raise EmbeddingMismatchError(
             f"collection {info.name!r} records no embedding model, and {name} is not it: embedding stored chunks again "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from retrievers.config import StoreConfig
 from retrievers.config.layers import api_key
 from retrievers.store.embedded import is_embedded
-from retrievers.store.local_mode import is_local_mode, open_local_mode
+from retrievers.store.local_mode import open_local_mode
 from retrievers.store.location import embedded_folder
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = False) -> "QdrantClient":
-    """Open a server, an embedded folder, or for reading a folder that qdrant-client's local mode has made.
+    """Open a server, an embedded folder, or for reading a folder of qdrant-client's local mode where that is said.
 
     Args:
         store: Location of the store.
@@ -32,12 +32,11 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
         from retrievers.store.server import open_server
 
         return open_server(store, api_key(env, store.api_key_env))
-    folder = embedded_folder(store, create=create)
-    if not create and is_local_mode(folder):
-        return open_local_mode(folder)
+    if store.local_mode and not create:
+        return open_local_mode(store.local_mode)
     from retrievers.store.edge import EdgeClient
 
-    return cast("QdrantClient", EdgeClient(folder, create=create))  # the same methods
+    return cast("QdrantClient", EdgeClient(embedded_folder(store, create=create), create=create))  # the same methods
 
 
 @contextmanager

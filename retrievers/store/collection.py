@@ -77,7 +77,8 @@ def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
 
     Raises:
         CollectionNotFoundError: There is none of that name; the nearest names are given.
-        EmbeddingMismatchError: It has no dense vector of the configured name, or several under it for each point.
+        EmbeddingMismatchError: It has no dense vector of the configured name, several under it for each point, or whole
+            numbers.
         StoreError: The store cannot be asked.
     """
     info = read_info(client, config)
@@ -91,6 +92,11 @@ def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
         have = ", ".join(map(repr, info.vectors)) or "none"
         raise EmbeddingMismatchError(
             f"collection {info.name!r} has no dense vector {config.vector_name!r}: it has {have}; set vector_name"
+        )
+    if info.datatype == "uint8":
+        raise EmbeddingMismatchError(
+            f"collection {info.name!r} keeps vectors as whole numbers from 0 to 255 (uint8), which no model of text "
+            "makes; make one of float32 or float16"
         )
     return info
 

@@ -1,10 +1,12 @@
 """The distance of a collection's vectors, taken over by the settings of who searches it."""
 
+from typing import get_args
+
 from pydantic import ValidationError
 
 from retrievers.config import RetrieverConfig
-from retrievers.errors import ConfigError
-from retrievers.records import LOWER_IS_NEARER
+from retrievers.errors import CollectionStateError, ConfigError
+from retrievers.records import Distance
 from retrievers.store.collection import CollectionInfo
 
 
@@ -12,19 +14,23 @@ def with_distance(settings: RetrieverConfig, info: CollectionInfo) -> RetrieverC
     """Return the settings with the distance that the collection has, checked by it; a cosine changes nothing.
 
     Raises:
+        CollectionStateError: It has a distance of which a lower score is the nearer.
         ConfigError: They name another distance, a threshold that is one on cosine similarity, or a fusion that is of
             no use with this distance.
     """
     if settings.python is not None or info.distance == settings.used_distance:
         return settings
     has = f"collection {info.name!r} has the distance {info.distance}"
+    if info.distance not in get_args(Distance):
+        raise CollectionStateError(
+            f"{has}, and only cosine and dot are searched: copy its vectors into a collection of one of these"
+        )
     if settings.distance is not None:
         raise ConfigError(f"{has}, and the settings say {settings.distance}; set distance to it, or leave it out")
     if settings.threshold is not None:
-        nearer = "a lower score is the nearer" if info.distance in LOWER_IS_NEARER else "scores have no bounds"
         raise ConfigError(
-            f"{has}, where {nearer}, and threshold {settings.threshold:g} is one on cosine similarity; leave it out "
-            f"(threshold: default), or set distance: {info.distance} beside a threshold of that distance"
+            f"{has}, where scores have no bounds, and threshold {settings.threshold:g} is one on cosine similarity; "
+            f"leave it out (threshold: default), or set distance: {info.distance} beside a threshold of that distance"
         )
     plain = settings.model_copy(update={"distance": info.distance}).model_dump()
     try:

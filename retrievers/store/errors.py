@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from retrievers.config import StoreConfig
 from retrievers.errors import RetrievalError, StoreError, StoreTimeoutError, StoreUnreachableError
 from retrievers.net import faults
-from retrievers.store.grpc_errors import grpc_error
 from retrievers.store.location import location
 from retrievers.store.refusals import one_line, refusal
 
@@ -68,8 +67,6 @@ def _typed(error: Exception, address: str, store: StoreConfig, keyed: bool) -> S
         return refusal(
             store, address, f"{status} {error.reason_phrase}", status, _said(error), retry_after_s=wait, keyed=keyed
         )
-    if store.prefer_grpc and (typed := grpc_error(error, address, store, keyed)):
-        return typed
     if isinstance(error, QdrantException | sqlite3.Error):
         return StoreError(f"{address}: cannot be read or written ({type(error).__name__}: {error})")
     cause = error.source if isinstance(error, ResponseHandlingException) else error

@@ -39,13 +39,18 @@ def is_local_mode(path: Path) -> bool:
 
 
 def open_local_mode(path: Path) -> "QdrantClient":
-    """Return a client of the folder's present content, in memory.
+    """Return a client of the folder's present content, in memory; whoever made the folder may run any code.
 
     Raises:
         StoreLockedError: An open client holds the folder.
         StoreUnreachableError: It cannot be read, or there is no room for a copy.
-        StoreError: It is damaged.
+        StoreError: It is damaged, or of another kind.
     """
+    if not is_local_mode(path):
+        raise StoreError(
+            f"{path}: expected a folder that qdrant-client's local mode has made, found none with a {META} of its; "
+            "name an embedded store without local:"
+        )
     # On POSIX the copy is gone once it is loaded, so that a killed process leaves nothing behind.
     with tempfile.TemporaryDirectory(prefix="retrievers-", ignore_cleanup_errors=True) as folder:
         copy = Path(folder) / "copy"

@@ -23,6 +23,6 @@ def embedded_folder(store: StoreConfig, *, create: bool = False) -> Path:
     one in the user's cache folder, where an installed package keeps the collection of the packaged experiments.
     """
     if store.path or create or DEFAULT_PATH.exists():
-        return store.path or DEFAULT_PATH
+        return store.local_mode or store.path or DEFAULT_PATH
     folder = user_cache(os.environ) / DEFAULT_PATH
     return folder if folder.exists() else DEFAULT_PATH

@@ -1,4 +1,4 @@
-"""A server's refusal, over HTTP or gRPC, as an error: its words, the remedy, and whether it is transient."""
+"""A server's refusal as an error: its words, the remedy, and whether it is transient."""
 
 from retrievers.config import StoreConfig
 from retrievers.errors import BatchTooLargeError, StoreError, StoreUnreachableError
@@ -28,7 +28,7 @@ def refusal(
         store: The store.
         address: Address of the store, with the collection.
         answer: The answer as it is named to the user, such as `429 Too Many Requests`.
-        status: Its HTTP status, or that of its gRPC code.
+        status: Its HTTP status.
         message: The server's own words, one line or empty.
         retry_after_s: Seconds that the server asks to wait.
         keyed: True if the request carried an API key.

@@ -5,7 +5,6 @@ them twice has the same effect, as has writing the manifest. Only making a colle
 request would meet the first one's collection. See `retrievers.net.retry` for the rules of retries.
 """
 
-import json
 import math
 import re
 import ssl
@@ -18,9 +17,7 @@ from retrievers.config.text_files import read_bytes
 from retrievers.errors import ConfigError
 from retrievers.net import bounded, deadline, exchange, faults, retry
 from retrievers.store.errors import asked_collection, store_errors
-from retrievers.store.grpc_client import grpc_options, guard
 from retrievers.store.location import MOST_BYTES
-from retrievers.store.request_pace import RequestPace
 
 if TYPE_CHECKING:
     from httpx import Client, Request, Response
@@ -46,27 +43,21 @@ def open_server(store: StoreConfig, key: str | None) -> "QdrantClient":
             timeout=math.ceil(store.timeout_s),  # the client takes whole seconds; each request gets the exact ones
             check_compatibility=False,
             port=None,
-            grpc_port=store.grpc_port,
-            prefer_grpc=store.prefer_grpc,
-            grpc_options=grpc_options(store),
             cloud_inference=True,  # texts are for the server to encode, which any server does, not for FastEmbed here
             **tls,
         )
-    pace, keyed = RequestPace(), bool(key)
     rest = client.http.client
     http = bounded(rest._client)
-    rest.add_middleware(lambda request, _: _sent(store, pace, keyed, http, request))
-    if store.prefer_grpc:
-        guard(client, store, pace, keyed=keyed)
+    rest.add_middleware(lambda request, _: _sent(store, bool(key), http, request))
     return client
 
 
-def _sent(store: StoreConfig, pace: RequestPace, keyed: bool, http: "Client", request: "Request") -> "Response":
+def _sent(store: StoreConfig, keyed: bool, http: "Client", request: "Request") -> "Response":
     """Send a request, again while its fault may pass; most that do not pass are left to the client."""
     collection = asked_collection()
     makes_collection = request.method == "PUT" and MAKES_A_COLLECTION.search(request.url.path) is not None
     return retry.attempt(
-        lambda: pace.keep(lambda: _queries(request), lambda: _once(store, collection, keyed, http, request)),
+        lambda: _once(store, collection, keyed, http, request),
         name="store",
         timeout_s=store.timeout_s,
         collection=collection,
@@ -83,11 +74,6 @@ def _once(store: StoreConfig, collection: str, keyed: bool, http: "Client", requ
         if response.status_code in faults.TRANSIENT_STATUSES or response.status_code == 401:
             raise UnexpectedResponse.for_response(response)
     return response
-
-
-def _queries(request: "Request") -> int:
-    """Return the number of queries in a request, each of which counts for a server's rate limit."""
-    return len(json.loads(request.content)["searches"]) if request.url.path.endswith("/query/batch") else 1
 
 
 def _authority(file: Path) -> ssl.SSLContext:

@@ -7,10 +7,10 @@ from typing import Any
 import yaml
 
 from retrievers.config import RetrieverConfig, dump
+from retrievers.config.paths import LOCAL_MODE
 from retrievers.errors import ConfigError
 from retrievers.records import ALIASES
 from retrievers.retriever.opened import open_retriever
-from retrievers.search.confined import confined
 from retrievers.store import CollectionInfo, describe, embedded_folder, open_client, read_info
 from retrievers.store.inspection import SAMPLE, Proposal, sample
 from retrievers.store.payload import all_metadata
@@ -36,7 +36,7 @@ def look(
         client = open_client(config.store, env)
         try:
             config = _with_only_vector(config, read_info(client, config))
-            client, info = confined(client, config, describe(client, config))
+            info = describe(client, config)
             return config, info, sample(client, config, info.limits)
         finally:
             client.close()
@@ -67,7 +67,10 @@ def write_experiment(file: Path, config: RetrieverConfig, proposal: Proposal, en
     mapping = {name: key for name, key in proposal.map.items() if ALIASES.get(key) != name}
     changes: dict[str, Any] = {"metadata": config.metadata.model_copy(update={**proposed, "map": mapping})}
     if config.python is None and config.store.url is None:
-        changes["store"] = config.store.model_copy(update={"path": embedded_folder(config.store).absolute()})
+        folder = embedded_folder(config.store).absolute()
+        changes["store"] = config.store.model_copy(
+            update={"path": Path(f"{LOCAL_MODE}{folder}") if config.store.local_mode else folder}
+        )
     if config.python is not None and proposal.text_key in (None, "page_content"):
         changes["metadata"] = config.metadata.model_copy(update={"map": mapping})
     settings = config.model_copy(update=changes)

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from retrievers.config import RERANKERS
-from retrievers.records import LOWER_IS_NEARER, Confidence, RetrievalSession, RetrievedChunk
+from retrievers.records import Confidence, RetrievalSession, RetrievedChunk
 from retrievers.store import CollectionInfo
 from retrievers.store.inspection import PayloadKey, Proposal
 from retrievers.store.payload import all_metadata
@@ -77,7 +77,7 @@ def session_text(session: RetrievalSession, *, verbose: bool = False, include_me
     if not session.chunks:
         lines += ["No result.", ""]
         if session.below_threshold:
-            lines.append(f"Best matches {_below(session.parameters)} the threshold (not part of the result):")
+            lines.append("Best matches below the threshold (not part of the result):")
             lines += [line for chunk in session.below_threshold for line in _result(chunk, verbose, include_metadata)]
     return "\n".join([*lines, *_summary(session, verbose)])
 
@@ -165,17 +165,6 @@ def _how(parameters: Mapping[str, Any]) -> str:
     return ", ".join(str(part) for part in (*strategy, filters, group) if part)
 
 
-def _below(parameters: Mapping[str, Any]) -> str:
-    return "beyond" if _is_largest(parameters) else "below"
-
-
-def _is_largest(parameters: Mapping[str, Any]) -> bool:
-    """Return True if the threshold is a largest distance, and not a least score."""
-    scored = RERANKERS[parameters.get("rerank", "none")].scale is not None
-    final = parameters.get("threshold_on") == "final" and (scored or parameters.get("mode") != "semantic")
-    return parameters.get("distance") in LOWER_IS_NEARER and not final
-
-
 def _threshold(parameters: Mapping[str, Any]) -> str:
     """Format the threshold, with the score it reads where that is not the one shown."""
     threshold = parameters.get("threshold")
@@ -184,13 +173,13 @@ def _threshold(parameters: Mapping[str, Any]) -> str:
     distance = parameters.get("distance", "cosine")
     scored = RERANKERS[parameters.get("rerank", "none")].scale is not None
     other = scored or parameters.get("mode", "semantic") != "semantic"
-    shown = f"threshold {'at most ' if _is_largest(parameters) else ''}{threshold:g}"
+    shown = f"threshold {threshold:g}"
     if parameters.get("threshold_on") == "final":
         return f"{shown} on the final score"
     if parameters.get("threshold_on") == "best":
         return f"{shown} on the best {distance}"
     if distance != "cosine":
-        return f"{shown} on the {distance} {'distance' if _is_largest(parameters) else 'score'}"
+        return f"{shown} on the {distance} score"
     return shown + (" on the cosine" if other else "")
 
 
@@ -206,8 +195,7 @@ def _summary(session: RetrievalSession, verbose: bool) -> list[str]:
     ]
     lines = [
         f"{len(session.chunks)} returned of {session.candidates_found} found, "
-        f"{session.filtered_out} {_below(parameters)} the threshold · "
-        + " · ".join(str(part) for part in settings if part),
+        f"{session.filtered_out} below the threshold · " + " · ".join(str(part) for part in settings if part),
         f"{timings.total_ms:.1f} ms" + (f" ({spent})" if spent else ""),
     ]
     lines += _confidence(session.confidence, verbose)

@@ -15,11 +15,10 @@ from evals.experiment.evaluation import Evaluation
 from evals.experiment.output_files import Outputs
 from evals.report.building.next_step import next_flags
 from retrievers.errors import ConfigError
-from retrievers.records import LOWER_IS_NEARER, Distance
+from retrievers.records import Distance
 from tests.support.distances import COUNT, QUERIES, chunk_id, collection, ranked, semantic
 
-OTHERS: tuple[Distance, ...] = ("dot", "euclid", "manhattan")
-RELEVANT = {number: ranked(semantic("euclid", number), "euclid")[1:8:3] for number in range(len(QUERIES))}
+RELEVANT = {number: ranked(semantic("dot", number))[1:8:3] for number in range(len(QUERIES))}
 GOLDEN = [
     {
         "id": f"q{number}",
@@ -32,11 +31,7 @@ GOLDEN = [
 METRICS = ("ranking/*", "scope/*", "queries/*")
 
 
-# Both Euclid and Manhattan are the nearer the lower: one of them is quick.
-PARAMETERS = [pytest.param(name, marks=[pytest.mark.slow] if name == "manhattan" else []) for name in OTHERS]
-
-
-@pytest.fixture(params=PARAMETERS, scope="module")
+@pytest.fixture(params=["dot"], scope="module")
 def made(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Distance, dict[str, Any]]]:
@@ -61,26 +56,23 @@ def figures(run: Evaluation) -> dict[str, float | None]:
 
 
 def best_of(distance: Distance) -> list[float]:
-    return [
-        float(semantic(distance, n).min() if distance in LOWER_IS_NEARER else semantic(distance, n).max())
-        for n in range(len(QUERIES))
-    ]
+    return [float(semantic(distance, n).max()) for n in range(len(QUERIES))]
 
 
 def test_a_run_scores_what_a_raw_threshold_keeps(made: tuple[Distance, dict[str, Any]]) -> None:
     distance, store = made
-    threshold = float(np.quantile(semantic(distance, 0), 0.2 if distance in LOWER_IS_NEARER else 0.8))
+    threshold = float(np.quantile(semantic(distance, 0), 0.8))
     run = evaluate(golden=GOLDEN, experiment=experiment(store, {"distance": distance, "threshold": threshold}))
     for number, row in enumerate(run.report.queries):
         scores = semantic(distance, number)
-        keeps = scores <= threshold if distance in LOWER_IS_NEARER else scores >= threshold
-        kept = [n for n in ranked(scores, distance) if keeps[n]][:5]
+        keeps = scores >= threshold
+        kept = [n for n in ranked(scores) if keeps[n]][:5]
         assert [hit.chunk_id for hit in row.retrieved] == [chunk_id(n) for n in kept]
         assert [hit.score for hit in row.retrieved] == pytest.approx([scores[n] for n in kept], abs=1e-5)
         assert {hit.scale for hit in row.retrieved} <= {distance}
         assert row.top_score == pytest.approx(best_of(distance)[number], abs=1e-5)
     inside, outside = best_of(distance)[:2], best_of(distance)[2]
-    wins = [score < outside if distance in LOWER_IS_NEARER else score > outside for score in inside]
+    wins = [score > outside for score in inside]
     assert figures(run)["scope/auroc"] == np.mean(wins)
     assert figures(run)["scope/relevant_above_half"] is None
     assert figures(run)["scope/max_out_of_scope_score"] is None
@@ -103,13 +95,13 @@ def test_every_cell_of_a_grid_is_a_run_of_its_own(made: tuple[Distance, dict[str
     points = grid.result.abstaining.by_threshold
     assert [point.threshold for point in points] == thresholds
     shares = [point.false_abstention or 0.0 for point in points]
-    assert shares == sorted(shares, reverse=distance in LOWER_IS_NEARER)
+    assert shares == sorted(shares)
 
 
 def test_among_equal_cells_the_laxest_threshold_is_recommended(made: tuple[Distance, dict[str, Any]]) -> None:
     distance, store = made
-    ends = (60.0, 50.0) if distance in LOWER_IS_NEARER else (-60.0, -50.0)
-    axes = {"threshold": sorted(ends), "top_k": [3]}
+    ends = (-60.0, -50.0)
+    axes = {"threshold": list(ends), "top_k": [3]}
     grid = sweep(experiment(store, {"distance": distance}, sweep=axes), golden=GOLDEN)
     assert grid.recommended is not None
     assert grid.recommended.threshold == ends[0]
@@ -120,7 +112,7 @@ def test_every_observed_score_can_be_a_threshold(made: tuple[Distance, dict[str,
     distance, store = made
     axes = {"threshold": "exact", "top_k": [2]}
     grid = sweep(experiment(store, {"distance": distance}, sweep=axes), golden=GOLDEN)
-    expected = [semantic(distance, n)[chunk] for n in range(3) for chunk in ranked(semantic(distance, n), distance, 2)]
+    expected = [semantic(distance, n)[chunk] for n in range(3) for chunk in ranked(semantic(distance, n), 2)]
     assert sorted(grid.cells["threshold"]) == pytest.approx(sorted(set(np.round(expected, 6))), abs=1e-5)
     assert COUNT > len(expected)
 
@@ -136,13 +128,11 @@ def test_the_distance_is_read_where_none_is_named(made: tuple[Distance, dict[str
 
 
 def test_a_threshold_for_cosines_is_refused_before_anything_is_searched(tmp_path: Path) -> None:
-    with collection("edge", "euclid", tmp_path) as store:
-        with pytest.raises(ConfigError, match=r"has the distance euclid, .* threshold 0\.28 is one on cosine"):
+    with collection("edge", "dot", tmp_path) as store:
+        with pytest.raises(ConfigError, match=r"has the distance dot, .* threshold 0\.28 is one on cosine"):
             evaluate(golden=GOLDEN, experiment=experiment(store, {"threshold": 0.28}))
-        with pytest.raises(ExperimentError, match=r"threshold: expected a number from 0 to 1; one on another distance"):
+        with pytest.raises(ExperimentError, match=r"threshold: expected a number from 0 to 1; one on dot products"):
             sweep(experiment(store, {}, sweep={"threshold": "0:2:0.5"}), golden=GOLDEN)
-        with pytest.raises(ExperimentError, match=r"threshold: expected the largest euclid distance of a returned"):
-            sweep(experiment(store, {"distance": "euclid"}, sweep={"threshold": [-1, 2]}), golden=GOLDEN)
 
 
 def test_a_saved_retrieval_keeps_scores_and_direction(made: tuple[Distance, dict[str, Any]], tmp_path: Path) -> None:
@@ -162,8 +152,7 @@ def test_page_and_figures_show_the_distance(made: tuple[Distance, dict[str, Any]
     page = tmp_path / "page.html"
     sweep(experiment(store, {"distance": distance}, sweep=axes), golden=GOLDEN, outputs=Outputs(html=page))
     evaluate(golden=GOLDEN, experiment=experiment(store, {}), outputs=Outputs(html=tmp_path / "run.html"))
-    names = {"dot": "best dot product", "euclid": "least Euclidean", "manhattan": "least Manhattan"}
-    assert names[distance] in (tmp_path / "run.html").read_text(encoding="utf-8")
+    assert "best dot product" in (tmp_path / "run.html").read_text(encoding="utf-8")
     assert f"distance {distance}" in page.read_text(encoding="utf-8")
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from mlflow import MlflowClient
 
 from evals.judge.ask import faults
 from tests.support.chat_server import CohereChatServer
@@ -21,7 +20,6 @@ from tests.support.child import environment
 from tests.support.experiment import Experiment
 from tests.support.json_schema import closed
 from tests.support.judged_grid import (
-    CLAIM_RECALL,
     IN_EVERY_MODE,
     MODES,
     PRECISION,
@@ -30,12 +28,11 @@ from tests.support.judged_grid import (
     Commands,
     asked_of,
     cell_flags,
-    fewest_calls,
     make_judged_world,
     oracle_of,
     planned_calls,
 )
-from tests.support.judging import Flaws, Oracle
+from tests.support.judging import Oracle
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 DEEP = (
@@ -48,11 +45,9 @@ DEEP = (
     "--metrics",
     f"{RECALL},cost/*,judge/*",
 )
-BISECT = ("--judge.recall", "bisect", "--judge.recall-audit", "10")
 CONSTRAINED = ("--objective.constraints", f"{{{PRECISION}: '>= 0.999'}}")
 ON_RECALL = ("--objective.metrics", RECALL)
 SCHEMA = json.loads(files("evals.report").joinpath("schema.json").read_text(encoding="utf-8"))
-CLAIMS = ("--metrics", f"{PRECISION},{CLAIM_RECALL},ranking/ndcg_at_10")
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +112,7 @@ def test_exact_recall_buys_the_minimum_in_every_mode(commands: Commands, server:
     texts, selections = asked_of(commands.made, MODES)
     assert len(server.chats) == planned == len(texts) + len(selections)
     whole = commands.report()
-    assert whole["judge"]["usage"]["calls"] == planned and whole["judge"]["bisection"] is None
+    assert whole["judge"]["usage"]["calls"] == planned
     for metric in (PRECISION, RECALL):
         values = whole["grid"]["metrics"][metric]["mean"]
         assert len(set(values)) > 3, "cells differ"
@@ -126,108 +121,6 @@ def test_exact_recall_buys_the_minimum_in_every_mode(commands: Commands, server:
     again = commands.run(*SWEEP, *IN_EVERY_MODE, name="again")
     assert (again.code, len(server.chats)) == (0, planned)
     assert commands.report("again")["grid"] == whole["grid"]
-
-
-def test_claim_recall_buys_verdicts_on_chunks_alone(commands: Commands, server: CohereChatServer) -> None:
-    flags = (*SWEEP, *IN_EVERY_MODE, *CLAIMS)
-    lines = commands.plan(*flags)
-    done = commands.run(*flags)
-    assert (done.code, done.err) == (0, "")
-    texts, _ = asked_of(commands.made, MODES)
-    assert len(server.chats) == planned_calls(lines) == 2 * len(texts)
-    assert planned_calls(lines, CLAIM_RECALL) == len(texts)
-    whole = commands.report()
-    assert RECALL not in whole["grid"]["metrics"] and RECALL not in whole["metrics"]
-    for row in (row for row in whole["queries"] if row["in_scope"] and row["retrieved"]):
-        by_chunk = [[claim["attributed"] for claim in hit["claims"]] for hit in row["retrieved"]]
-        supported = [max(of_sentence) for of_sentence in zip(*by_chunk, strict=True)]
-        assert row["scores"][CLAIM_RECALL] == sum(supported) / len(supported) and len(supported) == 3
-    of_grid, of_runs = sampled(commands, (PRECISION, CLAIM_RECALL), CLAIMS, seed=2)
-    assert of_grid == of_runs and len(set(of_runs)) > 2
-    commands.run(*flags, name="again")
-    assert len(server.chats) == 2 * len(texts)
-    assert commands.report("again")["grid"] == whole["grid"]
-
-
-def bisected(commands: Commands) -> tuple[dict[str, Any], list[float | None]]:
-    """The grid's bisection, and the mean recall of its cells."""
-    whole = commands.report()
-    found: dict[str, Any] = whole["judge"]["bisection"]
-    means: list[float | None] = whole["grid"]["metrics"][RECALL]["mean"]
-    return found, means
-
-
-def test_bisected_recall_of_a_monotone_judge_is_exact_and_takes_fewer_calls(
-    commands: Commands, server: CohereChatServer
-) -> None:
-    lines = commands.plan(*DEEP, *BISECT)
-    most, fewest = planned_calls(lines), fewest_calls(lines)
-    done = commands.run(*DEEP, *BISECT)
-    assert (done.code, done.err) == (0, "")
-    found, means = bisected(commands)
-    asked = len(server.chats)
-    assert fewest <= asked < most
-    assert found["selections"] - found["calls_saved"] == asked and found["selections"] == most
-    assert (found["audited"], found["compared"], found["differing"], found["error_rate"]) == (10, 10, 0, 0.0)
-    assert (found["ci_low"], found["ci_high"]) == (0.0, pytest.approx(0.2775, abs=1e-4))
-    again = commands.run(*DEEP, *BISECT)
-    assert (again.code, len(server.chats)) == (0, asked) and bisected(commands) == (found, means)
-    assert commands.run(*DEEP).code == 0
-    whole = commands.report()
-    assert whole["judge"]["bisection"] is None and whole["grid"]["metrics"][RECALL]["mean"] == means
-    assert len(server.chats) == most, "exact recall asks for the rest alone"
-
-
-def test_a_reader_is_told_that_bisected_recall_is_an_approximation(commands: Commands) -> None:
-    uri = f"sqlite:///{commands.folder / 'runs.db'}"
-    tracked = ("--tracking.enabled", "true", "--tracking.uri", uri, "--tracking.run-name", "g")
-    done = commands.run(*DEEP, *BISECT, *ON_RECALL, *tracked, "--html", "page.html")
-    whole, (found, _) = commands.report(), bisected(commands)
-    assert against_schema(whole) == []
-    saved, all_of_them = found["calls_saved"], found["selections"]
-    known = f"{saved} of {all_of_them} calls saved, as more chunks are taken never to lower it; of 10 skipped results"
-    compared = f"cells were compared by {RECALL}, of which {saved} of {all_of_them} results were not asked about"
-    rate = whole["metrics"]["judge/bisection_error"]
-    assert (rate["value"], rate["ci_low"], rate["ci_high"], rate["n"]) == (0.0, 0.0, found["ci_high"], 10)
-    assert whole["metrics"]["cost/judge_calls_saved"]["value"] == saved
-    page = (commands.folder / "page.html").read_text(encoding="utf-8")
-    assert any(known in note for note in whole["notes"])
-    for text in (" ".join(done.out.split()), page):
-        assert known in text and compared in text
-    assert "judge/" in page and "bisection_error" in page
-    client = MlflowClient(tracking_uri=uri)
-    experiment = client.get_experiment_by_name("retrieval-evals").experiment_id
-    (run,) = client.search_runs([experiment], "attributes.run_name = 'g'")
-    table = json.loads(Path(client.download_artifacts(run.info.run_id, "metrics.json")).read_text(encoding="utf-8"))
-    logged = {row["metric"]: row for row in (dict(zip(table["columns"], row, strict=True)) for row in table["data"])}
-    assert logged["judge/bisection_error"]["ci_high"] == pytest.approx(found["ci_high"], abs=1e-9)  # ten decimals
-    assert logged["cost/judge_calls_saved"]["value"] == saved
-    assert known in run.data.tags["mlflow.note.content"]
-
-
-def test_the_mean_of_a_cell_says_how_much_of_it_was_taken_over(commands: Commands) -> None:
-    done = commands.run(*DEEP, *BISECT, "--judge.recall-audit", "0", *ON_RECALL)
-    whole = commands.report()
-    assert done.code == 0 and 1 < whole["config"]["retriever"]["top_k"] < 20, "only the ends were asked about for all"
-    note = whole["metrics"][RECALL]["note"]
-    assert note.startswith("approximation: ") and note in " ".join(done.out.split())
-    assert whole["judge"]["bisection"]["note"] == "none of the skipped results was asked about"
-    assert "not checked: none of the skipped results was asked about" in " ".join(done.out.split())
-
-
-def test_a_judge_that_errs_is_found_out_by_the_audit(
-    made: Experiment, commands: Commands, server: CohereChatServer
-) -> None:
-    server.oracle = oracle_of(made, Flaws(false_useful=0.3, false_useless=0.2, seed=3))
-    assert commands.run(*DEEP, "--judge.recall", "bisect", "--judge.recall-audit", "40").code == 0
-    found, means = bisected(commands)
-    assert found["differing"] > 0 and found["ci_low"] > 0
-    lines = commands.plan(*DEEP)
-    assert commands.run(*DEEP).code == 0
-    _, exact = bisected(commands)
-    assert planned_calls(lines) == found["calls_saved"]
-    off = [abs((one or 0.0) - (two or 0.0)) for one, two in zip(means, exact, strict=True)]
-    assert 0 < sum(off) / len(off) < found["ci_high"], "means are off by no more than the audit allows for"
 
 
 @pytest.mark.parametrize(

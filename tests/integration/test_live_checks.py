@@ -6,28 +6,14 @@ import sys
 
 import pytest
 
-from tests.support.qdrant_grpc import GrpcFront
 from tests.support.qdrant_server import QdrantServer
 
 
 @pytest.mark.slow
 @pytest.mark.integration
 def test_the_doubles_do_what_a_real_server_is_asked_for() -> None:
-    server, front = _side_by_side()
-    with server, front:
+    with QdrantServer() as server:
         command = [sys.executable, "-m", "pytest", "-q", "tests/live", "-m", "not slow", "-p", "no:cacheprovider"]
         env = {**os.environ, "QDRANT_TEST_URL": server.url}
         done = subprocess.run(command, check=False, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0 and "skipped" not in done.stdout, done.stdout[-3_000:]
-
-
-def _side_by_side() -> tuple[QdrantServer, GrpcFront]:
-    """A server, and its port for gRPC the next one."""
-    for _ in range(20):
-        server = QdrantServer()
-        wanted = int(server.url.rpartition(":")[2]) + 1
-        try:
-            return server, GrpcFront(server, port=wanted)
-        except RuntimeError:  # it is taken
-            continue
-    raise AssertionError("no two ports side by side are free")

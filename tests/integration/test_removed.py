@@ -11,7 +11,8 @@ from tests.support.command import call
 
 COMMANDS = [name for name in REMOVED if name.startswith("retrieval-evals ")]
 FLAGS = [name for name in REMOVED if name.startswith("--")]
-SETTINGS = [name for name in REMOVED if name not in {*COMMANDS, *FLAGS}]
+METRICS = [name for name in REMOVED if "/" in name]
+SETTINGS = [name for name in REMOVED if name not in {*COMMANDS, *FLAGS, *METRICS}]
 OF_EXPERIMENTS = ("judge", "sweep", "tracking", "objective", "index", "sources")
 
 
@@ -27,6 +28,14 @@ def test_a_subcommand_that_went_names_its_successor(name: str, capsys: pytest.Ca
 
     assert result.code == 2
     assert result.err.count("\n") == 1
+    assert REMOVED[name] in result.err
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_metric_that_went_names_its_successor(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    result = call(main, ["run", "--metrics", name], capsys)
+
+    assert result.code == 2
     assert REMOVED[name] in result.err
 
 

@@ -1,4 +1,4 @@
-"""A real Qdrant server, named by QDRANT_TEST_URL (REST; gRPC at its port + 1), with its key in QDRANT_TEST_API_KEY.
+"""A real Qdrant server, named by QDRANT_TEST_URL, with its key in QDRANT_TEST_API_KEY.
 
 The tests make a few collections with names of their own and remove them. Run them before a release.
 """
@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from qdrant_client import QdrantClient, models
@@ -20,7 +19,6 @@ from tests.support.collections import index_pages, settings, write_pages
 URL = os.environ.get("QDRANT_TEST_URL", "")
 KEY = os.environ.get("QDRANT_TEST_API_KEY", "")
 ENV = {"QDRANT_API_KEY": KEY} if KEY else {}
-REST_PORT = 6333
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +29,7 @@ def no_waiting() -> None:
 
 @pytest.fixture(scope="session")
 def plain() -> Iterator[QdrantClient]:
-    """A client by which tests arrange the server, over REST."""
+    """A client by which tests arrange the server."""
     if not URL:
         pytest.skip("QDRANT_TEST_URL names no Qdrant server")
     client = QdrantClient(url=URL, api_key=KEY or None, port=None, check_compatibility=False, timeout=60)
@@ -39,11 +37,10 @@ def plain() -> Iterator[QdrantClient]:
     client.close()
 
 
-@pytest.fixture(scope="session", params=["rest", "grpc"])
-def store(request: pytest.FixtureRequest, plain: QdrantClient) -> dict[str, Any]:
-    """The server as a setting, by either way."""
-    port = (urlsplit(URL).port or REST_PORT) + 1
-    return {"url": URL, **({"prefer_grpc": True, "grpc_port": port} if request.param == "grpc" else {})}
+@pytest.fixture(scope="session")
+def store(plain: QdrantClient) -> dict[str, Any]:
+    """The server as a setting."""
+    return {"url": URL}
 
 
 @pytest.fixture(scope="session")

@@ -1,20 +1,19 @@
-"""What a real server alone can show of foreign collections: distances, its own encoding, whole numbers, tenants."""
+"""What a real server alone can show of foreign collections: distances, its own encoding."""
 
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
-from qdrant_client import QdrantClient, models
+from qdrant_client import QdrantClient
 
 from retrievers.config import RetrieverConfig
 from retrievers.records import Distance
 from retrievers.retriever.qdrant import QdrantRetriever
 from tests.live.conftest import ENV
 from tests.live.test_qdrant import ranked
-from tests.support.collections import TableEmbeddings, settings
-from tests.support.distances import DISTANCES, EMBEDDINGS, QUERIES, SIZE, chunk_id, make, semantic
+from tests.support.collections import settings
+from tests.support.distances import DISTANCES, EMBEDDINGS, QUERIES, chunk_id, make, semantic
 from tests.support.distances import ranked as expected
 
 OWN = {"embedding": {"provider": "python", "model": "mine:make"}}
@@ -35,12 +34,9 @@ def test_every_distance(plain: QdrantClient, store: dict[str, Any], name: str, d
         for number, query in enumerate(QUERIES):
             scores = semantic(distance, number)
             found = list(one.candidates([query])[0])
-            assert [hit.chunk.chunk_id for hit in found] == [chunk_id(n) for n in expected(scores, distance)]
-            best = [scores[n] for n in expected(scores, distance)]
+            assert [hit.chunk.chunk_id for hit in found] == [chunk_id(n) for n in expected(scores)]
+            best = [scores[n] for n in expected(scores)]
             assert [hit.score for hit in found] == pytest.approx(best, abs=1e-4)
-    within = settings(store=store, collection=name, within={"chunk_id": [chunk_id(1), chunk_id(2)]}, **OWN)
-    with QdrantRetriever.open(within, env=ENV, embeddings=EMBEDDINGS) as one:
-        assert one.info.points == len(one.candidates([QUERIES[0]])[0]) == 2
 
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
@@ -49,21 +45,3 @@ def test_a_server_encodes_as_bm25_does(config: RetrieverConfig, mode: str) -> No
     here = keyword.model_copy(update={"term_counts": False})
     there = keyword.model_copy(update={"encoder": "server"})
     assert ranked(config, mode=mode, keyword=there) == ranked(config, mode=mode, keyword=here)
-
-
-def test_whole_numbers(plain: QdrantClient, store: dict[str, Any], name: str) -> None:
-    random = np.random.default_rng(2)
-    vectors = random.integers(0, 256, size=(20, SIZE)).astype(float)
-    asked = vectors[4] * 0.9 + 3.7
-    kinds = models.VectorParams(size=SIZE, distance=models.Distance.EUCLID, datatype=models.Datatype.UINT8)
-    plain.create_collection(name, vectors_config=kinds)
-    points = [
-        models.PointStruct(id=n, vector=vector.tolist(), payload={"page_content": f"t{n}"})
-        for n, vector in enumerate(vectors)
-    ]
-    plain.upsert(name, points)
-    model = TableEmbeddings({"what?": asked.tolist(), **{f"t{n}": v.tolist() for n, v in enumerate(vectors)}})
-    with QdrantRetriever.open(settings(store=store, collection=name, **OWN), env=ENV, embeddings=model) as one:
-        found = list(one.candidates(["what?"])[0])
-    distances = np.linalg.norm(vectors - np.rint(asked), axis=1)
-    assert [hit.score for hit in found] == pytest.approx(sorted(distances), abs=1e-3)

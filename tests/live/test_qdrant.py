@@ -1,4 +1,4 @@
-"""What the loopback doubles are taken to do, asked of a real Qdrant server over REST and gRPC."""
+"""What the loopback doubles are taken to do, asked of a real Qdrant server."""
 
 import re
 from collections.abc import Iterator
@@ -178,9 +178,8 @@ def test_a_collection_that_changes_is_noticed(copy: RetrieverConfig, plain: Qdra
 
 def test_a_patient_run_outlives_a_server_that_is_away_for_seconds(config: RetrieverConfig) -> None:
     parts = urlsplit(URL)
-    port = config.store.grpc_port if config.store.prefer_grpc else parts.port or 6333
-    with TcpProxy(parts.hostname or "", port) as proxy:
-        through = {"url": f"http://127.0.0.1:{proxy.port}", "grpc_port": proxy.port, "timeout_s": 5}
+    with TcpProxy(parts.hostname or "", parts.port or 6333) as proxy:
+        through = {"url": f"http://127.0.0.1:{proxy.port}", "timeout_s": 5}
         store = config.store.model_copy(update=through)
         with QdrantRetriever.open(config.model_copy(update={"store": store}), env=ENV) as retriever:
             expected = [c.chunk.chunk_id for c in retriever.search(QUERIES[0], use_cache=False).chunks]

@@ -39,27 +39,10 @@ def stored(server: QdrantServer, vectors: Any, datatype: models.Datatype, distan
     fill(server.client, "mine", np.asarray(vectors).tolist(), payloads, params=params)
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.4])
-def test_a_query_of_whole_numbers_is_rounded_to_the_nearest(server: QdrantServer, noise: float) -> None:
+def test_whole_numbers_are_refused_in_a_sentence(server: QdrantServer) -> None:
     stored(server, WHOLE, models.Datatype.UINT8, models.Distance.COSINE)
-    # A model whose numbers are near whole ones is the one that the collection was made with.
-    with opened(server, np.clip(WHOLE + noise, 0, 255), ASKED) as retriever:
-        assert retriever.info.datatype == "uint8"
-        query = np.rint(ASKED)
-        cosines = WHOLE @ query / np.linalg.norm(WHOLE, axis=1) / np.linalg.norm(query)
-        found = list(retriever.candidates(["what?"])[0])
-        assert [hit.chunk.chunk_id for hit in found] == [TEXTS[n] for n in np.argsort(-cosines)]
-        assert [hit.score for hit in found] == pytest.approx(sorted(cosines, reverse=True), abs=1e-6)
-        sent = [request.body["query"] for request in server.requests if (request.body or {}).get("query")]
-        assert sent[-1] in (query.tolist(), {"nearest": query.tolist()})
-
-
-@pytest.mark.parametrize("asked", [ASKED - 300, ASKED / 1_000, ASKED + 200])
-def test_a_model_of_other_numbers_is_named(server: QdrantServer, asked: Any) -> None:
-    stored(server, WHOLE, models.Datatype.UINT8, models.Distance.COSINE)
-    with opened(server, WHOLE, asked) as retriever:
-        error = retriever.search("what?").error or ""
-    assert "'mine' keeps vectors as whole numbers from 0 to 255 (uint8), and python:mine:make makes others" in error
+    with pytest.raises(EmbeddingMismatchError, match=r"'mine' keeps vectors as whole numbers from 0 to 255 \(uint8\)"):
+        opened(server, WHOLE, ASKED)
 
 
 def test_half_precision_is_the_same_model(server: QdrantServer) -> None:

@@ -112,8 +112,8 @@ def test_a_bad_query_is_refused_before_anything_is_opened(query: str, message: s
         (["--top-k", "0"], "top_k: Input should be greater than or equal to 1, got '0' (set by the command line)"),
         (["--top-k", "101"], "top_k: Input should be less than or equal to 100, got '101' (set by the command line)"),
         (["--top-k", "five"], "top_k: Input should be a valid integer"),
-        (["--threshold", "1.5"], "threshold: expected a number from 0 to 1; one on another distance needs that beside"),
-        (["--threshold", "-0.1", "--distance", "euclid"], "threshold: expected the largest euclid distance of a"),
+        (["--threshold", "1.5"], "threshold: expected a number from 0 to 1; one on dot products needs distance: dot"),
+        (["--threshold", "inf", "--distance", "dot"], "threshold: expected a finite number"),
         (["--mode", "fuzzy"], "mode: Input should be 'semantic', 'keyword' or 'hybrid', got 'fuzzy'"),
         (["--embedding.provider", "opneai"], "embedding.provider: Input should be 'wordllama', 'cohere', 'openai'"),
         (
@@ -515,7 +515,7 @@ def test_inspect_reads_a_foreign_collection_that_search_would_refuse(server: Qdr
 def test_inspect_takes_the_only_vector_of_a_collection_whatever_its_name(
     server: QdrantServer, tmp_path: Path, capsys: Captured
 ) -> None:
-    size = models.VectorParams(size=256, distance=models.Distance.EUCLID)
+    size = models.VectorParams(size=256, distance=models.Distance.DOT)
     server.client.create_collection("theirs", vectors_config={"text-dense": size})
     point = models.PointStruct(
         id=1, vector={"text-dense": [1.0] * 256}, payload={"content": "a", "meta": {"title": "b"}}

@@ -76,7 +76,7 @@ def fill(client: QdrantClient) -> None:
         "mine",
         vectors_config={
             "small": models.VectorParams(size=3, distance=models.Distance.COSINE),
-            "large": models.VectorParams(size=4, distance=models.Distance.EUCLID),
+            "large": models.VectorParams(size=4, distance=models.Distance.DOT),
         },
         sparse_vectors_config={
             "splade": models.SparseVectorParams(),
@@ -152,10 +152,10 @@ def test_the_named_dense_vector_is_searched_by_its_own_distance(store: dict[str,
         assert retriever.info.dimension == 3
         best = sorted(range(24), key=lambda n: (-max(0.0, float(cosines[n])), n))
         assert [n for n, _ in found(retriever)] == best
-    distances = np.linalg.norm(LARGE - np.asarray(LARGE_QUERY), axis=1)
+    products = LARGE @ np.asarray(LARGE_QUERY)
     with opened(store, 4, vector_name="large") as retriever:
-        assert (retriever.info.dimension, retriever.settings.used_distance) == (4, "euclid")
-        assert [n for n, _ in found(retriever)] == np.argsort(distances).tolist()
+        assert (retriever.info.dimension, retriever.settings.used_distance) == (4, "dot")
+        assert [n for n, _ in found(retriever)] == np.argsort(-products).tolist()
 
 
 @pytest.mark.parametrize("made", ["mapping", "lists", "langchain", "fastembed"])

@@ -128,22 +128,6 @@ def limited(server: QdrantServer, per_minute: int) -> None:
     server.rules.strict = {"read_rate_limit": per_minute}
 
 
-def test_a_patient_run_keeps_the_pace_that_a_rate_limit_bears(
-    strict: tuple[QdrantServer, RetrieverConfig], clock: Clock
-) -> None:
-    server, config = strict
-    server.rules.strict = None
-    with QdrantRetriever.open(config, env={}) as retriever, patient(60):
-        limited(server, 30)
-        server.requests.clear()
-        start = clock.time
-        for _ in range(60):
-            assert retriever.search(QUERIES[0], use_cache=False).status == "success"
-        asked = sum(request.path.endswith("/query") for request in server.requests)
-    assert asked - 60 <= 8  # refused and asked again
-    assert clock.time - start < 70  # 30 at once, 30 more at 2 s each
-
-
 def test_a_batch_larger_than_the_limiter_holds_is_split(
     strict: tuple[QdrantServer, RetrieverConfig], clock: Clock
 ) -> None:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 
 from retrievers.embedding.bm25 import Bm25Encoder
-from retrievers.records import LOWER_IS_NEARER, Distance
+from retrievers.records import Distance
 from tests.support.collections import TableEmbeddings, embedded
 from tests.support.qdrant_server import QdrantServer
 
-DISTANCES: tuple[Distance, ...] = ("cosine", "dot", "euclid", "manhattan")
+DISTANCES: tuple[Distance, ...] = ("cosine", "dot")
 WORDS = ("arm", "battery", "camera", "drone", "encoder", "fuse", "gripper", "hinge")
 COUNT, SIZE = 40, 5
 RANDOM = np.random.default_rng(7)
@@ -53,7 +53,7 @@ def collection(store: str, distance: str, folder: Path, **vectors: Any) -> Itera
         local = QdrantClient(path=str(folder / distance))
         make(local, distance, **vectors)
         local.close()
-        yield {"path": str(folder / distance)}
+        yield {"path": f"local:{folder / distance}"}
 
 
 def make(client: QdrantClient, distance: str, name: str = "mine") -> None:
@@ -80,12 +80,7 @@ def make(client: QdrantClient, distance: str, name: str = "mine") -> None:
 def semantic(distance: Distance, query: int) -> NDArray[np.float64]:
     """Return the score of every chunk, as Qdrant reports it."""
     vector = QUERY_VECTORS[query]
-    if distance == "euclid":
-        scores = np.sqrt(((VECTORS - vector) ** 2).sum(axis=1))
-    elif distance == "manhattan":
-        scores = np.abs(VECTORS - vector).sum(axis=1)
-    else:
-        scores = VECTORS @ vector
+    scores = VECTORS @ vector
     if distance == "cosine":
         scores = np.clip(scores / np.linalg.norm(VECTORS, axis=1) / np.linalg.norm(vector), 0, 1)
     return np.asarray(scores, dtype=np.float64)
@@ -103,18 +98,17 @@ def keyword(query: int) -> NDArray[np.float64]:
     return scores
 
 
-def ranked(scores: NDArray[np.float64], scale: str, depth: int = COUNT) -> list[int]:
+def ranked(scores: NDArray[np.float64], depth: int = COUNT) -> list[int]:
     """Return the best chunks by score, then chunk id; scores that differ by a rounding alone are equal."""
-    sign = 1 if scale in LOWER_IS_NEARER else -1
-    return sorted(range(COUNT), key=lambda number: (round(sign * float(scores[number]), 5), number))[:depth]
+    return sorted(range(COUNT), key=lambda number: (round(-float(scores[number]), 5), number))[:depth]
 
 
 def fused(distance: Distance, query: int, depth: int, weight: float = 0.7) -> dict[int, float]:
     """Return Σ w / (60 + rank) of the chunks that meaning and keywords find."""
     terms = keyword(query)
-    by_terms = [number for number in ranked(terms, "bm25") if terms[number] > 0][:depth]
+    by_terms = [number for number in ranked(terms) if terms[number] > 0][:depth]
     sums: dict[int, float] = {}
-    for share, side in ((weight, ranked(semantic(distance, query), distance, depth)), (1 - weight, by_terms)):
+    for share, side in ((weight, ranked(semantic(distance, query), depth)), (1 - weight, by_terms)):
         for rank, number in enumerate(side, 1):
             sums[number] = sums.get(number, 0.0) + share / (60 + rank)
     return sums

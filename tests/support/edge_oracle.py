@@ -32,7 +32,7 @@ class Oracle:
         """Return all points that have a dense vector and fit, best first."""
         rows = {i: self._vector(i, self.name) for i in self.chosen(given)}
         found = [(i, SCORES[self.distance](np.asarray(query), np.asarray(row))) for i, row in rows.items() if row]
-        return sorted(found, key=lambda pair: pair[1] if self.lower_is_better else -pair[1])
+        return sorted(found, key=lambda pair: -pair[1])
 
     def sparse(self, query: models.SparseVector, given: models.Filter | None) -> Ranking:
         """Return all points that share a term with the query and fit, best first, by dot product with IDF."""
@@ -50,11 +50,6 @@ class Oracle:
         ]
         return sorted(found, key=lambda pair: -pair[1])
 
-    @property
-    def lower_is_better(self) -> bool:
-        """Return True if scores are distances."""
-        return self.distance in ("Euclid", "Manhattan")
-
     def _vector(self, point_id: int | str, name: str) -> Any:
         vectors = self.points[point_id].vector
         return vectors.get(name) if isinstance(vectors, dict) else vectors if name == "" else None
@@ -69,8 +64,6 @@ def cosine(a: Any, b: Any) -> float:
 SCORES: Mapping[str, Callable[[Any, Any], float]] = {
     "Cosine": cosine,
     "Dot": lambda a, b: float(a @ b),
-    "Euclid": lambda a, b: float(np.linalg.norm(a - b)),
-    "Manhattan": lambda a, b: float(np.abs(a - b).sum()),
 }
 
 

@@ -20,7 +20,6 @@ from tests.support.judged_experiment import judge_flags
 from tests.support.judging import NONE, Flaws, Oracle
 
 PRECISION, RECALL = "ragas/llm_context_precision", "ragas/llm_context_recall"
-CLAIM_RECALL = "ragas/llm_claim_recall"
 REFERENCE = "The first thing about {0} is this. The second thing about {0} is that. Another one of {0} is known."
 TOP_KS, THRESHOLDS = range(1, 9), (0.0, 0.3)
 SWEEP = ("--sweep.top-k", "1:8", "--sweep.threshold", "0,0.3")
@@ -123,12 +122,6 @@ def planned_calls(lines: Sequence[str], share: str = "all") -> int:
     """Return the calls that a plan counts for a metric, or for all."""
     line = next(one for one in lines if one.startswith(share))
     return int(line.removeprefix(share).split()[2].replace(",", ""))
-
-
-def fewest_calls(lines: Sequence[str]) -> int:
-    """Return the least calls of bisection that a plan names."""
-    line = next(one for one in lines if one.startswith("Recall by bisection"))
-    return int(line.partition("at least ")[2].split()[0].replace(",", ""))
 
 
 def cell_flags(report: Mapping[str, Any], place: int) -> list[str]:

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from evals.judge.trust.agreement import LabelledVerdict, agree
+from evals.judge.trust.agreement import LabelledVerdict, Rejudged, agree, self_agreement
 from evals.judge.trust.correction import correct
-from evals.judge.trust.noise import Rejudged, noise_share, self_agreement
 from evals.judge.trust.trust import Trust
 
 ROWS = [
@@ -24,13 +23,10 @@ def whole() -> Trust:
     rng = np.random.default_rng(0)
     judged = {f"q{place:03}": float(score) for place, score in enumerate(rng.random(150))}
     order = sorted(judged)
-    again = {key: (score, min(1.0, score + 0.1)) for key, score in judged.items()}
     rejudged = [Rejudged(query_id=f"q{q}", chunk_id="c", first=1, second=int(q % 9 > 0)) for q in range(30)]  # type: ignore[arg-type]
     return Trust(
         agreement=agree(ROWS, 0),
         self_agreement=self_agreement(rejudged, 0),
-        noise_share=noise_share(again, 0),
-        noise_metric="ragas/llm_context_precision",
         corrections=(
             correct(
                 "ragas/llm_context_precision", order, [judged], {key: judged[key] * 0.9 for key in order[:100]}, {}

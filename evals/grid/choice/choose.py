@@ -25,7 +25,6 @@ class _Compared:
     """Comparison of all groups of cells: arrays [groups], None where not computable."""
 
     in_set: Bools
-    win_share: Floats | None = None
     lower: Floats | None = None
     queries_needed: int | None = None
     note: str = ""
@@ -118,9 +117,9 @@ def _compare(
     values, cost = np.ascontiguousarray(scores.values), costs[[group[0] for group in groups]]
     # One generator in a fixed order of draws, so that a seed gives the same choice on every machine.
     rng = np.random.default_rng(seed)
-    drawn = resample(values, scores.strata, resamples, rng)
+    deviations = resample(values, scores.strata, resamples, rng)
     pairs = pair_up(scores, values)
-    best = best_set(pairs, drawn.deviations, rng)
+    best = best_set(pairs, deviations, rng)
     is_tied = np.array([len(group) > 1 for group in groups])
     # Cells with equal scores here may differ on other queries, so their bound is not 0.
     lower = np.where(is_tied, np.minimum(best.lower, behind_its_like(pairs, best)), best.lower)
@@ -128,7 +127,6 @@ def _compare(
     proved = bool((lower[cheaper] >= -margin).any())
     return _Compared(
         in_set=best.members,
-        win_share=drawn.wins,
         lower=lower,
         queries_needed=None if proved else queries_needed(pairs, best, cheaper, is_tied, margin),
     )
@@ -153,7 +151,6 @@ def _standings(scores: ObjectiveScores, groups: Groups, cells: Cells, compared: 
             cost=float(cells.cost[group[0]]),
             value=float(mean[index]),
             interval=intervals[index],
-            win_share=None if compared.win_share is None else float(compared.win_share[index]),
             in_set=bool(compared.in_set[index]),
             difference=min(0.0, float(mean[index] - mean[best])),
             lower=None if compared.lower is None else float(compared.lower[index]),

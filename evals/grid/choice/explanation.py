@@ -3,13 +3,6 @@
 from evals.grid.choice.standings import Choice, Standing
 from evals.stats.intervals import Interval
 
-# Share of the resamples from which on the best cell seems to stand alone, and why it may not.
-CLEAR = 0.5
-RECONCILED = (
-    ": the resamples only redraw these queries, where the best cell leads again, while the set allows for rare losses "
-    "that other queries may show"
-)
-
 
 def explain(choice: Choice) -> tuple[str, str, str]:
     """Explain the recommended cell, the best cell, the number of cells that may be as good, and the reason."""
@@ -29,10 +22,8 @@ def _best(choice: Choice) -> str:
     elif choice.n_allowed < choice.n_cells:
         of = f"{choice.n_allowed:,} cells that meet the constraints (of {choice.n_cells:,})"
     certainty = choice.note or f"{count:,} of {of} may be the best (95%)"
-    shares = "" if choice.best.win_share is None else f", first in {choice.best.win_share:.0%} of resamples"
-    reconciled = RECONCILED if choice.best.win_share and choice.best.win_share >= CLEAR and count > 1 else ""
     measured = "Best as measured" if choice.judged is None else "Best by corrected verdicts"
-    return f"{measured}: {_described(choice.best)}{shares}; {certainty}{reconciled}"
+    return f"{measured}: {_described(choice.best)}; {certainty}"
 
 
 def _described(standing: Standing, objective: str = "") -> str:

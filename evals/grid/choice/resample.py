@@ -1,35 +1,22 @@
 """The bootstrap: resampled queries, the same draws for all cells."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from evals.grid.choice.standings import Floats, Integers
-from evals.stats.intervals import SAME
 from evals.stats.resampling import drawn_counts
 
 # Entries of a batch of resample counts or means: 8 MB, which stays in a processor's cache.
 BATCH = 1_000_000
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Resamples:
-    """Statistics of the resamples.
-
-    Attributes:
-        deviations: [resamples, cells], each resample's mean minus the mean; single precision.
-        wins: [cells], the share of resamples in which a cell is the best; the first column of equal ones.
-    """
-
-    deviations: NDArray[np.float32]
-    wins: Floats
-
-
-def resample(values: Floats, strata: Integers, resamples: int, rng: np.random.Generator) -> Resamples:
+def resample(values: Floats, strata: Integers, resamples: int, rng: np.random.Generator) -> NDArray[np.float32]:
     """Draw as many queries of each stratum as there are, with replacement, and average every cell over the draw.
 
     Counts times scores is one matrix product in double precision; only the deviations are kept in single.
+
+    Returns:
+        [resamples, cells], each resample's mean minus the mean.
 
     Args:
         values: [queries, cells], columns in the order in which equal ones are preferred.
@@ -41,16 +28,13 @@ def resample(values: Floats, strata: Integers, resamples: int, rng: np.random.Ge
     order, mean = np.argsort(strata, kind="stable"), values.mean(axis=0)
     ordered = values if np.all(strata[1:] >= strata[:-1]) else values[order]
     sizes = np.unique(strata, return_counts=True)[1]
-    deviations, wins = np.empty((resamples, cells), dtype=np.float32), np.zeros(cells)
+    deviations = np.empty((resamples, cells), dtype=np.float32)
     counts = np.empty((min(resamples, max(1, BATCH // max(n, cells))), n))
     for start in range(0, resamples, len(counts)):
         batch = counts[: resamples - start]
         _draw(batch, sizes, rng)
-        means = batch @ ordered / n
-        first = (means >= means.max(axis=1, keepdims=True) - SAME).argmax(axis=1)
-        wins += np.bincount(first, minlength=cells)
-        deviations[start : start + len(batch)] = means - mean
-    return Resamples(deviations=deviations, wins=wins / resamples)
+        deviations[start : start + len(batch)] = batch @ ordered / n - mean
+    return deviations
 
 
 def _draw(counts: Floats, sizes: Integers, rng: np.random.Generator) -> None:

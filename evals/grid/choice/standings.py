@@ -102,7 +102,6 @@ class Standing:
         cost: Mean context tokens of `cell`.
         value: Mean of the objective.
         interval: 95% interval of `value`, for this cell alone.
-        win_share: Share of the bootstrap resamples in which it is the best; None if not computable.
         in_set: True if it belongs to the 95% confidence set of best cells.
         difference: `value` minus that of the best cell, at most 0.
         lower: Simultaneous 95% lower bound on (this cell − the truly best one), at most 0; None if not computable.
@@ -114,7 +113,6 @@ class Standing:
     cost: float
     value: float
     interval: Interval
-    win_share: float | None
     in_set: bool
     difference: float
     lower: float | None

@@ -1,1 +1,1 @@
-"""Trust in a judge: agreement, noise, correction by labels."""
+"""Trust in a judge: agreement, correction by labels."""

@@ -1,4 +1,4 @@
-"""Agreement of a judge's verdicts with the golden labels. Pure and seeded."""
+"""Agreement of a judge's verdicts with the golden labels, and with its own when asked again. Pure and seeded."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -34,6 +34,26 @@ class LabelledVerdict:
         if not isinstance(self.verdict, Failure):
             check_binary("verdict", self.verdict, self.query_id, self.chunk_id)
         check_binary("label", self.label, self.query_id, self.chunk_id)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rejudged:
+    """Two verdicts on the same chunk; a failure in either leaves nothing to compare."""
+
+    query_id: str
+    chunk_id: str
+    first: Binary | Failure
+    second: Binary | Failure
+
+    def __post_init__(self) -> None:
+        for name, verdict in (("first verdict", self.first), ("second verdict", self.second)):
+            if not isinstance(verdict, Failure):
+                check_binary(name, verdict, self.query_id, self.chunk_id)
+
+    @property
+    def failed(self) -> bool:
+        """True if either verdict is missing."""
+        return isinstance(self.first, Failure) or isinstance(self.second, Failure)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +115,23 @@ def agree(rows: Sequence[LabelledVerdict], seed: int) -> Agreement:
         false_useless=share(missed, hit + missed, lost_1, seed, empty="no verdict on a chunk labelled 1"),
         disagreements=_disagreements(distinct),
     )
+
+
+def self_agreement(rows: Sequence[Rejudged], seed: int) -> Estimate:
+    """Estimate the share of verdicts that repeat when given again, 0 to 1, with its interval by query.
+
+    Args:
+        rows: One for each query and chunk; a repeated one counts once.
+        seed: Seed of the resampling.
+    """
+    # Reversed, so that the first of repeated rows stays.
+    distinct = list({(row.query_id, row.chunk_id): row for row in reversed(rows)}.values())
+    cells = [
+        (float(not row.failed and row.first == row.second), float(not row.failed), float(row.failed))
+        for row in distinct
+    ]
+    same, both, failed = by_query((row.query_id for row in distinct), cells, columns=3).T
+    return share(same, both, failed, seed, empty="no chunk was judged twice")
 
 
 def _once(rows: Sequence[LabelledVerdict]) -> list[LabelledVerdict]:

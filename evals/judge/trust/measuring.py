@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from evals.collect.observations import Failure, Observation, Score, Unscored
+from evals.collect.observations import Failure, Observation, Unscored
 from evals.judge.precision import average_precision, context_precision
 from evals.judge.sampling import judging_order
 from evals.judge.tasks import PRECISION
-from evals.judge.trust.agreement import Agreement, LabelledVerdict, agree
-from evals.judge.trust.audit import error_rate
+from evals.judge.trust.agreement import Agreement, LabelledVerdict, Rejudged, agree, self_agreement
 from evals.judge.trust.correction import Correction, correct, human_scores
-from evals.judge.trust.noise import Rejudged, noise_share, self_agreement
 from evals.judge.trust.trust import Trust
 from evals.judge.verdicts import ChunkVerdict, Judging
 
@@ -28,11 +26,8 @@ def measure(judging: Judging, observations: Sequence[Observation], seed: int) ->
     return Trust(
         agreement=agree(rows, seed) if rows else None,
         self_agreement=self_agreement(list(_twice(judging, again)), seed) if again else None,
-        noise_share=noise_share(_both_scores(judging, again, inside), seed) if again else None,
-        noise_metric=PRECISION if again else "",
         corrections=corrections,
         tiers=_agreements(judging, corrections, inside, seed),
-        bisection_error=error_rate(judging.bisected) if judging.bisected else None,
     )
 
 
@@ -91,15 +86,6 @@ def _twice(first: Judging, again: Judging) -> Iterator[Rejudged]:
             continue
         pair = [verdict if isinstance(verdict, Failure) else _binary(verdict) for verdict in (original, second)]
         yield Rejudged(query_id=case_id, chunk_id=chunk_id, first=pair[0], second=pair[1])  # type: ignore[arg-type]
-
-
-def _both_scores(first: Judging, again: Judging, observations: Sequence[Observation]) -> dict[str, tuple[Score, Score]]:
-    repeated = {case_id for case_id, _ in again.verdicts}
-    return {
-        o.case.id: (context_precision(o, first), context_precision(o, again))
-        for o in observations
-        if o.case.id in repeated
-    }
 
 
 def _corrections(judging: Judging, observations: Sequence[Observation], seed: int) -> tuple[Correction, ...]:

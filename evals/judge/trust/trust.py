@@ -16,28 +16,21 @@ class Trust:
     Attributes:
         agreement: Agreement with the golden labels.
         self_agreement: Agreement with itself.
-        noise_share: Share of the variance of `noise_metric` across queries that is judge noise.
         corrections: Judged means beside what human verdicts make of them.
         tiers: Of a cascade, the agreement of each judge with the next stronger one, the cheapest first, and where
             people's verdicts correct the mean, of the strongest with people; None where no chunk was judged by both.
-        bisection_error: Share of the results that bisection has wrong, by its audit.
     """
 
     agreement: Agreement | None = None
     self_agreement: Estimate | None = None
-    noise_share: Estimate | None = None
-    noise_metric: str = ""
     corrections: Sequence[Correction] = ()
     tiers: Sequence[Agreement | None] = ()
-    bisection_error: Estimate | None = None
 
 
 def summaries(trust: Trust) -> list[Summary]:
     """Return one summary a statistic: `judge/agreement` (accuracy), `judge/kappa` and so on, `<metric>_corrected`."""
     estimates: dict[str, Estimate | None] = {
         "judge/self_agreement": trust.self_agreement,
-        "judge/noise_share": trust.noise_share,
-        "judge/bisection_error": trust.bisection_error,
     }
     if trust.agreement is not None:
         estimates = {

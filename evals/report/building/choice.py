@@ -74,7 +74,6 @@ def _standing(rank: int, standing: Standing, unjudged: Unjudged | None) -> Stand
         value=standing.value,
         ci_low=standing.interval.low,
         ci_high=standing.interval.high,
-        win_share=standing.win_share,
         in_set=standing.in_set,
         difference=standing.difference,
         lower=standing.lower,

@@ -3,18 +3,15 @@
 from collections.abc import Sequence
 
 from evals.collect.observations import Summary
-from evals.judge.tasks import RECALL
 from evals.judge.trust.agreement import Agreement, LabelledVerdict
-from evals.judge.trust.audit import describe, error_rate
 from evals.judge.trust.estimate import Estimate
 from evals.judge.trust.trust import Trust
-from evals.judge.verdicts import Bisected, Judging
-from evals.report.model.judge import Bisection, JudgeSample, JudgeSection, JudgeUsage, TierEntry
+from evals.judge.verdicts import Judging
+from evals.report.model.judge import JudgeSample, JudgeSection, JudgeUsage, TierEntry
 from evals.report.model.trust import (
     AgreementSection,
     CorrectionEntry,
     Disagreement,
-    NoiseEntry,
     TrustEntry,
     TrustSection,
 )
@@ -37,7 +34,6 @@ def judge_section(
         incomplete=judging.incomplete,
         sample=None if judging.drawn is None else JudgeSample(drawn=len(judging.drawn), queries=queries),
         tiers=_tiers(judging, trust, queries, summaries),
-        bisection=_bisection(judging.bisected) if judging.bisected else None,
         trust=trust_section(trust) if trust else None,
     )
 
@@ -84,11 +80,9 @@ def _tiers(judging: Judging, trust: Trust | None, queries: int, summaries: Seque
 
 def trust_section(trust: Trust) -> TrustSection:
     """Return the statistics of a judge; null for one that was not asked for."""
-    noise = trust.noise_share
     return TrustSection(
         agreement=_agreement(trust.agreement) if trust.agreement else None,
         self_agreement=_entry(trust.self_agreement) if trust.self_agreement else None,
-        noise_share=NoiseEntry.model_validate({"metric": trust.noise_metric, **dict(_entry(noise))}) if noise else None,
         corrections=[
             CorrectionEntry(
                 metric=correction.metric,
@@ -138,22 +132,4 @@ def _entry(estimate: Estimate) -> TrustEntry:
         bound_high=estimate.bound_high,
         note=estimate.note or estimate.interval.note,
         n_queries=estimate.n_queries,
-    )
-
-
-def _bisection(bisected: Bisected) -> Bisection:
-    rate = error_rate(bisected)
-    return Bisection(
-        metric=RECALL,
-        selections=bisected.selections,
-        skipped=len(bisected.implied),
-        calls_saved=bisected.saved,
-        audited=len(bisected.audited),
-        compared=rate.n,
-        differing=sum(bisected.compared),
-        error_rate=rate.value,
-        ci_low=rate.interval.low,
-        ci_high=rate.interval.high,
-        note=rate.note,
-        statement=describe(bisected),
     )

@@ -11,7 +11,7 @@ from evals.metrics.metadata import missing_fields
 from evals.metrics.run_result import RunResult
 from evals.report.causes import cause_of
 from evals.report.model import ClaimEntry, FailedValue, Hit, QueryRow, ScoreValue, Verdict
-from retrievers.records import RetrievedChunk, oriented
+from retrievers.records import RetrievedChunk
 
 # Number of candidates to show for a query without results.
 BEST_BELOW = 3
@@ -76,9 +76,9 @@ def _proxies(case_id: str, result: RunResult) -> dict[str, float]:
 
 
 def _top_score(observation: Observation) -> float | None:
-    """Return the best score as it is shown; None where there is none, as where nothing was found on an open scale."""
+    """Return the best score; None where there is none, as where nothing was found on an open scale."""
     best = observation.top_score
-    return None if best is None or not isfinite(best) else oriented(best, observation.candidates.distance)
+    return None if best is None or not isfinite(best) else best
 
 
 def _metadata_complete(observation: Observation, required: Sequence[str]) -> bool | None:
@@ -111,7 +111,6 @@ def _hit(hit: RetrievedChunk, observation: Observation, judging: Judging | None)
         grade=observation.relevance.grades.get(hit.chunk.chunk_id, 0),
         preview=hit.chunk.chunk_text_preview,
         judge=_verdict(judging, key) if judging else None,
-        claims=_claims(judging, key) if judging else None,
     )
 
 
@@ -122,13 +121,6 @@ def _verdict(judging: Judging, key: tuple[str, str]) -> Verdict | None:
     if isinstance(verdict, ChunkVerdict):
         return Verdict(verdict=verdict.verdict, reason=verdict.reason)
     return Verdict(unscored=verdict.reason) if isinstance(verdict, Unscored) else Verdict(failed=_cause(verdict))
-
-
-def _claims(judging: Judging, key: tuple[str, str]) -> list[ClaimEntry] | Unscored | FailedValue | None:
-    claims = judging.supports.get(key)
-    if isinstance(claims, Failure):
-        return FailedValue(failed=_cause(claims))
-    return [ClaimEntry.of(claim) for claim in claims] if isinstance(claims, Sequence) else claims
 
 
 def _cause(failure: Failure) -> str:

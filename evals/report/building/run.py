@@ -12,7 +12,6 @@ from evals.report.headline import leading
 from evals.report.model import SCHEMA_VERSION, Criterion, Facts, MetricEntry, Report, Validation
 from retrievers.config import RERANKERS, RetrieverConfig, dump
 from retrievers.config.layers import flatten
-from retrievers.records import LOWER_IS_NEARER
 
 
 def build_report(result: RunResult, facts: Facts) -> Report:
@@ -75,13 +74,12 @@ def settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
 
 
 def _threshold(threshold: float, retriever: RetrieverConfig) -> str:
-    """Return the threshold with the score that it reads; on a distance it is the largest one."""
-    most = "at most " if retriever.threshold_scale in LOWER_IS_NEARER else ""
+    """Return the threshold with the score that it reads."""
     distance = retriever.used_distance
     named = READ_BY[retriever.threshold_on].format(distance)
     if distance != "cosine" and retriever.threshold_on == "semantic":
-        named = f" on the {distance} {'distance' if most else 'score'}"
-    return f"threshold {most}{threshold:g}{named}"
+        named = f" on the {distance} score"
+    return f"threshold {threshold:g}{named}"
 
 
 def _search(retriever: RetrieverConfig) -> list[str]:
@@ -89,10 +87,8 @@ def _search(retriever: RetrieverConfig) -> list[str]:
     fusion = [f"fusion {retriever.used_fusion}"] if retriever.mode == "hybrid" else []
     rerank = [f"rerank {retriever.rerank}"] if RERANKERS[retriever.rerank].make else []
     distance = [] if retriever.used_distance == "cosine" else [f"distance {retriever.used_distance}"]
-    sides = retriever.prefetch if retriever.mode == "hybrid" else ()
-    depths = [f"{side} side {depth}" for side, depth in sides if depth is not None]
     index = [f"search.{name} {str(value).lower()}" for name, value in flatten(retriever.search.named)]
-    return [retriever.mode, *distance, *fusion, *depths, *rerank, *index]
+    return [retriever.mode, *distance, *fusion, *rerank, *index]
 
 
 def _incomplete(result: RunResult, facts: Facts) -> str:

@@ -61,7 +61,6 @@ def draw_grid(grid: GridResult) -> dict[str, Picture]:
 def _of_run(result: RunResult, queries: Iterable[QueryRow]) -> Painters:
     abstention = result.abstaining if isinstance(result, GridResult) else None
     separation = abstention.known if abstention else separation_of(result)
-    scale = result.config.retriever.threshold_scale if abstention else result.config.retriever.used_distance
     curve = abstention.risk_coverage if abstention else risk_of(result)
     retriever = result.config.retriever
     threshold = retriever.used_threshold
@@ -76,7 +75,7 @@ def _of_run(result: RunResult, queries: Iterable[QueryRow]) -> Painters:
             "The less the two kinds overlap, the better a threshold can tell what the documents do not answer.",
         ),
         "roc": (
-            lambda: roc(separation, threshold, scale) if separation else None,
+            lambda: roc(separation, threshold) if separation else None,
             "Each point is a threshold on the best score; top left is best, on the dotted line it is chance.",
         ),
         "risk_coverage": (

@@ -13,7 +13,7 @@ from evals.metrics.scope import top_scores
 from evals.report.figures.canvas import BLUE, GREY, LINE_WIDTH, ORANGE, RED, canvas
 from evals.stats.abstention import Abstention, assess
 from evals.stats.risk_coverage import RiskAt, risk_coverage
-from retrievers.records import Distance, oriented
+from retrievers.records import Distance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 BEST: Mapping[Distance, str] = {
     "cosine": "best cosine similarity",
     "dot": "best dot product",
-    "euclid": "least Euclidean distance",
-    "manhattan": "least Manhattan distance",
 }
 SCOPES: tuple[Scope, ...] = ("in_scope", "out_of_scope")
 
@@ -33,7 +31,7 @@ def score_distribution(result: RunResult) -> "Figure | None":
         return None
     figure, axes = canvas()
     distance = result.config.retriever.used_distance
-    best = {scope: _shown(top_scores(within(result.observed.observations, scope)), distance) for scope in SCOPES}
+    best = {scope: [*filter(isfinite, top_scores(within(result.observed.observations, scope)))] for scope in SCOPES}
     low, high = score_limits([score for scores in best.values() for score in scores], distance)
     bins = list(np.linspace(low, high, 41))
     for scope, color in zip(SCOPES, (BLUE, ORANGE), strict=True):
@@ -62,12 +60,7 @@ def score_limits(scores: Sequence[float], distance: Distance) -> tuple[float, fl
     return low - margin, high + margin
 
 
-def _shown(scores: Sequence[float], distance: Distance) -> list[float]:
-    """Return oriented scores as they are shown, without those of queries for which nothing was found."""
-    return [oriented(score, distance) for score in scores if isfinite(score)]
-
-
-def roc(abstention: Abstention, threshold: float | None, scale: str = "cosine") -> "Figure | None":
+def roc(abstention: Abstention, threshold: float | None) -> "Figure | None":
     """Draw in-scope against out-of-scope queries answered, over all thresholds; the one in force is marked."""
     points = [
         (at.false_answer, 1 - at.false_abstention)
@@ -82,9 +75,8 @@ def roc(abstention: Abstention, threshold: float | None, scale: str = "cosine") 
     answered, recalled = zip(*sorted([(0.0, 0.0), (1.0, 1.0), *points]), strict=True)
     axes.plot(answered, recalled, color=BLUE, linewidth=LINE_WIDTH, label=f"all thresholds{area}")
     # The laxest of the observed scores that are at least as strict has the same effect.
-    strict = sorted(abstention.curve, key=lambda at: oriented(at.threshold, scale))
-    least = None if threshold is None else oriented(threshold, scale)
-    point = next((at for at in strict if least is not None and oriented(at.threshold, scale) >= least), None)
+    strict = sorted(abstention.curve, key=lambda at: at.threshold)
+    point = next((at for at in strict if threshold is not None and at.threshold >= threshold), None)
     if point and point.false_answer is not None and point.false_abstention is not None:
         axes.plot(point.false_answer, 1 - point.false_abstention, "o", color=ORANGE, label=f"threshold {threshold:g}")
     axes.set(

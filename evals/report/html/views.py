@@ -30,7 +30,6 @@ QUERY_SCORES = (
     "candidates/ndcg_at_10",
     "ragas/id_context_precision",
     "ragas/llm_context_recall",
-    "ragas/llm_claim_recall",
 )
 WORST_FIRST: Mapping[str | None, int] = {name: place for place, name in enumerate(reversed(COLORS))}
 
@@ -116,7 +115,7 @@ def recommended(report: Report) -> list[str]:
     proof = [report.grid.proof.statement] if report.grid.proof else []
     if report.grid.choice is None:
         return [*proof, f"The cells are not ranked: {report.grid.ranking.reason}"]
-    return [*proof, *recommendation(report.grid, report.grid.choice, report.judge)]
+    return [*proof, *recommendation(report.grid, report.grid.choice)]
 
 
 def cells(report: Report) -> Row | None:
@@ -187,7 +186,6 @@ def _cell(row: CellRow) -> Row:
         "threshold": row.threshold,
         "value": f"{standing.value:.3f}",
         "interval": "–" if low is None or high is None else f"{low:.3f} … {high:.3f}",
-        "wins": "–" if standing.win_share is None else f"{standing.win_share:.0%}",
         "figures": row.figures,
     }
 
@@ -212,8 +210,6 @@ def _hit(hit: Hit) -> Row:
         "scored": f"{hit.scale} {score_text(hit.score).strip()}".strip(),
         "judged": "" if hit.judge is None else cause(hit.judge) or hit.judge.reason,
         "said": "" if verdict is None else "useful" if verdict else "useless",
-        "claims": hit.claims if isinstance(hit.claims, list) else [],
-        "missing": "" if hit.claims is None or isinstance(hit.claims, list) else cause(hit.claims),
     }
 
 

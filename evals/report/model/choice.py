@@ -16,7 +16,6 @@ class StandingEntry(Section):
     value: float = Field(description="mean of the objective")
     ci_low: float | None = Field(description="lower end of the value's 95% interval; null: not computable")
     ci_high: float | None = Field(description="upper end of the value's 95% interval; null: not computable")
-    win_share: float | None = Field(description="share of the resamples in which it is the best; null: not computable")
     in_set: bool = Field(description="true if it is in the 95% confidence set of best cells")
     difference: float = Field(description="value minus that of the best cell as measured")
     lower: float | None = Field(

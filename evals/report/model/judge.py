@@ -21,27 +21,6 @@ class JudgeUsage(Section):
     stopped: str = Field(description="reason why no further request was made; empty when none was held back")
 
 
-class Bisection(Section):
-    """Recall that was not asked for (judge.recall bisect), and the audit of it.
-
-    A result between two nested ones of the same recall is taken to have it too, so the metric is an approximation. The
-    audit asks about some of the skipped results, drawn at random; their answers replace the implied ones.
-    """
-
-    metric: str = Field(description="the metric that is an approximation")
-    selections: int = Field(ge=0, description="distinct results of the grid, each a call if all were asked about")
-    skipped: int = Field(ge=0, description="of them, those that bisection skipped")
-    calls_saved: int = Field(ge=0, description="of those, the ones that the audit did not ask about either")
-    audited: int = Field(ge=0, description="skipped results that the audit asked about")
-    compared: int = Field(ge=0, description="of them, those that have an answer")
-    differing: int = Field(ge=0, description="of those, the ones whose answer is not what was taken over")
-    error_rate: float | None = Field(description="differing over compared; null when there is none to compare")
-    ci_low: float | None = Field(description="lower end of the 95% interval (Wilson); null without a value")
-    ci_high: float | None = Field(description="upper end of the 95% interval (Wilson); null without a value")
-    note: str = Field(description="reason why there is no error rate; empty when there is one")
-    statement: str = Field("", description="the same in a sentence")
-
-
 class JudgeSample(Section):
     """Random sample of the queries that was judged (judge.sample)."""
 
@@ -78,8 +57,5 @@ class JudgeSection(Section):
     sample: JudgeSample | None = Field(None, description="the sample that was judged; null where all queries were")
     tiers: list[TierEntry] = Field(
         [], description="the judges of a cascade, the cheapest first, then people; empty where a judge judged alone"
-    )
-    bisection: Bisection | None = Field(
-        None, description="recall that was not asked for; null unless judge.recall is bisect"
     )
     trust: TrustSection | None = Field(description="trust in the judge; null where nothing is known")

@@ -47,9 +47,6 @@ class Hit(Section):
     grade: int = Field(ge=0, description="relevance of the chunk to the query; 0: not relevant")
     preview: str = Field(description="the first 200 characters of its text")
     judge: Verdict | None = Field(None, description="the judge's verdict on it; null when it was not asked")
-    claims: list[ClaimEntry] | Unscored | FailedValue | None = Field(
-        None, description="the sentences of the reference answer as the judge sees them with this chunk alone"
-    )
 
 
 class QueryRow(Section):
@@ -75,7 +72,7 @@ class QueryRow(Section):
         None, description="rank of the first relevant candidate, before threshold and cut; null where none is relevant"
     )
     top_score: float | None = Field(
-        description="best cosine before the threshold, or least distance; null for a retriever without scores of "
+        description="best cosine before the threshold, null for a retriever without scores of "
         "vectors, and where nothing was found (there a cosine is 0)"
     )
     retrieved: list[Hit] = Field(description="returned chunks, in rank order")

@@ -13,12 +13,6 @@ class TrustEntry(MetricEntry):
     n_queries: int = Field(ge=0, description="number of queries that the values are of")
 
 
-class NoiseEntry(TrustEntry):
-    """Share of a metric's variance across queries that is the judge's noise."""
-
-    metric: str = Field(description="the metric")
-
-
 class Disagreement(Section):
     """A verdict that differs from the label: an error of the judge, or a hole in the labels."""
 
@@ -59,5 +53,4 @@ class TrustSection(Section):
 
     agreement: AgreementSection | None = Field(description="agreement with the golden labels")
     self_agreement: TrustEntry | None = Field(description="share of the verdicts that it repeats (judge.rejudge)")
-    noise_share: NoiseEntry | None = Field(description="share of a metric's variance that is noise (judge.rejudge)")
     corrections: list[CorrectionEntry] = Field(description="judged means corrected by human verdicts")

@@ -21,6 +21,7 @@ from urllib.parse import quote, unquote
 
 from retrievers.config.file_locks import FileLock, LockBusyError
 from retrievers.config.guarded_json import load
+from retrievers.config.paths import LOCAL_MODE
 from retrievers.config.text_files import read_bytes, read_text
 from retrievers.errors import StoreError, StoreUnreachableError
 from retrievers.store.edge import files
@@ -49,7 +50,12 @@ def open_store(path: Path, *, create: bool) -> None:
         if (path / MARKER).exists():
             _check_marker(path)
             return
-        _refuse_local_mode(path)
+        if is_local_mode(path):
+            raise StoreError(
+                f"{path}: found a folder of qdrant-client's local mode, expected one of an embedded store; to read it "
+                f"write --store.path {LOCAL_MODE}{path}. Opening it runs the pickles in it: only for a folder that you "
+                "trust. It is never written to: name another folder to index into"
+            )
         if not create:
             raise StoreUnreachableError(
                 f"no embedded store at {path}: index pages into it first (python -m retrievers index DIR), "
@@ -167,12 +173,4 @@ def _check_marker(path: Path) -> None:
         raise StoreError(
             f"the embedded store at {path} has version {marker.get('version')!r} of its format, expected {VERSION}; "
             "use the release that made it, or index again into another folder"
-        )
-
-
-def _refuse_local_mode(path: Path) -> None:
-    if is_local_mode(path):
-        raise StoreError(
-            f"{path} is a folder of qdrant-client's local mode, which is searched and evaluated but never written to; "
-            "name another folder with --store.path"
         )

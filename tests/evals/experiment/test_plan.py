@@ -73,9 +73,7 @@ def test_a_plan_counts_what_the_run_will_ask(
         assert (cached, calls) == (questions, 0)
 
 
-def test_a_plan_says_what_proving_margins_is_expected_to_take(
-    judged_world: JudgedRounds, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_says_that_a_margin_ends_judging(judged_world: JudgedRounds, capsys: pytest.CaptureFixture[str]) -> None:
     config = judged_world.config
     judge = config.judge.model_copy(update={"stop": StopConfig(margin=0.05), "cache": "off"})
     planned = config.model_copy(update={"judge": judge, "criteria": {}})
@@ -86,12 +84,6 @@ def test_a_plan_says_what_proving_margins_is_expected_to_take(
             collaborators = Collaborators(retrievers=retrievers, progress=silent, judge=asked)
             text = describe_plan(inputs, collaborators, width=160)
         assert not server.chats
-    lines = [line.split() for line in text.splitlines()]
-    margins = [
-        (float(words[0]), int(words[1])) for words in lines if len(words) == 6 and words[0] in {"0.1", "0.05", "0.01"}
-    ]
-    assert [margin for margin, _ in margins] == [0.1, 0.05, 0.01]
-    assert 0 < margins[0][1] <= margins[1][1] <= margins[2][1]
     assert "judge.stop ends judging once a cell is proved at most 0.05 below the best" in " ".join(text.split())
 
 

@@ -154,13 +154,11 @@ def test_with_and_without_term_counts(bench: Bench, world: Experiment, server: C
     assert differing(found, bench, config, cells=2, seed=4) == []
 
 
-def test_with_sides_of_different_depth_and_search_parameters(
-    bench: Bench, world: Experiment, server: CohereChatServer
-) -> None:
-    sweep = {"mode": ["hybrid"], "prefetch_semantic": "8,20", "prefetch_keyword": "8", "exact": "true,false"}
+def test_with_search_parameters(bench: Bench, world: Experiment, server: CohereChatServer) -> None:
+    sweep = {"mode": ["hybrid"], "candidates": "8,20", "exact": "true,false"}
     config = experiment(world, server, sweep={**sweep, "top_k": "1:8"})
     found = bench.grid(config)
-    assert [(c.settings.prefetch.semantic, c.settings.search.exact) for c in found.grid.configurations] == [
+    assert [(c.settings.candidates, c.settings.search.exact) for c in found.grid.configurations] == [
         (8, True),
         (8, False),
         (20, True),

@@ -92,7 +92,7 @@ def test_the_report_says_it_and_marks_the_cell(world: Experiment) -> None:
     assert report.grid and report.grid.choice
     entries = {standing.cell: standing for standing in report.grid.choice.standings}
     assert entries[0].judged == 1.0 and entries[1].best_case == holes_of(found).best_case[1]
-    assert report.grid.choice.unjudged in recommendation(report.grid, report.grid.choice, None)
+    assert report.grid.choice.unjudged in recommendation(report.grid, report.grid.choice)
     lines = render_grid(report, width=120, color=False).splitlines()
     marked = [line for line in lines if "keyword" in line and "?" in line.split("·")[0]]
     assert entries[1].sparsely_judged == bool(marked) == (entries[1].judged is not None and entries[1].judged < 0.8)

@@ -7,7 +7,7 @@ import pytest
 
 from evals.collect.observations import Observation
 from evals.judge.call_estimate import AGAIN, SECONDS_PER_CALL, JudgePlan, plan
-from evals.judge.tasks import CLAIM_RECALL, ENTITY_RECALL, PRECISION, RECALL, RELEVANCE
+from evals.judge.tasks import ENTITY_RECALL, PRECISION, RECALL, RELEVANCE
 from evals.metrics import METRICS
 from evals.metrics.sampled_judging import judge_sample
 from retrievers.embedding.tokens import count_tokens
@@ -80,20 +80,6 @@ def test_what_is_stored_is_counted_and_not_planned(server: ChatServer, tmp_path:
     assert planned(server).total.calls == found.total.questions
 
 
-def test_stored_answers_are_told(server: ChatServer, tmp_path: Path) -> None:
-    file, metrics = tmp_path / "verdicts.sqlite", (*ALL, CLAIM_RECALL)
-    nothing = planned(server, metrics=metrics, store=file).stored
-    assert not (nothing.verdicts or nothing.scores or nothing.supports)
-    with judge_of(server, store=file) as judge:
-        bought = judge.judge(metrics, RUN[:1])
-    stored = planned(server, metrics=metrics, store=file).stored
-    assert len(bought.verdicts) == len(bought.supports) == len(bought.scores) == 3
-    # The run has no other results of this query; another query's reference is asked about with the same words.
-    assert stored.verdicts == bought.verdicts and stored.supports == bought.supports
-    assert stored.scores == bought.scores
-    assert not planned(server, metrics=metrics, store=file, refresh=True).stored.verdicts
-
-
 @pytest.mark.slow
 def test_a_second_pass_is_planned(server: ChatServer, tmp_path: Path) -> None:
     run = [*random_observations(8, seed=4)]
@@ -162,13 +148,3 @@ def test_what_the_budget_leaves_out_is_said(server: ChatServer) -> None:
     prices = {settings(server).model or "": {"input": 1.0, "output": 1.0}}
     stopped = planned(server, budget={"tokens": 1000, "usd": 0.001}, prices=prices).stopped
     assert stopped.startswith("the budget holds 1,000 tokens of ") and "the budget holds 0.001 USD of 0.0" in stopped
-
-
-def test_both_ways_to_a_cheaper_recall_are_planned(server: ChatServer) -> None:
-    """Claims chunk by chunk exactly; bisection between the fewest, which equal answers take, and all."""
-    assert planned(server, metrics=[CLAIM_RECALL]).total.calls == made(server, metrics=[CLAIM_RECALL]) == 2 + 2
-    nested = [observe("soup", ["topic"] * n) for n in range(1, 9)]
-    found = planned(server, nested, [RECALL], recall="bisect", recall_audit=3)
-    assert (found.fewest, found.total.calls) == (2 + 3, 8)
-    assert made(server, nested, [RECALL], recall="bisect", recall_audit=3) == found.fewest
-    assert planned(server, nested, [RECALL]).fewest is None

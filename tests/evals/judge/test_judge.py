@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from evals.collect.observations import Failure, Observation, Observed, Unscored
+from evals.collect.observations import Failure, Observation, Unscored
 from evals.errors import JudgeError
 from evals.judge.ask.budget import Usage
-from evals.judge.claim_recall import claim_recall
 from evals.judge.judge import Judge, repeated
 from evals.judge.sampling import judging_order
-from evals.judge.tasks import CLAIM_RECALL, PRECISION, RECALL, RELEVANCE
+from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
 from evals.judge.verdicts import ChunkVerdict, Judging
-from evals.metrics.caveats import notes
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer
 from tests.support.judged import ALL, judge_of, observe, oracle
@@ -204,28 +202,3 @@ def test_a_sample_of_the_queries_that_were_judged_is_repeated() -> None:
     assert places == sorted(places)
     assert len(repeated([*many, *RUN[2:]], 99, 0)) == 50
     assert repeated(RUN[2:], 5, 0) == []
-
-
-# Recall for fewer calls
-
-
-def test_skipped_recall_has_the_value_of_its_neighbours_and_a_note(server: ChatServer) -> None:
-    nested = [observe("pose", [*["forward"] * n]) for n in range(1, 11)]
-    exact = judged(server, *nested, metrics=[RECALL])
-    assert len(server.chats) == 10 and exact.bisected is None
-    server.requests.clear()
-    said = judged(server, *nested, metrics=[RECALL], recall="bisect", recall_audit=4)
-    assert len(server.chats) == 2 + 4 and said.scores == exact.scores and said.bisected is not None
-    assert (said.bisected.saved, said.bisected.selections, said.bisected.compared) == (4, 10, [False] * 4)
-    note = notes(Observed(observations=tuple(nested)), 1, said)[-1]
-    assert "approximation (judge.recall bisect): 4 of 10 calls saved" in note
-    assert "of 4 skipped results that were asked nevertheless, 0 differ: 0.000, 95% interval 0.000 … 0.490" in note
-
-
-def test_claims_that_were_not_had_are_failures_of_the_results_that_hold_the_chunk(server: ChatServer) -> None:
-    judged(server, RUN[1], metrics=[CLAIM_RECALL], max_concurrency=1)
-    assert len(server.chats) == 3
-    with server.faulty("prose", When(share=1.0)):
-        said = judged(server, RUN[1], metrics=[CLAIM_RECALL])
-    assert all(isinstance(one, Failure) for one in said.supports.values()) and len(said.supports) == 3
-    assert isinstance(claim_recall(RUN[1], said), Failure)

@@ -10,7 +10,7 @@ from evals.judge.ask.budget import Usage
 from evals.judge.sampling import judging_order
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
 from evals.judge.verdicts import ChunkVerdict, Judging
-from evals.metrics import BY_NAME_ONLY, METRICS, llm_metrics
+from evals.metrics import METRICS, llm_metrics
 from evals.metrics.base import Context, QueryMetric, summarise
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer, CohereChatServer
@@ -190,7 +190,7 @@ def test_without_a_judge_nothing_is_scored() -> None:
     reason = "there is no judge (judge.model)"
     for metric in ALL:
         assert scores(metric, [EMPTY, MANY[0]], None) == [Unscored(reason=reason)] * 2
-    for name in sorted(metric.name for metric in llm_metrics.METRICS if metric.name not in {*BY_NAME_ONLY, *ALL}):
+    for name in sorted(metric.name for metric in llm_metrics.METRICS if metric.name not in ALL):
         assert cost(name, None) == Summary(metric=name, value=None, note=reason)
 
 

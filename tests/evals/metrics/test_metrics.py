@@ -7,7 +7,6 @@ import pytest
 
 from evals.errors import ExperimentError
 from evals.metrics import (
-    BY_NAME_ONLY,
     METRICS,
     NEED_A_JUDGE,
     VERDICT_METRIC,
@@ -66,9 +65,9 @@ DESIGNED = (
     | family("latency", "embed search rerank total", "_mean_ms_c4 _p50_ms_c4 _p95_ms_c4 _p99_ms_c4")
     | family("latency", "drift")
     | family("ragas", "llm_context_precision llm_context_recall llm_context_relevance llm_context_entity_recall")
-    | family("ragas", "llm_context_precision_corrected llm_claim_recall")
-    | family("judge", "agreement kappa false_useful false_useless self_agreement noise_share bisection_error")
-    | family("cost", "context_tokens judge_calls judge_calls_saved judge_cache_hits judge_tokens judge_usd")
+    | family("ragas", "llm_context_precision_corrected")
+    | family("judge", "agreement kappa false_useful false_useless self_agreement")
+    | family("cost", "context_tokens judge_calls judge_cache_hits judge_tokens judge_usd")
 )
 """The names of the metrics."""
 
@@ -107,7 +106,7 @@ def test_relevance_metrics_are_over_every_in_scope_query(name: str) -> None:
 class TestChoose:
     def test_a_star_is_everything_that_there_is_a_judge_for(self) -> None:
         of_all = choose(["*"], [1, 4], judged=True, approximate=True)
-        assert list(of_all) == [name for name in METRICS if name not in BY_NAME_ONLY]
+        assert list(of_all) == [name for name in METRICS]
         assert list(choose(["*"], [1, 4], approximate=True)) == [name for name in METRICS if name not in NEED_A_JUDGE]
 
     def test_the_index_is_measured_where_it_may_miss_something_or_by_its_own_pattern(self) -> None:
@@ -121,12 +120,6 @@ class TestChoose:
         with pytest.raises(ExperimentError, match=r"needs a judge, and there is none; name one, .*--judge\.model"):
             choose(["ranking/*", pattern], [1])
         assert choose([pattern], [1], judged=True).keys() <= NEED_A_JUDGE
-
-    def test_no_pattern_buys_the_second_recall(self) -> None:
-        [name] = BY_NAME_ONLY
-        for pattern in ("*", "ragas/*", "ragas/llm_*"):
-            assert name not in choose([pattern], [1], judged=True)
-        assert list(choose([name], [1], judged=True)) == [name] == ["ragas/llm_claim_recall"]
 
     def test_a_name_is_itself(self) -> None:
         assert list(choose(["ranking/mrr_at_10"], [1])) == ["ranking/mrr_at_10"]

@@ -1,7 +1,5 @@
 """Verdicts that fail on long chunks are named."""
 
-from dataclasses import replace
-
 from evals.collect.observations import Failure, Unscored
 from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.metrics.missing_verdicts import missing_by_length
@@ -40,9 +38,3 @@ def test_fewer_than_ten_say_nothing() -> None:
 def test_what_a_budget_did_not_buy_is_missing_at_random() -> None:
     unbought = Unscored(reason="the budget is spent", missing=True)
     assert not [*missing_by_length(judged(*[GIVEN] * 28, *[unbought] * 12), [QUERY])]
-
-
-def test_statements_by_chunk_count_as_verdicts() -> None:
-    made = judged(*[GIVEN] * 28, *[FAILED] * 12)
-    supports = {key: value if isinstance(value, Failure) else () for key, value in made.verdicts.items()}
-    assert [*missing_by_length(replace(made, verdicts={}, supports=supports), [QUERY])]

@@ -1,9 +1,8 @@
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from evals.judge.call_estimate import ExpectedMargin, ExpectedWidths, JudgePlan, SampleCost, Share
+from evals.judge.call_estimate import JudgePlan, SampleCost, Share
 from evals.report.plan import render_plan, retrieval_calls
 from retrievers.config import RetrieverConfig
 
@@ -48,37 +47,6 @@ def test_what_the_sample_leaves_out() -> None:
         "auto judges at least its first round of 30 of 225 in-scope queries, which the table counts, and at most "
         in (shown(samples=SAMPLES, drawn=30, grows=True))
     )
-
-
-def of_metric(metric: str, agreement: float | None, *widths: float | None) -> ExpectedWidths:
-    return ExpectedWidths(metric=metric, answers=1234, agreement=agreement, widths=widths)
-
-
-def test_what_samples_cost_and_tell() -> None:
-    precision = of_metric("ragas/llm_context_precision", None, 0.25, 0.1)
-    recall = of_metric("ragas/llm_context_recall", 0.871, None, 0.2)
-    text = shown(samples=SAMPLES, widths=(precision, recall))
-    assert row(text, "30") == ["13%", "150", "0.50", "0.250", "–"]
-    assert row(text, "225") == ["100%", "1,125", "4.00", "0.100", "0.200"]
-    assert [line.split() for line in text.splitlines() if line.strip().startswith(("context  ", "queries"))] == [
-        ["context", "context"], ["queries", "share", "calls", "USD", "precision", "recall"],
-    ]  # fmt: skip
-    assert "answers in the store (ragas/llm_context_recall: 1,234, agreeing with the labels in 87%)." in text
-    assert "Assumed for the other metrics: judge and golden labels agree in 93%." in text
-    alone = shown(samples=SAMPLES, widths=(precision,))
-    assert "Assumed as the store holds too few answers: judge and golden labels agree in 93%." in alone
-    bare = shown(samples=SAMPLES, widths=(replace(precision, unlabelled=12),))
-    assert "Without labels for 12 queries, chance decides" in bare and "Without" not in alone
-    assert "width of" not in shown(samples=SAMPLES) + shown(samples=SAMPLES, widths=(of_metric("m", None, None, None),))
-
-
-def test_what_proving_margins_takes() -> None:
-    """The price is that share of what all queries take."""
-    known = ExpectedMargin(margin=0.05, verdicts=1400, least=900, most=2100, share=0.345)
-    text = shown(samples=SAMPLES, margins=(known,))
-    assert row(text, "0.05") == ["1,400", "34%", "1.38", "900", "2,100"] and "ends judging before" not in text
-    text = shown(samples=SAMPLES, margins=(known, ExpectedMargin(margin=0.01)))
-    assert row(text, "0.01") == ["–"] * 5 and "–: judge.sample ends judging before." in text
 
 
 def test_held_out_queries_are_counted_apart() -> None:

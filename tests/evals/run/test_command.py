@@ -209,7 +209,9 @@ def test_where_mlflow_cannot_be_reached_the_report_is_there_all_the_same(run: Ru
     assert (mark.name, views.name) == (f".{file.name}.untracked", f".{file.name}.views")
     assert done.err.startswith(f"incomplete: MLflow at {uri.replace('me:s3cret', '***')} failed: ")
     place = file.relative_to(folder)
-    assert done.err.endswith(f"(the report is at {place}; python -m evals.tracking {place} logs it)\n")
+    shown = uri.replace("me:s3cret", "***")
+    late = f"python -m evals.tracking {place} --tracking.uri '{shown}'"
+    assert done.err.endswith(f"(the report is at {place}; {late} logs it)\n")
     assert load_report(file)["config"]["tracking"]["uri"] == uri.replace("me:s3cret", "***")
     assert "MLflow failed" in (folder / "log.jsonl").read_text()
     kept = "".join(path.read_text() for path in everything(folder) if path.is_file())
@@ -231,7 +233,7 @@ def test_a_server_that_refuses_at_the_end_leaves_the_report_and_a_failed_run(run
 
 
 @pytest.mark.slow
-def test_traces_that_failed_are_said_and_written_by_the_next_run(
+def test_traces_that_failed_are_said_and_the_next_run_names_what_writes_them(
     run: Run, folder: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mlflow.tracing.client import TracingClient
@@ -249,10 +251,10 @@ def test_traces_that_failed_are_said_and_written_by_the_next_run(
     assert "python -m evals.tracking mlruns/reports/a.json writes the traces that failed" in first.err
     second = run("--tracking.enabled", "true", "--tracking.run-name", "b")
     assert second.code == 0
-    assert "MLflow now has the whole run of mlruns/reports/a.json, which had been left incomplete" in second.err
+    assert "MLflow lacks the run of mlruns/reports/a.json; python -m evals.tracking mlruns/reports/a.json" in second.err
     assert runs(folder) == [("a", "FINISHED"), ("b", "FINISHED")]
     with closing(sqlite3.connect(folder / "mlruns" / "mlflow.db")) as database:
-        assert database.execute("SELECT count(*) FROM trace_info").fetchall() == [(2 * len(CASES),)]
+        assert database.execute("SELECT count(*) FROM trace_info").fetchall() == [(len(CASES),)]
 
 
 def test_scores_that_failed_make_a_run_incomplete(run: Run, folder: Path) -> None:

@@ -102,13 +102,12 @@ def test_what_the_judge_said_is_in_the_table_and_who_it_was_in_the_tags() -> Non
             ("right", "b"): ChunkVerdict(verdict=0, reason="It does not."),
         },
         claims={("right", ("a", "b")): (Claim(statement="It turns.", attributed=1, reason="It says so."),)},
-        supports={("wrong", "b"): (Claim(statement="It flies.", attributed=0, reason="No."),)},
     )
     judge = JudgeFacts(provider="cohere", model="command", parameters={"seed": 0}, ragas="0.4.3", fingerprint="cafe")
     made = report(result(judging=said), facts(judge=judge))
     columns = table(made)
     assert columns["judge"] == ["1. useful: It helps.\n2. useless: It does not.", "", ""]
-    assert columns["claims"] == ["supported: It turns. (It says so.)", "1. not supported: It flies. (No.)", ""]
+    assert columns["claims"] == ["supported: It turns. (It says so.)", "", ""]
     assert tags(made)["judge.model"] == "command"
     assert "judge" not in table(report()) and "judge.model" not in tags(report())
 

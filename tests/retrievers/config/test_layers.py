@@ -196,13 +196,13 @@ def test_a_relative_path_in_a_flag_is_taken_as_it_is() -> None:
 
 def test_a_threshold_of_another_distance_is_no_longer_one(tmp_path: Path) -> None:
     file = file_layer(yaml(tmp_path, "threshold: 0.28\n"), RetrieverConfig)
-    assert faults(file, flags("--distance", "euclid")) == [
-        f"threshold: 0.28 (set by {file.label}:1) is no threshold of the distance 'euclid' (set by the command line); "
+    assert faults(file, flags("--distance", "dot")) == [
+        f"threshold: 0.28 (set by {file.label}:1) is no threshold of the distance 'dot' (set by the command line); "
         "set one of that distance there, too, or `default` for none"
     ]
     expected: dict[str, float | None] = {"1.3": 1.3, "default": None}
     for written, used in expected.items():
-        named = build(RetrieverConfig, [file, flags("--distance", "euclid", "--threshold", written)])
+        named = build(RetrieverConfig, [file, flags("--distance", "dot", "--threshold", written)])
         assert named.used_threshold == used
     assert build(RetrieverConfig, [file, flags("--distance", "cosine")]).used_threshold == 0.28
     assert build(RetrieverConfig, [file, flags("--threshold", "default")]).used_threshold == 0.3
@@ -219,7 +219,7 @@ def test_every_fault_is_told_at_once_with_its_origin(tmp_path: Path) -> None:
         "candidates: Input should be greater than or equal to 1, got '0' (set by the command line)",
         f"colection: unknown setting (set by {file}:3); did you mean 'collection' or 'vector_name'?",
         f"store.pth: unknown setting (set by {file}:2); did you mean 'store.path' or 'store.wait_s' or 'store.url'?",
-        "threshold: expected a number from 0 to 1; one on another distance needs that beside it, as in distance: euclid"
+        "threshold: expected a number from 0 to 1; one on dot products needs distance: dot beside it"
         f", got 1.5 (set by {file}:1)",
         "top_k: Input should be a valid integer, unable to parse string as an integer, got 'many' "
         "(set by the environment)",

@@ -80,7 +80,7 @@ def audit(server: QdrantServer, capsys: pytest.CaptureFixture[str], *flags: str)
          "keyword/average_length", "warning", "weights of 'bm25' were made for an average of 256 terms"),
         ({"scale": (1.0, 7.0), "distance": models.Distance.DOT},
          "vectors/normalised", "warning", "distance Dot, and vectors have lengths from 1 to 7"),
-        ({"distance": models.Distance.EUCLID}, "vectors/threshold", "note", "the distance is euclid"),
+        ({"distance": models.Distance.DOT}, "vectors/threshold", "note", "the distance is dot"),
         ({"metadata": {"title": 7}}, "payload/types", "warning", "values of the wrong type: title × 60"),
         ({}, "payload/address", "note", "no chunk says which page it is from (source_url)"),
     ],

@@ -1,4 +1,4 @@
-"""Search parameters: which side gets which, in every kind of call, over REST and gRPC, and what changes nothing."""
+"""Search parameters: which side gets which, in every kind of call, and what changes nothing."""
 
 import warnings
 from collections.abc import Iterator
@@ -15,7 +15,6 @@ from retrievers.search.parameters import beam_of, notes, rescores, search_params
 from retrievers.store import CollectionInfo, Limits
 from tests.support.collections import TableEmbeddings, fill, index_pages, settings, write_pages
 from tests.support.hybrid import of_mode
-from tests.support.qdrant_grpc import GrpcFront
 from tests.support.qdrant_server import QdrantServer
 
 SEARCH = {"hnsw_ef": 128, "quantization": {"rescore": True, "oversampling": 2.0}, "indexed_only": True}
@@ -80,7 +79,7 @@ def test_quantised_vectors_are_rescored_unless_they_are_not_compared() -> None:
         ({"search": {"hnsw_ef": 64}, "mode": "keyword"}, {}, ""),
         ({"search": {"hnsw_ef": 64}}, {"in_hnsw": True}, "search.hnsw_ef 64 is less than the 101"),
         ({"search": {"hnsw_ef": 64}, "candidates": 50}, {"in_hnsw": True}, ""),
-        ({"search": {"hnsw_ef": 64}, "mode": "hybrid", "prefetch": {"semantic": 20}}, {"in_hnsw": True}, ""),
+        ({"search": {"hnsw_ef": 64}, "mode": "hybrid", "candidates": 20}, {"in_hnsw": True}, ""),
         ({"search": {"quantization": {"rescore": False}}}, {"quantization": "scalar"}, ""),
     ],
 )
@@ -96,14 +95,8 @@ def server() -> Iterator[QdrantServer]:
 
 
 @pytest.fixture(scope="module")
-def front(server: QdrantServer) -> Iterator[GrpcFront]:
-    with GrpcFront(server) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def base(server: QdrantServer, front: GrpcFront, tmp_path_factory: pytest.TempPathFactory) -> RetrieverConfig:
-    config = settings(store={"url": server.url, "grpc_port": front.port}, collection="pages", threshold=0, top_k=3)
+def base(server: QdrantServer, tmp_path_factory: pytest.TempPathFactory) -> RetrieverConfig:
+    config = settings(store={"url": server.url}, collection="pages", threshold=0, top_k=3)
     index_pages(config, write_pages(tmp_path_factory.mktemp("pages")))
     return config
 
@@ -116,7 +109,7 @@ def sent(server: QdrantServer) -> list[tuple[str, dict[str, Any] | None]]:
 
 
 def set_values(params: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what is set in parameters; gRPC has no exact that is left out."""
+    """Return what is set in parameters."""
     return {
         key: set_values(value) if isinstance(value, dict) else value
         for key, value in (params or {}).items()
@@ -124,12 +117,9 @@ def set_values(params: dict[str, Any] | None) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("grpc", [False, True], ids=["rest", "grpc"])
 @pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
-def test_they_are_in_every_request_of_every_kind(
-    server: QdrantServer, base: RetrieverConfig, mode: str, grpc: bool
-) -> None:
-    config = of_mode(base, mode=mode, search=SEARCH, store={**base.store.model_dump(), "prefer_grpc": grpc})
+def test_they_are_in_every_request_of_every_kind(server: QdrantServer, base: RetrieverConfig, mode: str) -> None:
+    config = of_mode(base, mode=mode, search=SEARCH)
     with QdrantRetriever.open(config, env={}) as retriever:
         vector = retriever.embeddings.embed_query("topic node")
         for call in (
@@ -176,27 +166,6 @@ def test_an_answer_is_searched_for_as_thoroughly_as_its_candidates_were(
         server.indexed_vectors, server.config = 0, {}
 
 
-def test_sides_of_hybrid_are_as_deep_as_they_are_told(server: QdrantServer, base: RetrieverConfig) -> None:
-    config = of_mode(base, mode="hybrid", prefetch={"semantic": 5, "keyword": 3})
-    with QdrantRetriever.open(config, env={}) as retriever:
-        server.requests.clear()
-        (found,) = retriever.candidates(["read the words of the glossary"])
-        limits = {q.get("using") or "semantic": q["limit"] for q in server.requests[0].body["searches"]}
-        assert limits == {"semantic": 6, "bm25": 4}
-        assert 5 <= len(found) <= 8
-        for top_k in (1, 2, 3):
-            cut = of_mode(config, top_k=top_k)
-            with QdrantRetriever.open(cut, env={}) as other:
-                ids = [hit.chunk.chunk_id for hit in other.search("read the words of the glossary").chunks]
-            assert ids == [hit.chunk.chunk_id for hit in found][:top_k]
-
-
-def test_a_top_k_beyond_a_side_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"top_k is 5 and exceeds prefetch\.keyword, the 3 candidates of the keyword"):
-        settings(mode="hybrid", prefetch={"keyword": 3})
-    assert settings(mode="semantic", prefetch={"keyword": 3}).depth_of("keyword") == 100
-
-
 @pytest.mark.parametrize(
     ("strict", "values", "said"),
     [
@@ -207,11 +176,6 @@ def test_a_top_k_beyond_a_side_is_refused() -> None:
             "search.quantization.oversampling is 2; set search.quantization.oversampling to 1.5 or less",
         ),
         ({"search_allow_exact": False}, {"search": {"exact": True}}, "leave search.exact out"),
-        (
-            {"max_query_limit": 100},
-            {"mode": "hybrid", "prefetch": {"semantic": 200}},
-            "at most 100 results a query .*prefetch.semantic is 200",
-        ),
     ],
 )
 def test_what_strict_mode_would_refuse_is_refused_at_once(
@@ -254,7 +218,7 @@ def test_in_a_folder_of_qdrant_clients_local_mode_they_change_nothing_and_the_ru
         client = QdrantClient(path=str(tmp_path / "local"))
         fill(client, "c", [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]], [{"page_content": text} for text in "abc"])
         client.close()
-    base = settings(store={"path": str(tmp_path / "local")}, collection="c", trust_embedding=True, threshold=0)
+    base = settings(store={"path": f"local:{tmp_path / 'local'}"}, collection="c", trust_embedding=True, threshold=0)
     answers = []
     for search in ({}, SEARCH, {"exact": True}):
         embeddings = TableEmbeddings({"q": [1.0, 0.1]})

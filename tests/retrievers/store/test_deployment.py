@@ -10,7 +10,6 @@ from retrievers.errors import CollectionNotFoundError
 from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import Deployment, open_client, survey
 from tests.support.collections import index_pages, settings, write_pages
-from tests.support.qdrant_grpc import GrpcFront
 from tests.support.qdrant_rules import Rules, recorded
 from tests.support.qdrant_server import KEY, QdrantServer
 
@@ -61,13 +60,6 @@ def test_version_shards_replicas_and_indexes_are_told(server: QdrantServer, conf
     told = surveyed(config)
     assert told and (told.version, told.shards, told.replicas) == ("1.18.3", 4, 2)
     assert (told.hnsw["m"], told.hnsw["ef_construct"], told.quantization, told.alias_of) == (16, 100, None, None)
-
-
-def test_grpc_tells_the_same(server: QdrantServer, config: RetrieverConfig) -> None:
-    with GrpcFront(server) as front:
-        store = config.store.model_copy(update={"prefer_grpc": True, "grpc_port": front.port})
-        assert surveyed(config, collection="prod") == surveyed(config, collection="prod", store=store)
-        assert surveyed(config.model_copy(update={"store": store})) == surveyed(config)
 
 
 def test_quantisation_is_told(server: QdrantServer, config: RetrieverConfig) -> None:

@@ -2,14 +2,21 @@
 
 import hashlib
 import logging
+import pickle
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain_core.documents import Document
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient
 
-from retrievers.config import RetrieverConfig
+from retrievers.config import RetrieverConfig, StoreConfig
+from retrievers.config.layers import build
+from retrievers.config.settings_file import file_layer
 from retrievers.embedding.static import StaticEmbeddings
 from retrievers.errors import StoreError, StoreLockedError
 from retrievers.retriever.qdrant import QdrantRetriever
@@ -34,7 +41,7 @@ def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def at(folder: Path) -> RetrieverConfig:
-    return settings(store={"path": str(folder)}, collection="my_documents", threshold=0)
+    return settings(store={"path": f"local:{folder}"}, collection="my_documents", threshold=0)
 
 
 def hashes(folder: Path) -> dict[str, str]:
@@ -75,7 +82,7 @@ def test_an_open_client_holds_it(tutorial: Path) -> None:
 
 def test_it_is_never_written_to(tutorial: Path) -> None:
     before = hashes(tutorial)
-    with pytest.raises(StoreError, match="never written to; name another folder"):
+    with pytest.raises(StoreError, match="never written to: name another folder"):
         open_client(at(tutorial).store, {}, create=True)
     assert hashes(tutorial) == before
 
@@ -98,3 +105,43 @@ def test_many_points_are_said_to_be_many(
     with caplog.at_level(logging.WARNING):
         open_client(at(tutorial).store, {}).close()
     assert "3 points are many for qdrant-client's local mode" in caplog.text
+
+
+class Evil:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.file,)
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_a_plain_path_unpickles_nothing_and_says_what_to_write(tutorial: Path, tmp_path: Path, create: bool) -> None:
+    folder, ran = tmp_path / "db", tmp_path / "ran"
+    shutil.copytree(tutorial, folder)
+    [file] = folder.rglob("storage.sqlite")
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE points SET point = ?", (pickle.dumps(Evil(ran)),))
+    plain = StoreConfig.model_validate({"path": str(folder)})
+    with pytest.raises(StoreError, match=r"write --store\.path local:.*/db\. Opening it runs the pickles in it"):
+        open_client(plain, {}, create=create)
+    assert not ran.exists()
+    # The test would see it: said explicitly, the folder is opened.
+    with pytest.raises(StoreError, match="is damaged"):
+        open_client(at(folder).store, {})
+    assert ran.exists()
+
+
+def test_another_folder_is_none_of_local_mode(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"expected a folder that qdrant-client's local mode has made"):
+        open_client(at(tmp_path).store, {})
+
+
+def test_a_file_of_settings_names_it_beside_itself_or_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for written, folder in {"local:db": tmp_path / "db", "local:~/db": tmp_path / "home" / "db"}.items():
+        file = tmp_path / "retriever.yaml"
+        file.write_text(f"store: {{path: '{written}'}}")
+        assert build(RetrieverConfig, [file_layer(file, RetrieverConfig)]).store.local_mode == folder

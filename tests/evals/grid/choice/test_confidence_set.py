@@ -27,7 +27,7 @@ def found_of(values: Floats, *, seed: int = 0, resamples: int = 2_000, span: flo
     strata = np.zeros(len(values), dtype=np.int64)
     rng = np.random.default_rng(seed)
     drawn = resample(values, strata, resamples, rng)
-    return best_set(paired(values, span), drawn.deviations, rng)
+    return best_set(paired(values, span), drawn, rng)
 
 
 def alike(queries: int, cells: int, seed: int = 0, slope: float = 0.15) -> Floats:
@@ -41,7 +41,7 @@ def test_is_the_definition_in_loops() -> None:
     """Step-down over Hsu's comparisons, and the bounds, cell by cell, from the same resamples."""
     values, n, cells = alike(120, 12, seed=10, slope=0.03), 120, 12
     rng = np.random.default_rng(3)
-    deviations = resample(values, np.zeros(n, dtype=np.int64), 400, rng).deviations
+    deviations = resample(values, np.zeros(n, dtype=np.int64), 400, rng)
     state = rng.bit_generator.state
     found = best_set(paired(values), deviations, rng)
 
@@ -165,7 +165,7 @@ def test_what_is_common_to_all_cells_of_a_query_does_not_count() -> None:
     shifted = values + np.random.default_rng(0).normal(size=(50, 1))
     drawn = resample(values, np.zeros(50, dtype=np.int64), 2_000, np.random.default_rng(0))
     pairs, other_pairs = paired(values), replace(paired(shifted), typical_loss=paired(values).typical_loss)
-    one, other = (best_set(p, drawn.deviations, np.random.default_rng(1)) for p in (pairs, other_pairs))
+    one, other = (best_set(p, drawn, np.random.default_rng(1)) for p in (pairs, other_pairs))
     assert one.members.tolist() == other.members.tolist()
     assert other.lower == pytest.approx(one.lower, abs=1e-4)
 

@@ -18,7 +18,7 @@ def compared(values: Floats, resamples: int = 1_000) -> tuple[Pairs, BestSet]:
     strata, rng = np.zeros(len(values), dtype=np.int64), np.random.default_rng(0)
     drawn = resample(values, strata, resamples, rng)
     pairs = pair_up(ObjectiveScores(objective="", values=values, strata=strata), values)
-    return pairs, best_set(pairs, drawn.deviations, rng)
+    return pairs, best_set(pairs, drawn, rng)
 
 
 def needed(values: Floats, cheaper: list[bool], margin: float = 0.02, several: list[bool] | None = None) -> int | None:

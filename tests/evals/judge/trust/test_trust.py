@@ -14,7 +14,6 @@ def test_a_summary_for_each_statistic() -> None:
     assert list(found) == [
         *NAMES,
         "judge/self_agreement",
-        "judge/noise_share",
         "ragas/llm_context_precision_corrected",
         "ragas/llm_context_recall_corrected",
     ]

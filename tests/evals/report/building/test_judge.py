@@ -13,11 +13,10 @@ from evals.judge.trust.correction import Correction
 from evals.judge.trust.estimate import Estimate
 from evals.judge.trust.measuring import measure
 from evals.judge.trust.trust import Trust, summaries
-from evals.judge.verdicts import Bisected, ChunkVerdict, Claim
+from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.building.judge import judge_section, trust_section
 from evals.report.building.queries import query_rows
-from evals.report.judge_lines import chunk_claim_lines, claim_lines, judge_lines, spent, verdict_lines
-from evals.report.model import FailedValue
+from evals.report.judge_lines import claim_lines, judge_lines, spent, verdict_lines
 from evals.report.model.trust import TrustSection
 from tests.support.json_schema import closed
 from tests.support.judged import judging
@@ -38,11 +37,6 @@ SAID = judging(
         )
     },
     usage=Usage(calls=4, hits=1200, failed=1, tokens_in=9_000, tokens_out=34, usd=0.0229, stopped="over"),
-)
-BISECTED = Bisected(
-    implied={("right", ("a", "b")): 0.5, ("right", ("a", "b", "c")): 0.5, ("wrong", ("b",)): 1.0},
-    audited={("right", ("a", "b")): 0.5, ("wrong", ("b",)): 0.0},
-    selections=12,
 )
 
 
@@ -78,53 +72,10 @@ def test_lines_for_a_table() -> None:
     assert verdict_lines(empty) == claim_lines(empty) == []
 
 
-ALONE = judging(
-    supports={
-        ("right", "a"): (
-            Claim(statement="It turns.", attributed=1, reason="It says so."),
-            Claim(statement="It flies.", attributed=0, reason="Nobody says so."),
-        ),
-        ("right", "b"): Failure(type="StatementMissing", message="none holds 'It turns.'"),
-        ("wrong", "b"): Unscored(reason="over"),
-    },
-)
-
-
-def test_what_each_chunk_alone_supports() -> None:
-    right, wrong, empty = query_rows(result(judging=ALONE))
-    alone = right.retrieved[0].claims
-    assert isinstance(alone, list) and [claim.attributed for claim in alone] == [1, 0]
-    assert right.retrieved[1].claims == FailedValue(failed="StatementMissing: none holds 'It turns.'")
-    assert wrong.retrieved[0].claims == Unscored(reason="over")
-    assert chunk_claim_lines(right) == [
-        "1. supported: It turns. (It says so.)",
-        "1. not supported: It flies. (Nobody says so.)",
-        "2. not judged: StatementMissing: none holds 'It turns.'",
-    ]
-    assert chunk_claim_lines(wrong) == ["1. not judged: over"]
-    assert chunk_claim_lines(empty) == [] == chunk_claim_lines(next(query_rows(result(judging=SAID))))
-    assert right.claims == [] == claim_lines(right)
-
-
-def test_recall_by_bisection_is_told_with_its_audit() -> None:
-    made = judge_section(judging(bisected=BISECTED), None, queries=4).bisection
-    assert made is not None and made.statement.startswith("ragas/llm_context_recall is an approximation")
-    section = made.model_dump(exclude={"statement"})
-    low, high = section.pop("ci_low"), section.pop("ci_high")
-    assert section == {
-        "metric": "ragas/llm_context_recall", "selections": 12, "skipped": 3, "calls_saved": 1, "audited": 2,
-        "compared": 2, "differing": 1, "error_rate": 0.5, "note": "",
-    }  # fmt: skip
-    assert (round(low, 3), round(high, 3)) == (0.095, 0.905)
-    assert judge_section(SAID, None, queries=4).bisection is None
-
-
 def test_the_judge_in_a_few_lines() -> None:
     cost, incomplete = judge_lines(judge_section(SAID, None, queries=4))
     assert cost == "cohere:command: 4 calls, 1,200 cached, 1 failed, 9,034 tokens, 0.0229 USD"
     assert incomplete == "Not everything was judged: over"
-    _, approximation = judge_lines(judge_section(judging(bisected=BISECTED), None, queries=4))
-    assert approximation.startswith("ragas/llm_context_recall is an approximation")
 
 
 def test_a_cascade_has_a_line_for_each_judge() -> None:
@@ -183,7 +134,7 @@ def test_trust_is_what_the_published_schema_describes_in_full(trust: Trust) -> N
 
 def test_what_was_not_asked_for_is_null() -> None:
     assert trust_section(Trust()).model_dump() == {
-        "agreement": None, "self_agreement": None, "noise_share": None, "corrections": [],
+        "agreement": None, "self_agreement": None, "corrections": [],
     }  # fmt: skip
 
 
@@ -194,7 +145,6 @@ def test_trust_holds_every_statistic() -> None:
     for summary, name in zip(summaries(trust), ("accuracy", "kappa", "false_useful", "false_useless"), strict=False):
         expected = {field.name: getattr(summary, field.name) for field in fields(summary) if field.name != "metric"}
         assert {key: found["agreement"][name][key] for key in expected} == expected
-    assert found["noise_share"]["metric"] == "ragas/llm_context_precision"
     assert found["self_agreement"]["n_queries"] == 30
     first = found["corrections"][0]
     assert (first["metric"], first["tuning"]) == ("ragas/llm_context_precision", sum(trust.corrections[0].weights))

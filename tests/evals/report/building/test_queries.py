@@ -26,7 +26,7 @@ def test_a_row_says_what_was_returned_and_what_it_was_worth() -> None:
         "rank": 1, "score": 0.9, "scale": "cosine", "chunk_id": "a",
         "source": "a.md:1-2", "breadcrumb": "m › Heading of a",
         "heading": "Heading of a", "grade": 2,
-        "preview": "text of a", "judge": None, "claims": None,
+        "preview": "text of a", "judge": None,
     }  # fmt: skip
     assert (found.relevant, found.top_score, found.best_below_threshold) == ({"a": 2, "c": 1}, 0.9, [])
 

@@ -52,10 +52,9 @@ def test_without_a_grid_the_file_has_no_field_for_one() -> None:
     assert made["config"]["retriever"]["top_k"] == 3
 
 
-def test_the_settings_line_says_how_deep_the_sides_go_and_how_the_index_is_searched() -> None:
+def test_the_settings_line_says_how_the_index_is_searched() -> None:
     search = {"hnsw_ef": 128, "quantization": {"rescore": True}}
-    made = report(result(config=config(mode="hybrid", prefetch={"keyword": 4}, search=search)))
+    made = report(result(config=config(mode="hybrid", search=search)))
     assert made.settings.startswith(
-        "hybrid · fusion weighted · keyword side 4 · search.hnsw_ef 128 · search.quantization.rescore true · top_k 3"
+        "hybrid · fusion weighted · search.hnsw_ef 128 · search.quantization.rescore true · top_k 3"
     )
-    assert "side" not in report(result(config=config(mode="semantic", prefetch={"keyword": 4}))).settings

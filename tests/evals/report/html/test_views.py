@@ -4,14 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from evals.collect.observations import Failure
 from evals.grid.choice import explain
 from evals.grid.evaluation import GridResult
 from evals.judge.trust.agreement import LabelledVerdict, agree
 from evals.judge.trust.trust import Trust
-from evals.judge.verdicts import Bisected, Claim
 from evals.report.html import views
-from evals.report.html.render import render_page
 from tests.support.judged import judging
 from tests.support.results import EMPTY, RIGHT, UNLISTED, WRONG, report, result, without_scores
 
@@ -78,35 +75,6 @@ def test_disagreements_are_named_by_where_the_chunk_stands() -> None:
         }
     ]
     assert views.disagreements(report()) == []
-
-
-def test_the_judge_and_what_each_chunk_alone_supports() -> None:
-    alone = (Claim(statement="It turns.", attributed=1, reason="It says so."),)
-    said = judging(supports={("right", "a"): alone, ("right", "b"): Failure(type="Timeout", message="late")})
-    assert '<section id="judge">' not in render_page(report(), {})
-    first, second = views.queries(report(result(judging=said)))[2]["retrieved"]
-    assert ([one.statement for one in first["claims"]], first["missing"]) == (["It turns."], "")
-    assert (second["claims"], second["missing"]) == ([], "Timeout: late")
-    page = render_page(report(result(judging=said)), {})
-    assert (
-        "<li>cohere:command: 0 calls, 0 cached, 0 tokens</ul>" in page
-        and '<b class="good">supported</b> It turns.' in page
-    )
-    assert "Judge, on the statements: Timeout: late" in page
-
-
-def approximate(grid: GridResult, **weights: float) -> GridResult:
-    """The grid, compared by recall of which the half was not asked for."""
-    bisected = Bisected(implied={("q", ("a",)): 0.5}, audited={}, selections=2)
-    return replace(grid, judging=judging(bisected=bisected), ranking=replace(grid.ranking, weights=weights))
-
-
-def test_a_choice_by_recall_that_was_not_all_asked_for_says_so(grid: GridResult) -> None:
-    known = "Approximation: cells were compared by ragas/llm_context_recall, of which 1 of 2 results were not asked"
-    made = approximate(grid, **{"ragas/llm_context_recall": 1.0})
-    assert views.recommended(report(made))[-1].startswith(known)
-    other = approximate(grid, **{"ranking/ndcg_at_10": 1.0})
-    assert views.recommended(report(other)) == views.recommended(report(grid))
 
 
 def test_facts_are_flat_and_leave_out_what_is_not_known() -> None:

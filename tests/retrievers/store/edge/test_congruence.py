@@ -22,7 +22,7 @@ SEARCHES = 12
 @pytest.mark.parametrize("seed", [*FAST, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SLOW)])
 def test_same_answers(place: Path, seed: int) -> None:
     rng = random.Random(seed)
-    distance = ("Cosine", "Cosine", "Dot", "Euclid", "Manhattan")[seed % 5]
+    distance = ("Cosine", "Dot")[seed % 2]
     oracle = Oracle(distance, name=rng.choice(("", "dense")))
     with EdgeClient(place, create=True) as edge, closing(QdrantClient(":memory:")) as local:
         for client in (edge, local):
@@ -107,9 +107,8 @@ def assert_same_search(rng: random.Random, oracle: Oracle, edge: EdgeClient, loc
         expected = oracle.sparse(query, given) if sparse else oracle.dense(query, given)
         options = {"query": query, "using": "bm25" if sparse else oracle.name, "query_filter": given}
         threshold = between(rng, expected) if rng.random() < 0.4 else None
-        lower = oracle.lower_is_better and not sparse
         if threshold is not None:
-            expected = [pair for pair in expected if (pair[1] < threshold if lower else pair[1] > threshold)]
+            expected = [pair for pair in expected if pair[1] > threshold]
         count = rng.randint(1, 12)
         says = f"{what}: {options}, threshold {threshold}, {count}"
         for client in (edge, local):
