@@ -78,27 +78,23 @@ def run_experiment(
                 for split in (inputs.golden, *([inputs.held_out] if inputs.held_out else []))
             ]
             run = TrackingRun(config, name, collaborators.retriever.label)
-            with run.ended():
-                if collaborators.judge:
-                    # It may take hours: MLflow shows the run from its beginning.
-                    run.begin()
-                result, facts = _measured(inputs, grounds, collaborators)
-                report = build_report(result, facts).model_copy(update={"run": name, "slices": slices(result)})
-                report = beside_reference(report, inputs, collaborators)
-                if inputs.baseline:
-                    report = against_baseline(report, inputs.baseline)
-                evaluation = _evaluation(result, report, outputs)
-                text = save_data(evaluation, outputs)
-                bar.close()
-                if measured:
-                    measured(evaluation)
-                if outputs.retrieval:
-                    from evals.experiment.saved_retrieval import save_retrieval
+            result, facts = _measured(inputs, grounds, collaborators)
+            report = build_report(result, facts).model_copy(update={"run": name, "slices": slices(result)})
+            report = beside_reference(report, inputs, collaborators)
+            if inputs.baseline:
+                report = against_baseline(report, inputs.baseline)
+            evaluation = _evaluation(result, report, outputs)
+            text = save_data(evaluation, outputs)
+            bar.close()
+            if measured:
+                measured(evaluation)
+            if outputs.retrieval:
+                from evals.experiment.saved_retrieval import save_retrieval
 
-                    save_retrieval(outputs.retrieval, inputs, result, facts, collaborators)
-                export(evaluation, config.retriever)
-                with progress_bar(shown=shown) as progress:
-                    return publish(evaluation, text, inputs.golden, run, progress)
+                save_retrieval(outputs.retrieval, inputs, result, facts, collaborators)
+            export(evaluation, config.retriever)
+            with progress_bar(shown=shown) as progress:
+                return publish(evaluation, text, inputs.golden, run, progress)
 
 
 def plan_experiment(

@@ -14,7 +14,6 @@ from evals.errors import TrackingError
 from evals.experiment.evaluation import Evaluation
 from evals.golden.loading import GoldenSet
 from evals.tracking.marks import being_logged, late_command, left_behind
-from evals.tracking.tracker import NO_REPORT
 from evals.tracking.views import discard, keep, log_views
 from retrievers.config import dump
 
@@ -23,7 +22,7 @@ WRITING = "writing"
 
 
 class TrackingRun:
-    """The run in MLflow, which is begun late: the import of MLflow takes seconds.
+    """The run in MLflow, which is begun once its report is saved.
 
     A failure of MLflow stops nothing; `fault` holds the first one.
     """
@@ -35,13 +34,13 @@ class TrackingRun:
         self._ended = False
         self._started_ms = int(time.time() * 1000)
 
-    def begin(self, digest: str = NO_REPORT) -> None:
-        """Begin the run, unless it is begun or the experiment is not tracked.
+    def begin(self, digest: str) -> None:
+        """Begin the run, unless the experiment is not tracked.
 
         Args:
-            digest: SHA-256 of its report's text, once there is one.
+            digest: SHA-256 of its report's text.
         """
-        if self._tracker or self.fault or not self.config.tracking.enabled:
+        if not self.config.tracking.enabled:
             return
         try:
             settings = dump(self.config)
@@ -52,11 +51,6 @@ class TrackingRun:
             )
         except TrackingError as error:
             self._failed(error)
-
-    @property
-    def run_id(self) -> str:
-        """The run's id; empty where it is not begun."""
-        return self._tracker.run_id if self._tracker else ""
 
     def finish(self) -> None:
         """End a run that has all of its report as finished; where that fails, it has a fault."""
@@ -101,7 +95,6 @@ class TrackingRun:
             status = "KILLED"
             raise
         finally:
-            self.begin()
             if self._tracker and not self._ended:
                 self._tracker.end(status)
 
@@ -118,7 +111,7 @@ def publish(evaluation: Evaluation, text: str, golden: GoldenSet, run: TrackingR
     file = evaluation.outputs.report
     if not (run.config.tracking.enabled and file):
         return _published(evaluation, text, golden, run, progress)
-    with being_logged(file, run.run_id) as mark:
+    with run.ended(), being_logged(file) as mark:
         published = _published(evaluation, text, golden, run, progress)
         run.finish()
         if not run.fault and not run.lacks_traces:
