@@ -2,9 +2,9 @@
 
 python .ci/budget.py [CHECKOUT]        print the table; exit code 1 where something is over budget
 
-Code proper is what remains of a file without docstrings, imports, comments and blank lines. A room is a folder of `evals`,
-the files of `evals` itself, or `retrievers`. A setting is a field of a settings class; a base class counts with those
-that inherit from it. A budget is raised by hand, with the reason in the commit.
+Code proper is what remains of a file without docstrings, imports, comments and blank lines. A room is a folder of
+`evals`, the files of `evals` itself, or `retrievers`. A setting is a field of a settings class; a base class counts
+with those that inherit from it. A budget is raised by hand, with the reason in the commit.
 """
 
 import ast
