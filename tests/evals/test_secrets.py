@@ -107,17 +107,17 @@ def test_errors_of_servers_and_of_a_users_retriever(run: Run, tmp_path: Path) ->
 
     (tmp_path / "own_retriever.py").write_text(RETRIEVER)
     done = [run("own", "--retriever.python=own_retriever:make", *PLAIN)]
-    with QdrantServer(api_key=QDRANT) as server, server.failing(quoting(QDRANT)):
-        done += [run("qdrant", f"--retriever.store.url={server.url}", *PLAIN)]
+    with QdrantServer(api_key=QDRANT) as qdrant, qdrant.failing(quoting(QDRANT)):
+        done += [run("qdrant", f"--retriever.store.url={qdrant.url}", *PLAIN)]
     _, _, known = known_of(settings_of(tmp_path))
     with CohereChatServer(known) as server, server.failing(quoting(COHERE, f"https://me:{PASSWORD}@host")):
         cohere = ["--retriever.store.path=other", "--retriever.embedding.provider=cohere"]
         done += [run("embedding", *cohere, f"--retriever.embedding.base-url={server.url}", *PLAIN)]
         rerank = ["--retriever.rerank=cross-encoder", f"--retriever.cross-encoder.base-url={server.url}"]
         done += [run("rerank", *rerank, *PLAIN)]
-    with mlflow_server() as server:
-        server.errors["runs/create"] = (400, {"error_code": "BAD_REQUEST", "message": f"{TOKEN} of {PASSWORD}"})
-        uri = server.url.replace("http://", f"http://me:{PASSWORD}@")
+    with mlflow_server() as mlflow:
+        mlflow.errors["runs/create"] = (400, {"error_code": "BAD_REQUEST", "message": f"{TOKEN} of {PASSWORD}"})
+        uri = mlflow.url.replace("http://", f"http://me:{PASSWORD}@")
         done += [run("mlflow", f"--tracking.uri={uri}", *PLAIN)]
     assert [(one.code, "***" in one.err) for one in done] == [(2, True)] * 4 + [(3, True)]
     assert_no_secret(tmp_path, least=5)
