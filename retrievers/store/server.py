@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrievers.config import StoreConfig
 from retrievers.errors import ConfigError
-from retrievers.net import bounded, deadline, exchange, faults, retry
+from retrievers.net import deadline, exchange, faults, retry
 from retrievers.store.errors import asked_collection, store_errors
 from retrievers.store.location import MOST_BYTES
 
@@ -46,7 +46,7 @@ def open_server(store: StoreConfig, key: str | None) -> "QdrantClient":
             **tls,
         )
     rest = client.http.client
-    http = bounded(rest._client)
+    http = rest._client
     rest.add_middleware(lambda request, _: _sent(store, bool(key), http, request))
     return client
 
