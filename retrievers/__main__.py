@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrievers.config import IndexSettings, RetrieverConfig
-from retrievers.config.layers import Layer, build, environment, environment_layer, flag_layer, flatten
-from retrievers.config.settings_file import file_layer
+from retrievers.config.layers import Layer, build, environment, environment_layer, file_layer, flag_layer, flatten
 from retrievers.errors import ConfigError
 from retrievers.terminal.arguments import parser
 from retrievers.terminal.command import (

@@ -12,8 +12,7 @@ from evals.config.folders import named_folders
 from evals.config.judge import JudgeConfig
 from evals.config.sweep import ObjectiveConfig, SweepConfig
 from retrievers.config import TABLE, IndexSettings, RetrieverConfig, Settings, host, page_base
-from retrievers.config.layers import Layer, build, environment, environment_layer, flatten, nest, tables
-from retrievers.config.settings_file import file_layer
+from retrievers.config.layers import Layer, build, environment, environment_layer, file_layer, flatten, nest, tables
 from retrievers.text.quoting import quoted
 from retrievers.text.secrets import redacted
 

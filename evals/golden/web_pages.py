@@ -104,12 +104,12 @@ class WebPages:
         """
         import httpx
 
-        from retrievers.net import bounded, exchange
+        from retrievers.net import exchange
 
         ends = time.monotonic() + self.page_s
         target = address
         # Without the environment's proxies: the hosts that are contacted are those of the settings alone.
-        with bounded(httpx.Client(trust_env=False)) as client:
+        with httpx.Client(trust_env=False) as client:
             for _ in range(MAX_REDIRECTS + 1):
                 request = client.build_request("GET", target)
                 left = max(0.001, ends - time.monotonic())

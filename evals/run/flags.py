@@ -8,8 +8,7 @@ from pathlib import Path
 from evals.config.experiment import ExperimentConfig
 from evals.config.folders import named_folders
 from evals.run.help import add_help
-from retrievers.config.layers import Layer, add_flags, build, environment_layer, flag_layer, flatten, nest
-from retrievers.config.settings_file import file_layer
+from retrievers.config.layers import Layer, add_flags, build, environment_layer, file_layer, flag_layer, flatten, nest
 from retrievers.terminal.command import Parser, add_logging_flags, path_argument
 
 DEFAULT = Path("default")

@@ -9,18 +9,19 @@ from collections import abc
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import Any, TypeVar, get_args
 
-import yaml
+from dotenv import dotenv_values
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from retrievers.config import TABLE, UnshownError
-from retrievers.config.dotenv_file import read_dotenv
 from retrievers.config.outdated_settings import drop_outdated
+from retrievers.config.paths import without_mark
 from retrievers.config.removed import removed
-from retrievers.config.yaml_files import load, load_flag
+from retrievers.config.text_files import read_text
+from retrievers.config.yaml_files import YamlFault, load, load_flag
 from retrievers.errors import ConfigError, nearest
 from retrievers.records import Distance
 from retrievers.text.quoting import quoted
@@ -36,6 +37,8 @@ ENVIRONMENT: Mapping[str, str] = {
     "RAG_SEARCH_MODE": "mode",
 }
 MAX_FAULTS_SHOWN = 50
+# Largest file of settings: it is read within a second.
+MOST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +66,14 @@ def environment(environ: Mapping[str, str], dotenv: Path = Path(".env")) -> dict
     The keys and passwords in it are hidden from now on in all that is shown (see `retrievers.text.secrets`).
 
     Raises:
-        ConfigError: The file cannot be read, or is ambiguous.
+        ConfigError: The file cannot be read.
     """
+    try:
+        read = dotenv_values(dotenv, encoding="utf-8-sig") if dotenv.is_file() else {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{dotenv}: cannot be read ({error}); expected a .env file of NAME=value lines") from None
     # The process environment wins: a `.env` file only fills gaps.
-    env = {**read_dotenv(dotenv), **environ}
+    env = {**{name: value for name, value in read.items() if value is not None}, **environ}
     remember_environment(env)
     return env
 
@@ -88,6 +95,37 @@ def environment_layer(env: Mapping[str, str], prefix: str = "") -> Layer:
     """Return the settings that the environment names; `prefix` is the path of the retriever's settings in the whole."""
     values = {prefix + setting: env[name] for name, setting in ENVIRONMENT.items() if env.get(name)}
     return Layer(label="the environment", values=nest(values))
+
+
+def file_layer(path: Path, model: type[BaseModel], folders: Mapping[str, Path] = MappingProxyType({})) -> Layer:
+    """Read the settings of a YAML file; relative paths start at the file's own folder, `~` is left as it is.
+
+    Args:
+        path: The file.
+        model: Model of the settings.
+        folders: Folders by the name with which a path may begin: `name:rest` is the path `rest` in it.
+
+    Raises:
+        ConfigError: The file cannot be read, is not YAML, is not a mapping, or says one thing twice.
+    """
+    try:
+        values, lines = load(read_text(path, "a YAML file of settings", MOST_BYTES))
+    except YamlFault as fault:
+        raise ConfigError(f"{path}:{fault.line}: not valid YAML: {fault.problem}") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: expected a mapping of settings, got {quoted(values)}")
+    # An experiment is read for its retriever, where that is what is wanted.
+    if isinstance(values.get("retriever"), dict) and "retriever" not in model.model_fields:
+        values = values["retriever"]
+        lines = {name.removeprefix("retriever."): line for name, line in lines.items()}
+    layer = Layer(label=str(path), values=values, lines=lines)
+    flat = _flat(layer, model)
+    for name, info in leaves(model).items():
+        if Path in _types(info.annotation) and isinstance(flat.get(name), str):
+            mark, written = without_mark(flat[name])
+            if not written.startswith("~"):
+                flat[name] = mark + _resolved(written, path.parent, folders)
+    return Layer(label=layer.label, values=nest(flat), lines=lines)
 
 
 def build(model: type[Model], layers: Sequence[Layer]) -> Model:
@@ -197,6 +235,36 @@ def above(name: str) -> Iterator[str]:
         yield name
 
 
+def _flat(layer: Layer, model: type[BaseModel]) -> dict[str, Any]:
+    """Return the settings of a layer by their dotted names.
+
+    Raises:
+        ConfigError: A name is given twice, dotted and nested.
+    """
+    flat: dict[str, Any] = {}
+    for name, value in flatten(layer.values, unopened=tables(model)):
+        if name in flat:
+            raise ConfigError(f"{layer.place(name)}: {name} is given twice, nested and dotted; leave one of them out")
+        flat[name] = value
+    # `nest` could not hold a value at a name and below it.
+    clash = next(((upper, name) for name in flat for upper in above(name) if upper in flat), None)
+    if clash:
+        raise ConfigError(
+            f"{layer.place(clash[1])}: {clash[0]} is given a value and {clash[1]} as well; expected one of them"
+        )
+    return flat
+
+
+def _resolved(path: str, beside: Path, folders: Mapping[str, Path]) -> str:
+    """Resolve a path against the folder it names, or else `beside`; leave an invalid one for its setting to refuse."""
+    name, _, rest = path.partition(":")
+    folder, path = (folders[name], rest) if name in folders else (beside, path)
+    try:
+        return str((folder / path).resolve())
+    except (OSError, ValueError, RuntimeError):
+        return path
+
+
 def _refuse_other_scale(
     merged: Mapping[str, Any], values: Mapping[str, Any], layer: Layer, layers: Sequence[Layer]
 ) -> None:
@@ -231,11 +299,6 @@ def _types(annotation: Any) -> Iterable[Any]:
         yield from _types(argument)
 
 
-def is_path(info: FieldInfo) -> bool:
-    """Return True if a setting is a path."""
-    return Path in _types(info.annotation)
-
-
 def _parse(name: str, raw: str, info: FieldInfo) -> Any:
     if raw == "null" and NoneType in _types(info.annotation):
         return None
@@ -249,7 +312,7 @@ def _parse(name: str, raw: str, info: FieldInfo) -> Any:
     try:
         # All scalars stay text: an id 12 is no number, `yes` no boolean.
         value = load_flag(raw)
-    except yaml.YAMLError as error:
+    except YamlFault as error:
         raise ConfigError(f"--{name.replace('_', '-')}: {quoted(raw)} is not valid YAML: {error}") from error
     if isinstance(value, str) and origins & {list, tuple, abc.Sequence}:
         return [part.strip() for part in value.split(",")]
@@ -261,8 +324,8 @@ def _text_or_mapping(name: str, raw: str) -> Any:
     if not raw.lstrip().startswith("{"):
         return raw
     try:
-        return load(raw)
-    except yaml.YAMLError as error:
+        return load(raw)[0]
+    except YamlFault as error:
         raise ConfigError(f"--{name.replace('_', '-')}: {quoted(raw)} is not valid YAML: {error}") from error
 
 

@@ -1,5 +1,8 @@
-"""Paths as users write them, and the folder that keeps what can be made again."""
+"""Paths as users write them, the folder that keeps what can be made again, and files for their owner alone."""
 
+import contextlib
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,3 +40,17 @@ def user_path(text: str | Path) -> Path:
 def user_cache(env: Mapping[str, str]) -> Path:
     """Return the project's folder below the user's cache folder (`XDG_CACHE_HOME`, `~/.cache` where it is not set)."""
     return Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retrieval-evals"
+
+
+def make_private(file: Path) -> None:
+    """Make a file for its owner alone, and let one that is there already be so (on Windows folders see to that).
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    try:
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        # The file belongs to another user, who sets its mode, or lies on a read-only disk.
+        with contextlib.suppress(OSError):
+            file.chmod(stat.S_IMODE(file.stat().st_mode) & stat.S_IRWXU)

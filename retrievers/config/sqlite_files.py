@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 
 from retrievers.config.file_locks import FileLock
-from retrievers.config.private_files import make_private
+from retrievers.config.paths import make_private
 
 # Seconds to wait for another process that is writing.
 TIMEOUT_S = 30.0

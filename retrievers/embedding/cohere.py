@@ -14,12 +14,10 @@ from retrievers.net import deadline
 
 def once(call: Callable[..., Any], timeout_s: float) -> Callable[..., Any]:
     """Wrap a call of a `cohere_client`: without the SDK's own retries, within the time until the deadline."""
-    from retrievers.net import within
 
     def request(**kwargs: Any) -> Any:
         left = deadline.time_left(timeout_s)
-        with within(left):
-            return call(**kwargs, request_options={"max_retries": 0, "timeout_in_seconds": left})
+        return call(**kwargs, request_options={"max_retries": 0, "timeout_in_seconds": left})
 
     return request
 
@@ -28,10 +26,8 @@ def cohere_client(factory: Callable[..., Any], key: str, config: ModelConfig) ->
     """Return a client of the Cohere SDK, of the given class, whose requests keep to one deadline."""
     import httpx
 
-    from retrievers.net import bounded
-
     # The SDK's own client follows redirects too.
-    http = bounded(httpx.Client(timeout=config.timeout_s, follow_redirects=True))
+    http = httpx.Client(timeout=config.timeout_s, follow_redirects=True)
     return factory(
         key, base_url=config.base_url, timeout=config.timeout_s, client_name="langchain:partner", httpx_client=http
     )

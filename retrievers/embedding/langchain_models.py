@@ -1,7 +1,7 @@
-"""The embedding models that LangChain knows by `provider:model`, without retries of their own and with one deadline."""
+"""The embedding models that LangChain knows by `provider:model`, without retries of their own."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from langchain_core.embeddings import Embeddings
@@ -11,14 +11,10 @@ from retrievers.config import EmbeddingConfig
 from retrievers.embedding.packages import needed
 from retrievers.embedding.tokens import tokenizer
 from retrievers.errors import ConfigError
-from retrievers.net import bounded
 from retrievers.net.faults import cause
 from retrievers.text.secrets import redacted
 
 Arguments = dict[str, Any]
-# Attributes under which LangChain's classes and the providers' libraries keep their HTTP clients.
-CLIENTS = ("client", "_client", "_api_client", "_httpx_client")
-DEPTH = 3
 
 
 def make(config: EmbeddingConfig, key: str | None) -> Embeddings:
@@ -43,8 +39,6 @@ def make(config: EmbeddingConfig, key: str | None) -> Embeddings:
         except Exception as error:  # each provider checks its arguments in its own way
             raise ConfigError(f"embedding.model {config.label!r} cannot be built: {cause(error)}") from error
     assert isinstance(embeddings, Embeddings)
-    for client in _http_clients(embeddings):
-        bounded(client)
     return embeddings
 
 
@@ -142,15 +136,3 @@ def _address(config: EmbeddingConfig) -> str:
 def _without_none(arguments: Arguments) -> Arguments:
     optional = {"dimensions", "output_dimensionality", "base_url", "azure_endpoint", "endpoint", "endpoint_url"}
     return {name: value for name, value in arguments.items() if value is not None or name not in optional}
-
-
-def _http_clients(made: Any) -> Iterator[Any]:
-    """Return the httpx clients inside embeddings."""
-    holders = [made]
-    for _ in range(DEPTH):
-        holders = [
-            inner for holder in holders for name in CLIENTS if (inner := getattr(holder, name, None)) is not None
-        ]
-        yield from (holder for holder in holders if hasattr(holder, "_transport") and hasattr(holder, "_mounts"))
-    if (own := getattr(made, "http_client", None)) is not None:
-        yield own

@@ -13,7 +13,7 @@ from retrievers.config.factory import build
 from retrievers.config.layers import api_key
 from retrievers.embedding.texts import sent
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, RetrievalError
-from retrievers.net import deadline, faults, retry, within
+from retrievers.net import faults, retry
 from retrievers.net.faults import cause
 
 log = logging.getLogger(__name__)
@@ -149,8 +149,7 @@ class CheckedEmbeddings(Embeddings):
 
     def _typed(self, embed: Embed, batch: list[str]) -> list[list[float]]:
         try:
-            with within(deadline.time_left(self._timeout_s)):
-                return embed(batch)
+            return embed(batch)
         except EmbeddingError:
             raise
         except Exception as error:  # every provider has its own tree; the type and status are kept in the message

@@ -1,6 +1,5 @@
-"""HTTP that ends in time and fits into memory."""
+"""HTTP whose answers fit into memory, faults, retries and deadlines."""
 
-from retrievers.net.bounded_client import bounded, within
 from retrievers.net.exchange import TooLargeError, exchange
 
-__all__ = ["TooLargeError", "bounded", "exchange", "within"]
+__all__ = ["TooLargeError", "exchange"]

@@ -1,8 +1,8 @@
 """One request and its whole answer, bounded in time and in size."""
 
-import httpx
+import time
 
-from retrievers.net.bounded_client import within
+import httpx
 
 # Headers that describe the bytes on the wire, and are wrong for an answer that has been read and unpacked.
 ENCODED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
@@ -16,9 +16,9 @@ def exchange(client: httpx.Client, request: httpx.Request, *, timeout_s: float, 
     """Send a request and read its answer.
 
     Args:
-        client: One that is `bounded`.
+        client: The client.
         request: The request; its own timeouts are replaced.
-        timeout_s: Seconds from connecting to the last byte.
+        timeout_s: Seconds that each wait for the server may take, and in all the body.
         most_bytes: Largest answer, unpacked.
 
     Raises:
@@ -26,18 +26,18 @@ def exchange(client: httpx.Client, request: httpx.Request, *, timeout_s: float, 
         TooLargeError: The answer is larger.
     """
     request.extensions["timeout"] = httpx.Timeout(timeout_s).as_dict()
-    with within(timeout_s):
-        response = client.send(request, stream=True)
-        try:
-            content = _content(response, most_bytes)
-        finally:
-            response.close()
+    ends = time.monotonic() + timeout_s
+    response = client.send(request, stream=True)
+    try:
+        content = _content(response, most_bytes, ends)
+    finally:
+        response.close()
     headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in ENCODED]
     phrase = {"reason_phrase": response.reason_phrase.encode()}
     return httpx.Response(response.status_code, headers=headers, content=content, request=request, extensions=phrase)
 
 
-def _content(response: httpx.Response, most_bytes: int) -> bytes:
+def _content(response: httpx.Response, most_bytes: int, ends: float) -> bytes:
     parts, size = [], 0
     announced = response.headers.get("content-length", "")
     if announced.isdecimal() and int(announced[:20]) > most_bytes:
@@ -47,4 +47,6 @@ def _content(response: httpx.Response, most_bytes: int) -> bytes:
         size += len(part)
         if size > most_bytes:
             raise TooLargeError(f"an answer of more than {most_bytes:,} bytes")
+        if time.monotonic() > ends:
+            raise httpx.ReadTimeout("the answer does not end", request=response.request)
     return b"".join(parts)

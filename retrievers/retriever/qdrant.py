@@ -13,8 +13,7 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, PrivateAttr
 
 from retrievers.config import IndexSettings, RetrieverConfig
-from retrievers.config.layers import build, environment
-from retrievers.config.settings_file import file_layer
+from retrievers.config.layers import build, environment, file_layer
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.cache import CacheStats, EmbeddingCache, ResultCache, open_embedding_cache
 from retrievers.embedding.models import checked, make_embeddings

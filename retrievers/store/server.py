@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrievers.config import StoreConfig
-from retrievers.config.text_files import read_bytes
 from retrievers.errors import ConfigError
-from retrievers.net import bounded, deadline, exchange, faults, retry
+from retrievers.net import deadline, exchange, faults, retry
 from retrievers.store.errors import asked_collection, store_errors
 from retrievers.store.location import MOST_BYTES
 
@@ -47,7 +46,7 @@ def open_server(store: StoreConfig, key: str | None) -> "QdrantClient":
             **tls,
         )
     rest = client.http.client
-    http = bounded(rest._client)
+    http = rest._client
     rest.add_middleware(lambda request, _: _sent(store, bool(key), http, request))
     return client
 
@@ -78,8 +77,6 @@ def _once(store: StoreConfig, collection: str, keyed: bool, http: "Client", requ
 
 def _authority(file: Path) -> ssl.SSLContext:
     try:
-        # OpenSSL would wait for a named pipe.
-        read_bytes(file, "a PEM file of certificates", MOST_BYTES)
         return ssl.create_default_context(cafile=str(file))
     except (OSError, ssl.SSLError) as error:  # a missing file, or one that holds no certificate
         raise ConfigError(

@@ -22,8 +22,7 @@ from evals.metrics.depth import Reach
 from evals.run.command import PRESETS
 from evals.tracking.values import USUAL
 from retrievers.config import dump
-from retrievers.config.layers import build, flatten, tables
-from retrievers.config.settings_file import file_layer
+from retrievers.config.layers import build, file_layer, flatten, tables
 from tests.support.child import Finished
 
 pytestmark = pytest.mark.integration

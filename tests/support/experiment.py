@@ -10,8 +10,7 @@ import yaml
 
 from evals.config.experiment import ExperimentConfig
 from evals.experiment.embedded_index import index_if_stale
-from retrievers.config.layers import Layer, build, nest
-from retrievers.config.settings_file import file_layer
+from retrievers.config.layers import Layer, build, file_layer, nest
 from tests.support.linked_store import store_like
 
 COLLECTION = "robots"

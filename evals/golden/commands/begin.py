@@ -8,8 +8,7 @@ from evals.config.files import check_writable, write
 from evals.golden.commands import Subcommands, say, validation
 from evals.golden.json_lines import json_lines
 from retrievers.config import RetrieverConfig
-from retrievers.config.layers import add_flags, build, environment, environment_layer, flag_layer
-from retrievers.config.settings_file import file_layer
+from retrievers.config.layers import add_flags, build, environment, environment_layer, file_layer, flag_layer
 from retrievers.terminal.command import add_logging_flags, path_argument, whole_number
 
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from evals.config.folders import named_folders
 from retrievers.config import RetrieverConfig
-from retrievers.config.layers import add_flags, build, environment_layer, flag_layer
-from retrievers.config.settings_file import file_layer
+from retrievers.config.layers import add_flags, build, environment_layer, file_layer, flag_layer
 from retrievers.terminal.command import path_argument
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from evals.errors import DatasetError
 from evals.experiment.provenance import collection_facts
 from evals.golden.case import Case
 from retrievers.config import RetrieverConfig, dump
-from retrievers.config.layers import build, environment, environment_layer, flag_layer, flatten
-from retrievers.config.settings_file import file_layer
+from retrievers.config.layers import build, environment, environment_layer, file_layer, flag_layer, flatten
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
 

@@ -15,8 +15,7 @@ from evals.golden.commands import NEAR, Subcommands, cosine_argument, say, valid
 from evals.golden.json_lines import json_lines
 from evals.golden.synthesis.query_types import DEFAULT
 from retrievers.config import RetrieverConfig, Settings
-from retrievers.config.layers import Layer, add_flags, build, environment, environment_layer, flag_layer
-from retrievers.config.settings_file import file_layer
+from retrievers.config.layers import Layer, add_flags, build, environment, environment_layer, file_layer, flag_layer
 from retrievers.config.text_files import read_text
 from retrievers.terminal.command import (
     EXIT_INCOMPLETE,

@@ -10,8 +10,7 @@ from evals.golden.loading import load_golden
 from evals.metrics import VERDICT_METRIC, choose
 from evals.metrics.criteria import check_names
 from retrievers.config import dump
-from retrievers.config.layers import build
-from retrievers.config.settings_file import file_layer
+from retrievers.config.layers import build, file_layer
 
 EXPERIMENTS = sorted((Path(__file__).parents[3] / "evals" / "config" / "presets").glob("*.yaml"))
 

@@ -159,11 +159,10 @@ def test_a_chunk_whose_address_is_none_has_no_page(url: str) -> None:
     ("answer", "said"),
     [
         (lambda _: drip(HEAD + b"\r\n"), "cannot be fetched: ReadTimeout"),
-        (lambda _: drip(HEAD + b"X-Header: "), "cannot be fetched: ReadTimeout"),
         (lambda _: flood(HEAD + b"\r\n"), "cannot be fetched: TooLargeError: an answer of more than 1,000 bytes"),
         (lambda _: [b"hello"], "cannot be fetched: RemoteProtocolError"),
     ],
-    ids=["drip", "drip of the head", "ten gigabytes", "no HTTP"],
+    ids=["drip", "ten gigabytes", "no HTTP"],
 )
 def test_a_page_ends_in_time_and_size(answer: Callable[[bytes], Iterable[bytes]], said: str) -> None:
     with raw_server(answer) as host:

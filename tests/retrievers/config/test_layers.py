@@ -19,12 +19,12 @@ from retrievers.config.layers import (
     build,
     environment,
     environment_layer,
+    file_layer,
     flag_layer,
     flatten,
     leaves,
     nest,
 )
-from retrievers.config.settings_file import file_layer
 from retrievers.errors import ConfigError
 
 LAYERS = (".env", "environment", "file", "flags")

@@ -8,8 +8,8 @@ from retrievers.config.yaml_files import load, load_flag
 
 @pytest.mark.parametrize("text", ["1:20", "0:0.95:0.05", "12:30:45", "190:20:30.15", "-1:30"])
 def test_digits_joined_by_colons_are_text(text: str) -> None:
-    assert load(f"a: {text}") == {"a": text}
-    assert load(f"{{a: {text}, b: 1}}") == {"a": text, "b": 1}
+    assert load(f"a: {text}")[0] == {"a": text}
+    assert load(f"{{a: {text}, b: 1}}")[0] == {"a": text, "b": 1}
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,9 @@ def test_digits_joined_by_colons_are_text(text: str) -> None:
 )  # fmt: skip
 def test_everything_else_is_as_the_safe_loader_reads_it(text: str) -> None:
     expected: Any = yaml.safe_load(f"a: {text}")
-    assert load(f"a: {text}") == expected
-    assert type(load(f"a: {text}")["a"]) is type(expected["a"])
+    found = load(f"a: {text}")[0]
+    assert found == expected
+    assert type(found["a"]) is type(expected["a"])
 
 
 def test_python_objects_are_refused() -> None:
@@ -56,3 +57,8 @@ def test_a_flags_lists_and_mappings_hold_text(text: str, value: Any) -> None:
 def test_a_flag_that_begins_a_list_a_mapping_or_a_quotation_must_end_it(text: str) -> None:
     with pytest.raises(yaml.YAMLError):
         load_flag(text)
+
+
+def test_each_key_has_its_line() -> None:
+    _, lines = load("a: 1\nb:\n  c: {d: 2}\n  e.f: 3")
+    assert lines == {"a": 1, "b": 2, "b.c": 3, "b.c.d": 3, "b.e.f": 4}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import httpx
 import pytest
 
-from retrievers.net import TooLargeError, bounded, exchange
+from retrievers.net import TooLargeError, exchange
 from tests.support.raw_server import HEAD, drip, flood, raw_server
 
 BODY = b'{"a": 1}'
@@ -13,7 +13,7 @@ BOMB = gzip.compress(b" " * 50_000_000)
 
 
 def ask(host: str, timeout_s: float = 5.0, most_bytes: int = 1_000_000) -> httpx.Response:
-    with bounded(httpx.Client(trust_env=False)) as client:
+    with httpx.Client(trust_env=False) as client:
         return exchange(
             client, client.build_request("GET", f"http://{host}/"), timeout_s=timeout_s, most_bytes=most_bytes
         )
@@ -30,8 +30,8 @@ def test_an_answer_is_what_was_sent_unpacked() -> None:
 
 @pytest.mark.parametrize(
     "begun",
-    [HEAD + b"Content-Length: 1000000\r\n\r\n", HEAD + b"X-Header: ", HEAD + b"\r\n", b"", b"HTTP/1.1 "],
-    ids=["body", "head", "without length", "status", "version"],
+    [HEAD + b"Content-Length: 1000000\r\n\r\n", HEAD + b"\r\n"],
+    ids=["body", "without length"],
 )
 def test_a_drip_ends_at_the_deadline(begun: bytes) -> None:
     with raw_server(lambda _: drip(begun)) as host:
@@ -53,18 +53,3 @@ def test_a_drip_ends_at_the_deadline(begun: bytes) -> None:
 def test_an_answer_too_large_is_not_read(answer: Callable[[bytes], Iterable[bytes]]) -> None:
     with raw_server(answer) as host, pytest.raises(TooLargeError, match="more than 1,000,000"):
         ask(host)
-
-
-def test_without_a_deadline_the_clients_own_timeouts_hold() -> None:
-    with (
-        raw_server(lambda _: drip(HEAD + b"Content-Length: 3\r\n\r\n")) as host,
-        bounded(httpx.Client(trust_env=False)) as client,
-    ):
-        assert client.get(f"http://{host}/").content == b"xxx"
-
-
-def test_a_proxy_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    with raw_server(lambda _: drip(HEAD + b"\r\n")) as proxy:
-        monkeypatch.setenv("HTTP_PROXY", f"http://{proxy}")
-        with bounded(httpx.Client()) as client, pytest.raises(httpx.ReadTimeout):
-            exchange(client, client.build_request("GET", "http://elsewhere.invalid/"), timeout_s=0.2, most_bytes=10)

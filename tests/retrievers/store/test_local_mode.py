@@ -16,8 +16,7 @@ from qdrant_client import QdrantClient
 
 from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig, StoreConfig
-from retrievers.config.layers import build
-from retrievers.config.settings_file import file_layer
+from retrievers.config.layers import build, file_layer
 from retrievers.embedding.static import StaticEmbeddings
 from retrievers.errors import StoreError, StoreLockedError
 from retrievers.retriever.qdrant import QdrantRetriever
