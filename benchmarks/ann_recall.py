@@ -134,15 +134,12 @@ def measured(
     retriever: Any, kind: str, asked: Floats, grades: Sequence[Mapping[int, int]], rounds: int
 ) -> Iterator[Row]:
     """Yield what each way to search in a collection finds; over the vectors as they are, exact search first."""
-    from retrievers.config import QuantizationSearchConfig, SearchConfig
-
-    exact, chunks = SearchConfig(exact=True), retriever.chunk_table()
+    exact, chunks = {"exact": True}, retriever.chunk_table()
     truth = {depth: retriever.neighbours(asked.tolist(), exact, depth, chunks) for depth in DEPTHS}
-    searches = [("exact", exact)] if kind == "float32" else []
+    searches: list[tuple[str, dict[str, Any]]] = [("exact", exact)] if kind == "float32" else []
     for name, quantisation in QUANTISED.items():
         if name.split(",")[0] == kind:
-            quantised = QuantizationSearchConfig.model_validate(quantisation)
-            searches += [(name, SearchConfig(hnsw_ef=beam, quantization=quantised)) for beam in BEAMS]
+            searches += [(name, {"hnsw_ef": beam, "quantization": quantisation}) for beam in BEAMS]
     for name, search in searches:
         yield row(retriever, name, search, asked, truth, chunks, grades, rounds)
 
@@ -171,7 +168,7 @@ def row(
     pairs = list(zip(order, known, strict=True))
     return Row(
         name=name,
-        beam=search.hnsw_ef,
+        beam=search.get("hnsw_ef"),
         recall={
             depth: fmean(recall(a, b, depth) for a, b in zip(truth[depth], results[depth], strict=True))
             for depth in DEPTHS
@@ -193,7 +190,7 @@ def timed(
 
     from retrievers.search.table_builder import joined, one_query
 
-    params = models.SearchParams.model_validate(search.named)
+    params = models.SearchParams.model_validate(search)
     results, fastest = [], []
     for vector in vectors:
         request = models.QueryRequest(query=vector, limit=depth, params=params)

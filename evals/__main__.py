@@ -32,7 +32,6 @@ COMMANDS: Mapping[str, Command] = {
     "index": Command("index a folder of pages", _RETRIEVERS, ("index",)),
     "inspect": Command("look at a collection, propose a map of its payload", _RETRIEVERS, ("inspect",)),
     "doctor": Command("audit a collection before it is tuned", _RETRIEVERS, ("doctor",)),
-    "verify": Command("check an embedded collection for damage", _RETRIEVERS, ("verify",)),
 }
 
 

@@ -1,4 +1,4 @@
-"""`python -m retrievers search | index | inspect | doctor | verify`."""
+"""`python -m retrievers search | index | inspect | doctor`."""
 
 import argparse
 import os
@@ -27,7 +27,6 @@ from retrievers.text.printable import json_text
 if TYPE_CHECKING:
     from retrievers.indexing.corpus import Corpus
     from retrievers.indexing.row_corpus import RowCorpus
-    from retrievers.store.edge.checksums import Checksums
 
 GENERIC_FOLDERS = {"docs", "doc", "content", "pages", "corpus", "data", "train", ""}
 
@@ -60,7 +59,7 @@ def _run(namespace: argparse.Namespace) -> int:
         raise ConfigError(
             f"python: {namespace.command} works on a collection, not on {config.python!r}; leave python out"
         )
-    commands = {"search": _search, "index": _index, "inspect": _inspect, "doctor": _doctor, "verify": _verify}
+    commands = {"search": _search, "index": _index, "inspect": _inspect, "doctor": _doctor}
     return commands[namespace.command](namespace, config, env)
 
 
@@ -186,34 +185,6 @@ def _doctor(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
     else:
         print_out(audit_text(read, findings, terminal_width()))
     return int(any(finding.severity == "error" for finding in findings))
-
-
-def _verify(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
-    from retrievers.store import embedded_folder
-    from retrievers.store.edge import EdgeClient
-
-    if config.store.url:
-        raise ConfigError(
-            f"verify reads the files of an embedded collection; {config.store.url} is a server, which checks its own: "
-            "name a folder with --store.path"
-        )
-    with EdgeClient(embedded_folder(config.store)) as client:
-        checksums = client.verify(config.collection)
-        points = client.count(config.collection).count
-    if not namespace.quiet:
-        print_out(f"collection {config.collection!r}: {points:,} points, {_compared(checksums)}")
-    return 0
-
-
-def _compared(checksums: "Checksums | None") -> str:
-    if checksums is None:
-        return "written before checksums were kept: there is nothing to compare its files with; index it again"
-    if not checksums.comparable:
-        return (
-            f"written by version {checksums.engine} of the engine, and not by the one that is installed: its files "
-            "cannot be compared with what was written until it is indexed again"
-        )
-    return f"{len(checksums.files)} files as they were written"
 
 
 if __name__ == "__main__":

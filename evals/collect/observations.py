@@ -46,7 +46,6 @@ MAX_FAILED_SHARE = 0.05
 VERDICT_METRIC = "queries/pass_rate"
 """The share of the queries whose outcome is SUCCESS."""
 Outcome = Literal["SUCCESS", "PARTIAL_SUCCESS", "FAILURE", "UNLABELLED"]
-ChangeCause = Literal["", "ties", "index", "embedding", "unknown"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,27 +139,13 @@ class DeterminismPass:
 
     Attributes:
         query_ids: The query of each call.
-        causes: Cause of each difference; empty for the same ids in the same order, with scores within 1e-6; `unknown`
-            for a retriever that cannot search again with the first vector.
+        changed: False for the same ids in the same order, with scores within 1e-6.
         score_deltas: Largest change of a chunk's score in each; None for a retriever without scores.
     """
 
     query_ids: tuple[str, ...]
-    causes: tuple[ChangeCause, ...]
+    changed: tuple[bool, ...]
     score_deltas: tuple[float | None, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class IndexTrial:
-    """Recall of the search for vectors under other parameters.
-
-    Attributes:
-        settings: The settings that were tried, as text.
-        recall: Number of nearest vectors to the share of them that was found, on average.
-    """
-
-    settings: str
-    recall: Mapping[int, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,14 +156,12 @@ class Observed:
         observations: The golden queries, one each.
         listed: True if relevance is over all chunks of a collection; else over the returned chunks.
         retriever_notes: Facts of the retriever that a reader of its results must know.
-        index_trials: Recall under wider searches; None where they were not tried.
         unmeasured: Reason why latency and determinism cannot be measured; empty where they can.
     """
 
     observations: tuple[Observation, ...]
     latency: tuple[LatencyPass, ...] = ()
     repetitions: DeterminismPass | None = None
-    index_trials: tuple[IndexTrial, ...] | None = None
     listed: bool = True
     retriever_notes: tuple[str, ...] = ()
     unmeasured: str = ""

@@ -8,11 +8,11 @@ from math import isnan
 
 import numpy as np
 
-from evals.collect.observations import ChangeCause, DeterminismPass, LatencyPass
+from evals.collect.observations import DeterminismPass, LatencyPass
 from evals.golden.case import Case
 from retrievers.errors import RetrievalError
 from retrievers.records import RetrievalSession, RetrievedChunk
-from retrievers.retriever.protocol import Replays, Retriever
+from retrievers.retriever.protocol import Retriever
 from retrievers.search.candidate_table import Candidates, CandidateTable, Chunks
 from retrievers.search.table_builder import TableBuilder
 
@@ -121,14 +121,15 @@ def repeat(
     Raises:
         RetrievalError: A call failed.
     """
-    calls: list[tuple[str, ChangeCause, float | None]] = []
+    calls: list[tuple[str, bool, float | None]] = []
     chunks = retriever.chunk_table()
     for done, (case, before) in enumerate(zip(cases, first, strict=True), 1):
         for _ in range(repeats):
-            calls.append((case.id, *_compare(retriever, before, _again(retriever, case, chunks))))
+            pair = ranked(before), ranked(_again(retriever, case, chunks))
+            calls.append((case.id, not _same(*pair), _largest_change(*pair)))
         progress("repeating", done, len(cases))
-    query_ids, causes, deltas = zip(*calls, strict=True)
-    return DeterminismPass(query_ids=query_ids, causes=causes, score_deltas=deltas)
+    query_ids, changed, deltas = zip(*calls, strict=True)
+    return DeterminismPass(query_ids=query_ids, changed=changed, score_deltas=deltas)
 
 
 def ranked(chunks: Sequence[RetrievedChunk]) -> Ranked:
@@ -139,33 +140,12 @@ def ranked(chunks: Sequence[RetrievedChunk]) -> Ranked:
     return tuple((hit.chunk.chunk_id, hit.score) for hit in chunks)
 
 
-def cause_of_change(first: Ranked, again: Ranked, replayed: Callable[[], Ranked] | None) -> ChangeCause:
-    """Return the cause of the difference between two results of one query.
-
-    Ties: the scores are the same, but for rounding, and only chunks of equal score changed places. Embedding: searching
-    again with the first vector gives the first result. Index: it does not. Unknown: that cannot be tried (`replayed` is
-    None).
-    """
-    scores = [[(chunk_id, score) for chunk_id, score in ranked if score is not None] for ranked in (first, again)]
-    whole = len(scores[0]) == len(first) and len(scores[1]) == len(again)
-    if whole and _same(sorted(scores[0]), sorted(scores[1])) and _same(_places(first), _places(again)):
-        return "ties"
-    if replayed is None:
-        return "unknown"
-    return "embedding" if _same(replayed(), first) else "index"
-
-
 def _same(one: Sequence[tuple[object, float | None]], other: Sequence[tuple[object, float | None]]) -> bool:
     """Return True for the same names in the same order, with scores that differ by rounding at most."""
     if [name for name, _ in one] != [name for name, _ in other]:
         return False
     pairs = [(a, b) for (_, a), (_, b) in zip(one, other, strict=True) if a != b]
     return all(a is not None and b is not None and abs(a - b) <= ROUNDING for a, b in pairs)
-
-
-def _places(ranked: Ranked) -> list[tuple[int, float | None]]:
-    """Return the scores by place."""
-    return [(index, score) for index, (_, score) in enumerate(ranked)]
 
 
 def _again(retriever: Retriever, case: Case, chunks: Chunks) -> Candidates:
@@ -175,29 +155,12 @@ def _again(retriever: Retriever, case: Case, chunks: Chunks) -> Candidates:
         raise type(error)(f"case {case.id!r}: {error}") from error
 
 
-def _compare(retriever: Retriever, first: Candidates, again: Candidates) -> tuple[ChangeCause, float | None]:
-    """Return the cause of a difference, empty where there is none, and the largest change of a score."""
-    before, after = ranked(first), ranked(again)
-    delta = _largest_change(before, after)
-    if _same(before, after):
-        return "", delta
-    return cause_of_change(before, after, _replay(retriever, first)), delta
-
-
 def _largest_change(before: Ranked, after: Ranked) -> float | None:
     """Return the largest change of a chunk's score, None where there are no scores."""
     if any(score is None for _, score in (*before, *after)):
         return None
     first, other = dict(before), dict(after)
     return max((abs((first.get(i) or 0.0) - (other.get(i) or 0.0)) for i in first.keys() | other.keys()), default=0.0)
-
-
-def _replay(retriever: Retriever, first: Candidates) -> Callable[[], Ranked] | None:
-    """A search with the vector of the first time, where the retriever shows and takes vectors."""
-    vector = first.vector
-    if vector is None or not isinstance(retriever, Replays):
-        return None
-    return lambda: ranked(retriever.candidates_by_vector(first.text, vector.tolist()))
 
 
 def _call(retriever: Retriever, calls: Sequence[Case], level: int, progress: Progress) -> list[RetrievalSession]:

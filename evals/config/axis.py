@@ -59,12 +59,10 @@ def _numbers(written: Any) -> tuple[float, ...]:
     return numbers(written) if written not in ((), []) else ()
 
 
-def _thresholds(written: Any) -> tuple[float, ...] | str:
-    if written in ("exact", ["exact"]):
-        return "exact"
+def _thresholds(written: Any) -> tuple[float, ...]:
     values = _numbers(written)
     if not all(map(isfinite, values)):
-        raise ValueError("expected finite thresholds, or exact")
+        raise ValueError("expected finite thresholds")
     return values
 
 
@@ -78,7 +76,7 @@ def _choices(written: Any) -> Any:
 WHOLE_NUMBERS = BeforeValidator(_whole_numbers)
 # A list, or `0:0.95:0.05`.
 NUMBERS = BeforeValidator(_numbers)
-# Numbers, or `exact`; which of them can be thresholds depends on the distance.
+# Numbers; which of them can be thresholds depends on the distance.
 THRESHOLDS = BeforeValidator(_thresholds)
 # Names, or true and false: a list, or a text with commas.
 CHOICES = BeforeValidator(_choices)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
@@ -14,14 +14,6 @@ from retrievers.config import RERANKERS, TABLE, Fusion, Mode, RerankerName, Retr
 
 def _hybrid_by(settings: RetrieverConfig, *fusions: Fusion) -> bool:
     return settings.mode == "hybrid" and settings.used_fusion in fusions
-
-
-def _searches_an_index(settings: RetrieverConfig) -> bool:
-    return settings.mode != "keyword" and not settings.search.exact
-
-
-def _compares_quantised(settings: RetrieverConfig) -> bool:
-    return _searches_an_index(settings) and not settings.search.quantization.ignore
 
 
 def _order_is_made_of_all(settings: RetrieverConfig) -> bool:
@@ -39,8 +31,8 @@ class SweepConfig(Settings):
     top_k: Annotated[tuple[int, ...], WHOLE_NUMBERS, Axis(cuts=True)] = Field(
         (), description="chunks to return: 1:20, or a list"
     )
-    threshold: Annotated[tuple[float, ...] | Literal["exact"], THRESHOLDS, Axis(cuts=True)] = Field(
-        (), description="thresholds: 0:0.95:0.05, a list, or exact for every observed score"
+    threshold: Annotated[tuple[float, ...], THRESHOLDS, Axis(cuts=True)] = Field(
+        (), description="thresholds: 0:0.95:0.05, or a list"
     )
     mode: Annotated[tuple[Mode, ...], CHOICES, Axis(in_every_name=True, in_faults=True)] = Field(
         (), description="semantic, keyword, hybrid"
@@ -83,27 +75,9 @@ class SweepConfig(Settings):
         CHOICES,
         Axis(setting="keyword.term_counts", applies=lambda settings: settings.mode != "semantic"),
     ] = Field((), description="true, false: whether keywords repeated in a query count")
-    exact: Annotated[
-        tuple[bool, ...], CHOICES, Axis(setting="search.exact", applies=lambda settings: settings.mode != "keyword")
-    ] = Field((), description="true, false: whether the query is compared with every vector")
-    hnsw_ef: Annotated[tuple[int, ...], WHOLE_NUMBERS, Axis(setting="search.hnsw_ef", applies=_searches_an_index)] = (
-        Field((), description="beams of a search in an HNSW index: 64,128,256")
-    )
-    indexed_only: Annotated[tuple[bool, ...], CHOICES, Axis(setting="search.indexed_only")] = Field(
-        (), description="true, false: whether what is not indexed yet is left out"
-    )
-    ignore_quantization: Annotated[
-        tuple[bool, ...], CHOICES, Axis(setting="search.quantization.ignore", applies=_searches_an_index)
-    ] = Field((), description="true, false: whether the original vectors are compared")
-    rescore: Annotated[
-        tuple[bool, ...], CHOICES, Axis(setting="search.quantization.rescore", applies=_compares_quantised)
-    ] = Field((), description="true, false: whether what quantised vectors find is scored by the original ones")
-    oversampling: Annotated[
-        tuple[float, ...], NUMBERS, Axis(setting="search.quantization.oversampling", applies=_compares_quantised)
-    ] = Field((), description="how many times as many are found by quantised vectors: 1:3:0.5")
 
     @property
-    def axes(self) -> Mapping[str, tuple[Any, ...] | str]:
+    def axes(self) -> Mapping[str, tuple[Any, ...]]:
         """The settings that take several values, or one of their own, with these."""
         return {name: values for name, values in self if values}
 

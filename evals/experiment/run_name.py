@@ -22,7 +22,5 @@ def _grid_label(sweep: Plan) -> str:
     which = ",".join(
         dict.fromkeys(setting.python.rpartition(":")[2] if setting.python else setting.mode for setting in settings)
     )
-    if sweep.thresholds is None:
-        return f"grid {which}"
     thresholds = (1 if setting.used_threshold is None else len(sweep.thresholds) for setting in settings)
     return f"grid {len(sweep.top_ks) * sum(thresholds)} cells {which}"

@@ -13,12 +13,9 @@ from evals.config.axis import Axis
 from evals.config.sweep import AXES, SweepConfig
 from evals.errors import ExperimentError
 from retrievers.config import FOREIGN_SETTINGS, RERANKERS, RetrieverConfig
-from retrievers.records import UNBOUNDED
 
 CELL_AXES = tuple(name for name, axis in AXES.items() if axis.cuts)
 """The axes that cut candidates; all others decide which candidates there are."""
-LOWEST = -3.4028234663852886e38
-"""A threshold that every score of Qdrant reaches, also where scores have no bounds."""
 VARIANT_AXES = {name: axis for name, axis in AXES.items() if not axis.cuts}
 
 
@@ -42,13 +39,13 @@ class Plan:
     """Plan of a grid.
 
     Attributes:
-        thresholds: As they are shown; None for every observed score, a single 0 where none is in force.
+        thresholds: As they are shown; a single 0 where none is in force.
         notes: Combinations that were left out or are one, and why.
     """
 
     variants: tuple[Variant, ...]
     top_ks: tuple[int, ...]
-    thresholds: tuple[float, ...] | None
+    thresholds: tuple[float, ...]
     notes: tuple[str, ...]
 
 
@@ -93,14 +90,12 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
     return Plan(variants=_named(list(by_key.values()), sweep), top_ks=top_ks, thresholds=thresholds, notes=tuple(notes))
 
 
-def _thresholds(base: RetrieverConfig, sweep: SweepConfig) -> tuple[tuple[float, ...] | None, float | None]:
+def _thresholds(base: RetrieverConfig, sweep: SweepConfig) -> tuple[tuple[float, ...], float | None]:
     """Return the thresholds of the cells, and the one that leaves most; see `Plan.thresholds`.
 
     Raises:
         ExperimentError: One of them is none on the scale that it is held against.
     """
-    if sweep.threshold == "exact":
-        return None, LOWEST if base.threshold_scale in UNBOUNDED else 0.0
     if not sweep.threshold:
         return ((0.0,), None) if base.used_threshold is None else ((base.used_threshold,), base.used_threshold)
     for threshold in sweep.threshold:

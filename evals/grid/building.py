@@ -8,22 +8,18 @@ from numpy.typing import NDArray
 
 from evals.collect.observations import Observation, Observed
 from evals.config.sweep import SweepConfig
-from evals.errors import ExperimentError
 from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Configuration, Grid, MetricScores
 from evals.grid.means import Scored, summarise_cells
 from evals.grid.relevance_arrays import threshold_scores
 from evals.grid.sampled_cells import with_samples
 from evals.grid.scoring import score_all
-from evals.grid.selections import observed_scores, select_all
+from evals.grid.selections import select_all
 from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC
 from evals.metrics.base import Context, Metric, QueryMetric, within
 from evals.metrics.declaration import LABELS
 from evals.metrics.proxies import serving
 from evals.metrics.verdicts import outcomes_of
-from retrievers.records import UNBOUNDED
-
-MOST_CELLS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +36,6 @@ def configure(plan: Plan, retrieved: Sequence[ObservedVariant]) -> tuple[Configu
     Args:
         plan: Its cuts and thresholds.
         retrieved: By variant, in the plan's order, all over the same queries.
-
-    Raises:
-        ExperimentError: `threshold: exact` makes too many cells.
     """
     return tuple(_configuration(plan, observed) for observed in retrieved)
 
@@ -121,25 +114,14 @@ def pass_rate() -> QueryMetric:
 
 def _configuration(plan: Plan, one: ObservedVariant) -> Configuration:
     settings = one.variant.settings
-    arrays, scale = threshold_scores(one.observed, settings), settings.threshold_scale
-    thresholds = plan.thresholds
-    if thresholds is None:
-        bounds = None if scale in UNBOUNDED else (0.0, 1.0)
-        read = observed_scores(arrays, max(plan.top_ks), bounds)
-        thresholds = tuple(sorted(read)) or (0.0,)
-        if len(thresholds) * len(plan.top_ks) > MOST_CELLS:
-            raise ExperimentError(
-                f"sweep: threshold exact makes {len(thresholds):,} thresholds × {len(plan.top_ks)} cuts of "
-                f"{one.variant.name}, more than {MOST_CELLS:,} cells; name fewer values of top_k, or thresholds "
-                "such as 0:0.95:0.05"
-            )
+    arrays = threshold_scores(one.observed, settings)
     return Configuration(
         name=one.variant.name,
         parameters=one.variant.parameters,
         settings=settings,
-        thresholds=thresholds,
+        thresholds=plan.thresholds,
         observed=one.observed,
-        selections=select_all(arrays, thresholds, plan.top_ks),
+        selections=select_all(arrays, plan.thresholds, plan.top_ks),
     )
 
 

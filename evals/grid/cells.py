@@ -161,13 +161,13 @@ class Grid:
     Cells are numbered by configuration, then threshold, then `top_k`, which changes fastest.
 
     Attributes:
-        axes: Each axis that has several values, with them; `threshold` is `exact` where every observed score is one.
+        axes: Each axis that has several values, with them.
         query_ids: All queries, in their order.
         metrics: By name.
         notes: Remarks that a reader must know beside the figures.
     """
 
-    axes: Mapping[str, Sequence[Any] | str]
+    axes: Mapping[str, Sequence[Any]]
     top_ks: tuple[int, ...]
     configurations: tuple[Configuration, ...]
     query_ids: tuple[str, ...]

@@ -134,18 +134,6 @@ def select_all(found: Found, thresholds: Sequence[float], top_ks: Sequence[int])
     )
 
 
-def observed_scores(found: Found, longest: int, bounds: tuple[float, float] | None = (0.0, 1.0)) -> tuple[float, ...]:
-    """Return thresholds, ascending, among which every threshold of a cell has one that keeps the same.
-
-    Every score that a threshold could read: where candidates stand in their order, of the first `longest`; elsewhere of
-    all. Those outside of the bounds, which no threshold may be, are left out.
-    """
-    plain = _in_order(found)
-    scores = np.concatenate([found.scores[plain][:, :longest].ravel(), found.scores[~plain].ravel()])
-    low, high = bounds or (np.finfo(np.float64).min, np.inf)
-    return tuple(np.unique(scores[(scores >= low) & (scores <= high)]).tolist())
-
-
 def _in_order(found: Found) -> NDArray[np.bool_]:
     """Of which queries every selection is a beginning of the candidates: no score rises, and nothing is grouped."""
     if found.groups is not None:

@@ -1,7 +1,5 @@
 """Determinism: repeated queries return the same ids in the same order, with scores within 1e-6."""
 
-from collections import Counter
-
 from evals.collect.observations import Observed, Summary
 from evals.metrics.base import Context, RunMetric
 from evals.metrics.declaration import AMOUNT
@@ -14,15 +12,11 @@ def rate(observed: Observed, _: Context) -> Summary:
     repeated = observed.repetitions
     if repeated is None:
         return Summary(metric=name, value=None, note=observed.unmeasured or "no query was repeated")
-    changed = {query: cause for query, cause in zip(repeated.query_ids, repeated.causes, strict=True) if cause}
+    changed = {query for query, differs in zip(repeated.query_ids, repeated.changed, strict=True) if differs}
     count = len(set(repeated.query_ids))
     same = count - len(changed)
     interval = stats.wilson(same, count)
-    causes = ", ".join(f"{cause}: {count}" for cause, count in sorted(Counter(changed.values()).items()))
-    return Summary(
-        metric=name, value=same / count, ci_low=interval.low, ci_high=interval.high, n=count,
-        note=f"changed by {causes}" if causes else "",
-    )  # fmt: skip
+    return Summary(metric=name, value=same / count, ci_low=interval.low, ci_high=interval.high, n=count)
 
 
 def max_score_delta(observed: Observed, _: Context) -> Summary:

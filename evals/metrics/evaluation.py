@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from evals.collect import passes as candidates
-from evals.collect.index_recall import is_approximate, trials, with_ann_recall
+from evals.collect.index_recall import is_approximate, with_ann_recall
 from evals.collect.observations import (
     Observed,
     Score,
@@ -222,10 +222,7 @@ def with_passes(
     if needs(metrics, "determinism") and not repetitions:
         repeats = config.determinism.repeats
         repetitions = candidates.repeat(retriever, cases, observed.table, repeats=repeats, progress=progress)
-    tried = observed.index_trials
-    if needs(metrics, "index") and tried is None and index.loses(observed.table.ann_recall):
-        tried = trials(retriever, observed.table, index.DEPTHS, progress)
-    return replace(observed, latency=latency, repetitions=repetitions, index_trials=tried)
+    return replace(observed, latency=latency, repetitions=repetitions)
 
 
 def score(

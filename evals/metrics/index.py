@@ -1,8 +1,6 @@
 """Recall of the index: the share of the exactly nearest chunks that a search found which may miss some."""
 
-from collections.abc import Mapping, Sequence
 from functools import partial
-from statistics import fmean
 
 from evals.collect.observations import Observation, Score, Unscored
 from evals.metrics.base import Context, QueryMetric, each
@@ -21,15 +19,6 @@ def ann_recall(observation: Observation, _: Context, *, k: int) -> Score:
     """
     recall = observation.candidates.ann_recall.get(k)
     return Unscored(reason=f"no search for {k} vectors was compared with an exact one") if recall is None else recall
-
-
-def loses(recalls: Sequence[Mapping[int, float]]) -> bool:
-    """Return True if at some depth less is found, on average, than can be put down to chance.
-
-    Args:
-        recalls: Of each query depth to recall, where it is known.
-    """
-    return any(fmean(shares) < ENOUGH for k in DEPTHS if (shares := [recall[k] for recall in recalls if k in recall]))
 
 
 METRICS: tuple[QueryMetric, ...] = tuple(

@@ -17,7 +17,6 @@ from retrievers.config.retriever import (
     RetrieverConfig,
     Threshold,
 )
-from retrievers.config.search_parameters import QuantizationSearchConfig, SearchConfig
 from retrievers.config.settings import TABLE, Settings, UnshownError, VariableName, address, dump, host, page_base
 from retrievers.config.store import StoreConfig
 
@@ -41,11 +40,9 @@ __all__ = [
     "Mode",
     "ModelConfig",
     "Provider",
-    "QuantizationSearchConfig",
     "Reranker",
     "RerankerName",
     "RetrieverConfig",
-    "SearchConfig",
     "Settings",
     "StoreConfig",
     "Threshold",

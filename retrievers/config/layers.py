@@ -22,6 +22,7 @@ from retrievers.config.outdated_settings import drop_outdated
 from retrievers.config.removed import removed
 from retrievers.config.yaml_files import load, load_flag
 from retrievers.errors import ConfigError, nearest
+from retrievers.records import Distance
 from retrievers.text.quoting import quoted
 from retrievers.text.secrets import redacted, remember, remember_environment
 
@@ -204,10 +205,14 @@ def _refuse_other_scale(
     Raises:
         ConfigError: Names both, and what to set.
     """
-    for name in (name for name in ("distance", "retriever.distance") if values.get(name) is not None):
+    for name in ("distance", "retriever.distance"):
         threshold = name.removesuffix("distance") + "threshold"
         lower = merged.get(threshold)
-        if lower in (None, "default") or threshold in values or merged.get(name, "cosine") == values[name]:
+        if values.get(name) not in get_args(Distance) or merged.get(name, "cosine") == values[name]:
+            continue
+        if lower in (None, "default") or threshold in values:
+            continue
+        if removed(name, values[name]):  # which the check of the whole says
             continue
         origin = next(la for la in reversed(layers) if threshold in dict(flatten(la.values)))
         raise ConfigError(

@@ -13,11 +13,18 @@ REMOVED: Mapping[str, str] = {
     "judge/noise_share": "judge/self_agreement is the share of its verdicts that a judge repeats (judge.rejudge)",
     "judge.recall": "context recall is asked for every distinct result; judge.sample judges fewer queries",
     "judge.recall_audit": "context recall is asked for every distinct result; judge.sample judges fewer queries",
+    "sweep.threshold=exact": "name a range such as 0:0.95:0.05, or a list",
     "store.prefer_grpc": "requests go over HTTP, to store.url",
     "store.grpc_port": "requests go over HTTP, to store.url",
     "prefetch": "candidates is the depth of both sides of hybrid",
     "sweep.prefetch_semantic": "sweep.candidates sweeps the depth of both sides of hybrid",
     "sweep.prefetch_keyword": "sweep.candidates sweeps the depth of both sides of hybrid",
+    "retrieval-evals verify": "opening a collection checks its files by size; index a damaged one again",
+    "search": "search_params takes Qdrant's SearchParams, e.g. {exact: true} or {quantization: {rescore: true}}",
+    **dict.fromkeys(
+        (f"sweep.{a}" for a in ("exact", "hnsw_ef", "indexed_only", "ignore_quantization", "rescore", "oversampling")),
+        "two runs, each with its search_params, and `evals.compare` take the place of this axis",
+    ),
     "within": "filters holds for every search; a collection for each tenant holds for all else",
     "distance=euclid": "cosine and dot are searched; make a collection of the same vectors with one of these",
     "distance=manhattan": "cosine and dot are searched; make a collection of the same vectors with one of these",
@@ -37,6 +44,7 @@ def removed(name: str, value: object = None) -> str:
     """
     setting = name.removeprefix("--").replace("-", "_").removeprefix("retriever.")
     if value is not None:
+        [value] = value if isinstance(value, list) and len(value) == 1 else [value]
         return REMOVED.get(f"{setting}={value}", "") if isinstance(value, str | bool) else ""
     names = [name, setting]
     while setting := setting.rpartition(".")[0]:

@@ -8,6 +8,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     SerializerFunctionWrapHandler,
+    ValidationError,
     ValidationInfo,
     field_validator,
     model_serializer,
@@ -20,7 +21,6 @@ from retrievers.config.keyword import KeywordConfig
 from retrievers.config.metadata import MetadataConfig, known_field
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig
 from retrievers.config.rerankers import RERANKERS, Fusion, Reranker, RerankerName, listed
-from retrievers.config.search_parameters import SearchConfig
 from retrievers.config.settings import TABLE, Settings
 from retrievers.config.store import StoreConfig
 from retrievers.errors import ConfigError
@@ -54,6 +54,8 @@ class RetrieverConfig(Settings):
             is `final`. Under `best` all chunks count as having the best of the candidates, so that a query gets a
             whole answer or none. With `distance: dot`, which must then be named beside it, it is a dot product.
             None (`default`): 0.3, and none at all with dot products.
+        search_params: What goes as Qdrant's `SearchParams` with every search for dense vectors; what is left out is as
+            the collection has it. A keyword search is exact; of these only `indexed_only` concerns it.
         semantic_weight: Share of the semantic side in a hybrid search; the keyword side has the rest.
         abbreviations: Short form to meaning, set behind it before a query is embedded.
         filters: An expression (see `retrievers.config.filters`) that every candidate meets.
@@ -87,8 +89,8 @@ class RetrieverConfig(Settings):
         None, description=f"least score of a returned chunk (default: {THRESHOLD}; with dot products none)"
     )
     candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
-    search: SearchConfig = Field(
-        default_factory=lambda: SearchConfig.model_validate({}), description="use of the index and quantised vectors"
+    search_params: Mapping[str, Any] | None = Field(
+        None, description="how Qdrant searches: its SearchParams, e.g. {hnsw_ef: 256}", json_schema_extra=TABLE
     )
     timeout_s: float = Field(30.0, gt=0, le=3600, description="seconds one search may take in all")
     vector_name: str = Field("", description="name of the dense vector in the collection; '' if it has none")
@@ -237,6 +239,19 @@ class RetrieverConfig(Settings):
                 "scale; use threshold_on: semantic, or fusion: weighted, or rerank: cross-encoder"
             )
         return self
+
+    @field_validator("search_params")
+    @classmethod
+    def _as_qdrant_takes_them(cls, given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        if not given:
+            return None
+        from qdrant_client.models import SearchParams
+
+        try:
+            return SearchParams.model_validate(given).model_dump(exclude_unset=True)
+        except ValidationError as error:
+            faults = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
+            raise ValueError(f"no SearchParams of Qdrant: {'; '.join(faults)}") from None
 
     @field_validator("filters")
     @classmethod

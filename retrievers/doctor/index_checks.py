@@ -75,7 +75,7 @@ def indexed(read: Examination) -> Iterator[Finding]:
             severity="error",
             seen=f"the index holds {share:.0%} of the dense vectors ({held} in {read.stored.segments_count} segments, "
             f"indexing_threshold {threshold or DEFAULT_THRESHOLD_KB:,} KB), and the optimizer rests",
-            why="the rest is compared one by one: slow, and with search.indexed_only it is not found at all",
+            why="the rest is compared one by one: slow, and with search_params.indexed_only it is not found at all",
             fix="look at the log of the server for a failed optimisation, then "
             f"client.update_collection({read.call}, optimizers_config=models.OptimizersConfigDiff())",
         )
@@ -98,9 +98,9 @@ def quantization(read: Examination) -> Iterator[Finding]:
         why="quantised scores differ from the exact ones: neighbours are lost, and a threshold cuts elsewhere"
         if alone
         else "neighbours that the quantised search misses are not brought back by rescoring; oversampling finds more",
-        fix="search.quantization: {rescore: true, oversampling: 2} (--search.quantization.rescore true "
-        "--search.quantization.oversampling 2); of a client of your own: client.query_points(..., search_params="
-        "models.SearchParams(quantization=models.QuantizationSearchParams(rescore=True, oversampling=2.0)))",
+        fix="search_params: {quantization: {rescore: true, oversampling: 2}}; of a client of your own: "
+        "client.query_points(..., search_params=models.SearchParams("
+        "quantization=models.QuantizationSearchParams(rescore=True, oversampling=2.0)))",
     )
 
 

@@ -89,7 +89,7 @@ def strict_mode(read: Examination) -> Iterator[Finding]:
             check="server/exact_search",
             severity="note",
             seen="strict mode allows no exact search and no exact counts (search_allow_exact)",
-            why="search.exact is refused, what the index misses (index/ann_recall_at_5) cannot be measured, and the "
+            why="exact search is refused, what the index misses (index/ann_recall_at_5) cannot be measured, and the "
             "number of points is an estimate",
             fix=f"{allow}search_allow_exact=True))",
         )

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
-from retrievers.config import RetrieverConfig, SearchConfig
-from retrievers.records import Chunk, RetrievalSession, RetrievedChunk
+from retrievers.config import RetrieverConfig
+from retrievers.records import Chunk, RetrievalSession
 from retrievers.search.candidate_table import Candidates, CandidateTable, Chunks
 from retrievers.store import CollectionInfo, Deployment
 
@@ -91,30 +91,16 @@ class FindsNeighbours(Retriever, Protocol):
     """A retriever whose search for vectors can be made with other parameters."""
 
     def neighbours(
-        self, vectors: Sequence[Sequence[float]], search: SearchConfig, depth: int, chunks: Any
+        self, vectors: Sequence[Sequence[float]], search: Mapping[str, Any] | None, depth: int, chunks: Any
     ) -> Sequence[Candidates]:
         """Find the points nearest to vectors, with all that tie with the last.
 
         Args:
             vectors: Vectors of queries.
-            search: The parameters.
+            search: Qdrant's `SearchParams`, as a mapping.
             depth: Number of points for each.
             chunks: The table that numbers them (see `chunk_table`).
 
         Raises:
             RetrievalError: The search failed.
-        """
-
-
-@runtime_checkable
-class Replays(Protocol):
-    """A retriever that can search again with a vector from before."""
-
-    def candidates_by_vector(
-        self, query: str, vector: Sequence[float], *, depth: int | None = None
-    ) -> tuple[RetrievedChunk, ...]:
-        """`candidates` of a query whose vector is already there.
-
-        Raises:
-            RetrievalError: Search or reranking failed.
         """

@@ -12,7 +12,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, PrivateAttr
 
-from retrievers.config import IndexSettings, RetrieverConfig, SearchConfig
+from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment
 from retrievers.config.settings_file import file_layer
 from retrievers.embedding.bm25 import Bm25Encoder
@@ -21,7 +21,7 @@ from retrievers.embedding.models import checked, make_embeddings
 from retrievers.embedding.sparse import QueryEncoder, query_encoder
 from retrievers.errors import ConfigError, QueryError, RetrievalError
 from retrievers.net.deadline import bounded, searching
-from retrievers.records import Chunk, RetrievalSession, RetrievedChunk
+from retrievers.records import Chunk, RetrievalSession
 from retrievers.rerank.reranking import Rerank, make_reranker
 from retrievers.retriever.result_cache import open_result_cache, remembered, version_of
 from retrievers.retriever.session import document, failed, without_vector
@@ -208,19 +208,8 @@ class QdrantRetriever(BaseRetriever):
         with searching(self.settings.timeout_s, self.settings.collection, queries):
             return self._pipeline.candidates(queries, depth or self.settings.candidates, use_cache, chunks)
 
-    @bounded
-    def candidates_by_vector(
-        self, query: str, vector: Sequence[float], *, depth: int | None = None
-    ) -> tuple[RetrievedChunk, ...]:
-        """`candidates` of a query whose vector is already there (a replayed query).
-
-        Raises:
-            RetrievalError: Search or reranking failed.
-        """
-        return self._pipeline.replay(query, vector, depth or self.settings.candidates)
-
     def neighbours(
-        self, vectors: Sequence[Sequence[float]], search: SearchConfig, depth: int, chunks: ChunkTable
+        self, vectors: Sequence[Sequence[float]], search: Mapping[str, Any] | None, depth: int, chunks: ChunkTable
     ) -> CandidateTable:
         """Find the points nearest to vectors, whatever the mode: those that the filters let pass, and all ties.
 

@@ -111,10 +111,10 @@ def _parameters(settings: RetrieverConfig) -> dict[str, Any]:
         parameters["fusion"] = settings.used_fusion
     if settings.keyword.expansion == "list":
         parameters["expansion"] = "list"
-    chosen: dict[str, Any] = {"rerank": settings.rerank, "threshold_on": settings.threshold_on}
-    chosen["search"] = settings.search.named
-    parameters |= {key: value for key, value in chosen.items() if value not in ("none", "semantic", {})}
-    return parameters | {k: getattr(settings, k) for k in ("filters", "group_by") if getattr(settings, k) is not None}
+    chosen = {"rerank": settings.rerank, "threshold_on": settings.threshold_on}
+    parameters |= {key: value for key, value in chosen.items() if value not in ("none", "semantic")}
+    given = {name: getattr(settings, name) for name in ("search_params", "filters", "group_by")}
+    return parameters | {name: value for name, value in given.items() if value is not None}
 
 
 def _embedding(settings: RetrieverConfig, info: CollectionInfo) -> dict[str, Any]:

@@ -1,21 +1,21 @@
 """What is done with queries: embed, search, rerank, select; timed, and begun again when the collection changed."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
 
-from retrievers.config import RetrieverConfig, SearchConfig
+from retrievers.config import RetrieverConfig
 from retrievers.embedding.cache import EmbeddingCache
 from retrievers.embedding.sparse import QueryEncoder
 from retrievers.errors import CollectionChangedError
 from retrievers.net.deadline import stage
 from retrievers.net.patience import working_time
-from retrievers.records import RetrievalSession, RetrievedChunk, StageTimings
+from retrievers.records import RetrievalSession, StageTimings
 from retrievers.rerank.reranking import Pool, Rerank
 from retrievers.retriever.session import answered
 from retrievers.search.candidate_table import Candidates, CandidateTable
@@ -104,33 +104,15 @@ class Pipeline:
 
         return [answered(each, config, self.info) for each in self._run(queries, use_cache, chunks, search, finish)]
 
-    def replay(self, query: str, vector: Sequence[float], depth: int) -> tuple[RetrievedChunk, ...]:
-        """Return the candidates of a query whose vector is known.
-
-        Raises:
-            RetrievalError: Search or reranking failed.
-        """
-        encoded = encode(query, vector, self.settings, self.encoder)
-        chunks = ChunkTable(self.client, self.settings)
-
-        def search() -> list[Candidates]:
-            with stage("search"):
-                candidates = ordered(self._search(depth, chunks).find([encoded]), depth, chunks, every_place)
-            return self._reranked([query], [encoded], candidates, chunks)
-
-        [candidates] = _settled(search)
-        now = datetime.now(UTC)
-        return tuple(replace(hit, retrieved_at=now) for hit in candidates)
-
     def neighbours(
-        self, vectors: Sequence[Sequence[float]], search: SearchConfig, depth: int, chunks: ChunkTable
+        self, vectors: Sequence[Sequence[float]], search: Mapping[str, Any] | None, depth: int, chunks: ChunkTable
     ) -> CandidateTable:
         """Return the points nearest to vectors, with all that tie with the last.
 
         Raises:
             RetrievalError: The search failed.
         """
-        config = self.settings.model_copy(update={"mode": "semantic", "search": search})
+        config = self.settings.model_copy(update={"mode": "semantic", "search_params": search})
         searcher = replace(self._search(depth, chunks), config=config)
         with stage("search"):
             return _settled(lambda: searcher.find([{"semantic": [*map(float, vector)]} for vector in vectors]))

@@ -76,32 +76,20 @@ def check_index(settings: IndexSettings, info: CollectionInfo) -> None:
 
 
 def _check_depth(config: RetrieverConfig, info: CollectionInfo) -> None:
-    """Refuse what the strict mode of the collection would refuse, at the first query and without the setting's name."""
-    limits, quantization = info.limits, config.search.quantization
-    if config.search.exact and not limits.exact:
-        raise CollectionStateError(
-            f"collection {info.name!r} is in strict mode and allows no exact search (search_allow_exact), but "
-            "search.exact is true; leave search.exact out"
-        )
-    idle = quantization.ignore or config.search.exact or config.mode == "keyword"
-    if info.quantization == "binary" and quantization.rescore is False and not idle:
+    """Refuse a depth that strict mode would refuse at the first query, and scores that are no cosines."""
+    named, most = config.search_params or {}, info.limits.results
+    quantization = named.get("quantization", {})
+    idle = quantization.get("ignore") or named.get("exact") or config.mode == "keyword"
+    if info.quantization == "binary" and quantization.get("rescore") is False and not idle:
         raise CollectionStateError(
             f"collection {info.name!r} has binary quantisation, whose scores are counts of bits and no cosines, which "
-            "the threshold reads; leave search.quantization.rescore out, or set it to true"
+            "the threshold reads; leave search_params.quantization.rescore out, or set it to true"
         )
-    asked = {
-        "candidates": (config.candidates, limits.results, "results a query (max_query_limit)"),
-        "search.hnsw_ef": (config.search.hnsw_ef, limits.hnsw_ef, "as hnsw_ef (search_max_hnsw_ef)"),
-        "search.quantization.oversampling": (
-            quantization.oversampling, limits.oversampling, "as oversampling (search_max_oversampling)"
-        ),
-    }  # fmt: skip
-    for name, (value, most, limited) in asked.items():
-        if value and most and value > most:
-            raise CollectionStateError(
-                f"collection {info.name!r} is in strict mode and allows at most {most:g} {limited}, "
-                f"but {name} is {value:g}; set {name} to {most:g} or less"
-            )
+    if most and config.candidates > most:
+        raise CollectionStateError(
+            f"collection {info.name!r} is in strict mode and allows at most {most:g} results a query "
+            f"(max_query_limit), but candidates is {config.candidates}; set candidates to {most:g} or less"
+        )
 
 
 def _check_layout(config: MetadataConfig, info: CollectionInfo) -> None:

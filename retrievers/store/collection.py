@@ -62,7 +62,7 @@ class CollectionInfo:
 
     @property
     def is_approximate(self) -> bool:
-        """True if a search may miss near vectors, unless `search.exact` is set."""
+        """True if a search may miss near vectors, unless `search_params` has it exact."""
         return self.in_hnsw or bool(self.quantization)
 
     @property

@@ -17,7 +17,6 @@ class Limits:
         points: Points that are written at once (`upsert_max_batchsize`).
         values: Values of one condition of a filter (`condition_max_size`).
         hnsw_ef: Beam of a search (`search_max_hnsw_ef`).
-        oversampling: Oversampling of a search in quantised vectors (`search_max_oversampling`).
         exact: True if exact search and exact counts are allowed (`search_allow_exact`).
         unindexed: True if filters may name keys without an index (`unindexed_filtering_retrieve`).
     """
@@ -27,7 +26,6 @@ class Limits:
     points: int | None = None
     values: int | None = None
     hnsw_ef: int | None = None
-    oversampling: float | None = None
     exact: bool = True
     unindexed: bool = True
 
@@ -47,7 +45,6 @@ def limits_of(config: Any) -> Limits:
         points=strict.upsert_max_batchsize,
         values=strict.condition_max_size,
         hnsw_ef=strict.search_max_hnsw_ef,
-        oversampling=strict.search_max_oversampling,
         exact=strict.search_allow_exact is not False,
         unindexed=strict.unindexed_filtering_retrieve is not False,
     )

@@ -55,15 +55,10 @@ def parser(prog: str) -> argparse.ArgumentParser:
     inspect.add_argument(
         "--write", type=path_argument, metavar="FILE", help="write an experiment on it, with the proposed setting"
     )
-    verify = commands.add_parser(
-        "verify",
-        help="check an embedded collection for damage",
-        description="Compare every file of an embedded collection with what was written.",
-    )
     nothing = "print nothing but errors"
     result_alone = "print the result and errors alone: no progress, no warnings of the log"
     quiets = (
-        (search, result_alone), (index, nothing), (inspect, result_alone), (doctor, result_alone), (verify, nothing),
+        (search, result_alone), (index, nothing), (inspect, result_alone), (doctor, result_alone),
     )  # fmt: skip
     for command, quiet in quiets:
         command.add_argument("--config", type=path_argument, metavar="FILE", help="retriever settings as YAML")

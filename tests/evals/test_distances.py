@@ -16,7 +16,7 @@ from evals.experiment.output_files import Outputs
 from evals.report.building.next_step import next_flags
 from retrievers.errors import ConfigError
 from retrievers.records import Distance
-from tests.support.distances import COUNT, QUERIES, chunk_id, collection, ranked, semantic
+from tests.support.distances import QUERIES, chunk_id, collection, ranked, semantic
 
 RELEVANT = {number: ranked(semantic("dot", number))[1:8:3] for number in range(len(QUERIES))}
 GOLDEN = [
@@ -108,15 +108,6 @@ def test_among_equal_cells_the_laxest_threshold_is_recommended(made: tuple[Dista
     assert f"--retriever.threshold {ends[0]} --retriever.distance {distance}" in next_flags(grid.result, None)
 
 
-def test_every_observed_score_can_be_a_threshold(made: tuple[Distance, dict[str, Any]]) -> None:
-    distance, store = made
-    axes = {"threshold": "exact", "top_k": [2]}
-    grid = sweep(experiment(store, {"distance": distance}, sweep=axes), golden=GOLDEN)
-    expected = [semantic(distance, n)[chunk] for n in range(3) for chunk in ranked(semantic(distance, n), 2)]
-    assert sorted(grid.cells["threshold"]) == pytest.approx(sorted(set(np.round(expected, 6))), abs=1e-5)
-    assert COUNT > len(expected)
-
-
 def test_the_distance_is_read_where_none_is_named(made: tuple[Distance, dict[str, Any]]) -> None:
     distance, store = made
     run = evaluate(golden=GOLDEN, experiment=experiment(store, {}))
@@ -154,16 +145,6 @@ def test_page_and_figures_show_the_distance(made: tuple[Distance, dict[str, Any]
     evaluate(golden=GOLDEN, experiment=experiment(store, {}), outputs=Outputs(html=tmp_path / "run.html"))
     assert "best dot product" in (tmp_path / "run.html").read_text(encoding="utf-8")
     assert f"distance {distance}" in page.read_text(encoding="utf-8")
-
-
-def test_the_next_command_sweeps_what_can_be_a_threshold(made: tuple[Distance, dict[str, Any]]) -> None:
-    distance, store = made
-    run = evaluate(golden=GOLDEN, experiment=experiment(store, {"distance": distance}))
-    for cause, expected in (
-        ("cut by the threshold", "--sweep.threshold exact"),
-        ("too few returned", "threshold exact"),
-    ):
-        assert expected in next_flags(run.result, cause)  # type: ignore[arg-type]
 
 
 def test_what_is_repeated_is_compared_as_it_is_shown(made: tuple[Distance, dict[str, Any]]) -> None:

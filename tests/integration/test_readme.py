@@ -70,7 +70,7 @@ def test_no_command_of_the_readme_goes_untested() -> None:
 
 
 WITH_THE_HANDBOOK = [
-    *named("python -m retrievers search", "python -m retrievers inspect", "python -m retrievers verify"),
+    *named("python -m retrievers search", "python -m retrievers inspect"),
     *named("python -m retrievers doctor"),
     *named("python -m evals.run --html"),
     *named("python -m evals.run --retriever", "python -m evals.run --dataset", "python -m evals.run --config evals"),

@@ -13,7 +13,7 @@ from qdrant_client import QdrantClient, models
 
 from evals.experiment.provenance import collection_facts
 from evals.experiment.unchanged import differences
-from retrievers.config import RetrieverConfig, SearchConfig
+from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionNotFoundError, CollectionStateError, ConfigError, StoreUnreachableError
 from retrievers.net.patience import patient
 from retrievers.retriever.qdrant import QdrantRetriever
@@ -66,8 +66,7 @@ def test_search_parameters_are_taken_and_on_a_few_chunks_change_nothing(
     config: RetrieverConfig, search: dict[str, Any]
 ) -> None:
     for mode in ("semantic", "hybrid"):
-        changes: dict[str, Any] = {"mode": mode, "search": SearchConfig.model_validate(search)}
-        assert ranked(config, **changes) == ranked(config, mode=mode)
+        assert ranked(config, mode=mode, search_params=search) == ranked(config, mode=mode)
 
 
 @pytest.mark.parametrize("filters", ["module == 'ros2' and chunk_index > 0", "not tags == 'ros2'", "start_line < 15"])

@@ -274,13 +274,13 @@ def test_an_unknown_flag_names_the_nearest_once(capsys: Captured) -> None:
     assert shown.count("'--store.path'") == 1
 
 
-@pytest.mark.parametrize("command", [["search", "robot"], ["inspect"], ["verify"]])
+@pytest.mark.parametrize("command", [["search", "robot"], ["inspect"]])
 def test_a_missing_store_is_named_and_not_made(command: list[str], tmp_path: Path, capsys: Captured) -> None:
     assert refused(command, capsys).startswith("error: no embedded store at .qdrant: index pages into it first")
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", [["search", "robot"], ["inspect"], ["verify"]])
+@pytest.mark.parametrize("command", [["search", "robot"], ["inspect"]])
 def test_a_missing_collection_names_the_nearest(command: list[str], store: list[str], capsys: Captured) -> None:
     shown = refused([*command, *store[:2], "--collection", "page"], capsys)
     assert "no collection 'page'" in shown
@@ -343,14 +343,7 @@ def test_a_server_is_searched_and_inspected_like_a_folder(
     assert {request.headers["api-key"] for request in server.requests} == {QDRANT_KEY}
 
 
-def test_verify_says_that_every_file_is_as_it_was_written(store: list[str], capsys: Captured) -> None:
-    assert main(["verify", *store]) == 0
-    said = capsys.readouterr().out
-    assert re.fullmatch(r"collection 'pages': 9 points, \d+ files as they were written\n", said)
-    assert (main(["verify", *store, "--quiet"]), capsys.readouterr().out) == (0, "")
-
-
-def test_verify_names_what_is_damaged_and_what_to_do(
+def test_damage_is_named_with_what_to_do(
     folder: RetrieverConfig, store: list[str], tmp_path: Path, capsys: Captured
 ) -> None:
     copy = tmp_path / "copy"
@@ -358,29 +351,10 @@ def test_verify_names_what_is_damaged_and_what_to_do(
     [file] = copy.glob("collections/pages/*/shard/segments/*/mutable_id_tracker.mappings")
     size = file.stat().st_size
     os.truncate(file, size // 2)
-    for command in (["verify"], ["inspect"], ["search", "robot"], ["index", str(write_pages(tmp_path / "docs"))]):
+    for command in (["inspect"], ["search", "robot"], ["index", str(write_pages(tmp_path / "docs"))]):
         said = refused([*command, *store, "--store.path", str(copy)], capsys)
         assert f"mutable_id_tracker.mappings: expected {size} bytes, found {size // 2}; remove" in said
         assert said.endswith(f"remove {copy / 'collections' / 'pages'} and index again\n")
-
-
-def test_verify_of_what_has_no_checksums(
-    folder: RetrieverConfig, store: list[str], tmp_path: Path, capsys: Captured
-) -> None:
-    copy = tmp_path / "copy"
-    shutil.copytree(folder.store.path or "", copy)
-    [file] = copy.glob("collections/pages/*/checksums.json")
-    file.write_text(json.dumps({**json.loads(file.read_text()), "engine": "0.8.7"}))
-    assert main(["verify", *store, "--store.path", str(copy)]) == 0
-    assert "9 points, written by version 0.8.7 of the engine" in capsys.readouterr().out
-    file.unlink()
-    assert main(["verify", *store, "--store.path", str(copy)]) == 0
-    assert "9 points, written before checksums were kept: there is nothing to compare" in capsys.readouterr().out
-
-
-def test_verify_is_for_embedded_collections(capsys: Captured) -> None:
-    said = refused(["verify", "--store.url", "http://127.0.0.1:9"], capsys)
-    assert "http://127.0.0.1:9 is a server, which checks its own: name a folder with --store.path" in said
 
 
 def timeless(session: dict[str, object]) -> dict[str, object]:

@@ -265,14 +265,6 @@ def test_spreading_over_pages_is_advised_unless_it_is_on(opened: QdrantRetriever
     assert [said.endswith("; rerank: mmr spreads them") for said in session.warnings] == [advised]
 
 
-def test_a_candidate_replayed_by_its_vector_is_the_same(retriever: QdrantRetriever) -> None:
-    for query in QUERIES:
-        (found,) = retriever.candidates([query])
-        assert untimed(
-            retriever.candidates_by_vector(query, [] if found.vector is None else found.vector.tolist())
-        ) == untimed(found)
-
-
 # Keyword
 
 

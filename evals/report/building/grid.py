@@ -32,7 +32,7 @@ def grid_section(result: GridResult, most: int = MOST_CELLS) -> GridSection:
     grid, reported_cells = result.grid, _kept(len(result.grid), result.choice, result.ranking, most)
     cells = [grid.cell(index) for index in reported_cells.tolist()]
     return GridSection(
-        axes={name: "exact" if isinstance(values, str) else list(values) for name, values in grid.axes.items()},
+        axes={name: list(values) for name, values in grid.axes.items()},
         chosen=result.chosen,
         choice=_choice(result),
         ranking=_ranking(result.ranking, reported_cells),

@@ -11,7 +11,7 @@ from evals.report.building.next_step import next_flags
 from evals.report.causes import FAILURES, Cause
 from evals.report.headline import deepest
 from evals.report.model import Criterion
-from evals.report.model.head import HeadSection, IndexTrialEntry
+from evals.report.model.head import HeadSection
 
 # Share of the queries that must pass before a run is called good.
 MOST = 0.5
@@ -46,24 +46,18 @@ def head(
         tone="bad" if not met else "good" if (result.validation.pass_rate or 0) >= MOST else "mixed",
         criteria=criteria_line(result.gates),
         index=index_line(result),
-        index_trials=[IndexTrialEntry.of(trial) for trial in result.observed.index_trials or ()],
         causes=dict(failed.most_common()),
         next_flags=next_flags(result, failed.most_common(1)[0][0] if failed else None, sparse_vectors),
     )
 
 
 def index_line(result: RunResult) -> str:
-    """Return that the index loses near chunks, and what other settings would find; empty where it does not."""
+    """Return that the index loses near chunks; empty where it does not."""
     means = {name: s.value for s in result.summaries if (name := s.metric) in OF_AN_INDEX and s.value is not None}
     if not any(mean < ENOUGH for mean in means.values()):
         return ""
     exactly = " and ".join(f"{mean:.3f} of the exact {name.rpartition('_')[2]} nearest" for name, mean in means.items())
-    tried = [
-        f"{trial.settings}: {', '.join(f'{share:.3f}' for share in trial.recall.values())}"
-        for trial in result.observed.index_trials or ()
-    ]
-    remedy = f" Measured with {'; '.join(tried)}." if tried else ""
-    return f"The index, not the model, loses near chunks: its search found {exactly}.{remedy}"
+    return f"The index, not the model, loses near chunks: its search found {exactly}. See docs/index_recall.md."
 
 
 def criteria_line(criteria: Sequence[Criterion | Gate]) -> str:

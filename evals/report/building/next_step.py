@@ -10,8 +10,6 @@ from retrievers.records import UNBOUNDED
 
 PAGE = "--html report.html"
 THRESHOLDS = "--sweep.threshold 0:0.6:0.05"
-# Where scores have no bounds, every one that is observed.
-OPEN_THRESHOLDS = "--sweep.threshold exact"
 # Main cause of failure to flags of evals.run.
 FLAGS: Mapping[Cause, str] = {
     "ranked too low": "--sweep.mode semantic,hybrid --sweep.top-k 3,5,10",
@@ -40,14 +38,14 @@ def next_flags(result: RunResult, cause: Cause | None, sparse_vectors: Collectio
     if cause is None or retriever.python is not None:
         return PAGE
     flags = FLAGS.get(cause, PAGE)
-    if retriever.threshold_scale in UNBOUNDED:
-        flags = flags.replace(THRESHOLDS, OPEN_THRESHOLDS)
+    if retriever.threshold_scale in UNBOUNDED and THRESHOLDS in flags:
+        # Which scores there are without bounds is on the page alone.
+        return PAGE
     if sparse_vectors is not None and retriever.keyword.vector_name not in sparse_vectors:
         flags = WITHOUT_KEYWORDS.get(cause, flags)
     if retriever.used_distance != "cosine":
         # Scores of other distances have no bounds, so a fusion that weighs them has no meaning.
         flags = flags.replace("hybrid", "hybrid --retriever.fusion rrf")
-        flags = flags.replace(OPEN_THRESHOLDS, f"--retriever.distance {retriever.used_distance} {OPEN_THRESHOLDS}")
     return flags
 
 

@@ -87,7 +87,7 @@ def _search(retriever: RetrieverConfig) -> list[str]:
     fusion = [f"fusion {retriever.used_fusion}"] if retriever.mode == "hybrid" else []
     rerank = [f"rerank {retriever.rerank}"] if RERANKERS[retriever.rerank].make else []
     distance = [] if retriever.used_distance == "cosine" else [f"distance {retriever.used_distance}"]
-    index = [f"search.{name} {str(value).lower()}" for name, value in flatten(retriever.search.named)]
+    index = [f"{name} {str(v).lower()}" for name, v in flatten({"search_params": retriever.search_params or {}}) if v]
     return [retriever.mode, *distance, *fusion, *rerank, *index]
 
 

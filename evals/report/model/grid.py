@@ -1,7 +1,5 @@
 """A grid, as a part of the report. Lists of figures are by cell, in the order of `cells`."""
 
-from typing import Literal
-
 from pydantic import Field
 
 from evals.metrics.base import Scope
@@ -84,7 +82,7 @@ class GridMetric(Section):
 class GridSection(Section):
     """The grid whose chosen cell a run is. Lists of figures are by cell, in the order of cells."""
 
-    axes: dict[str, list[Setting] | Literal["exact"]] = Field(description="every axis of the sweep, with its values")
+    axes: dict[str, list[Setting]] = Field(description="every axis of the sweep, with its values")
     chosen: int | None = Field(description="number of the cell that the report is of; null where cells are not ranked")
     choice: ChoiceSection | None = Field(description="the recommendation; null where cells could not be ranked")
     ranking: RankingSection = Field(description="the cells by the objective")

@@ -7,13 +7,6 @@ from pydantic import Field
 from evals.report.model.base import Section
 
 
-class IndexTrialEntry(Section):
-    """Recall of the index under other search parameters."""
-
-    settings: str = Field(description="the settings that were tried, as text")
-    recall: dict[int, float] = Field(description="number of nearest chunks to the share of them that was found")
-
-
 class HeadSection(Section):
     """What a reader must know first."""
 
@@ -23,6 +16,5 @@ class HeadSection(Section):
     )
     criteria: str = Field(description="the criteria in a sentence")
     index: str = Field("", description="that the index, not the model, loses near chunks; empty where it does not")
-    index_trials: list[IndexTrialEntry] = Field([], description="what wider searches would find, where it does")
     causes: dict[str, int] = Field(description="cause of failure to its number of queries, the most frequent first")
     next_flags: str = Field(description="flags of evals.run for the run that may say how to mend the main cause")

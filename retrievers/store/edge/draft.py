@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 import qdrant_edge as edge
 
 from retrievers.errors import CollectionNotFoundError, StoreError
-from retrievers.store.edge import checksums, engine, files
+from retrievers.store.edge import engine, files, layout
 from retrievers.store.edge.layout import Folder
 from retrievers.store.edge.spec import Spec
 from retrievers.store.edge.views import View
@@ -148,8 +148,7 @@ class Draft:
         shard, self._shard = self._shard, None
         points = engine.settle(shard, self._path / "shard")
         (self._path / "collection.json").write_text(self._spec.to_json(), encoding="utf-8")
-        # After the last write to the files; a checksum taken earlier would not match.
-        checksums.record(self._path, points)
+        layout.record(self._path, points)
         (self._path / "lock").touch()
         # All files are on disk before CURRENT names them: a power cut leaves the former generation or the whole new
         # one.
@@ -175,8 +174,8 @@ class Draft:
         if self._base is None:
             raise self._missing()
         base = self._folder.generation(self._base)
-        # A damaged base would come into force again under fresh checksums.
-        checksums.check(base)
+        # A damaged base would come into force again with its sizes.
+        layout.check(base)
         self._path.mkdir()
         files.copy_tree(base / "shard", self._path / "shard")
         self._spec = self._stored_spec(self._base)

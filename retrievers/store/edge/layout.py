@@ -5,7 +5,7 @@ PATH/writer.lock                        held by the one process that is changing
 PATH/collections/NAME/CURRENT           the generation in force; without it the collection does not exist
 PATH/collections/NAME/ID/               one generation, never changed after it came into force
     lock  collection.json  shard/       held by its readers; vectors and metadata; what the engine keeps
-    checksums.json                      of all of these but the lock, when it came into force
+    sizes.json                          number of points, and the size of each file, when it came into force
 
 Collections lie under a folder of their own so that no name can meet `edge.json` or `writer.lock`.
 """
@@ -15,7 +15,8 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -23,16 +24,18 @@ from retrievers.config.file_locks import FileLock, LockBusyError
 from retrievers.config.guarded_json import load
 from retrievers.config.paths import LOCAL_MODE
 from retrievers.config.text_files import read_bytes, read_text
-from retrievers.errors import StoreError, StoreUnreachableError
+from retrievers.errors import CollectionDamagedError, StoreError, StoreUnreachableError
 from retrievers.store.edge import files
 from retrievers.store.local_mode import is_local_mode
 
 MARKER = "edge.json"
 FORMAT = "retrievers.edge"
 VERSION = 1
+SIZES = "sizes.json"
 GENERATION = re.compile(r"[0-9a-f]{32}")
 LONGEST_NAME = 200
 MOST_BYTES = 10_000_000
+FAULTS_SHOWN = 3
 
 
 def open_store(path: Path, *, create: bool) -> None:
@@ -149,6 +152,64 @@ def folders(store: Path) -> Iterator[Folder]:
     root = store / "collections"
     names = sorted(unquote(entry.name) for entry in root.iterdir() if entry.is_dir()) if root.is_dir() else []
     yield from (Folder(store, name) for name in names)
+
+
+def record(generation: Path, points: int) -> None:
+    """Write down what a complete generation holds: its points, and the size of every file.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    content = {"engine": _engine(), "points": points, "files": dict(_sizes(generation))}
+    (generation / SIZES).write_text(json.dumps(content), encoding="utf-8")
+
+
+def check(generation: Path) -> int | None:
+    """Refuse a generation whose files have other sizes than when they were written.
+
+    Returns:
+        The recorded number of points; None where another version of the engine wrote the files, or nothing is recorded.
+
+    Raises:
+        CollectionDamagedError: Naming the first few files.
+    """
+    try:
+        recorded = json.loads((generation / SIZES).read_text(encoding="utf-8"))
+        points, sizes = int(recorded["points"]), dict(recorded["files"])
+        if recorded["engine"] != _engine():
+            return None
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise damaged(generation, f"{SIZES}: {type(error).__name__}: {error}") from error
+    found = dict(_sizes(generation))
+    faults = [
+        f"{name}: expected {size:,} bytes, found {found[name]:,}" if name in found else f"{name}: is missing"
+        for name, size in sizes.items()
+        if found.get(name) != size
+    ]
+    if faults:
+        more = [f"… and {len(faults) - FAULTS_SHOWN} more"] if len(faults) > FAULTS_SHOWN else []
+        raise damaged(generation, "; ".join([*faults[:FAULTS_SHOWN], *more]))
+    return points
+
+
+def damaged(generation: Path, fault: str) -> CollectionDamagedError:
+    """Return the error for a generation whose files are not as they were written."""
+    return CollectionDamagedError(f"{generation} is damaged: {fault}; remove {generation.parent} and index again")
+
+
+def _sizes(generation: Path) -> Iterator[tuple[str, int]]:
+    for path in sorted(generation.rglob("*")):
+        name = path.relative_to(generation).as_posix()
+        if name not in (SIZES, "lock") and files.HALF_WRITTEN not in name and path.is_file():
+            yield name, path.stat().st_size
+
+
+@cache
+def _engine() -> str:
+    """Return the version of the engine; another one may rewrite files when it opens them."""
+    return version("qdrant-edge-py")
 
 
 def _remove_unread(generation: Path) -> None:

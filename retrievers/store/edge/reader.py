@@ -14,7 +14,6 @@ from qdrant_client.http.models import QueryResponse
 from retrievers.errors import StoreError
 from retrievers.store.edge import convert, describe, filters, search
 from retrievers.store.edge.changes import OpenChanges
-from retrievers.store.edge.checksums import Checksums
 from retrievers.store.edge.engine import engine_errors
 from retrievers.store.edge.layout import folders, open_store
 from retrievers.store.edge.search import SearchOptions
@@ -73,17 +72,6 @@ class EdgeReader:
         """
         with self._view(collection_name) as view:
             return describe.collection(view)
-
-    def verify(self, collection_name: str) -> Checksums | None:
-        """Read every file of a collection; what was recorded of them when they were written, None where nothing was.
-
-        Raises:
-            CollectionNotFoundError: There is none.
-            CollectionDamagedError: A file is not as it was written.
-        """
-        self._check_open()
-        with engine_errors(f"collection {collection_name!r} at {self.path}"):
-            return self._views.verify(collection_name)
 
     def count(
         self, collection_name: str, count_filter: models.Filter | None = None, exact: bool = True, **other: Any

@@ -14,9 +14,8 @@ import qdrant_edge as edge
 
 from retrievers.config.file_locks import FileLock, LockBusyError
 from retrievers.errors import CollectionNotFoundError, StoreError, nearest
-from retrievers.store.edge import checksums, engine
-from retrievers.store.edge.checksums import Checksums
-from retrievers.store.edge.layout import Folder, folders
+from retrievers.store.edge import engine
+from retrievers.store.edge.layout import Folder, check, damaged, folders
 from retrievers.store.edge.spec import Spec
 
 # Each try fails only if a writer replaced the generation meanwhile.
@@ -67,27 +66,6 @@ class Views:
         """Return the folder of a collection."""
         return self._folders.setdefault(name, Folder(self._path, name))
 
-    def verify(self, name: str) -> Checksums | None:
-        """Read every file of the generation in force; what was recorded of them, None where nothing was.
-
-        Raises:
-            CollectionNotFoundError: There is no such collection.
-            CollectionDamagedError: A file is not as it was written.
-        """
-        folder = self.folder(name)
-        for _ in range(TRIES):
-            generation = folder.current()
-            if generation is None:
-                raise self.missing(name)
-            lock = _locked(folder.generation(generation))
-            if lock is None:
-                continue
-            try:
-                return checksums.check(folder.generation(generation), everything=True)
-            finally:
-                lock.release()
-        raise _nowhere(folder)
-
     def forget(self, name: str | None = None) -> None:
         """Close all collections, or one."""
         with self._lock:
@@ -116,11 +94,7 @@ class Views:
             opened = _open_generation(folder, generation)
             if opened is not None:
                 self._opened[name] = opened
-        raise _nowhere(folder)
-
-
-def _nowhere(folder: Folder) -> StoreError:
-    return StoreError(f"{folder.path / 'CURRENT'} names a generation that is not there; remove it and index again")
+        raise StoreError(f"{folder.path / 'CURRENT'} names a generation that is not there; remove it and index again")
 
 
 def _locked(generation: Path) -> FileLock | None:
@@ -143,17 +117,16 @@ def _open_generation(folder: Folder, generation: str) -> _Opened | None:
             lock.release()
             return None
         # Before the engine opens the files: it may crash on damaged ones.
-        complete = checksums.check(path)
+        recorded = check(path)
         spec = Spec.from_json((path / "collection.json").read_text(encoding="utf-8"))
         shard = engine.load(path / "shard")
         points = shard.info().points_count
-        # The recorded number holds only for the version of the engine that wrote the files.
-        if complete and complete.comparable and points != complete.points:
+        if recorded is not None and points != recorded:
             engine.close(shard)
-            raise checksums.damaged(path, f"expected {complete.points} points, found {points}")
+            raise damaged(path, f"expected {recorded} points, found {points}")
     except (ValueError, KeyError, TypeError, OSError) as error:
         lock.release()
-        raise checksums.damaged(path, str(error)) from error
+        raise damaged(path, str(error)) from error
     except BaseException:
         lock.release()
         raise

@@ -36,11 +36,6 @@ def test_no_sweep_is_no_axis(made: Experiment) -> None:
     assert settings(made).sweep.axes == {}
 
 
-def test_exact_thresholds_are_a_word(made: Experiment) -> None:
-    for written in ("exact", ["exact"]):
-        assert settings(made, sweep={"threshold": written}).sweep.axes == {"threshold": "exact"}
-
-
 @pytest.mark.parametrize(
     ("sweep", "said"),
     [
@@ -49,6 +44,7 @@ def test_exact_thresholds_are_a_word(made: Experiment) -> None:
         ({"top_k": "ten"}, "sweep.top_k: expected numbers such as 5, a list of them, or a range such as 1:20"),
         ({"threshold": [0, float("inf")]}, "sweep.threshold: expected finite"),
         ({"threshold": "exactly"}, "found 'exactly'"),
+        ({"threshold": "exact"}, "'exact' is no value any more"),
         ({"threshold": "0:1:0.3"}, "steps of 0.3 lead from 0 to 0.9 or 1.2 and miss 1"),
         ({"mode": "semantik"}, "sweep.mode.0: Input should be 'semantic', 'keyword' or 'hybrid', got 'semantik'"),
         ({"topk": "1:3"}, "sweep.topk: unknown setting"),

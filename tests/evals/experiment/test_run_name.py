@@ -30,7 +30,3 @@ def test_a_run_is_named_by_its_settings(retriever: dict[str, Any], label: str) -
 def test_a_grid_is_named_by_its_number_of_cells_and_its_modes() -> None:
     sweep = {"mode": ["semantic", "hybrid"], "top_k": [3, 5, 8], "threshold": [0.0, 0.3]}
     assert named(sweep) == f"grid 12 cells semantic,hybrid mine {STAMP}"
-
-
-def test_how_many_cells_every_observed_threshold_makes_is_not_known_before() -> None:
-    assert named({"threshold": "exact"}, mode="semantic") == f"grid semantic mine {STAMP}"

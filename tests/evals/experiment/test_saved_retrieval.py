@@ -190,7 +190,6 @@ def test_a_judge_is_asked_the_same(server: CohereChatServer, made: Experiment, r
 
 def test_search_parameters_decide_what_is_found_and_unset_ones_are_as_in_older_retrievals() -> None:
     plain = deciding(RetrieverConfig.model_validate({}))
-    assert not {"exact", "hnsw_ef", "indexed_only", "ignore_quantization", "rescore", "oversampling"} & plain.keys()
-    assert not [name for name in plain if name.startswith("search.")]
-    searched = RetrieverConfig.model_validate({"search": {"hnsw_ef": 64, "quantization": {"rescore": True}}})
-    assert deciding(searched) == {**plain, "hnsw_ef": 64, "rescore": True}
+    assert plain["search_params"] is None
+    searched = RetrieverConfig.model_validate({"search_params": {"hnsw_ef": 64}})
+    assert deciding(searched) == {**plain, "search_params": {"hnsw_ef": 64}}

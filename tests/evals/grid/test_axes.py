@@ -34,12 +34,6 @@ def test_what_is_not_swept_stays_as_it_is() -> None:
     )
 
 
-def test_exact_thresholds_are_not_known_before_the_search() -> None:
-    made = planned({"threshold": "exact"}, threshold=0.6)
-    assert made.thresholds is None
-    assert made.variants[0].settings.threshold == 0.0
-
-
 def test_every_mode_fusion_and_reranker_that_finds_something_else_is_a_retrieval_of_its_own() -> None:
     every = {
         "mode": ["semantic", "keyword", "hybrid"],
@@ -166,8 +160,6 @@ def two_values(name: str) -> tuple[Any, Any]:
     (kind,) = {kind for kind in get_args(SweepConfig.model_fields[name].annotation) if kind is not ...}
     choices: dict[Any, tuple[Any, Any]] = {bool: (True, False), int: (50, 60), float: (0.25, 0.75)}
     choices[RerankerName] = ("none", "mmr")
-    if name == "oversampling":
-        return 1.5, 2.0
     return choices.get(kind) or get_args(kind)[:2]
 
 

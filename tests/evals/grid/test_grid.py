@@ -10,7 +10,6 @@ from evals.collect.observations import Unscored
 from evals.config.experiment import ExperimentConfig
 from evals.config.sweep import ObjectiveConfig
 from evals.errors import ExperimentError
-from evals.grid import building as build_module
 from evals.grid.abstaining import RATES, wanted_rates
 from evals.grid.evaluation import GridResult, grid_metrics
 from evals.grid.objective import Ranking, describe, figures, rank
@@ -105,14 +104,6 @@ def test_an_objective_that_cannot_be_is_refused(world: Experiment, objective: Ma
     with pytest.raises(ExperimentError) as raised:
         grid_metrics(experiment(world, objective=objective))
     assert said in str(raised.value)
-
-
-def test_too_many_exact_thresholds_are_refused_with_what_to_do(
-    bench: Bench, world: Experiment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(build_module, "MOST_CELLS", 100)
-    with pytest.raises(ExperimentError, match="more than 100 cells; name fewer values of top_k, or thresholds"):
-        bench.grid(experiment(world, sweep={"threshold": "exact", "top_k": "1:5"}))
 
 
 # Ranking

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.grid import selections as module
-from evals.grid.selections import Found, Selections, observed_scores, select_all
+from evals.grid.selections import Found, Selections, select_all
 from retrievers.records import RetrievedChunk
 from tests.support.observed import results
 from tests.support.selecting import select
@@ -94,20 +94,3 @@ def test_no_candidate_at_all_is_an_empty_selection_everywhere() -> None:
     made = select_all(Found(scores=np.empty((2, 0))), [0.0, 0.5], [1, 20])
     assert made.used().tolist() == [0, 1]
     assert kept(made, 3, 1) == []
-
-
-@given(rows=QUERIES, ordered=st.booleans(), longest=st.integers(1, 8), threshold=st.floats(0, 1))
-def test_of_every_threshold_some_observed_score_keeps_the_same(
-    rows: list[list[tuple[float, str | None]]], ordered: bool, longest: int, threshold: float
-) -> None:
-    queries = [candidates(row, ordered=ordered) for row in rows]
-    known = observed_scores(arrays(queries, grouped=False), longest)
-    next_above = next((score for score in known if score >= threshold), None)
-    for chunks in queries:
-        wanted = select(chunks, longest, threshold).chunks
-        same = () if next_above is None else select(chunks, longest, next_above).chunks
-        assert [c.chunk.chunk_id for c in same] == [c.chunk.chunk_id for c in wanted]
-
-
-def test_scores_that_no_threshold_may_be_are_not_thresholds() -> None:
-    assert observed_scores(Found(scores=np.array([[3.0, 0.5, -0.1, -np.inf]])), 4) == (0.5,)

@@ -7,7 +7,7 @@ from retrievers.errors import CollectionNotFoundError, CollectionStateError, Con
 from retrievers.foreign.adapter import ForeignRetriever
 from retrievers.foreign.open_foreign import open_foreign
 from retrievers.retriever.opened import open_retriever
-from retrievers.retriever.protocol import Replays, Retriever
+from retrievers.retriever.protocol import Retriever
 from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import open_client
 from tests.support.compass import Compass, make_store
@@ -124,13 +124,6 @@ def test_what_settings_name_is_opened(tmp_path: Path) -> None:
                 (),
                 "wordllama:l2_supercat_256",
             )
-
-
-def test_only_ours_searches_again_with_a_vector(tmp_path: Path) -> None:
-    make_store(tmp_path / "store")
-    with open_compass(tmp_path / "store", Compass()) as ours, open_named("dense") as foreign:
-        assert isinstance(ours, Replays)
-        assert not isinstance(foreign, Replays)
 
 
 def test_ours_does_not_open_another() -> None:

@@ -274,14 +274,6 @@ def test_candidates_go_to_the_depth_of_the_settings_or_the_one_given(retriever: 
     assert list(retriever.candidates([])) == []
 
 
-def test_candidates_can_be_replayed_by_their_vector(retriever: QdrantRetriever) -> None:
-    (found,) = retriever.candidates(["request answer client"])
-    assert found.vector is not None
-    vector = found.vector.tolist()
-    assert chunks_of(retriever.candidates_by_vector("", vector)) == chunks_of(found)
-    assert chunks_of(retriever.candidates_by_vector("", vector, depth=2)) == chunks_of(found)[:2]
-
-
 def test_candidates_of_a_bad_query_raise(retriever: QdrantRetriever) -> None:
     with pytest.raises(QueryError, match="the query is empty"):
         retriever.candidates(["robot", " "])

@@ -32,10 +32,12 @@ def plain(config: RetrieverConfig, side: str, beam: int | None = None) -> dict[s
 
 def test_what_is_set_goes_with_the_dense_search_and_nothing_else() -> None:
     assert plain(settings(), "semantic") is None
-    assert plain(settings(search=SEARCH), "semantic") == SEARCH
-    assert plain(settings(search=SEARCH), "keyword") == {"indexed_only": True}
-    assert plain(settings(search={"exact": False}), "semantic") == {"exact": False}
-    assert plain(settings(search={"quantization": {"ignore": True}}), "semantic") == {"quantization": {"ignore": True}}
+    assert plain(settings(search_params=SEARCH), "semantic") == SEARCH
+    assert plain(settings(search_params=SEARCH), "keyword") == {"indexed_only": True}
+    assert plain(settings(search_params={"exact": False}), "semantic") == {"exact": False}
+    assert plain(settings(search_params={"quantization": {"ignore": True}}), "semantic") == {
+        "quantization": {"ignore": True}
+    }
 
 
 @pytest.mark.parametrize(
@@ -53,12 +55,12 @@ def test_what_is_set_goes_with_the_dense_search_and_nothing_else() -> None:
 def test_a_short_search_is_as_thorough_as_one_at_full_depth(
     search: dict[str, Any], collection: dict[str, Any], beam: int | None
 ) -> None:
-    assert beam_of(settings(search=search), info(**collection)) == beam
+    assert beam_of(settings(search_params=search), info(**collection)) == beam
 
 
 def test_a_beam_is_told_where_it_is_needed_and_a_wider_one_is_kept() -> None:
     assert plain(settings(), "semantic", 101) == {"hnsw_ef": 101}
-    assert plain(settings(search={"hnsw_ef": 16, "indexed_only": True}), "semantic", 101) == {
+    assert plain(settings(search_params={"hnsw_ef": 16, "indexed_only": True}), "semantic", 101) == {
         "hnsw_ef": 101,
         "indexed_only": True,
     }
@@ -67,20 +69,20 @@ def test_a_beam_is_told_where_it_is_needed_and_a_wider_one_is_kept() -> None:
 def test_quantised_vectors_are_rescored_unless_they_are_not_compared() -> None:
     quantised = info(quantization="scalar")
     assert rescores(settings(), quantised) and not rescores(settings(), info())
-    assert not rescores(settings(search={"exact": True}), quantised)
-    assert not rescores(settings(search={"quantization": {"ignore": True}}), quantised)
+    assert not rescores(settings(search_params={"exact": True}), quantised)
+    assert not rescores(settings(search_params={"quantization": {"ignore": True}}), quantised)
 
 
 @pytest.mark.parametrize(
     ("values", "collection", "said"),
     [
         ({}, {}, ""),
-        ({"search": {"hnsw_ef": 64}}, {}, "every search is exact: search.hnsw_ef changes nothing"),
-        ({"search": {"hnsw_ef": 64}, "mode": "keyword"}, {}, ""),
-        ({"search": {"hnsw_ef": 64}}, {"in_hnsw": True}, "search.hnsw_ef 64 is less than the 101"),
-        ({"search": {"hnsw_ef": 64}, "candidates": 50}, {"in_hnsw": True}, ""),
-        ({"search": {"hnsw_ef": 64}, "mode": "hybrid", "candidates": 20}, {"in_hnsw": True}, ""),
-        ({"search": {"quantization": {"rescore": False}}}, {"quantization": "scalar"}, ""),
+        ({"search_params": {"hnsw_ef": 64}}, {}, "every search is exact: search_params.hnsw_ef changes nothing"),
+        ({"search_params": {"hnsw_ef": 64}, "mode": "keyword"}, {}, ""),
+        ({"search_params": {"hnsw_ef": 64}}, {"in_hnsw": True}, "search_params.hnsw_ef 64 is less than the 101"),
+        ({"search_params": {"hnsw_ef": 64}, "candidates": 50}, {"in_hnsw": True}, ""),
+        ({"search_params": {"hnsw_ef": 64}, "mode": "hybrid", "candidates": 20}, {"in_hnsw": True}, ""),
+        ({"search_params": {"quantization": {"rescore": False}}}, {"quantization": "scalar"}, ""),
     ],
 )
 def test_settings_that_change_nothing_are_named(values: dict[str, Any], collection: dict[str, Any], said: str) -> None:
@@ -119,14 +121,12 @@ def set_values(params: dict[str, Any] | None) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
 def test_they_are_in_every_request_of_every_kind(server: QdrantServer, base: RetrieverConfig, mode: str) -> None:
-    config = of_mode(base, mode=mode, search=SEARCH)
+    config = of_mode(base, mode=mode, search_params=SEARCH)
     with QdrantRetriever.open(config, env={}) as retriever:
-        vector = retriever.embeddings.embed_query("topic node")
         for call in (
             lambda: retriever.search("topic node", use_cache=False),
             lambda: retriever.search_batch(["topic node", "client answer"], use_cache=False),
             lambda: retriever.candidates(["topic node", "client answer"]),
-            lambda: retriever.candidates_by_vector("topic node", vector),
         ):
             server.requests.clear()
             call()
@@ -166,36 +166,33 @@ def test_an_answer_is_searched_for_as_thoroughly_as_its_candidates_were(
         server.indexed_vectors, server.config = 0, {}
 
 
-@pytest.mark.parametrize(
-    ("strict", "values", "said"),
-    [
-        ({"search_max_hnsw_ef": 64}, {"search": {"hnsw_ef": 128}}, "at most 64 as hnsw_ef .* search.hnsw_ef is 128"),
-        (
-            {"search_max_oversampling": 1.5},
-            {"search": {"quantization": {"oversampling": 2}}},
-            "search.quantization.oversampling is 2; set search.quantization.oversampling to 1.5 or less",
-        ),
-        ({"search_allow_exact": False}, {"search": {"exact": True}}, "leave search.exact out"),
-    ],
-)
-def test_what_strict_mode_would_refuse_is_refused_at_once(
-    server: QdrantServer, base: RetrieverConfig, strict: dict[str, Any], values: dict[str, Any], said: str
-) -> None:
-    server.rules.strict = strict
+def test_a_depth_that_strict_mode_would_refuse_is_refused_at_once(server: QdrantServer, base: RetrieverConfig) -> None:
+    server.rules.strict = {"max_query_limit": 50}
     try:
-        with pytest.raises(CollectionStateError, match=said):
-            QdrantRetriever.open(of_mode(base, **values), env={})
+        with pytest.raises(CollectionStateError, match=r"at most 50 results a query .*candidates is 100"):
+            QdrantRetriever.open(base, env={})
     finally:
         server.rules.strict = None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({"hnsw": 4}, "hnsw: Extra inputs are not permitted"), ({"quantization": {"rescore": 7}}, "quantization.rescore")],
+)
+def test_what_qdrant_does_not_take_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=f"no SearchParams of Qdrant: {said}"):
+        settings(search_params=given)
 
 
 def test_binary_scores_are_no_cosines(server: QdrantServer, base: RetrieverConfig) -> None:
     server.config = {"quantization_config": {"binary": {"always_ram": True}}}
     try:
         for quantization in ({}, {"rescore": True}, {"rescore": False, "ignore": True}):
-            QdrantRetriever.open(of_mode(base, search={"quantization": quantization}), env={}).close()
-        with pytest.raises(CollectionStateError, match=r"counts of bits .* leave search.quantization.rescore out"):
-            QdrantRetriever.open(of_mode(base, search={"quantization": {"rescore": False}}), env={})
+            QdrantRetriever.open(of_mode(base, search_params={"quantization": quantization}), env={}).close()
+        with pytest.raises(
+            CollectionStateError, match=r"counts of bits .* leave search_params.quantization.rescore out"
+        ):
+            QdrantRetriever.open(of_mode(base, search_params={"quantization": {"rescore": False}}), env={})
     finally:
         server.config = {}
 
@@ -207,7 +204,7 @@ def test_on_a_folder_without_an_index_they_change_nothing(tmp_path: Path, search
     with QdrantRetriever.open(config, env={}) as retriever:
         expected = [(hit.chunk.chunk_id, hit.score) for hit in retriever.search("topic node").chunks]
         assert retriever.notes == ()
-    with QdrantRetriever.open(of_mode(config, search=search), env={}) as retriever:
+    with QdrantRetriever.open(of_mode(config, search_params=search), env={}) as retriever:
         assert [(hit.chunk.chunk_id, hit.score) for hit in retriever.search("topic node").chunks] == expected
         assert "changes nothing" in retriever.notes[0]
 
@@ -222,7 +219,7 @@ def test_in_a_folder_of_qdrant_clients_local_mode_they_change_nothing_and_the_ru
     answers = []
     for search in ({}, SEARCH, {"exact": True}):
         embeddings = TableEmbeddings({"q": [1.0, 0.1]})
-        with QdrantRetriever.open(of_mode(base, search=search), env={}, embeddings=embeddings) as retriever:
+        with QdrantRetriever.open(of_mode(base, search_params=search), env={}, embeddings=embeddings) as retriever:
             answers.append([(hit.chunk.text, hit.score) for hit in retriever.search("q").chunks])
             assert ["changes nothing" in note for note in retriever.notes] == ([True] if search else [])
     assert answers[0] == answers[1] == answers[2] and [text for text, _ in answers[0]] == ["a", "b", "c"]

@@ -55,12 +55,6 @@ def test_so_does_one_that_is_not_ranked_or_has_no_threshold(grid: GridResult) ->
     assert faults(made) == [] and read(made) == made
 
 
-def test_threshold_exact_is_an_axis(grid: GridResult) -> None:
-    axes = {**grid.grid.axes, "threshold": "exact", "semantic_weight": (0.5, 1), "mode": ("semantic",)}
-    made = written(replace(grid, grid=replace(grid.grid, axes=axes)))
-    assert faults(made) == [] and read(made) == made
-
-
 @pytest.mark.parametrize(
     ("place", "value"),
     [

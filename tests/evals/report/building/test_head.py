@@ -77,7 +77,7 @@ def test_without_keywords_in_the_collection_none_are_suggested() -> None:
 
 def test_a_distance_without_bounds_has_thresholds_and_a_fusion_of_its_own() -> None:
     raw = result(config=config(distance="dot", mode="semantic"))
-    assert head(raw, ["wrongly answered"], "").next_flags == "--retriever.distance dot --sweep.threshold exact"
+    assert head(raw, ["wrongly answered"], "").next_flags == PAGE
     flags = head(raw, ["ranked too low"], "").next_flags
     assert flags == "--sweep.mode semantic,hybrid --retriever.fusion rrf --sweep.top-k 3,5,10"
     own = ["--retriever.distance", "dot", "--retriever.threshold", "default"]

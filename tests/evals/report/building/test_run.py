@@ -54,7 +54,7 @@ def test_without_a_grid_the_file_has_no_field_for_one() -> None:
 
 def test_the_settings_line_says_how_the_index_is_searched() -> None:
     search = {"hnsw_ef": 128, "quantization": {"rescore": True}}
-    made = report(result(config=config(mode="hybrid", search=search)))
+    made = report(result(config=config(mode="hybrid", search_params=search)))
     assert made.settings.startswith(
-        "hybrid · fusion weighted · search.hnsw_ef 128 · search.quantization.rescore true · top_k 3"
+        "hybrid · fusion weighted · search_params.hnsw_ef 128 · search_params.quantization.rescore true · top_k 3"
     )

@@ -34,7 +34,6 @@ def test_same_answers(place: Path, seed: int) -> None:
         with EdgeClient(place) as reopened:
             assert_same_search(rng, oracle, reopened, local, f"seed {seed}, reopened")
             assert_same_reading(rng, oracle, reopened, local)
-            assert reopened.verify(NAME) is not None, "reading changes no byte"
 
 
 def create(client: Any, oracle: Oracle) -> None:

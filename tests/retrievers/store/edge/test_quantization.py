@@ -9,7 +9,7 @@ import pytest
 from qdrant_client import models
 
 from evals.collect.index_recall import is_approximate, recall
-from retrievers.config import RetrieverConfig, SearchConfig
+from retrievers.config import RetrieverConfig
 from retrievers.errors import StoreError
 from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store.edge import EdgeClient
@@ -79,8 +79,8 @@ def retriever(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 def test_rescoring_and_oversampling_bring_back_what_quantised_vectors_lose(retriever: QdrantRetriever) -> None:
     def found(**search: Any) -> float:
         chunks = retriever.chunk_table()
-        exact = retriever.neighbours(QUERIES.tolist(), SearchConfig(exact=True), 10, chunks)
-        points = retriever.neighbours(QUERIES.tolist(), SearchConfig.model_validate(search), 10, chunks)
+        exact = retriever.neighbours(QUERIES.tolist(), {"exact": True}, 10, chunks)
+        points = retriever.neighbours(QUERIES.tolist(), search, 10, chunks)
         return float(np.mean([recall(a, b, 10) for a, b in zip(exact, points, strict=True)]))
 
     assert retriever.info.in_hnsw and is_approximate(retriever)
@@ -97,7 +97,7 @@ def test_an_answer_is_the_beginning_of_the_candidates(retriever: QdrantRetriever
     """The search behind an answer of five goes as deep as that of the candidates, so that as many are rescored."""
     plain = retriever.settings.model_dump()
     for search in ({}, {"hnsw_ef": 8}, {"quantization": {"ignore": True}}, {"quantization": {"oversampling": 2.0}}):
-        config = RetrieverConfig.model_validate({**plain, "threshold": 0, "search": search})
+        config = RetrieverConfig.model_validate({**plain, "threshold": 0, "search_params": search})
         embeddings = TableEmbeddings({"q": QUERIES[0].tolist()})
         with QdrantRetriever.open(config, env={}, embeddings=embeddings) as opened:
             answer = [(hit.chunk.chunk_id, hit.score) for hit in opened.search("q", use_cache=False).chunks]

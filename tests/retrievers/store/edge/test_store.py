@@ -79,7 +79,7 @@ def test_a_shard_that_the_engine_cannot_open(client: EdgeClient) -> None:
     client.create_collection(NAME, PAIR)
     shard = client.path / "collections" / NAME / client.generation(NAME) / "shard"
     (shard / "edge_config.json").write_text("{")
-    (shard.parent / "checksums.json").unlink()  # as in a collection from before they were kept
+    (shard.parent / "sizes.json").unlink()  # as in a collection from before they were kept
     with EdgeClient(client.path) as other, pytest.raises(StoreError, match=r"opening .*the embedded engine says"):
         other.count(NAME)
 

@@ -1,4 +1,4 @@
-"""Damage to a collection's files: told when it is opened or written to, and by `verify`, never by other results."""
+"""Damage to a collection's files: told when it is opened or written to, never by other results."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 from qdrant_client import models
 
 from retrievers.errors import CollectionDamagedError
-from retrievers.store.edge import EdgeClient, checksums
+from retrievers.store.edge import EdgeClient, layout
 
 NAME = "pages"
 Harm = Callable[[Path], None]
@@ -39,20 +39,6 @@ def one(generation: Path, pattern: str) -> Path:
     return next(generation.glob(f"shard/segments/*/{pattern}"))
 
 
-def flipped(pattern: str) -> Harm:
-    """One bit of what is in a file is another one."""
-
-    def harm(generation: Path) -> None:
-        file = one(generation, pattern)
-        content = bytearray(file.read_bytes())
-        place = next(place for place, value in enumerate(content) if value)
-        with file.open("r+b") as opened:
-            opened.seek(place)
-            opened.write(bytes([content[place] ^ 1]))
-
-    return harm
-
-
 def halved(pattern: str) -> Harm:
     def harm(generation: Path) -> None:
         file = one(generation, pattern)
@@ -62,10 +48,6 @@ def halved(pattern: str) -> Harm:
 
 
 HARMS = {
-    "a vector": (flipped("vector_storage/vectors/chunk_0.mmap"), "chunk_0.mmap: the content is not what was written"),
-    "a term weight": (flipped("vector_storage-terms/store/page_0.dat"), "vector_storage-terms/store/page_0.dat: the"),
-    "a payload": (flipped("payload_storage/page_0.dat"), "payload_storage/page_0.dat: the content is not"),
-    "a payload index": (flipped("payload_index/*-kind-map/page_0.dat"), "-kind-map/page_0.dat: the content is not"),
     "half of the ids": (
         halved("mutable_id_tracker.mappings"),
         "mutable_id_tracker.mappings: expected 780 bytes, found",
@@ -76,8 +58,8 @@ HARMS = {
         lambda g: (g / "collection.json").write_text((g / "collection.json").read_text().replace("Cosine", "Dot")),
         "collection.json: expected ",
     ),
-    "checksums that are none": (lambda g: (g / checksums.NAME).write_text("[]"), "checksums.json: TypeError: "),
-    "checksums of nothing": (lambda g: (g / checksums.NAME).write_text("{}"), "checksums.json: KeyError: 'files'"),
+    "sizes that are none": (lambda g: (g / layout.SIZES).write_text("[]"), "sizes.json: TypeError: "),
+    "sizes of nothing": (lambda g: (g / layout.SIZES).write_text("{}"), "sizes.json: KeyError: 'points'"),
 }
 
 
@@ -85,7 +67,7 @@ HARMS = {
 def test_damage_is_told_by_file_with_what_to_do(client: EdgeClient, generation: Path, harm: Harm, said: str) -> None:
     harm(generation)
     with EdgeClient(client.path) as other:
-        for look in (other.count, other.verify, lambda name: other.upsert(name, [point(1)])):
+        for look in (other.count, lambda name: other.upsert(name, [point(1)])):
             with pytest.raises(CollectionDamagedError) as raised:
                 look(NAME)
             assert str(raised.value).startswith(f"{generation} is damaged: ")
@@ -95,58 +77,42 @@ def test_damage_is_told_by_file_with_what_to_do(client: EdgeClient, generation: 
 
 
 def test_what_to_do_helps(client: EdgeClient, generation: Path) -> None:
-    flipped("payload_storage/page_0.dat")(generation)
+    halved("mutable_id_tracker.mappings")(generation)
     shutil.rmtree(generation.parent)
     with EdgeClient(client.path) as other:
         other.create_collection(NAME, models.VectorParams(size=2, distance=models.Distance.COSINE))
-        assert other.verify(NAME) is not None
+        assert other.count(NAME).count == 0
 
 
-def test_many_damaged_files_are_counted_and_all_listed_by_verify(client: EdgeClient, generation: Path) -> None:
+def test_points_that_the_engine_does_not_find(client: EdgeClient, generation: Path) -> None:
+    recorded = json.loads((generation / layout.SIZES).read_text())
+    (generation / layout.SIZES).write_text(json.dumps({**recorded, "points": 61}))
+    with EdgeClient(client.path) as other, pytest.raises(CollectionDamagedError, match="expected 61 points, found 60"):
+        other.count(NAME)
+
+
+def test_a_collection_without_recorded_sizes_opens(client: EdgeClient, generation: Path) -> None:
+    (generation / layout.SIZES).unlink()
+    with EdgeClient(client.path) as other:
+        assert other.count(NAME).count == 60
+        other.upsert(NAME, [point(60)])
+        assert list(generation.parent.glob(f"*/{layout.SIZES}")), "the next change has them"
+
+
+def test_what_another_version_of_the_engine_wrote_is_not_compared(client: EdgeClient, generation: Path) -> None:
+    recorded = json.loads((generation / layout.SIZES).read_text())
+    (generation / layout.SIZES).write_text(json.dumps({**recorded, "engine": "0.8.7", "points": 61}))
+    with EdgeClient(client.path) as other:
+        assert other.count(NAME).count == 60
+
+
+def test_many_damaged_files_are_counted(client: EdgeClient, generation: Path) -> None:
     for file in list(generation.rglob("status.dat")):
         file.unlink()
     with EdgeClient(client.path) as other:
         with pytest.raises(CollectionDamagedError, match=r"; … and \d+ more; remove") as short:
             other.count(NAME)
-        with pytest.raises(CollectionDamagedError) as whole:
-            other.verify(NAME)
-    assert str(short.value).count("is missing") == 3 < str(whole.value).count("is missing")
-
-
-def test_a_change_that_left_size_and_time_is_found_by_verify(client: EdgeClient, generation: Path) -> None:
-    file = one(generation, "vector_storage/vectors/chunk_0.mmap")
-    before = file.stat()
-    flipped("vector_storage/vectors/chunk_0.mmap")(generation)
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    with EdgeClient(client.path) as other:
-        assert other.count(NAME).count == 60
-        with pytest.raises(CollectionDamagedError, match=r"chunk_0\.mmap: the content is not what was written"):
-            other.verify(NAME)
-
-
-def test_points_that_the_engine_does_not_find(client: EdgeClient, generation: Path) -> None:
-    recorded = json.loads((generation / checksums.NAME).read_text())
-    (generation / checksums.NAME).write_text(json.dumps({**recorded, "points": 61}))
-    with EdgeClient(client.path) as other, pytest.raises(CollectionDamagedError, match="expected 61 points, found 60"):
-        other.count(NAME)
-
-
-def test_a_collection_from_before_checksums_opens(client: EdgeClient, generation: Path) -> None:
-    (generation / checksums.NAME).unlink()
-    with EdgeClient(client.path) as other:
-        assert (other.count(NAME).count, other.verify(NAME)) == (60, None)
-        other.upsert(NAME, [point(60)])
-        assert other.verify(NAME) is not None, "the next change has them"
-
-
-def test_what_another_version_of_the_engine_wrote_is_not_compared(client: EdgeClient, generation: Path) -> None:
-    recorded = json.loads((generation / checksums.NAME).read_text())
-    (generation / checksums.NAME).write_text(json.dumps({**recorded, "engine": "0.8.7"}))
-    flipped("payload_storage/page_0.dat")(generation)
-    with EdgeClient(client.path) as other:
-        found = other.verify(NAME)
-        assert found is not None and not found.comparable
-        assert other.count(NAME).count == 60
+    assert str(short.value).count("is missing") == 3
 
 
 def test_a_copy_without_holes_and_with_other_times_is_whole(client: EdgeClient, generation: Path) -> None:
@@ -154,7 +120,6 @@ def test_a_copy_without_holes_and_with_other_times_is_whole(client: EdgeClient, 
     shutil.copytree(client.path, copy, copy_function=shutil.copyfile)
     with EdgeClient(copy) as other:
         assert other.count(NAME).count == 60
-        assert other.verify(NAME) is not None
 
 
 def test_the_engine_changes_nothing_by_opening_reading_and_closing(client: EdgeClient, generation: Path) -> None:
@@ -166,4 +131,4 @@ def test_the_engine_changes_nothing_by_opening_reading_and_closing(client: EdgeC
         with EdgeClient(client.path) as other:
             assert other.query_points(NAME, [1.0, 2.0], limit=5).points
             assert len(other.scroll(NAME, limit=100, with_vectors=True)[0]) == other.count(NAME).count == 70
-        assert client.verify(NAME) is not None
+        assert layout.check(generation.parent / client.generation(NAME)) == 70
