@@ -8,7 +8,6 @@ from evals.metrics import METRICS, declared
 from evals.report.comparison.differences import adjust, choose, difference
 from evals.report.comparison.mismatches import changes, judged, line, mismatches, other_judges
 from evals.report.comparison.moved import moved, movers
-from evals.report.comparison.pairing import pair
 from evals.report.comparison.records import Comparison, Difference, Mismatch, Pairing, Run
 from evals.report.comparison.regressions import Tolerance, check_names, judge
 from evals.report.headline import headline
@@ -56,6 +55,25 @@ def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> 
         )
         for entry, differences in zip(started, adjusted, strict=True)
     ]
+
+
+def pair(baseline: Report, other: Report) -> Pairing:
+    """Match the queries of two runs by id; those that are the same in both are paired, in the baseline's order.
+
+    With another golden dataset a query is the same when all of its case is that a score can depend on.
+    """
+    same = baseline.facts.dataset_fingerprint == other.facts.dataset_fingerprint
+    mine, theirs = list(baseline.queries), {row.id: row for row in other.queries}
+    shared = [(row, theirs[row.id]) for row in mine if row.id in theirs]
+    paired = [(a, b) for a, b in shared if same or (a.fingerprint and a.fingerprint == b.fingerprint)]
+    ids = {a.id for a, _ in paired}
+    ours = {row.id for row in mine}
+    return Pairing(
+        rows=tuple(paired),
+        only_baseline=tuple(row.id for row in mine if row.id not in theirs),
+        only_other=tuple(query_id for query_id in theirs if query_id not in ours),
+        changed=tuple(a.id for a, _ in shared if a.id not in ids),
+    )
 
 
 def _check_tolerances(reports: Sequence[Report], tolerances: Sequence[Tolerance]) -> None:
