@@ -60,12 +60,13 @@ test: $(VENV)/.installed-dev  ## set up, then run the tests of the main job, eve
 test-all: $(VENV)/.installed-dev  ## run all tests, with kills, simulations, browser, README commands; measure coverage
 	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile thorough --cov --cov-report term:skip-covered
 
-check: $(VENV)/.installed-dev  ## lint, formatting, types, direction of imports, code that nothing uses
+check: $(VENV)/.installed-dev  ## lint, formatting, types, direction of imports, code that nothing uses, budget of lines
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/vulture
+	$(BIN)/python .ci/budget.py
 
 format: $(VENV)/.installed-dev  ## put the code into shape
 	$(BIN)/ruff format .

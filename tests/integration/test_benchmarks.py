@@ -1,4 +1,4 @@
-"""The benchmarks of the default run, of the code's structure and of docs/handbook_results.md, and the page it wrote."""
+"""The benchmarks of the default run and of docs/handbook_results.md, and the page it wrote."""
 
 import re
 import subprocess
@@ -22,46 +22,6 @@ def test_the_default_run_is_taken_apart() -> None:
     )
     [spent] = re.findall(r"^imports (.*) s  retrieval (.*) s  mlflow (.*) s  own (.*) s$", done.stdout, re.MULTILINE)
     assert all(float(seconds) > 0 for seconds in spent)
-
-
-def test_the_structure_of_a_package_has_its_figures(tmp_path: Path) -> None:
-    (tmp_path / "shop").mkdir()
-    (tmp_path / "shop" / "prices.py").write_text(
-        "def total():\n"
-        '    """What it costs."""\n'
-        "    # Prices are in cents.\n"
-        "    return _sum()\n"
-        "\n"
-        "def _sum():\n"
-        '    """Return the sum."""\n'
-        "    return 3\n"
-    )
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "structure.py"), str(tmp_path / "shop")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    figures = {row[0]: row[1] for line in done.stdout.splitlines() if (row := re.split(r"  +", line.strip()))[1:]}
-    assert figures["entries at the root"] == "1"
-    assert figures["private functions used once"] == "50%"
-    assert figures["question docstrings"] == "50.0%"
-    assert figures["own-line comments per 100 lines"] == "14.3"
-    assert figures["lines"] == "8"
-
-
-def test_the_record_types_of_a_query_are_counted() -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "structure.py")],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
-    [single] = re.findall(r"^record types a query, single run +(\d+)", done.stdout, re.MULTILINE)
-    [grid] = re.findall(r"^record types a query, grid +(\d+)", done.stdout, re.MULTILINE)
-    assert 0 < int(single) <= int(grid)
 
 
 def rows(page: str) -> list[list[str]]:

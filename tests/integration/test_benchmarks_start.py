@@ -35,7 +35,7 @@ SMALL: Mapping[str, Sequence[str]] = {
     "verdicts": ("--data", DATA, "--draws", "2", "--rounds", "1"),
     "whole_run": ("--sizes", "30", "--candidates", "20"),
 }
-IN_DEPTH = {"default_run", "handbook", "structure"}
+IN_DEPTH = {"default_run", "handbook"}
 """Those that `test_benchmarks.py` looks at."""
 TOPICS = ("wing", "boundary layer", "heat", "shock wave", "panel flutter", "jet")
 
