@@ -9,8 +9,7 @@ from pathlib import Path
 from evals.config.experiment import ExperimentConfig
 from evals.experiment import provenance
 from evals.experiment.baseline import against_baseline
-from evals.experiment.collaborators import open_collaborators
-from evals.experiment.collection_distance import with_its_distance
+from evals.experiment.collaborators import open_collaborators, with_its_distance
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.loading import Inputs, load_inputs
 from evals.experiment.output_files import Outputs, run_name, settle

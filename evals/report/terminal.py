@@ -7,13 +7,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from evals.report.console import SafeConsole
-from evals.report.disagreements import print_disagreements
 from evals.report.figure_text import ends, figure, signed
 from evals.report.headline import BESIDE_REFERENCE, LEADING, NO_WORSE, deepest
-from evals.report.judge_lines import judge_lines
+from evals.report.judge_lines import judge_lines, print_disagreements
 from evals.report.model import Criterion, Facts, MetricEntry, Report, SampledEntry
-from evals.report.model.compared import ComparedSection, DifferenceEntry
-from evals.report.model.report import CacheEntry
+from evals.report.model.report import CacheEntry, ComparedSection, DifferenceEntry
 from evals.report.worst import hit_line, line, print_worst
 from evals.stats.joint_weights import FEWEST_REGRESSED
 

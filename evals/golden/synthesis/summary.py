@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evals.golden.synthesis.answers import DraftCase
 from evals.golden.synthesis.case_writing import Attempt
 from evals.golden.synthesis.objections import KINDS, Objection, holder
+from evals.golden.synthesis.prompts import DraftCase
 from evals.judge.ask.budget import Usage
 from retrievers.records import Chunk
 

@@ -12,9 +12,15 @@ from evals.grid.judging_rounds import NEXT, CellProof
 from evals.grid.objective import Ranking, describe
 from evals.grid.unjudged import Unjudged, unjudged
 from evals.report.model import GridSection, MetricEntry
-from evals.report.model.abstention import AbstentionSection
 from evals.report.model.choice import ChoiceSection, HeldOutEntry, StandingEntry
-from evals.report.model.grid import CellColumns, ConfigurationEntry, GridMetric, ProofSection, RankingSection
+from evals.report.model.grid import (
+    AbstentionSection,
+    CellColumns,
+    ConfigurationEntry,
+    GridMetric,
+    ProofSection,
+    RankingSection,
+)
 
 # Cells beyond these are left out of the report, from the end of the ranking; never one whose standing is shown.
 MOST_CELLS = 10_000

@@ -8,15 +8,14 @@ import yaml
 from evals.metrics import declared
 from evals.metrics.declaration import DIGITS
 from evals.report.best_cells import CellRow, best_cells, columns
-from evals.report.disagreements import disagreements as disagreements_of
 from evals.report.figure_text import ends, figure, signed
 from evals.report.figures.why import COLORS
 from evals.report.grid_terminal import recommendation
 from evals.report.headline import deepest
 from evals.report.judge_lines import cause
+from evals.report.judge_lines import disagreements as disagreements_of
 from evals.report.model import Hit, QueryRow, Report
-from evals.report.model.compared import ComparedSection
-from evals.report.model.report import SliceMetric
+from evals.report.model.report import ComparedSection, SliceMetric
 from evals.report.terminal import counted, has_something, interval, remark
 from evals.report.worst import worst, worst_first
 from retrievers.terminal.present import score_text
