@@ -51,11 +51,8 @@ class RetrievalError(Exception):
     attempts: int = 1
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(shortened(message))
-
-    def __str__(self) -> str:
-        """Return the message, without any known secret: a server may have quoted the key that it refuses."""
-        return without_secrets(super().__str__())
+        # A server may have quoted the key that it refuses. First, as a shorter text may hold a half of it.
+        super().__init__(shortened(without_secrets(message)))
 
     def marked(
         self, *, transient: bool, retry_after_s: float | None = None, timed_out: bool = False, away: bool = False

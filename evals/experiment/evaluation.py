@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from evals.metrics.run_result import RunResult
     from evals.report.model import Report
 
+# Columns of a result that is printed.
+COLUMNS = 100
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Evaluation:
     """A finished run.
 
@@ -38,6 +41,15 @@ class Evaluation:
     address: str = ""
     side_by_side: str = ""
     untracked: str = ""
+
+    def __repr__(self) -> str:
+        """Head and table of the run, before them those of its grid, as the command shows them."""
+        from evals.report.grid_terminal import render_grid
+        from evals.report.terminal import render
+
+        grid = render_grid(self.report, width=COLUMNS, color=False).rstrip()
+        run = render(self.report, width=COLUMNS, color=False, brief=True).rstrip("\n")
+        return f"{grid}\n\n{run}" if grid else run
 
     @property
     def metrics(self) -> "Mapping[str, Summary]":
@@ -121,7 +133,7 @@ class Evaluation:
         return target
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Sweep(Evaluation):
     """A finished grid. As an evaluation it is that of the recommended cell."""
 

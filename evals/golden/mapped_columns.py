@@ -37,6 +37,8 @@ SEPARATORS = re.compile(r"[\s,;]+")
 # A list as text of more characters is no list of a table.
 LONGEST_LIST = 1_000_000
 DELIMITERS = ",;\t"
+# Ending of a file to the reader of Hugging Face; any other name of a reader would be that of a dataset on the hub.
+KINDS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv"}
 Place = str
 Row = tuple[Place, dict[str, Any]]
 
@@ -108,22 +110,32 @@ def hub_rows(name: str, *, revision: str | None, split: str) -> list[Row]:
         raise DatasetError(f"{name!r} (split {split!r}) cannot be loaded: {type(error).__name__}: {reason}") from error
     rows = [
         (f"{name}:{number}", {key: cell for key, cell in row.items() if cell not in (None, "", [])})
-        for number, row in enumerate(data, 1)
+        # As a list, nothing is decoded: a column of images may name addresses.
+        for number, row in enumerate(data.to_list(), 1)
     ]
     return _checked(Path(name), rows, [])
 
 
 def _local(path: Path, split: str) -> Any:
-    """Load a folder that `save_to_disk` wrote, or files of Parquet, JSON Lines or CSV."""
+    """Load a folder that `save_to_disk` wrote, or a file or a folder's files of Parquet, JSON Lines or CSV.
+
+    A README in the folder is not read: it may name files at any address.
+    """
     from datasets import DatasetDict, load_dataset, load_from_disk
 
     if path.is_dir() and any((path / name).exists() for name in ("dataset_info.json", "dataset_dict.json")):
         saved = load_from_disk(str(path))
         return saved[split] if isinstance(saved, DatasetDict) else saved
-    if path.is_file():
-        kind = {".jsonl": "json"}.get(path.suffix.lower(), path.suffix.lower().lstrip("."))
-        return load_dataset(kind, data_files=str(path), split="train")
-    return load_dataset(str(path), split=split)
+    inside = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    files = [file for file in inside if file.suffix.lower() in KINDS]
+    if path.is_dir():
+        of_split = [file for file in files if split in re.split(r"\W|_", str(file.relative_to(path)))]
+        files = of_split or (files if split == "train" else [])
+    if not files:
+        raise ValueError(f"no file of {', '.join(KINDS)} for this split")
+    kind = KINDS[files[0].suffix.lower()]
+    names = [str(file) for file in files if KINDS[file.suffix.lower()] == kind]
+    return load_dataset(kind, data_files=names, split="train")
 
 
 def _checked(file: Path, rows: list[Row], faults: list[str]) -> list[Row]:

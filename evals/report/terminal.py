@@ -22,7 +22,13 @@ CHANGES = {"better": "green", "worse": "red", "": "default"}
 
 
 def render(
-    report: Report, *, width: int, color: bool, everything: bool = False, command: str = "python -m evals.run"
+    report: Report,
+    *,
+    width: int,
+    color: bool,
+    everything: bool = False,
+    brief: bool = False,
+    command: str = "python -m evals.run",
 ) -> str:
     """Return the report for a terminal: at first what fits a screen, on request everything.
 
@@ -31,6 +37,7 @@ def render(
         width: Width of the terminal, in columns.
         color: Use colors.
         everything: Show every metric, more queries, and what each was expected to give.
+        brief: End with the table of metrics.
         command: The command that was typed, which the next one begins with.
     """
     console = SafeConsole(width=width, color=color)
@@ -47,6 +54,8 @@ def render(
     )
     line(console, escape(report.settings), style="dim")
     console.print(_table(report, everything=everything))
+    if brief:
+        return console.text.getvalue()
     for name, text in _remarks(report, everything=everything):
         console.print(f"  {escape(name)}: {escape(text)}", style="dim")
     _print_unmet(console, report)

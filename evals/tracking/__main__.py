@@ -47,8 +47,9 @@ def _main(namespace: argparse.Namespace) -> int:
     from evals.tracking.completing import complete
 
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
-    # Never from the report, which may be somebody else's.
-    uri = environment(os.environ).get("MLFLOW_TRACKING_URI")
+    environment(os.environ)  # from here on its secrets are hidden
+    # Never from the report, which may be somebody else's, nor from a .env beside it.
+    uri = os.environ.get("MLFLOW_TRACKING_URI")
     flags = {"uri": vars(namespace)["tracking.uri"] or uri, "experiment": vars(namespace)["tracking.experiment"]}
     config = TrackingConfig.model_validate({name: value for name, value in flags.items() if value})
     try:

@@ -7,6 +7,12 @@ from pathlib import Path
 LOCAL_MODE = "local:"
 
 
+def without_mark(path: str | Path) -> tuple[str, str]:
+    """Return the mark before a path (`local:` or none), and the path."""
+    mark = LOCAL_MODE if str(path).startswith(LOCAL_MODE) else ""
+    return mark, str(path).removeprefix(mark)
+
+
 def user_path(text: str | Path) -> Path:
     """Replace `~` in a path by the user's home; the shell does not do so in `--flag=~/file`.
 

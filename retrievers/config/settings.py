@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator
 
-from retrievers.config.paths import user_path
+from retrievers.config.paths import user_path, without_mark
 
 # Marks a setting whose mapping has keys of the user's own: taken whole, and replaced whole by a higher layer.
 TABLE: dict[str, Any] = {"table": True}
@@ -112,4 +112,7 @@ def dump(settings: BaseModel) -> dict[str, Any]:
 def _absolute(value: Any, plain: Any) -> Any:
     if isinstance(value, BaseModel):
         return dump(value)
-    return str(value.absolute()) if isinstance(value, Path) else plain
+    if not isinstance(value, Path):
+        return plain
+    mark, path = without_mark(value)
+    return f"{mark}{user_path(path).absolute()}"

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from retrievers.config.guarded_yaml import YamlFault
 from retrievers.config.layers import Layer, above, flatten, is_path, leaves, nest, tables
-from retrievers.config.paths import LOCAL_MODE
+from retrievers.config.paths import without_mark
 from retrievers.config.text_files import read_text
 from retrievers.config.yaml_files import load_with_lines
 from retrievers.errors import ConfigError
@@ -46,8 +46,8 @@ def file_layer(path: Path, model: type[BaseModel], folders: Mapping[str, Path] =
     flat = _flat(layer, model)
     for name, info in leaves(model).items():
         if is_path(info) and isinstance(flat.get(name), str):
-            mark = LOCAL_MODE if flat[name].startswith(LOCAL_MODE) else ""
-            if not (written := flat[name].removeprefix(mark)).startswith("~"):
+            mark, written = without_mark(flat[name])
+            if not written.startswith("~"):
                 flat[name] = mark + _resolved(written, path.parent, folders)
     return Layer(label=layer.label, values=nest(flat), lines=lines)
 

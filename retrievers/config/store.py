@@ -5,7 +5,7 @@ from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
-from retrievers.config.paths import LOCAL_MODE, user_path
+from retrievers.config.paths import user_path, without_mark
 from retrievers.config.settings import Settings, VariableName, address
 
 
@@ -38,8 +38,8 @@ class StoreConfig(Settings):
     @property
     def local_mode(self) -> Path | None:
         """The folder of qdrant-client's local mode; None for any other store."""
-        path = str(self.path or "")
-        return user_path(path.removeprefix(LOCAL_MODE)) if path.startswith(LOCAL_MODE) else None
+        mark, folder = without_mark(self.path or "")
+        return user_path(folder) if mark else None
 
     @field_validator("url")
     @classmethod

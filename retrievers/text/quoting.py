@@ -2,6 +2,8 @@
 
 from reprlib import Repr
 
+from retrievers.text.secrets import without_secrets
+
 # Characters of a value that a message shows.
 LONGEST = 100
 # Characters of a line of a message.
@@ -25,8 +27,8 @@ _short = _Short()
 
 
 def quoted(value: object) -> str:
-    """Format a value for a message: its `repr`, of which a long one loses its middle or end."""
-    return clipped(_short.repr(value))
+    """Format a value for a message: its `repr`, of which a long one loses its middle or end; no secret, nor a part."""
+    return clipped(_short.repr(without_secrets(value) if isinstance(value, str) else value))
 
 
 def clipped(text: str) -> str:

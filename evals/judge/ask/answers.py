@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from retrievers.net.faults import causes
+from retrievers.text.secrets import without_secrets
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -11,12 +12,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelAnswer:
-    """Answer of a model: its text, its stop reason, and its token counts (None when it does not give them)."""
+    """Answer of a model: its text, its stop reason, and its token counts (None when it does not give them).
+
+    A model may quote a key that it was shown or asked with: secrets are hidden in the text from here on.
+    """
 
     text: str
     finish: str = ""
     tokens_in: int | None = None
     tokens_out: int | None = None
+
+    def __post_init__(self) -> None:
+        """Hide secrets."""
+        object.__setattr__(self, "text", without_secrets(self.text))
 
 
 def read_message(message: "BaseMessage") -> ModelAnswer:

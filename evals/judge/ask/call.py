@@ -14,6 +14,7 @@ from evals.judge.ask.chat import Chat
 from evals.judge.ask.faults import Fault, explain, read_fault, rejects_structure
 from evals.judge.ask.parse import MalformedError, read_verdict
 from retrievers.embedding.tokens import count_tokens
+from retrievers.text.secrets import without_secrets
 
 # Seconds that a call may exceed its time: the timeout of the provider's library comes first and ends the connection.
 GRACE_S = 0.25
@@ -82,7 +83,8 @@ class Caller:
             count_tokens(answer.text) if answer.tokens_out is None else answer.tokens_out,
         )
         try:
-            verdict = read_verdict(answer, schema).model_dump_json()
+            # Again: the answer may have spelled a secret with escapes of JSON.
+            verdict = without_secrets(read_verdict(answer, schema).model_dump_json())
         except MalformedError as error:
             return Reply(malformed=error, tokens=tokens, seconds=time.monotonic() - start)
         unkept = self._keep(key, schema, verdict, tokens)

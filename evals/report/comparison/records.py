@@ -153,7 +153,7 @@ class Regression:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison:
     """A run against the baseline.
 
@@ -171,3 +171,9 @@ class Comparison:
     differences: Sequence[Difference] = ()
     moved: Sequence[Moved] = ()
     regressions: Sequence[Regression] = ()
+
+    def __repr__(self) -> str:
+        """Head and table, as the command shows them."""
+        from evals.report.comparison.terminal import render_head
+
+        return render_head(self, width=100).rstrip("\n")

@@ -37,10 +37,7 @@ def render(comparisons: Sequence[Comparison], *, width: int, color: bool, querie
     for number, comparison in enumerate(comparisons):
         if number:
             console.print()
-        for role, run in (("baseline", comparison.baseline), ("other   ", comparison.other)):
-            console.print(f"{role}  [bold]{escape(run.name)}[/bold]  {escape(_about(run))}", soft_wrap=True)
-        _print_known(console, comparison)
-        console.print(_metrics(comparison.differences, narrow=width < WIDE))
+        _print_head(console, comparison)
         for difference in comparison.differences:
             if remark := _remark(difference):
                 console.print(escape(f"  {difference.metric}: {remark}"), style="dim")
@@ -48,6 +45,20 @@ def render(comparisons: Sequence[Comparison], *, width: int, color: bool, querie
         _print_moved(console, comparison, queries)
         _print_regressions(console, comparison.regressions)
     return console.text.getvalue()
+
+
+def render_head(comparison: Comparison, *, width: int) -> str:
+    """Return head and table of a comparison, without colours."""
+    console = SafeConsole(width=width, color=False)
+    _print_head(console, comparison)
+    return console.text.getvalue()
+
+
+def _print_head(console: Console, comparison: Comparison) -> None:
+    for role, run in (("baseline", comparison.baseline), ("other   ", comparison.other)):
+        console.print(f"{role}  [bold]{escape(run.name)}[/bold]  {escape(_about(run))}", soft_wrap=True)
+    _print_known(console, comparison)
+    console.print(_metrics(comparison.differences, narrow=console.width < WIDE))
 
 
 def _about(run: Run) -> str:

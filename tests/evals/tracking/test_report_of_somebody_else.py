@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from evals import tracking
+from evals.collect.saved.reading import read_folder
+from evals.compare.command import main as compare
 from evals.run.command import main as evaluate
 from evals.tracking.__main__ import main
 from evals.tracking.tracker import REPORT_TAG
 from evals.tracking.views import SUFFIX, Views, keep
+from tests.support.command import call
 from tests.support.experiment import make_experiment
 from tests.support.loopback import free_port
 from tests.support.mlflow_server import MlflowServer
@@ -89,3 +92,30 @@ def test_a_figure_kept_beside_it_is_no_path(evil: Path) -> None:
     assert evil.with_name(f".last.json{SUFFIX}").exists()
     assert main([str(evil), "--tracking.experiment", "tests", "--quiet"]) == 0
     assert not (evil.parent / "outside.svg").exists()
+
+
+def test_compared_and_as_a_baseline_it_is_data(evil: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = make_experiment(evil.parent / "made")
+    mine = evil.with_name("mine.json")
+    call(evaluate, ["--config", made.config, "--quiet", "--output", mine], capsys)
+    for done in (
+        call(compare, [evil, mine], capsys),
+        call(evaluate, ["--config", made.config, "--quiet", "--baseline", evil], capsys),
+    ):
+        assert (done.code, "golden" in done.err) == (2, True)  # of other golden data
+    theirs = json.loads(mine.read_text())
+    theirs["config"] = json.loads(evil.read_text())["config"]
+    other = evil.with_name("other.json")
+    other.write_text(json.dumps(theirs | {"run": "other"}))
+    assert call(compare, [other, mine], capsys).code == 0
+
+
+def test_a_saved_retrieval_is_read_without_a_pickle(evil: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made, folder = make_experiment(evil.parent / "made"), evil.parent / "retrieval"
+    call(evaluate, ["--config", made.config, "--quiet", "--save-retrieval", folder], capsys)
+    classes: list[object] = []
+    reading = True
+    sys.addaudithook(lambda event, found: classes.append(found) if reading and event == "pickle.find_class" else None)
+    assert read_folder(folder).variants
+    reading = False
+    assert classes == []

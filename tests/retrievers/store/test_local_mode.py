@@ -14,6 +14,7 @@ from langchain_core.documents import Document
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient
 
+from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.config.layers import build
 from retrievers.config.settings_file import file_layer
@@ -21,6 +22,7 @@ from retrievers.embedding.static import StaticEmbeddings
 from retrievers.errors import StoreError, StoreLockedError
 from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import local_mode, open_client
+from retrievers.store.portable_settings import portable_settings
 from tests.support.collections import settings
 
 TEXTS = ("An encoder counts the turns of a joint.", "A gripper holds a cup.", "Maps show where walls are.")
@@ -145,3 +147,14 @@ def test_a_file_of_settings_names_it_beside_itself_or_at_home(tmp_path: Path, mo
         file = tmp_path / "retriever.yaml"
         file.write_text(f"store: {{path: '{written}'}}")
         assert build(RetrieverConfig, [file_layer(file, RetrieverConfig)]).store.local_mode == folder
+
+
+def test_settings_that_are_written_name_it_from_any_folder(
+    tutorial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tutorial.parent)
+    named = ["--store.path", "local:db", "--collection", "my_documents"]
+    assert main(["inspect", *named, "--write", str(tmp_path / "mine.yaml")]) == 0
+    monkeypatch.chdir(tmp_path)
+    assert main(["search", "what counts turns?", "--config", "mine.yaml"]) == 0
+    assert portable_settings(at(Path("db")))["store"]["path"] == f"local:{tmp_path / 'db'}"

@@ -1,0 +1,129 @@
+"""Secrets in what models, servers, addresses and a user's own code say: no byte that a run writes holds one."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evals.run.command import main
+from tests.support.chat_faults import ChatFault, Output, When
+from tests.support.chat_server import CohereChatServer
+from tests.support.cohere_server import KEY as COHERE
+from tests.support.command import Done, call
+from tests.support.experiment import load_report, settings
+from tests.support.judged_experiment import judge_flags, known_of, make_judged
+from tests.support.loopback import Fault, Reply
+from tests.support.mlflow_server import mlflow_server
+from tests.support.qdrant_server import KEY as QDRANT
+from tests.support.qdrant_server import QdrantServer
+
+TOKEN, PASSWORD, OWN = "mlflow-token-S3CR3T-77", "p4ssw0rd-S3CR3T-78", "own-service-S3CR3T-79"
+ESCAPED = "".join(f"\\u{ord(letter):04x}" for letter in COHERE)
+RETRIEVER = f"""
+from langchain_core.retrievers import BaseRetriever
+
+class make(BaseRetriever):
+    def _get_relevant_documents(self, query, *, run_manager):
+        raise RuntimeError("the service at https://me:{PASSWORD}@example.com refused {OWN}")
+"""
+PLAIN = ("--metrics=ranking/*",)
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """Run in a folder, with every file that a run can write; all that is said is a file, too."""
+    monkeypatch.setattr("retrievers.text.secrets._known", ())
+    monkeypatch.setattr("evals.judge.ask.faults.BASE_S", 0.0)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    made = make_judged(tmp_path / "made")
+    (tmp_path / "mlruns").mkdir()
+    shutil.copy(mlflow_database, tmp_path / "mlruns")
+    # Of the two ways to have a key, one each.
+    (tmp_path / ".env").write_text(f"COHERE_API_KEY={COHERE}\n")
+    for name, value in {"QDRANT_API_KEY": QDRANT, "MLFLOW_TRACKING_TOKEN": TOKEN, "OWN_API_KEY": OWN}.items():
+        monkeypatch.setenv(name, value)
+
+    def one(name: str, *arguments: Any) -> Done:
+        files = [f"--{flag}={name}.{end}" for flag, end in (("output", "json"), ("html", "html"), ("junit", "xml"))]
+        flags = ["--config", made.config, *files, f"--log-file={name}.log", "--verbose", "--tracking.enabled=true"]
+        done = call(main, [*flags, *arguments], capsys)
+        Path(f"{name}.out").write_text(f"{done.code}\n{done.out}\n{done.err}")
+        return done
+
+    return one
+
+
+def assert_no_secret(folder: Path, *, least: int) -> None:
+    """No file but that of the keys, and the code of the user's, holds a secret; some hold its mark."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name not in (".env", "own_retriever.py")]
+    secrets = [secret.encode() for secret in (COHERE, QDRANT, TOKEN, PASSWORD, OWN)]
+    assert [(str(path), secret) for path in files for secret in secrets if secret in path.read_bytes()] == []
+    assert sum(b"***" in path.read_bytes() for path in files) >= least
+
+
+def test_answers_and_errors_of_a_judge(run: Run, tmp_path: Path) -> None:
+    _, _, known = known_of(settings_of(tmp_path))
+
+    def tells(right: Output) -> Output:
+        return Output(text=right.text.replace('"reason": "', f'"reason": "{COHERE}, or {ESCAPED}: '))
+
+    def malformed(right: Output) -> Output:
+        return Output(text=f"My key is {COHERE}.")
+
+    def wrong(right: Output) -> Output:
+        return Output(text=json.dumps({"verdict": f"{COHERE}", "reason": COHERE}))
+
+    with (
+        CohereChatServer(known) as server,
+        server.faulty(ChatFault(says=tells)),
+        server.faulty(ChatFault(says=malformed), When(share=0.15, by_prompt=True, seed=1)) as first,
+        server.faulty(ChatFault(says=wrong), When(share=0.15, by_prompt=True, seed=2)) as second,
+        server.faulty(
+            ChatFault(status=400, message=f"no: {COHERE}"), When(share=0.15, by_prompt=True, seed=3)
+        ) as third,
+    ):
+        done = run("judged", *judge_flags(server, tmp_path))
+    assert first.hits and second.hits and third.hits and done.code == 3
+    rows = load_report(tmp_path / "judged.json")["queries"]
+    verdicts = [(hit.get("judge") or {}).get("reason") or "" for row in rows for hit in row["retrieved"]]
+    assert any(reason.startswith("***, or ***: ") for reason in verdicts)
+    assert (tmp_path / "verdicts.sqlite").stat().st_size
+    # Report, page, JUnit, MLflow's database and its report, the verdict store, the output.
+    assert_no_secret(tmp_path, least=6)
+
+
+def test_errors_of_servers_and_of_a_users_retriever(run: Run, tmp_path: Path) -> None:
+    def quoting(*secrets: str) -> Fault:
+        said = f"refused {' '.join(secrets)}"
+        return Fault(reply=Reply.json({"message": said, "status": {"error": said}}, 400))
+
+    (tmp_path / "own_retriever.py").write_text(RETRIEVER)
+    done = [run("own", "--retriever.python=own_retriever:make", *PLAIN)]
+    with QdrantServer(api_key=QDRANT) as qdrant, qdrant.failing(quoting(QDRANT)):
+        done += [run("qdrant", f"--retriever.store.url={qdrant.url}", *PLAIN)]
+    _, _, known = known_of(settings_of(tmp_path))
+    with CohereChatServer(known) as server, server.failing(quoting(COHERE, f"https://me:{PASSWORD}@host")):
+        cohere = ["--retriever.store.path=other", "--retriever.embedding.provider=cohere"]
+        done += [run("embedding", *cohere, f"--retriever.embedding.base-url={server.url}", *PLAIN)]
+        rerank = ["--retriever.rerank=cross-encoder", f"--retriever.cross-encoder.base-url={server.url}"]
+        done += [run("rerank", *rerank, *PLAIN)]
+    with mlflow_server() as mlflow:
+        mlflow.errors["runs/create"] = (400, {"error_code": "BAD_REQUEST", "message": f"{TOKEN} of {PASSWORD}"})
+        uri = mlflow.url.replace("http://", f"http://me:{PASSWORD}@")
+        done += [run("mlflow", f"--tracking.uri={uri}", *PLAIN)]
+    assert [(one.code, "***" in one.err) for one in done] == [(2, True)] * 4 + [(3, True)]
+    assert_no_secret(tmp_path, least=5)
+
+
+def settings_of(folder: Path) -> Any:
+    from tests.support.experiment import Experiment
+
+    return settings(Experiment(folder / "made"))
