@@ -12,8 +12,8 @@ from evals.config.telemetry import silence
 from evals.errors import ExperimentError, ReportError
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.output_files import Outputs
-from evals.golden.in_memory import golden_set
 from evals.golden.loading import GoldenSet as Golden
+from evals.golden.loading import golden_set
 from retrievers.config import RetrieverConfig
 from retrievers.config.layers import environment
 from retrievers.retriever.protocol import Retriever
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from langchain_core.retrievers import BaseRetriever
     from langchain_qdrant import QdrantVectorStore
 
-    from evals.golden.in_memory import GoldenData
+    from evals.golden.loading import GoldenData
     from evals.report.comparison.records import Comparison
 
     Documents: TypeAlias = Sequence[Document | str]

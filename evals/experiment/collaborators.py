@@ -1,23 +1,29 @@
-"""The open resources of an experiment, closed at the end."""
+"""The open resources of an experiment, closed at the end, and the distance of its collection."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
 
+from evals.collect.saved.writable import MANIFEST
 from evals.config.experiment import ExperimentConfig
 from evals.config.judge import JudgeConfig
-from evals.experiment.embedded_index import index_if_stale
+from evals.experiment.embedded_index import index_if_stale, owns_collection
 from evals.experiment.loading import Inputs
 from evals.golden.source_pages import Sources
 from evals.golden.web_pages import open_sources
-from evals.grid.axes import Plan
+from evals.grid.axes import Plan, plan
 from evals.judge.judge import Judge
 from evals.metrics.collaborators import Collaborators
 from evals.report.judge_lines import spent
 from retrievers.config import RetrieverConfig, factory
 from retrievers.embedding.models import make_embeddings
+from retrievers.errors import ConfigError
 from retrievers.net.patience import patient
 from retrievers.retriever.opened import open_retriever
 from retrievers.retriever.protocol import Retriever
+from retrievers.store import open_client, read_info, with_distance
 from retrievers.terminal.command import Progress
 
 
@@ -44,6 +50,29 @@ def open_collaborators(
             return
         with _retrievers(inputs, env, progress) as (opened, reference, sources):
             yield Collaborators(retrievers=opened, progress=progress, sources=sources, judge=judge, reference=reference)
+
+
+def with_its_distance(inputs: Inputs, env: Mapping[str, str], saved: Path | None) -> Inputs:
+    """Return an experiment whose settings, and those of its sweep, have the distance of the collection.
+
+    Thresholds, their direction and the fusions that can be follow from it, and so it is read before all else.
+
+    Args:
+        inputs: The experiment.
+        env: The environment that holds API keys.
+        saved: Folder of a saved retrieval to start from, in place of the collection.
+
+    Raises:
+        RetrievalError: The store cannot be asked, or a setting does not go with the distance.
+    """
+    config, settings = inputs.config, inputs.config.retriever
+    if settings.python is not None or settings.distance is not None or owns_collection(config):
+        return inputs
+    completed = _of_saved(saved, settings) if saved else _of_collection(settings, env)
+    if completed == settings:
+        return inputs
+    whole = config.model_copy(update={"retriever": completed})
+    return replace(inputs, config=whole, sweep=plan(completed, config.sweep) if inputs.sweep else None)
 
 
 @contextmanager
@@ -84,3 +113,27 @@ def _retrievers(
 
 def _wanted(config: ExperimentConfig, sweep: Plan | None) -> list[RetrieverConfig]:
     return [config.retriever] if sweep is None else [variant.settings for variant in sweep.variants]
+
+
+def _of_collection(settings: RetrieverConfig, env: Mapping[str, str]) -> RetrieverConfig:
+    with patient(settings.store.wait_s):
+        client = open_client(settings.store, env)
+        try:
+            return with_distance(settings, read_info(client, settings))
+        finally:
+            client.close()
+
+
+def _of_saved(folder: Path, settings: RetrieverConfig) -> RetrieverConfig:
+    """Return the settings with the saved distance; a folder that cannot be read is refused where it is used."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        distance = manifest["variants"][0]["settings"].get("distance")
+    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError):
+        return settings
+    if distance is None:
+        return settings
+    try:
+        return RetrieverConfig.model_validate({**settings.model_dump(exclude_unset=True), "distance": distance})
+    except ValueError as error:
+        raise ConfigError(f"--from-retrieval {folder}: its distance is {distance}: {error}") from None

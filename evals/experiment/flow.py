@@ -9,17 +9,15 @@ from pathlib import Path
 from evals.config.experiment import ExperimentConfig
 from evals.experiment import provenance
 from evals.experiment.baseline import against_baseline
-from evals.experiment.collaborators import open_collaborators
-from evals.experiment.collection_distance import with_its_distance
+from evals.experiment.collaborators import open_collaborators, with_its_distance
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.loading import Inputs, load_inputs
-from evals.experiment.output_files import Outputs, settle
+from evals.experiment.output_files import Outputs, run_name, settle
 from evals.experiment.plan import describe_plan
+from evals.experiment.provenance import checked_at_end
 from evals.experiment.publishing import TrackingRun, publish
 from evals.experiment.reference import beside_reference
 from evals.experiment.report_files import export, save_data
-from evals.experiment.run_name import run_name
-from evals.experiment.unchanged import checked_at_end
 from evals.golden.loading import GoldenSet
 from evals.grid.evaluation import GridResult, evaluate_grid, retrieve
 from evals.grid.heldout import with_held_out
@@ -28,7 +26,7 @@ from evals.metrics.evaluation import evaluate
 from evals.metrics.grounds import Grounds, ground
 from evals.metrics.run_result import RunResult
 from evals.report.building import build_report
-from evals.report.building.slices import slices
+from evals.report.building.run import slices
 from evals.report.model import Facts, Report
 from retrievers.retriever.protocol import Retriever
 from retrievers.terminal.command import progress_bar

@@ -1,4 +1,4 @@
-"""The files that a run writes, checked before it begins."""
+"""The files that a run writes, checked before it begins, and its names."""
 
 import itertools
 import logging
@@ -9,8 +9,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from evals.collect.saved.writable import check_retrieval_folder
-from evals.config.experiment import TrackingConfig
+from evals.config.experiment import ExperimentConfig, TrackingConfig
 from evals.config.files import check_writable
+from evals.config.run_label import run_label
+from evals.grid.axes import Plan
 from evals.tracking import FOLDER, check_database, check_folder
 from retrievers.errors import ConfigError
 
@@ -124,3 +126,24 @@ def _refuse_shared(files: Mapping[str, Path | None]) -> None:
         other = names.setdefault(file.absolute(), flag)
         if other != flag:
             raise ConfigError(f"{file}: {other} and {flag} would be one file; expected a file for each")
+
+
+def run_name(config: ExperimentConfig, sweep: Plan | None, stamp: str) -> str:
+    """Return a name such as `hybrid k5 t0.3 default 20260102-030405`, or `grid 96 cells hybrid ...` of a sweep.
+
+    Args:
+        config: The experiment.
+        sweep: The grid that it asks for, None for a single run.
+        stamp: Its time, which makes the name unique.
+    """
+    label = _grid_label(sweep) if sweep else run_label(config.retriever)
+    return f"{label} {config.name} {stamp}"
+
+
+def _grid_label(sweep: Plan) -> str:
+    settings = [variant.settings for variant in sweep.variants]
+    which = ",".join(
+        dict.fromkeys(setting.python.rpartition(":")[2] if setting.python else setting.mode for setting in settings)
+    )
+    thresholds = (1 if setting.used_threshold is None else len(sweep.thresholds) for setting in settings)
+    return f"grid {len(sweep.top_ks) * sum(thresholds)} cells {which}"

@@ -1,12 +1,12 @@
-"""Evidence to chunks: which chunks of a collection a golden query makes relevant. Pure."""
+"""Evidence to chunks: which chunks of a collection a golden query makes relevant, and which are missing. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from pathlib import PurePosixPath
 
 from evals.errors import DatasetError
 from evals.golden.case import Case, Evidence
-from evals.golden.missing_relevant import missing_note, too_many_missing
 from retrievers.records import Chunk
 
 # Share of a quote that makes a chunk relevant, whatever the chunking: no more than two chunks can each hold half.
@@ -15,6 +15,8 @@ HALF = 0.5
 # quote counts as missing: an unrelated text shares up to 19 with a page by chance.
 LEAST = 0.1
 LEAST_CHARACTERS = 30
+MOST_MISSING = 0.05
+SHOWN = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +67,7 @@ def judged_irrelevant(case: Case, grades: Mapping[str, int], refused: Collection
 def missing_chunks(relevance: Mapping[str, Relevance]) -> str:
     """Return the note on relevant chunks that the collection lacks; empty where it has all."""
     relevant = {key for item in relevance.values() for key in item.grades}
-    return missing_note({name: item.missing for name, item in relevance.items()}, len(relevant))
+    return _missing_note({name: item.missing for name, item in relevance.items()}, len(relevant))
 
 
 def unplaced_verdicts(cases: Sequence[Case], chunks: Sequence[Chunk]) -> list[tuple[str, str]]:
@@ -119,12 +121,35 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
                 grades[chunk_id] = max(grades.get(chunk_id, 0), evidence.grade)
         irrelevant = judged_irrelevant(case, grades, refused)
         result[case.id] = Relevance(grades=grades, items=tuple(items), irrelevant=irrelevant, missing=missing)
-    lost = too_many_missing(cases, chunk_ids | documents.keys(), places)
+    lost = _too_many_missing(cases, chunk_ids | documents.keys(), places)
     if lost and not faults:
         raise DatasetError(lost)
     if faults := [*faults, *([lost] if lost else [])]:
         raise DatasetError("evidence that does not resolve to a chunk of the collection:", faults)
     return result
+
+
+def known_pages(urls: Sequence[str], chunks: Sequence[Chunk]) -> str:
+    """Say which pages a collection has, for evidence that names none of them.
+
+    Args:
+        urls: Addresses that evidence names.
+        chunks: All chunks of the collection.
+    """
+    pages = sorted({chunk.source_url for chunk in chunks if chunk.source_url})
+    if not pages:
+        return (
+            "no chunk of the collection says which page it is from: there is no source_url, url or source in its "
+            "metadata; set retriever.metadata.map {source_url: KEY} (python -m retrievers inspect shows the keys), or "
+            "leave source_url out of the evidence: a quote alone is looked for in every chunk"
+        )
+    names = {PurePosixPath(url).name for url in urls}
+    alike = [page for page in pages if PurePosixPath(page.replace("\\", "/")).name in names]
+    hint = "write source_url as the collection does" if alike else "was it made from other pages?"
+    return (
+        f"the collection has {len(pages)} pages: {', '.join(map(repr, (alike or pages)[:SHOWN]))}"
+        f"{', …' if len(pages) > SHOWN else ''}; {hint}"
+    )
 
 
 def normalise(text: str) -> str:
@@ -194,3 +219,39 @@ def _unresolved(number: int, evidence: Evidence, page_known: bool) -> str:
     if evidence.quote is None:
         return f"{name}: no chunk of {evidence.source_url!r} stands under the heading {evidence.heading!r}"
     return f"{name}: no chunk of {evidence.source_url!r} holds the quote {evidence.quote[:60]!r}"
+
+
+def _too_many_missing(cases: Sequence[Case], known: Collection[str], places: Mapping[str, str]) -> str | None:
+    """Return a fault in one line if over 5% of the chunks in `relevant_ids` are missing; else None.
+
+    Args:
+        cases: Golden queries.
+        known: The chunk ids of the collection, at least those that cases name.
+        places: Case id to `file:line`.
+    """
+    named = {key: case.id for case in reversed(cases) for key in case.relevant}
+    missing = {key: case_id for key, case_id in named.items() if key not in known}
+    if len(missing) <= MOST_MISSING * len(named):
+        return None
+    first = min(missing)
+    return (
+        f"{places.get(missing[first], missing[first])}: relevant_ids: the collection has no chunk {first!r}; "
+        f"{len(missing):,} of {len(named):,} relevant chunks are missing, and at most {MOST_MISSING:.0%} may be; are "
+        "ids written alike? metadata.map {chunk_id: KEY} names the payload key that holds them"
+    )
+
+
+def _missing_note(missing: Mapping[str, Collection[str]], relevant: int) -> str:
+    """Return a note on relevant chunks that are not in the collection; empty where all are.
+
+    Args:
+        missing: Case id to the missing chunks.
+        relevant: Number of chunks that are relevant to some case.
+    """
+    pairs = [(key, case_id) for case_id, keys in missing.items() for key in sorted(keys)]
+    count = len({key for key, _ in pairs})
+    if not pairs:
+        return ""
+    shown = ", ".join(f"{key!r} (case {case_id})" for key, case_id in pairs[:SHOWN])
+    are = "is not in the collection and counts" if count == 1 else "are not in the collection and count"
+    return f"{count} of {relevant} relevant chunks {are} as not retrieved: {shown}" + (" …" if pairs[SHOWN:] else "")

@@ -1,22 +1,28 @@
-"""The source pages, to check against: the location of a chunk's text in its page, and the page's metadata."""
+"""The source pages, to check against: where a text stands in its page, the page's metadata and its anchors."""
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 from evals.errors import EvaluationError
-from evals.golden.anchors import anchors_of, leads_to
 from retrievers.indexing.chunking import placement
 from retrievers.indexing.contexts import SECTION_SEPARATOR
 from retrievers.indexing.corpus import read_corpus
-from retrievers.indexing.markdown import Page, page_address
+from retrievers.indexing.markdown import Page, heading_text, page_address, page_tokens
 from retrievers.records import Chunk
 
 WORD = re.compile(r"\S+")
+HEADING_ID = re.compile(r"\{#([^}]+)\}\s*$")
+ELEMENT_ID = re.compile(r"""\b(?:id|name)=["']([^"'\s]+)["']""")
+NO_SLUG = re.compile(r"[^\w\- ]")
+GAPS = re.compile(r"[-_]+")
 
 
 @dataclass(frozen=True)
@@ -199,3 +205,36 @@ class SourcePages:
     @cached_property
     def _by_file(self) -> Mapping[str, SourcePage]:
         return {page.page.file_path: page for page in self.pages}
+
+
+def anchors_of(page: Page) -> frozenset[str]:
+    """Return the anchors of a page: the ids of its elements, or of Markdown the slugs of its headings.
+
+    A slug is formed as GitHub and Docusaurus form it; `{#id}` behind a heading takes its place, and a repeated one is
+    numbered from 1.
+    """
+    if page.ids:
+        return page.ids
+    anchors = set(ELEMENT_ID.findall(page.text))
+    counts: Counter[str] = Counter()
+    for opening, inline in pairwise(page_tokens(page.text)):
+        if opening.type == "heading_open":
+            explicit = HEADING_ID.search(inline.content)
+            slug = explicit[1] if explicit else NO_SLUG.sub("", heading_text(inline).lower()).replace(" ", "-")
+            anchors.add(f"{slug}-{counts[slug]}" if counts[slug] else slug)
+            counts[slug] += 1
+    return frozenset(anchors)
+
+
+def leads_to(fragment: str, anchors: frozenset[str]) -> bool:
+    """Return True if a fragment names one of these anchors, or a passage by its text (`:~:text=`).
+
+    Sites differ in the hyphens and underscores of a slug: a stretch of either counts as one hyphen.
+    """
+    if ":~:" in fragment:
+        return True
+    return _comparable(unquote(fragment)) in map(_comparable, anchors)
+
+
+def _comparable(anchor: str) -> str:
+    return GAPS.sub("-", anchor).strip("-")

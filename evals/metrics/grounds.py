@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from evals.errors import DatasetError
 from evals.golden.case import Case
-from evals.golden.evidence import Relevance, evidence_urls, labelled_ids, names_no_page, resolve
-from evals.golden.known_pages import known_pages
+from evals.golden.evidence import Relevance, evidence_urls, known_pages, labelled_ids, names_no_page, resolve
 from evals.golden.loading import GoldenSet
 from evals.golden.returned_evidence import check_evidence, resolve_returned
 from evals.golden.source_pages import SourcePages, Sources

@@ -10,9 +10,8 @@ from evals.metrics import declared
 from evals.report.best_cells import CellRow, best_cells, columns
 from evals.report.console import SafeConsole
 from evals.report.model import GridSection, Report
-from evals.report.model.abstention import AbstentionSection
 from evals.report.model.choice import ChoiceSection, HeldOutEntry
-from evals.report.model.grid import RankingSection
+from evals.report.model.grid import AbstentionSection, RankingSection
 
 SHOWN = 10
 # Columns that a figure takes, the objective, and place, top_k, threshold and mark together.

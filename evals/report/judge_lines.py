@@ -1,12 +1,16 @@
-"""The judge in lines of text, for terminal, page and MLflow."""
+"""The judge in lines of text, for terminal, page and MLflow, and where labels disagree with it."""
 
 from collections.abc import Mapping
 
+from rich.console import Console
+from rich.markup import escape
+
 from evals.collect.observations import Unscored
 from evals.judge.ask.budget import Usage
-from evals.report.model import ClaimEntry, FailedValue, JudgeSection, QueryRow, Verdict
-from evals.report.model.judge import JudgeUsage, TierEntry
-from evals.report.model.trust import CorrectionEntry
+from evals.report.model import ClaimEntry, FailedValue, JudgeSection, QueryRow, Report, Verdict
+from evals.report.model.judge import CorrectionEntry, Disagreement, JudgeUsage, TierEntry
+
+SHOWN = 3
 
 
 def judge_lines(judge: JudgeSection) -> list[str]:
@@ -24,6 +28,39 @@ def judge_lines(judge: JudgeSection) -> list[str]:
     if judge.incomplete:
         lines.append(f"Not everything was judged: {judge.incomplete}")
     return lines
+
+
+def print_disagreements(console: Console, report: Report, *, everything: bool) -> None:
+    """Print the first disagreements with the judge's reasons; nothing when there is none.
+
+    Args:
+        console: Console to print to.
+        report: The run.
+        everything: Print all of them.
+    """
+    trust = report.judge.trust if report.judge else None
+    if trust is None or trust.agreement is None or not trust.agreement.disagreements:
+        return
+    rows = disagreements(report)
+    shown = rows if everything else rows[:SHOWN]
+    rest = "" if len(shown) == len(rows) else f"; the first {len(shown)}, all with --verbose and in the report"
+    console.print(
+        f"\n[bold]Judge and labels differ[/bold] on {len(rows)} of {trust.agreement.n_verdicts} verdicts: "
+        f"errors of the judge, or holes in the labels{rest}"
+    )
+    for row, source in shown:
+        judged, labelled = ("useless", "relevant") if row.label else ("useful", "not relevant")
+        console.print(f"  {escape(row.query_id)}  {escape(source)}: labelled {labelled}, judged {judged}")
+        console.print(f"    {escape(row.reason)}", style="dim", overflow="ellipsis", no_wrap=True)
+
+
+def disagreements(report: Report) -> list[tuple[Disagreement, str]]:
+    """Return the disagreements, those that tell most first, each with the source of its chunk."""
+    trust = report.judge.trust if report.judge else None
+    rows = trust.agreement.disagreements if trust and trust.agreement else []
+    ids = {row.query_id for row in rows}
+    sources = {(row.id, hit.chunk_id): hit.source for row in report.queries if row.id in ids for hit in row.retrieved}
+    return [(row, sources.get((row.query_id, row.chunk_id), row.chunk_id)) for row in rows]
 
 
 def _tier_line(tier: TierEntry) -> str:

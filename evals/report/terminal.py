@@ -1,23 +1,24 @@
 """A run as an engineer reads it at a glance: verdict, table, before and after, worst queries, what to do next."""
 
+from collections.abc import Mapping
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evals.report.cache_line import cache_line
 from evals.report.console import SafeConsole
-from evals.report.disagreements import print_disagreements
-from evals.report.figure_text import ends, figure
-from evals.report.headline import NO_WORSE
-from evals.report.judge_lines import judge_lines
+from evals.report.figure_text import ends, figure, signed
+from evals.report.headline import BESIDE_REFERENCE, LEADING, NO_WORSE, deepest
+from evals.report.judge_lines import judge_lines, print_disagreements
 from evals.report.model import Criterion, Facts, MetricEntry, Report, SampledEntry
-from evals.report.reference_terminal import print_reference
-from evals.report.slices_terminal import print_slices
-from evals.report.worst import line, print_worst
+from evals.report.model.report import CacheEntry, ComparedSection, DifferenceEntry
+from evals.report.worst import hit_line, line, print_worst
 from evals.stats.joint_weights import FEWEST_REGRESSED
 
 TONES = {"good": "green", "mixed": "yellow", "bad": "red"}
 COLORS = {"pass": "green", "FAIL": "red", "undecided": "yellow"}
+CACHES = {"embedding": "query vectors", "result": "results", "judge": "verdicts"}
+CHANGES = {"better": "green", "worse": "red", "": "default"}
 
 
 def render(
@@ -66,7 +67,7 @@ def render(
     if caches := cache_line(report.caches):
         console.print(escape(caches), style="dim")
     if report.reference:
-        print_reference(console, report.reference, everything=everything)
+        _print_reference(console, report.reference, everything=everything)
     print_slices(console, report)
     print_worst(console, report, everything=everything)
     print_disagreements(console, report, everything=everything)
@@ -150,13 +151,13 @@ def remark(metric: MetricEntry) -> str:
     if metric.n_missing:
         parts.append(f"{metric.n_missing} of them missing")
     if metric.sampled:
-        parts += correction(metric, metric.sampled)
+        parts += _correction(metric, metric.sampled)
     elif parts and metric.bound_low is not None:
         parts[-1] += f", {metric.bound_low:.3f} … {metric.bound_high:.3f}"
     return ": ".join(part for part in ("; ".join(parts), metric.note) if part)
 
 
-def correction(metric: MetricEntry, sampled: SampledEntry) -> list[str]:
+def _correction(metric: MetricEntry, sampled: SampledEntry) -> list[str]:
     """Return how the mean of a sample was corrected, what that gained, and what judging all queries would give."""
     own, alone = _width(metric.ci_low, metric.ci_high), _width(sampled.alone_low, sampled.alone_high)
     if metric.n == sampled.queries:
@@ -189,3 +190,64 @@ def _print_unmet(console: Console, report: Report) -> None:
                 f"  [{COLORS[criterion.verdict]}]{criterion.verdict}[/] {criterion.metric} {criterion.condition}, got "
                 f"{figure(criterion.metric, criterion.figure)} ({escape(criterion.reason)})"
             )
+
+
+def cache_line(caches: Mapping[str, CacheEntry]) -> str:
+    """Return the hit rates of the caches that were asked; empty where none was."""
+    asked = [
+        f"{CACHES.get(name, name)} {entry.hits:,} of {entry.lookups:,} ({entry.rate:.0%})"
+        for name, entry in caches.items()
+        if entry.rate is not None
+    ]
+    return f"From caches: {', '.join(asked)}" if asked else ""
+
+
+def print_slices(console: Console, report: Report) -> None:
+    """Print the leading metric of each query type with n and interval, as many in a line as fit."""
+    name = next((known for pattern in LEADING if (known := deepest(pattern, report.metrics)) in report.metrics), None)
+    parts = [slice_ for slice_ in report.slices if slice_.by == "query_type" and name in slice_.metrics]
+    if name is None or len(parts) < 2:
+        return
+    console.print(f"[bold]{name} by query type[/bold] (95% interval, n)")
+    width = max(len(slice_.name) for slice_ in parts)
+    cells = []
+    for slice_ in sorted(parts, key=lambda part: part.metrics[name].value):
+        metric = slice_.metrics[name]
+        interval = ends(name, metric.ci_low, metric.ci_high)
+        cells.append(f"{slice_.name:<{width}} {figure(name, metric.value)} ({interval}) {metric.n:>2}")
+    longest = max(map(len, cells))
+    across = max(1, (console.width - 2 + 2) // (longest + 2))
+    for start in range(0, len(cells), across):
+        row = "  ".join(cell.ljust(longest) for cell in cells[start : start + across])
+        console.print(f"  {escape(row.rstrip())}", no_wrap=True, overflow="ellipsis")
+
+
+def _print_reference(console: Console, section: ComparedSection, *, everything: bool) -> None:
+    """Print the difference of the metrics that say most, and one query that flipped with both results.
+
+    Args:
+        console: Console to print to.
+        section: The run beside its reference.
+        everything: Print every metric.
+    """
+    line(console, f"[bold]Before → after[/bold], wins/ties/losses; before: {escape(section.settings)}")
+    differences = {difference.metric: difference for difference in section.differences}
+    names = [*differences] if everything else [deepest(pattern, differences) for pattern in BESIDE_REFERENCE]
+    for name in names:
+        if name in differences:
+            line(console, _difference(differences[name]))
+    for flip in section.flipped[:1]:
+        line(console, f"  flipped: [bold]{escape(flip.id)}[/bold] {escape(flip.query)}")
+        for when, hits in (("before", flip.other_retrieved), ("after ", flip.this_retrieved)):
+            # The chunk that decides: the first relevant one, or the one in its place.
+            chosen = next((hit for hit in hits if hit.grade), hits[0] if hits else None)
+            first_hit = hit_line(chosen, console.width - 11) if chosen else "nothing returned"
+            line(console, f"    {when} {first_hit}")
+
+
+def _difference(one: DifferenceEntry) -> str:
+    interval = "" if one.ci_low is None else f" ({signed(one.metric, one.ci_low)} … {signed(one.metric, one.ci_high)})"
+    counts = f", {one.wins}/{one.ties}/{one.losses}" if one.n else ""
+    change = f"{figure(one.metric, one.other)} → {figure(one.metric, one.this)}"
+    difference = signed(one.metric, one.difference)
+    return f"  {one.metric} {change} [{CHANGES[one.verdict]}]{difference}[/]{interval}{counts}"

@@ -1,15 +1,17 @@
 """The worst queries of a run, and how a terminal shows them."""
 
+import re
 from collections.abc import Iterable
 from heapq import nsmallest
+from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
 from evals.metrics import NEED_A_JUDGE
 from evals.report.model import Hit, QueryRow, Report
-from evals.report.source_link import source_link
 from retrievers.terminal.present import score_text
 
 # Queries that a page shows, and a terminal at first; chunks of each.
@@ -21,6 +23,8 @@ MIN_SOURCE, MIN_SNIPPET = 16, 8
 ORDER = {"FAILURE": 0, "PARTIAL_SUCCESS": 1, "UNLABELLED": 2, "SUCCESS": 3}
 # A query without labels is among the worst where a judge grades its result below this.
 POOR = 0.5
+# Path and first line of a source.
+PLACE = re.compile(r"(?P<path>[^:]+):(?P<line>\d+)(-\d+)?")
 
 
 def worst_first(rows: Iterable[QueryRow], most: int) -> list[QueryRow]:
@@ -45,11 +49,11 @@ def _right(row: QueryRow) -> float:
     """Return how much of a result was right, 0 to 1: by labels, or else the mean of the judge's scores."""
     if row.content_relevance is not None:
         return row.content_relevance
-    graded = judged_scores(row)
+    graded = _judged_scores(row)
     return fmean(graded.values()) if graded else 1.0
 
 
-def judged_scores(row: QueryRow) -> dict[str, float]:
+def _judged_scores(row: QueryRow) -> dict[str, float]:
     """Return the scores that the judge gave."""
     return {name: float(s) for name, s in row.scores.items() if name in NEED_A_JUDGE and isinstance(s, float | int)}
 
@@ -86,7 +90,7 @@ def _reasons(row: QueryRow) -> list[str]:
     """Return why a query is among the worst; the judge's scores where there are no labels."""
     if row.outcome != "UNLABELLED":
         return row.reasons
-    return [f"by the judge: {', '.join(f'{name} {score:.3f}' for name, score in judged_scores(row).items())}"]
+    return [f"by the judge: {', '.join(f'{name} {score:.3f}' for name, score in _judged_scores(row).items())}"]
 
 
 def hit_line(hit: Hit, width: int, address: str = "") -> str:
@@ -100,7 +104,7 @@ def hit_line(hit: Hit, width: int, address: str = "") -> str:
     scale = "" if hit.scale in ("", "unknown", "none") else f"{hit.scale} "
     prefix = f"{hit.rank}. {scale}{score_text(hit.score)} {'✓' if hit.grade else ' '} "
     room = max(width - len(prefix), MIN_SOURCE)
-    source = shortened(hit.source, max(room * 3 // 5, MIN_SOURCE))
+    source = _shortened(hit.source, max(room * 3 // 5, MIN_SOURCE))
     rest = room - len(source) - 2
     text = " ".join(hit.preview.split()).lstrip("# ")
     snippet = "" if rest < MIN_SNIPPET else text if len(text) <= rest else f"{text[: rest - 1]}…"
@@ -108,7 +112,7 @@ def hit_line(hit: Hit, width: int, address: str = "") -> str:
     return escape(prefix) + linked + (f"  [dim]{escape(snippet)}[/dim]" if snippet else "")
 
 
-def shortened(source: str, width: int) -> str:
+def _shortened(source: str, width: int) -> str:
     """Return the end of a source that is too long: its lines stand there."""
     return source if len(source) <= width else f"…{source[1 - width :]}"
 
@@ -124,3 +128,18 @@ def _print_hit(console: Console, hit: Hit, address: str) -> None:
         console.print(f"     {escape(f'judged useless: {hit.judge.reason}')}", style="dim")
     elif hit.judge and hit.judge.failed:
         console.print(f"     {escape(f'not judged: {hit.judge.failed}')}", style="dim")
+
+
+def source_link(source: str, config: dict[str, Any]) -> str:
+    """Return the address of a chunk's first line (`file:///…#L8`); empty where its file is not known.
+
+    Args:
+        source: `path:start-end` of the chunk, the path below the folder of the source pages.
+        config: The configuration of the run.
+    """
+    folder = (config.get("sources") or {}).get("dir")
+    match = PLACE.fullmatch(source)
+    # An address of a site, or a path that leads out of the folder, is no file of it.
+    if not folder or match is None or match["path"].startswith("/") or ".." in Path(match["path"]).parts:
+        return ""
+    return f"{(Path(folder).absolute() / match['path']).as_uri()}#L{match['line']}"

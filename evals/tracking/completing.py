@@ -1,6 +1,7 @@
 """Completing the run of a kept report in MLflow: one that was never begun, or was left half written."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -8,11 +9,11 @@ from pathlib import Path
 from evals.config.experiment import TrackingConfig
 from evals.errors import TrackingError
 from evals.report.comparison.records import Run
+from evals.report.traces import QueryTrace
 from evals.tracking.client import connection
 from evals.tracking.finding import find_reported
 from evals.tracking.marks import Mark, marked
 from evals.tracking.references import open_run
-from evals.tracking.rewritten_traces import remove_cells, remove_traces, write_missing
 from evals.tracking.starting import start
 from evals.tracking.store import FOLDER, check_database, local_uri
 from evals.tracking.tracker import MISSING_TRACES, Tracker
@@ -20,6 +21,7 @@ from evals.tracking.views import discard, kept, log_views
 from retrievers.text.secrets import redacted
 
 log = logging.getLogger(__name__)
+AT_ONCE = 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,10 +107,10 @@ def _completed(run: Run, config: TrackingConfig, mark: Mark) -> Completed:
             if reported.info.status == "FINISHED":
                 written = MISSING_TRACES in reported.data.tags
                 if written:
-                    write_missing(tracker, kept(Path(run.origin), report, run.digest, config.traces).traces)
+                    _write_missing(tracker, kept(Path(run.origin), report, run.digest, config.traces).traces)
                 return _done(tracker, written=written)
-            remove_traces(tracker)
-            remove_cells(tracker)
+            _remove_traces(tracker)
+            _remove_cells(tracker)
     status = "FAILED"
     try:
         tracker.log(report, None, run.digest)
@@ -127,3 +129,58 @@ def _done(tracker: Tracker, *, written: bool) -> Completed:
 
 def _unseen(stage: str, done: int, total: int, detail: str = "") -> None:
     """Show no progress."""
+
+
+def _write_missing(tracker: Tracker, traces: Sequence[QueryTrace]) -> None:
+    """Write the traces of a finished run that failed, in place of those that were left without spans."""
+    from mlflow.tracing.client import TracingClient
+
+    every, whole = _queries(tracker, include_spans=False), _queries(tracker, include_spans=True)
+    if hollow := sorted(every.keys() - whole.keys()):
+        TracingClient(tracker.uri).delete_traces(tracker.experiment_id, trace_ids=hollow)
+    there = set(whole.values())
+    tracker.log_traces([trace for trace in traces if trace.query_id not in there])
+    if not tracker.lacks_traces:
+        tracker.client.delete_tag(tracker.run_id, MISSING_TRACES)
+
+
+def _remove_traces(tracker: Tracker) -> None:
+    """Remove all traces of a run: some may lack their spans."""
+    from mlflow.tracing.client import TracingClient
+
+    store, experiment = TracingClient(tracker.uri), tracker.experiment_id
+    while traces := store.search_traces(
+        locations=[experiment], run_id=tracker.run_id, include_spans=False, max_results=AT_ONCE
+    ):
+        if not store.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in traces]):
+            return
+
+
+def _remove_cells(tracker: Tracker) -> None:
+    """Remove the runs below a grid's run, with their traces."""
+    within = [tracker.experiment_id]
+    query = f"tags.`mlflow.parentRunId` = '{tracker.run_id}'"
+    while cells := tracker.client.search_runs(within, query, max_results=AT_ONCE):
+        for cell in cells:
+            _remove_traces(Tracker(tracker.client, cell.info.run_id, tracker.experiment_id, tracker.uri))
+            tracker.client.delete_run(cell.info.run_id)
+
+
+def _queries(tracker: Tracker, *, include_spans: bool) -> dict[str, str]:
+    """Return the ids of a run's traces to those of their queries; with spans, only the traces that have some."""
+    from mlflow.tracing.client import TracingClient
+
+    store, queries, token = TracingClient(tracker.uri), dict[str, str](), ""
+    while True:
+        page = store.search_traces(
+            locations=[tracker.experiment_id],
+            run_id=tracker.run_id,
+            include_spans=include_spans,
+            max_results=AT_ONCE,
+            page_token=token or None,
+        )
+        queries |= {
+            trace.info.trace_id: trace.info.client_request_id for trace in page if trace.data.spans or not include_spans
+        }
+        if not (token := page.token):
+            return queries

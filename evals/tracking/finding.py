@@ -4,19 +4,18 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evals.errors import TrackingError
 from evals.report.comparison.records import Tracked
 from evals.report.parsing import MOST_BYTES
 from evals.tracking.addresses import server_of
 from evals.tracking.client import connection
-from evals.tracking.former_tags import FORMER, former_tag, is_former
 from evals.tracking.store import FOLDER, check_database, database_file
 from evals.tracking.tracker import NO_REPORT, REPORT_TAG
 from retrievers.config.text_files import read_text
@@ -36,6 +35,17 @@ PARENT = "mlflow.parentRunId"
 MOST = 1_000
 LISTED = 10
 NEWEST = 3
+# Tag to the fact's dotted name; `version.NAME` besides.
+FORMER = {
+    "dataset.fingerprint": "dataset_fingerprint",
+    "collection.fingerprint": "collection.fingerprint",
+    "collection.points": "collection.points",
+    "retriever": "retriever",
+    "relevance": "relevance",
+    "judge.provider": "judge.provider",
+    "judge.fingerprint": "judge.fingerprint",
+}
+VERSION = "version."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,7 +170,7 @@ def _experiment_id(client: "MlflowClient", name: str, address: str) -> str:
 
 
 def _tagged(client: "MlflowClient", within: Sequence[str], key: str, value: str | None, address: str) -> "MlflowRun":
-    runs = _search(client, within, "" if is_former(key) else f"tags.`{key}` LIKE '%'")
+    runs = _search(client, within, "" if _is_former(key) else f"tags.`{key}` LIKE '%'")
     for run in runs:
         of_run = run.data.tags[key] if key in run.data.tags else _fact(client, run, key)
         if of_run is not None and value in (None, of_run):
@@ -177,14 +187,14 @@ def _tagged(client: "MlflowClient", within: Sequence[str], key: str, value: str 
 def _fact(client: "MlflowClient", run: "MlflowRun", key: str) -> str | None:
     """Return what a run has in its artifact of facts in place of a tag; None for a tag that it never was."""
     if (
-        not is_former(key)
+        not _is_former(key)
         or PARENT in run.data.tags
         or FACTS not in {item.path for item in client.list_artifacts(run.info.run_id)}
     ):
         return None
     with TemporaryDirectory() as folder:
         file = Path(client.download_artifacts(run.info.run_id, FACTS, folder))
-        return former_tag(key, json.loads(read_text(file, "facts of evals.run", MOST_BYTES, TrackingError)))
+        return _former_tag(key, json.loads(read_text(file, "facts of evals.run", MOST_BYTES, TrackingError)))
 
 
 def _named(client: "MlflowClient", within: Sequence[str], name: str) -> list["MlflowRun"]:
@@ -214,3 +224,23 @@ def _report(client: "MlflowClient", run: "MlflowRun") -> str:
 def _described(run: "MlflowRun") -> str:
     started = datetime.fromtimestamp(run.info.start_time / 1000, UTC)
     return f"{run.info.run_id}  {started:%Y-%m-%d %H:%M:%S} UTC  {run.info.status}"
+
+
+def _is_former(tag: str) -> bool:
+    """Return True for a tag that a run has as a fact instead."""
+    return tag in FORMER or tag.startswith(VERSION)
+
+
+def _former_tag(tag: str, facts: Mapping[str, Any]) -> str | None:
+    """Return the value that a former tag would have; None where the fact is not known.
+
+    Args:
+        tag: One for which `is_former` is true.
+        facts: The run's artifact `facts.json`.
+    """
+    if tag.startswith(VERSION):
+        value = facts.get("versions", {}).get(tag.removeprefix(VERSION))
+    else:
+        section, _, name = FORMER[tag].rpartition(".")
+        value = ((facts.get(section) or {}) if section else facts).get(name)
+    return None if value is None else str(value)

@@ -14,8 +14,7 @@ from evals.grid.children import Child
 from evals.report.model import Report
 from evals.report.traces import QueryTrace
 from evals.tracking.addresses import comparison_page, run_page, server_of
-from evals.tracking.cell_links import with_cell_links
-from evals.tracking.cells import log_cells
+from evals.tracking.cells import log_cells, with_cell_links
 from evals.tracking.client import mlflow_at, quiet
 from evals.tracking.traces import write_traces
 from evals.tracking.values import DESCRIPTION_TAG, MOST_ALONG, metric_values, metrics_table, six_digits, table, tags

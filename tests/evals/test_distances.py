@@ -13,7 +13,7 @@ from evals.collect.passes import ranked as ranked_with_scores
 from evals.errors import ExperimentError
 from evals.experiment.evaluation import Evaluation
 from evals.experiment.output_files import Outputs
-from evals.report.building.next_step import next_flags
+from evals.report.building.head import next_flags
 from retrievers.errors import ConfigError
 from retrievers.records import Distance
 from tests.support.distances import QUERIES, chunk_id, collection, ranked, semantic

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from qdrant_client import QdrantClient, models
 
-from evals.experiment.provenance import collection_facts
-from evals.experiment.unchanged import differences
+from evals.experiment.provenance import collection_facts, differences
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionNotFoundError, CollectionStateError, ConfigError, StoreUnreachableError
 from retrievers.net.patience import patient

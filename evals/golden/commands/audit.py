@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evals.config.files import check_writable, write
-from evals.golden.commands import NEAR, Subcommands, cosine_argument, say
-from evals.golden.commands.named_chunks import add_chunk_flags, named_chunks, named_settings
+from evals.golden.commands import NEAR, Subcommands, add_chunk_flags, cosine_argument, named_chunks, named_settings, say
 from retrievers.config.layers import environment
 from retrievers.config.text_files import read_text
 from retrievers.terminal.command import add_logging_flags, path_argument, print_out, whole_number

@@ -2,14 +2,20 @@
 
 import argparse
 import os
+import random
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from evals.config.files import check_writable, write
-from evals.golden.commands import Subcommands, say, validation
-from evals.golden.json_lines import json_lines
+from evals.golden.commands import Subcommands, json_lines, say, validation
+from evals.golden.prose import prose
 from retrievers.config import RetrieverConfig
 from retrievers.config.layers import add_flags, build, environment, environment_layer, file_layer, flag_layer
+from retrievers.records import Chunk
 from retrievers.terminal.command import add_logging_flags, path_argument, whole_number
+
+QUOTE_WORDS = 60
 
 
 def add_init(commands: Subcommands) -> None:
@@ -33,7 +39,6 @@ def add_init(commands: Subcommands) -> None:
 def _init(namespace: argparse.Namespace) -> int:
     from evals.errors import DatasetError
     from evals.golden.listed_chunks import collection_name, listed_chunks
-    from evals.golden.skeletons import skeletons
 
     check_writable(namespace.out)
     if namespace.out.exists() and not namespace.force:
@@ -51,3 +56,43 @@ def _init(namespace: argparse.Namespace) -> int:
         f"into each, shorten the quote to what answers it, then: {validation(namespace.out, namespace)}"
     )
     return say(namespace, [line])
+
+
+def skeletons(chunks: Sequence[Chunk], count: int, out_of_scope: int, seed: int) -> list[dict[str, Any]]:
+    """Return cases with evidence but an empty query, spread over as many pages as possible.
+
+    The evidence quotes prose of a chunk. Chunks without any, such as code and lists of references, are passed over, but
+    in a collection that has no others.
+
+    Args:
+        chunks: Chunks of the collection.
+        count: Number of in-scope cases; fewer if there are fewer chunks.
+        out_of_scope: Number of out-of-scope cases to add, empty but for their id.
+        seed: Seed of the choice.
+    """
+    readable = [chunk for chunk in chunks if prose(chunk.text)] or [chunk for chunk in chunks if chunk.text.strip()]
+    chosen = _spread(readable, count, random.Random(seed))
+    inside = [_in_scope(f"case-{number:03}", chunk) for number, chunk in enumerate(chosen, 1)]
+    outside = [
+        {"id": f"out-{number:03}", "query": "", "in_scope": False, "query_type": "near_domain"}
+        for number in range(1, out_of_scope + 1)
+    ]
+    cases = inside + outside
+    return [case | {"split": ("dev", "test")[index % 2]} for index, case in enumerate(cases)]
+
+
+def _spread(chunks: Sequence[Chunk], count: int, rng: random.Random) -> list[Chunk]:
+    pages: dict[str, list[Chunk]] = {}
+    for chunk in sorted(chunks, key=lambda c: c.chunk_id):
+        pages.setdefault(chunk.source_url or chunk.file_path or chunk.chunk_id, []).append(chunk)
+    queues = [rng.sample(page, len(page)) for _, page in sorted(pages.items())]
+    rng.shuffle(queues)
+    rounds = max(map(len, queues), default=0)
+    return [queue[turn] for turn in range(rounds) for queue in queues if turn < len(queue)][:count]
+
+
+def _in_scope(case_id: str, chunk: Chunk) -> dict[str, Any]:
+    case: dict[str, Any] = {"id": case_id, "query": "", "reference_answer": None, "query_type": "factual"}
+    quote = " ".join((prose(chunk.text) or chunk.text).split()[:QUOTE_WORDS])
+    evidence = {"source_url": chunk.source_url, "heading": chunk.heading, "quote": quote, "grade": 3}
+    return case | {"evidence": [{key: value for key, value in evidence.items() if value is not None}]}

@@ -7,16 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evals.config.files import check_writable, write
-from evals.golden.commands import NEAR, Subcommands, cosine_argument, next_of_unlabelled, say
-from evals.golden.commands.named_chunks import add_chunk_flags, named_chunks, named_settings
-from evals.golden.json_lines import json_lines
+from evals.golden.commands import (
+    NEAR,
+    Subcommands,
+    add_chunk_flags,
+    cosine_argument,
+    json_lines,
+    named_chunks,
+    named_settings,
+    next_of_unlabelled,
+    say,
+)
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, RetrieverConfig
 from retrievers.config.layers import environment
 from retrievers.terminal.command import add_logging_flags, path_argument, whole_number
 
 if TYPE_CHECKING:
     from evals.golden.located_contexts import Located
-    from evals.golden.table_rows import Row
+    from evals.golden.mapped_columns import Row
 
 TABLES = {
     "csv": "a CSV file, one query or one piece of evidence a line",
@@ -139,7 +147,7 @@ def _import_table(namespace: argparse.Namespace) -> int:
 
 
 def _rows(namespace: argparse.Namespace) -> "list[Row]":
-    from evals.golden.table_rows import csv_rows, hub_rows, json_rows
+    from evals.golden.mapped_columns import csv_rows, hub_rows, json_rows
 
     if namespace.format == "hf":
         return hub_rows(namespace.table, revision=namespace.revision, split=namespace.split)

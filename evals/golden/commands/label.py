@@ -94,9 +94,15 @@ def _label(namespace: argparse.Namespace) -> list[str]:
 def _work(namespace: argparse.Namespace, file: Path, judge: Mapping[tuple[str, str], int]) -> "Work":
     """Return the pool and what belongs to it; of the holes of a report it may be empty."""
     from evals.config.experiment import DatasetConfig
-    from evals.golden.commands.label_holes import changed_since, deciding_depth, disagreements, known_of
+    from evals.golden.commands.label_holes import (
+        changed_since,
+        deciding_depth,
+        disagreements,
+        holes,
+        known_of,
+        most_decisive,
+    )
     from evals.golden.commands.pooled_systems import check_one_collection, systems
-    from evals.golden.labelling.holes import holes, most_decisive
     from evals.golden.labelling.labels import LabelFile
     from evals.golden.labelling.pool import pool
     from evals.golden.labelling.server import Work

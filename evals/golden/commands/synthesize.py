@@ -11,8 +11,7 @@ from pydantic import Field
 from evals.config.files import check_writable, write
 from evals.config.folders import named_folders
 from evals.config.judge import JudgeConfig
-from evals.golden.commands import NEAR, Subcommands, cosine_argument, say, validation
-from evals.golden.json_lines import json_lines
+from evals.golden.commands import NEAR, Subcommands, cosine_argument, json_lines, say, validation
 from evals.golden.synthesis.query_types import DEFAULT
 from retrievers.config import RetrieverConfig, Settings
 from retrievers.config.layers import Layer, add_flags, build, environment, environment_layer, file_layer, flag_layer
@@ -177,8 +176,7 @@ def _write(
     namespace: argparse.Namespace,
 ) -> int:
     from evals.errors import DatasetError
-    from evals.golden.synthesis.summary import summary
-    from evals.golden.synthesis.written_cases import written_cases
+    from evals.golden.synthesis.summary import summary, written_cases
 
     rows, unasked = written_cases(attempts), next((attempt.unasked for attempt in attempts if attempt.unasked), "")
     lines = summary(attempts, counts, namespace.redraws, judge.usage)

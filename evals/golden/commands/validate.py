@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evals.golden.commands import Subcommands, say
-from evals.golden.commands.named_chunks import add_chunk_flags, named_chunks, named_settings
+from evals.golden.commands import Subcommands, add_chunk_flags, named_chunks, named_settings, say
 from retrievers.config.layers import environment
 from retrievers.terminal.command import add_logging_flags, path_argument
 

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -20,12 +22,13 @@ from starlette.routing import Route
 from evals.errors import DatasetError
 from evals.golden.evidence import normalise
 from evals.golden.labelling.annotator_agreement import agreement
-from evals.golden.labelling.labels import MOST_GRADE, Label, LabelFile, asked, standing
+from evals.golden.labelling.labels import MOST_GRADE, Label, LabelFile, Standing, asked, standing
 from evals.golden.labelling.pool import PooledCase
-from evals.golden.labelling.work_state import last_label, work_state
 from retrievers.records import Chunk
 
 MOST_NOTE = 2_000
+# Pauses beyond this are no work.
+LONGEST_S = 300.0
 
 
 class Answer(BaseModel):
@@ -182,3 +185,60 @@ def _pair(work: Work, case_id: str, chunk_id: str) -> tuple[PooledCase, Chunk]:
             if (entry.case.id, chunk.chunk_id) == (case_id, chunk_id):
                 return entry, chunk
     raise DatasetError(f"case {case_id!r} with chunk {chunk_id!r} is not in the pool")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkState:
+    """State of an annotator's work.
+
+    Attributes:
+        done: Number of labels that count, skipped ones among them.
+        skipped: Number of skipped ones.
+        total: Number of pairs of query and chunk in the pool.
+        seconds_left: Expected time of the rest, by the median time of a label; None before the third.
+        next: The next query and chunk, None at the end.
+        place: Place of that chunk among those of its query, from 1.
+    """
+
+    done: int
+    skipped: int
+    total: int
+    seconds_left: float | None
+    next: tuple[PooledCase, Chunk] | None
+    place: int
+
+
+def work_state(pooled: Sequence[PooledCase], labels: Sequence[Label], kept: Standing, annotator: str) -> WorkState:
+    """Return the state of an annotator's work.
+
+    Args:
+        pooled: The pool, in the order of the work.
+        labels: All lines.
+        kept: The labels that count.
+        annotator: Name.
+    """
+    pairs = [(entry, chunk, rank) for entry in pooled for rank, chunk in enumerate(entry.chunks, 1)]
+    mine = [kept.get((annotator, entry.case.id, chunk.chunk_id)) for entry, chunk, _ in pairs]
+    done = sum(label is not None for label in mine)
+    following = next((pair for pair, label in zip(pairs, mine, strict=True) if label is None), None)
+    pace = _pace([label for label in labels if label.annotator == annotator])
+    return WorkState(
+        done=done,
+        skipped=sum(label is not None and label.grade is None for label in mine),
+        total=len(pairs),
+        seconds_left=None if pace is None else pace * (len(pairs) - done),
+        next=None if following is None else following[:2],
+        place=0 if following is None else following[2],
+    )
+
+
+def last_label(kept: Standing, annotator: str) -> Label | None:
+    """Return the label that an annotator gave last and that counts, None without any."""
+    return next((label for key, label in reversed(list(kept.items())) if key[0] == annotator), None)
+
+
+def _pace(labels: Sequence[Label]) -> float | None:
+    """Return the median time between two labels in seconds, pauses left out; None for fewer than three labels."""
+    gaps = [(after.at - before.at).total_seconds() for before, after in pairwise(labels)]
+    gaps = [gap for gap in gaps if 0 <= gap <= LONGEST_S]
+    return median(gaps) if len(gaps) > 1 else None

@@ -5,10 +5,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from evals.collect.observations import Unscored
-from evals.golden.synthesis.answers import Answering, Clarity, DraftCase, Question, Review
 from evals.golden.synthesis.objections import Objection, first_objection
 from evals.golden.synthesis.passages import Passages
-from evals.golden.synthesis.prompts import clarity_prompt, repair_prompt, review_prompt, search_prompt, write_prompt
+from evals.golden.synthesis.prompts import (
+    Answering,
+    Clarity,
+    DraftCase,
+    Question,
+    Review,
+    clarity_prompt,
+    repair_prompt,
+    review_prompt,
+    search_prompt,
+    write_prompt,
+)
 from evals.golden.synthesis.sampling import Assignment
 from evals.judge.ask.engine import Asker, UnansweredError
 from retrievers.records import Chunk

@@ -8,10 +8,18 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from evals.collect.observations import Unscored
-from evals.golden.synthesis.answers import Answering, Clarity, DraftCase, Question, Review
 from evals.golden.synthesis.case_writing import AT_ONCE, NEAREST, Writer
 from evals.golden.synthesis.passages import Passages
-from evals.golden.synthesis.prompts import clarity_prompt, review_prompt, search_prompt
+from evals.golden.synthesis.prompts import (
+    Answering,
+    Clarity,
+    DraftCase,
+    Question,
+    Review,
+    clarity_prompt,
+    review_prompt,
+    search_prompt,
+)
 from evals.golden.synthesis.sampling import Assignment
 from evals.judge.ask.buyer import USUAL_ANSWER
 from evals.judge.ask.checked_verdicts import CheckedVerdicts

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from evals.golden.evidence import normalise
-from evals.golden.synthesis.answers import DraftCase
+from evals.golden.synthesis.prompts import DraftCase
 from retrievers.records import Chunk
 from retrievers.text.language import differing, surely_not
 

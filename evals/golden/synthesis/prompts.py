@@ -1,8 +1,10 @@
-"""The prompts of the synthesis. Pure."""
+"""The prompts of the synthesis, and the schemas of their answers. Pure."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from evals.golden.synthesis.answers import DraftCase, Question
+from pydantic import BaseModel, Field
+
 from evals.golden.synthesis.sampling import Assignment
 from retrievers.records import Chunk
 
@@ -54,6 +56,42 @@ SEARCH = """Which of these passages answer the query? A passage that is only abo
 
 Answer with one JSON object, which lists the numbers of the answering passages, and none where no passage answers:
 {{"reason": "…", "answering": []}}"""
+YesOrNo = Annotated[int, Field(ge=0, le=1)]
+
+
+class Question(BaseModel):
+    """A query that the pages do not answer."""
+
+    query: str
+
+
+class DraftCase(Question):
+    """A query with its answer and the passages that support it."""
+
+    reference_answer: str
+    quotes: list[str]
+
+
+class Review(BaseModel):
+    """A judgement of a draft."""
+
+    reason: str
+    follows: YesOrNo
+    standalone: YesOrNo
+
+
+class Clarity(BaseModel):
+    """A judgement of a query alone."""
+
+    reason: str
+    standalone: YesOrNo
+
+
+class Answering(BaseModel):
+    """The numbers of the passages that answer a query."""
+
+    reason: str
+    answering: list[int]
 
 
 def write_prompt(assignment: Assignment, language: str) -> str:

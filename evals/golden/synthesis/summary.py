@@ -1,14 +1,20 @@
-"""A synthesis in lines: queries by type, and the reasons of those dropped or mended. Pure."""
+"""A synthesis as cases, and in lines: queries by type, the reasons of those dropped or mended. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from evals.golden.synthesis.case_writing import Attempt
-from evals.golden.synthesis.objections import KINDS, Objection
+from evals.golden.synthesis.objections import KINDS, Objection, holder
+from evals.golden.synthesis.prompts import DraftCase
 from evals.judge.ask.budget import Usage
+from retrievers.records import Chunk
 
 # Characters of an example.
 LONGEST = 100
+# Grade of a passage that answers.
+GRADE = 3
+TAG = "synthetic"
 
 
 def summary(attempts: Sequence[Attempt], counts: Mapping[str, int], redraws: int, usage: Usage) -> list[str]:
@@ -81,3 +87,30 @@ def _reasons(title: str, pairs: Sequence[tuple[Attempt, Objection | None]]) -> l
 def _example(attempt: Attempt, objection: Objection) -> str:
     text = " ".join(f"{attempt.assignment.id}: {objection.detail}".rstrip(": ").split())
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def written_cases(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
+    """Return the kept queries as rows of a golden file, in their order."""
+    return [_case_row(attempt) for attempt in attempts if attempt.kept]
+
+
+def _case_row(attempt: Attempt) -> dict[str, Any]:
+    assignment, draft = attempt.assignment, attempt.draft
+    assert draft is not None
+    row: dict[str, Any] = {"id": assignment.id, "query": draft.query.strip()}
+    if isinstance(draft, DraftCase):
+        row["reference_answer"] = draft.reference_answer.strip()
+        row["evidence"] = [_evidence(quote, assignment.passages) for quote in dict.fromkeys(draft.quotes)]
+    return row | {
+        "in_scope": assignment.type.in_scope,
+        "query_type": assignment.type_name,
+        "tags": [TAG],
+        "split": assignment.split,
+    }
+
+
+def _evidence(quote: str, passages: Sequence[Chunk]) -> dict[str, Any]:
+    chunk = holder(quote, passages)
+    assert chunk is not None
+    evidence = {"source_url": chunk.source_url, "heading": chunk.heading, "quote": quote.strip(), "grade": GRADE}
+    return {name: value for name, value in evidence.items() if value}

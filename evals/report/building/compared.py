@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from evals.report.comparison.comparing import moved
 from evals.report.comparison.differences import verdict
-from evals.report.comparison.moved import moved
 from evals.report.comparison.records import Comparison, Difference, Moved
 from evals.report.headline import LEADING, deepest
-from evals.report.model.compared import ComparedSection, DifferenceEntry, FlipEntry
+from evals.report.model.report import ComparedSection, DifferenceEntry, FlipEntry
 
 # Chunks of a result that are kept, and queries.
 FIRST = 3

@@ -1,25 +1,35 @@
-"""The grid's section of the report, by columns. Pure."""
+"""The section of a grid in the report, by columns: its cells, the choice, what was proved. Pure."""
 
-from math import isnan
+from math import isfinite, isnan
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evals.grid.cells import Configuration, MetricScores
-from evals.grid.choice import Choice
+from evals.grid.choice import Choice, HeldOut, Standing, explain
 from evals.grid.evaluation import GridResult
-from evals.grid.objective import Ranking
-from evals.grid.unjudged import unjudged
-from evals.report.building.choice import FALSE_ANSWER, choice_section, reported
-from evals.report.building.proof import proof_section
+from evals.grid.judging_rounds import NEXT, CellProof
+from evals.grid.objective import Ranking, describe
+from evals.grid.unjudged import Unjudged, unjudged
 from evals.report.model import GridSection, MetricEntry
-from evals.report.model.abstention import AbstentionSection
-from evals.report.model.choice import ChoiceSection
-from evals.report.model.grid import CellColumns, ConfigurationEntry, GridMetric, RankingSection
+from evals.report.model.choice import ChoiceSection, HeldOutEntry, StandingEntry
+from evals.report.model.grid import (
+    AbstentionSection,
+    CellColumns,
+    ConfigurationEntry,
+    GridMetric,
+    ProofSection,
+    RankingSection,
+)
 
 # Cells beyond these are left out of the report, from the end of the ranking; never one whose standing is shown.
 MOST_CELLS = 10_000
 Cells = NDArray[np.int64]
+# Standings beyond these are left out, from the end; never a member of the confidence set or the recommended.
+MOST_STANDINGS = 200
+FALSE_ANSWER = "scope/false_answer"
+# Share of falsely answered queries above which a recommendation says so.
+MOST_FALSE_ANSWERS = 0.5
 
 
 def grid_section(result: GridResult, most: int = MOST_CELLS) -> GridSection:
@@ -124,3 +134,121 @@ def _counts(values: Cells) -> int | list[int]:
     """Return one number where all cells have the same."""
     counts: list[int] = values.tolist()
     return counts[0] if len(set(counts)) == 1 else counts
+
+
+def choice_section(
+    choice: Choice,
+    held_out: HeldOut | None,
+    false_answers: float | None = None,
+    unjudged: Unjudged | None = None,
+    most: int = MOST_STANDINGS,
+) -> ChoiceSection:
+    """Return the recommended cell and why, the confidence set of best cells, and the figure on held-out queries.
+
+    Args:
+        choice: The choice.
+        held_out: The figure, None without held-out queries.
+        false_answers: Share of the out-of-scope queries that the recommended cell answers, None where not known.
+        unjudged: What unjudged chunks could change, None where nothing is known of them.
+        most: Number of standings beyond which some are left out.
+    """
+    first, *others = explain(choice)
+    return ChoiceSection(
+        explanation=[first + _warning(false_answers), *others],
+        unjudged=unjudged.statement if unjudged else "",
+        objective=choice.objective,
+        margin=choice.margin,
+        n=choice.n,
+        dropped=choice.dropped,
+        cells=choice.n_cells,
+        allowed=choice.n_allowed,
+        best=choice.best.cell,
+        recommended=choice.recommended.cell,
+        proved=choice.proved,
+        reason=choice.reason,
+        queries_needed=choice.queries_needed,
+        note=choice.note,
+        set=[standing.cell for standing in choice.best_set],
+        standings=[_standing(rank, standing, unjudged) for rank, standing in reported(choice, most)],
+        held_out=HeldOutEntry.of(held_out) if held_out else None,
+    )
+
+
+def _warning(false_answers: float | None) -> str:
+    if false_answers is None or false_answers <= MOST_FALSE_ANSWERS:
+        return ""
+    return (
+        f". It answers {false_answers:.0%} of the out-of-scope queries: constrain that with "
+        f"--objective.constraints '{FALSE_ANSWER} <= {MOST_FALSE_ANSWERS:g}'"
+    )
+
+
+def reported(choice: Choice, most: int = MOST_STANDINGS) -> list[tuple[int, Standing]]:
+    """Return the standings that are reported, each with its place from 1."""
+    ranked = enumerate(choice.standings, 1)
+    return [(n, s) for n, s in ranked if n <= most or s.in_set or s.cell == choice.recommended.cell]
+
+
+def _standing(rank: int, standing: Standing, unjudged: Unjudged | None) -> StandingEntry:
+    return StandingEntry(
+        place=rank,
+        cell=standing.cell,
+        members=list(standing.members),
+        label=standing.label,
+        cost=standing.cost,
+        value=standing.value,
+        ci_low=standing.interval.low,
+        ci_high=standing.interval.high,
+        in_set=standing.in_set,
+        difference=standing.difference,
+        lower=standing.lower,
+        judged=unjudged.judged.get(standing.cell) if unjudged else None,
+        best_case=unjudged.best_case.get(standing.cell) if unjudged else None,
+        sparsely_judged=unjudged is not None and standing.cell in unjudged.sparse,
+    )
+
+
+def proof_section(result: GridResult) -> ProofSection | None:
+    """Return the proof for the recommended cell; None without `judge.stop`."""
+    proof, cell = result.proof, result.chosen
+    if proof is None:
+        return None
+    # Cells that scored the same on every query are one.
+    members = list(result.choice.recommended.members) if result.choice else []
+    bounds = [bound for bound in proof.within[members].tolist() if isfinite(bound)]
+    bound = min(bounds, default=None)
+    return ProofSection(
+        statement=f"{_proved(result, proof, bound)}, {_bought(proof)}{_next(proof)}",
+        margin=proof.margin,
+        cell=cell,
+        within=bound,
+        remaining=int(proof.remaining.sum()),
+        queries=proof.queries,
+        queries_in_all=proof.eligible,
+        questions=proof.questions,
+        questions_in_all=proof.all_questions,
+        next_within=proof.next_within,
+    )
+
+
+def _proved(result: GridResult, proof: CellProof, bound: float | None) -> str:
+    if bound is None or result.chosen is None:
+        return f"Not proved: too few queries were judged to compare {len(result.grid):,} cells"
+    name = describe(result.grid, result.chosen)
+    of = f"the best of {len(result.grid):,} cells by all verdicts on these queries (95%)"
+    if bound == 0:
+        return f"Proved: {name} is {of}"
+    head = "Proved" if bound <= proof.margin else f"Not proved within {proof.margin:g}"
+    return f"{head}: {name} is at most {bound:.3f} below {of}"
+
+
+def _bought(proof: CellProof) -> str:
+    share = proof.questions / max(1, proof.all_questions)
+    return (
+        f"with {proof.questions:,} of {proof.all_questions:,} verdicts ({share:.0%}) on {proof.queries} of "
+        f"{proof.eligible} queries"
+    )
+
+
+def _next(proof: CellProof) -> str:
+    return "" if proof.next_within is None else f"; {NEXT} more would bring that to about {proof.next_within:.3f}"

@@ -1,17 +1,19 @@
-"""The run in a sentence. Pure."""
+"""The run in a sentence, and the next command. Pure."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from evals.collect.observations import Gate
+from evals.grid.axes import dotted
+from evals.grid.evaluation import GridResult
 from evals.metrics import OF_AN_INDEX, declared
 from evals.metrics.index import ENOUGH
 from evals.metrics.run_result import RunResult
-from evals.report.building.next_step import next_flags
 from evals.report.causes import FAILURES, Cause
 from evals.report.headline import deepest
 from evals.report.model import Criterion
-from evals.report.model.head import HeadSection
+from evals.report.model.report import HeadSection
+from retrievers.records import UNBOUNDED
 
 # Share of the queries that must pass before a run is called good.
 MOST = 0.5
@@ -26,6 +28,19 @@ JUDGED = (
     ("ragas/llm_context_recall", "context recall"),
     ("ragas/llm_context_relevance", "context relevance"),
 )
+PAGE = "--html report.html"
+THRESHOLDS = "--sweep.threshold 0:0.6:0.05"
+# Main cause of failure to flags of evals.run.
+FLAGS: Mapping[Cause, str] = {
+    "ranked too low": "--sweep.mode semantic,hybrid --sweep.top-k 3,5,10",
+    "not a candidate": "--sweep.mode semantic,keyword,hybrid",
+    "too few returned": f"--sweep.top-k 3,5,10 {THRESHOLDS}",
+    "cut by the threshold": THRESHOLDS,
+    "nothing returned": THRESHOLDS,
+    "wrongly answered": THRESHOLDS,
+}
+# The same where the collection has no keywords to search: a deeper cut is what is left.
+WITHOUT_KEYWORDS: Mapping[Cause, str] = {"ranked too low": "--sweep.top-k 3,5,10", "not a candidate": PAGE}
 
 
 def head(
@@ -45,13 +60,13 @@ def head(
         verdict=_verdict(result, failed),
         tone="bad" if not met else "good" if (result.validation.pass_rate or 0) >= MOST else "mixed",
         criteria=criteria_line(result.gates),
-        index=index_line(result),
+        index=_index_line(result),
         causes=dict(failed.most_common()),
         next_flags=next_flags(result, failed.most_common(1)[0][0] if failed else None, sparse_vectors),
     )
 
 
-def index_line(result: RunResult) -> str:
+def _index_line(result: RunResult) -> str:
     """Return that the index loses near chunks; empty where it does not."""
     means = {name: s.value for s in result.summaries if (name := s.metric) in OF_AN_INDEX and s.value is not None}
     if not any(mean < ENOUGH for mean in means.values()):
@@ -85,3 +100,40 @@ def _verdict(result: RunResult, failed: Counter[Cause]) -> str:
         return f"{text}."
     cause, count = failed.most_common(1)[0]
     return f"{text}; main cause of failure: {cause} ({count} of {failed.total()})."
+
+
+def next_flags(result: RunResult, cause: Cause | None, sparse_vectors: Collection[str] | None = None) -> str:
+    """Return flags of evals.run for the next run: of a grid its recommended cell, else a grid against the main cause.
+
+    Args:
+        result: The run.
+        cause: The main cause of failure, None where no query fails.
+        sparse_vectors: Names of those of the collection; None where they are not known.
+    """
+    if isinstance(result, GridResult):
+        return PAGE if result.chosen is None else _cell(result, result.chosen)
+    # The settings of a user's own retriever are not known.
+    retriever = result.config.retriever
+    if cause is None or retriever.python is not None:
+        return PAGE
+    flags = FLAGS.get(cause, PAGE)
+    if retriever.threshold_scale in UNBOUNDED and THRESHOLDS in flags:
+        # Which scores there are without bounds is on the page alone.
+        return PAGE
+    if sparse_vectors is not None and retriever.keyword.vector_name not in sparse_vectors:
+        flags = WITHOUT_KEYWORDS.get(cause, flags)
+    if retriever.used_distance != "cosine":
+        # Scores of other distances have no bounds, so a fusion that weighs them has no meaning.
+        flags = flags.replace("hybrid", "hybrid --retriever.fusion rrf")
+    return flags
+
+
+def _cell(grid: GridResult, chosen: int) -> str:
+    cell, settings = grid.grid.cell(chosen), grid.grid.settings(chosen)
+    # A threshold that is none on cosines is one with its distance alone.
+    distance = {} if cell.threshold is None or settings.distance is None else {"distance": settings.distance}
+    return " ".join(
+        f"--retriever.{dotted(name).replace('_', '-')} {value}"
+        for name, value in {**cell.parameters, **distance}.items()
+        if value is not None
+    )

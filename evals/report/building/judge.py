@@ -7,11 +7,14 @@ from evals.judge.trust.agreement import Agreement, LabelledVerdict
 from evals.judge.trust.estimate import Estimate
 from evals.judge.trust.trust import Trust
 from evals.judge.verdicts import Judging
-from evals.report.model.judge import JudgeSample, JudgeSection, JudgeUsage, TierEntry
-from evals.report.model.trust import (
+from evals.report.model.judge import (
     AgreementSection,
     CorrectionEntry,
     Disagreement,
+    JudgeSample,
+    JudgeSection,
+    JudgeUsage,
+    TierEntry,
     TrustEntry,
     TrustSection,
 )

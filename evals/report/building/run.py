@@ -1,17 +1,29 @@
-"""The report of a run, built once."""
+"""The report of a run, built once, with its slices and caches."""
 
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from evals.collect.observations import Summary
 from evals.grid.evaluation import GridResult
-from evals.metrics import declared
+from evals.judge.sampling import NOT_DRAWN
+from evals.metrics import METRICS, VERDICT_METRIC, declared
+from evals.metrics.base import QueryMetric, summarise
 from evals.metrics.run_result import RunResult
-from evals.report.building.caches import cache_entries
+from evals.metrics.sampled import sampled_summary
 from evals.report.building.grid import grid_section
 from evals.report.building.head import head
 from evals.report.building.judge import judge_section
 from evals.report.building.queries import query_rows
 from evals.report.headline import leading
 from evals.report.model import SCHEMA_VERSION, Criterion, Facts, MetricEntry, Report, Validation
+from evals.report.model.report import CacheEntry, SliceEntry, SliceMetric
+from evals.stats.intervals import wilson
 from retrievers.config import RERANKERS, RetrieverConfig, dump
 from retrievers.config.layers import flatten
+
+# A tag of fewer queries says nothing that their rows do not.
+LEAST = 3
 
 
 def build_report(result: RunResult, facts: Facts) -> Report:
@@ -30,7 +42,7 @@ def build_report(result: RunResult, facts: Facts) -> Report:
         name=result.config.name,
         passed=not incomplete and all(gate.passed for gate in result.gates),
         incomplete=incomplete,
-        settings=settings_line(result.config.retriever, facts),
+        settings=_settings_line(result.config.retriever, facts),
         facts=facts,
         config=dump(result.config),
         metrics=metrics,
@@ -51,6 +63,27 @@ def build_report(result: RunResult, facts: Facts) -> Report:
     return report.model_copy(update=grid)
 
 
+def slices(result: RunResult) -> list[SliceEntry]:
+    """Return the metrics of the queries of each type, then of each tag that three or more queries have, by name."""
+    cases = [observation.case for observation in result.observed.observations]
+    types: dict[str, list[str]] = {}
+    tags: dict[str, list[str]] = {}
+    for case in cases:
+        if case.query_type:
+            types.setdefault(case.query_type, []).append(case.id)
+        for tag in case.tags:
+            tags.setdefault(tag, []).append(case.id)
+    validation = result.validation
+    outcomes = zip(validation.query_ids, validation.outcomes, strict=True)
+    passed = {query_id: outcome == "SUCCESS" for query_id, outcome in outcomes if outcome != "UNLABELLED"}
+    return [
+        SliceEntry(by=by, name=name, n=len(ids), metrics=dict(_metrics(result, ids, passed)))  # type: ignore[arg-type]
+        for by, groups in (("query_type", types), ("tag", tags))
+        for name, ids in sorted(groups.items())
+        if by == "query_type" or len(ids) >= LEAST
+    ]
+
+
 def _lacks_labels(name: str, entry: MetricEntry, result: RunResult) -> bool:
     """Return True for a metric by labels of golden data without any, unless a criterion reads it."""
     wanted = any(gate.metric == name for gate in result.gates)
@@ -60,7 +93,7 @@ def _lacks_labels(name: str, entry: MetricEntry, result: RunResult) -> bool:
 READ_BY = {"semantic": "", "best": " on the best {}", "final": " on the final score"}
 
 
-def settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
+def _settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
     """Return the settings that matter most, in a line."""
     threshold = retriever.used_threshold
     parts = [
@@ -99,3 +132,52 @@ def _incomplete(result: RunResult, facts: Facts) -> str:
         result.judging.incomplete if result.judging else "",
     )
     return "; ".join(filter(None, reasons))
+
+
+def cache_entries(result: RunResult) -> dict[str, CacheEntry]:
+    """Return the look-ups of the caches of query vectors, of results, and of the judge's verdicts.
+
+    Timed and repeated calls ask no cache and do not count. A result is always searched for in a golden run, so that
+    its cache is not asked. Of the judge every request counts as a look-up that found nothing.
+    """
+    states = [observation.candidates.cache for observation in result.observed.observations]
+    values = {name: [state.get(name, "off") for state in states] for name in ("embedding", "result")}
+    entries = {name: _entry(each.count("hit"), each.count("miss")) for name, each in values.items()}
+    if result.judging:
+        entries["judge"] = _entry(result.judging.whole_usage.hits, result.judging.whole_usage.calls)
+    return entries
+
+
+def _entry(hits: int, misses: int) -> CacheEntry:
+    lookups = hits + misses
+    return CacheEntry(hits=hits, lookups=lookups, rate=hits / lookups if lookups else None)
+
+
+def _metrics(result: RunResult, ids: Sequence[str], passed: Mapping[str, bool]) -> Iterator[tuple[str, SliceMetric]]:
+    for name, scores in result.scores.items():
+        metric = METRICS.get(name)
+        if isinstance(metric, QueryMetric) and any(query_id in scores for query_id in ids):
+            summary = _summary(metric, ids, result)
+            if summary.value is not None:
+                yield name, SliceMetric.of(summary)
+    decided = [passed[query_id] for query_id in ids if query_id in passed]
+    if decided:
+        n, ends = len(decided), wilson(sum(decided), len(decided))
+        whole = Summary(metric=VERDICT_METRIC, value=sum(decided) / n, ci_low=ends.low, ci_high=ends.high, n=n)
+        yield VERDICT_METRIC, SliceMetric.of(whole)
+
+
+def _summary(metric: QueryMetric, ids: Sequence[str], result: RunResult) -> Summary:
+    """Return the mean of a metric over a slice, corrected with the weight of the whole run where that is."""
+    scores, proxies = result.scores[metric.name], result.proxies.get(metric.name, {})
+    own = [scores[query_id] for query_id in ids if query_id in scores]
+    corrected = [each.sampled for each in result.summaries if each.metric == metric.name and each.sampled]
+    if not corrected or NOT_DRAWN not in own:
+        return summarise(metric.name, own, metric.interval)
+    of_slice = [proxies[query_id] for query_id in ids if query_id in scores]
+    draws = np.array([result.draws[query_id] for query_id in ids if query_id in scores]) if result.draws else None
+    tiers = [
+        (model, [of_tier[query_id] for query_id in ids if query_id in scores])
+        for model, of_tier in result.tier_scores.get(metric.name, ())
+    ]
+    return sampled_summary(metric, own, of_slice, corrected[0].weights, draws, tiers, corrected[0].proxies[0])

@@ -1,18 +1,20 @@
-"""The flow of a comparison: pair the queries, refuse what must not be compared, then metrics, tolerances, queries."""
+"""The flow of a comparison: pair the queries, refuse what must not be compared, then metrics, tolerances, movers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from evals.errors import ReportError
 from evals.metrics import METRICS, declared
-from evals.report.comparison.differences import adjust, choose, difference
+from evals.report.comparison.differences import adjust, choose, difference, score_of
 from evals.report.comparison.mismatches import changes, judged, line, mismatches, other_judges
-from evals.report.comparison.moved import moved, movers
-from evals.report.comparison.pairing import pair
-from evals.report.comparison.records import Comparison, Difference, Mismatch, Pairing, Run
+from evals.report.comparison.records import Comparison, Difference, Mismatch, Moved, Pairing, Run
 from evals.report.comparison.regressions import Tolerance, check_names, judge
-from evals.report.headline import headline
+from evals.report.headline import deepest, headline
 from evals.report.model import Report
+from evals.stats.intervals import SAME
+
+# Default order, at the largest K of both runs: one metric covers the queries in scope, the other those out of scope.
+BY = ("ranking/ndcg_at_K", "scope/abstention")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +60,52 @@ def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> 
     ]
 
 
+def pair(baseline: Report, other: Report) -> Pairing:
+    """Match the queries of two runs by id; those that are the same in both are paired, in the baseline's order.
+
+    With another golden dataset a query is the same when all of its case is that a score can depend on.
+    """
+    same = baseline.facts.dataset_fingerprint == other.facts.dataset_fingerprint
+    mine, theirs = list(baseline.queries), {row.id: row for row in other.queries}
+    shared = [(row, theirs[row.id]) for row in mine if row.id in theirs]
+    paired = [(a, b) for a, b in shared if same or (a.fingerprint and a.fingerprint == b.fingerprint)]
+    ids = {a.id for a, _ in paired}
+    ours = {row.id for row in mine}
+    return Pairing(
+        rows=tuple(paired),
+        only_baseline=tuple(row.id for row in mine if row.id not in theirs),
+        only_other=tuple(query_id for query_id in theirs if query_id not in ours),
+        changed=tuple(a.id for a, _ in shared if a.id not in ids),
+    )
+
+
+def movers(metrics: Sequence[str], differences: Sequence[Difference]) -> list[str]:
+    """Return the metrics that queries are ordered by: those given, or the default ones where a query moved by them.
+
+    By the first metric that a query moved by otherwise.
+
+    Args:
+        metrics: Names; empty for the default.
+        differences: The metrics that were compared.
+    """
+    paired = [difference for difference in differences if difference.paired]
+    names = {difference.metric for difference in paired}
+    chosen = [name for name in metrics or [deepest(pattern, names) for pattern in BY] if name in names]
+    changed = [difference.metric for difference in paired if difference.wins + difference.losses]
+    return chosen if metrics or not changed or not set(chosen).isdisjoint(changed) else changed[:1]
+
+
+def moved(pairing: Pairing, metrics: Sequence[str]) -> list[Moved]:
+    """Return the queries whose score changed, by the metric by which it changed most; of equal ones the worse first.
+
+    Args:
+        pairing: The queries of both runs.
+        metrics: Names of metrics that score queries.
+    """
+    largest = [max(moves, key=lambda move: abs(move.gain)) for moves in _moves(pairing, metrics) if moves]
+    return sorted(largest, key=lambda move: (-abs(move.gain), move.gain, move.baseline.id))
+
+
 def _check_tolerances(reports: Sequence[Report], tolerances: Sequence[Tolerance]) -> None:
     measured = [name for report in reports for name in report.metrics]
     if any(tolerance.metric not in measured for tolerance in tolerances):
@@ -100,3 +148,17 @@ def _difference(comparison: Comparison, metric: str) -> Difference:
         )
     seed = reports[0].facts.seed
     return difference(metric, *reports, comparison.pairing, restricted=comparison.restricted, seed=seed)
+
+
+def _moves(pairing: Pairing, metrics: Sequence[str]) -> Iterator[list[Moved]]:
+    for baseline, other in pairing.rows:
+        moves = []
+        for metric in metrics:
+            before, after = score_of(baseline, metric), score_of(other, metric)
+            if not isinstance(before, float | int) or not isinstance(after, float | int):
+                continue
+            gain = before - after if declared(metric).direction == "lower" else after - before
+            if abs(gain) > SAME:
+                move = Moved(metric=metric, gain=gain, before=before, after=after, baseline=baseline, other=other)
+                moves.append(move)
+        yield moves

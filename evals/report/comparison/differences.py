@@ -1,4 +1,4 @@
-"""Metrics of two runs side by side. Pure and seeded."""
+"""Metrics of two runs side by side, of judged samples too. Pure and seeded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,14 +6,19 @@ from fnmatch import fnmatchcase
 from statistics import fmean
 from typing import Literal
 
+import numpy as np
+
 from evals.collect.observations import VERDICT_METRIC, Unscored
 from evals.errors import ReportError
+from evals.judge.sampling import NOT_DRAWN
 from evals.metrics import declared
 from evals.report.comparison.records import Difference, Pairing
-from evals.report.comparison.sampled import described, not_drawn, sampled_difference
 from evals.report.model import FailedValue, QueryRow, Report, ScoreValue
 from evals.stats import paired
+from evals.stats.corrected_difference import CorrectedDifference, corrected_difference
+from evals.stats.corrected_mean import Floats
 from evals.stats.intervals import SAME
+from evals.stats.unlike_samples import JudgedSample, difference_of_samples
 from retrievers.errors import nearest
 
 # Largest adjusted p value of a difference that is proved.
@@ -110,14 +115,14 @@ def _paired(empty: Difference, scores: _Scores, pairing: Pairing, seed: int) -> 
     rows = list(zip(scores.ids, scores.baseline, scores.other, strict=True))
     dropped = replace(
         empty,
-        only_baseline=tuple(i for i, a, b in rows if _number(a) and not _number(b) and not not_drawn(b)),
-        only_other=tuple(i for i, a, b in rows if _number(b) and not _number(a) and not not_drawn(a)),
+        only_baseline=tuple(i for i, a, b in rows if _number(a) and not _number(b) and not _not_drawn(b)),
+        only_other=tuple(i for i, a, b in rows if _number(b) and not _number(a) and not _not_drawn(a)),
         failed=tuple(i for i, a, b in rows if isinstance(a, FailedValue) or isinstance(b, FailedValue)),
     )
     if not both:
         reasons = [*_reasons(scores.baseline), *_reasons(scores.other), "they are over other queries"]
         return replace(dropped, note=f"no query is scored in both: {reasons[0]}")
-    if any(map(not_drawn, (*scores.baseline, *scores.other))):
+    if any(map(_not_drawn, (*scores.baseline, *scores.other))):
         return _of_samples(dropped, scores, pairing, seed)
     result = paired.compare([a for a, _ in both], [b for _, b in both], seed)  # type: ignore[misc]
     return replace(
@@ -132,18 +137,18 @@ def _paired(empty: Difference, scores: _Scores, pairing: Pairing, seed: int) -> 
 
 def _of_samples(dropped: Difference, scores: _Scores, pairing: Pairing, seed: int) -> Difference:
     """Compare a judged metric of which a run judged a sample of the queries."""
-    result = sampled_difference(dropped.metric, scores.baseline, scores.other, pairing, seed)
+    result = _sampled_difference(dropped.metric, scores.baseline, scores.other, pairing, seed)
     worst = None
     if dropped.failed:
         first, second = zip(*_filled(dropped, scores), strict=True)
-        worst = sampled_difference(dropped.metric, first, second, pairing, seed).paired.difference
+        worst = _sampled_difference(dropped.metric, first, second, pairing, seed).paired.difference
     return replace(
         dropped,
         baseline=result.paired.baseline,
         other=result.paired.other,
         paired=result.paired,
         worst=worst,
-        note="; ".join(filter(None, (described(result, pairing), result.paired.interval.note))),
+        note="; ".join(filter(None, (_described(result, pairing), result.paired.interval.note))),
     )
 
 
@@ -179,3 +184,81 @@ def _reasons(scores: Sequence[ScoreValue | None]) -> list[str]:
         for score in scores
         if isinstance(score, Unscored | FailedValue)
     ]
+
+
+def _not_drawn(score: ScoreValue | None) -> bool:
+    """Return True for a query that a run left out of the sample that it judged."""
+    return isinstance(score, Unscored) and score.reason == NOT_DRAWN.reason
+
+
+def _sampled_difference(
+    metric: str,
+    baseline: Sequence[ScoreValue | None],
+    other: Sequence[ScoreValue | None],
+    pairing: Pairing,
+    seed: int,
+) -> CorrectedDifference:
+    """Compare a metric on the queries scored in both runs, corrected by labels where both reports hold their scores.
+
+    Args:
+        metric: Name of the metric.
+        baseline: Scores of the paired queries in the first run.
+        other: Scores of the same queries in the other; at least one is scored in both.
+        pairing: The queries.
+        seed: Seed of the drawn signs.
+    """
+    kept = [(a, b, rows) for a, b, rows in zip(baseline, other, pairing.rows, strict=True) if _counts(a) and _counts(b)]
+    judged = _column([a for a, _, _ in kept]), _column([b for _, b, _ in kept])
+    rows = [pair for _, _, pair in kept]
+    first, second = ([run.proxies.get(metric) for run in runs] for runs in zip(*rows, strict=True))
+    known = None not in first and None not in second
+    proxies = (_column(first), _column(second)) if known else (np.zeros(len(kept)), np.zeros(len(kept)))
+    samples = [
+        _sample(of_run, proxy, [pair[side].draw for pair in rows])
+        for side, (of_run, proxy) in enumerate(zip(judged, proxies, strict=True))
+    ]
+    weighted = [each for each in samples if each.draws is not None]
+    if not weighted:
+        return corrected_difference(judged, proxies, samples[0].sampled & samples[1].sampled, seed)
+    # Samples that do not depend on draws hold all of them by chance alone, whichever these are.
+    for drawn, whole in (samples, samples[::-1]):
+        if not (drawn.sampled & ~whole.sampled).any() and (whole.draws is None or _same(drawn, whole)):
+            return corrected_difference(judged, proxies, drawn.sampled, seed, drawn.draws)
+    return difference_of_samples(samples[0], samples[1], seed)
+
+
+def _sample(judged: Floats, proxy: Floats, draws: Sequence[float | None]) -> JudgedSample:
+    """Return what a run judged, with the weights of its draws where they are unequal."""
+    sampled = ~np.isnan(judged)
+    weights = np.array([draw or 0.0 for draw in draws])[sampled]
+    equal = not weights.all() or np.ptp(weights) <= SAME
+    # They are 1 on average over all that were drawn, of which some may have failed.
+    return JudgedSample(judged=judged, proxy=proxy, sampled=sampled, draws=None if equal else weights / weights.mean())
+
+
+def _same(first: JudgedSample, second: JudgedSample) -> bool:
+    """Return True if two runs judged the same queries, drawn with the same probabilities."""
+    if first.draws is None or second.draws is None:
+        return False
+    return np.array_equal(first.sampled, second.sampled) and np.allclose(first.draws, second.draws)
+
+
+def _described(result: CorrectedDifference, pairing: Pairing) -> str:
+    """Return how many queries were judged, and how the difference was corrected."""
+    alone = "the judged queries alone"
+    bare = any(row.outcome == "UNLABELLED" for rows in pairing.rows for row in rows)
+    proxy = "what the queries have without a judge" if bare else "labels"
+    how = f"corrected by {proxy}, weight {result.weight:.2f}" if result.weight else alone
+    both = f"judged in both: {result.paired.n} of {result.total} queries"
+    if result.apart:
+        return f"{both}; each run's mean is from all of its own ({' and '.join(map(str, result.apart))}), {how}"
+    return f"{both}, {how}"
+
+
+def _counts(score: ScoreValue | None) -> bool:
+    """Return True for a query that the mean stands for: it is scored, failed, or was not drawn."""
+    return isinstance(score, float | int | FailedValue) or _not_drawn(score)
+
+
+def _column(scores: Sequence[ScoreValue | None]) -> Floats:
+    return np.array([score if isinstance(score, float | int) else np.nan for score in scores], dtype=float)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from evals.report.figures import Picture
 from evals.report.grid_terminal import abstention_lines
 from evals.report.html import views
-from evals.report.html.slices import slice_names, slices_data
+from evals.report.html.views import slice_names, slices_data
 from evals.report.judge_lines import judge_lines
 from evals.report.model import Report
 from evals.report.terminal import searched

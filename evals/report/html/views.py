@@ -1,22 +1,25 @@
-"""The content of the page as plain values: rounded, in order, not yet escaped. Pure."""
+"""The content of the page as plain values: rounded, in order; slices as data of its script. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import yaml
 
+from evals.metrics import declared
+from evals.metrics.declaration import DIGITS
 from evals.report.best_cells import CellRow, best_cells, columns
-from evals.report.disagreements import disagreements as disagreements_of
-from evals.report.figure_text import figure, signed
+from evals.report.figure_text import ends, figure, signed
 from evals.report.figures.why import COLORS
 from evals.report.grid_terminal import recommendation
 from evals.report.headline import deepest
 from evals.report.judge_lines import cause
+from evals.report.judge_lines import disagreements as disagreements_of
 from evals.report.model import Hit, QueryRow, Report
-from evals.report.model.compared import ComparedSection
+from evals.report.model.report import ComparedSection, SliceMetric
 from evals.report.terminal import counted, has_something, interval, remark
 from evals.report.worst import worst, worst_first
 from retrievers.terminal.present import score_text
+from retrievers.text.printable import json_text, printable
 
 Row = Mapping[str, Any]
 TOP_CELLS = 20
@@ -167,6 +170,20 @@ def facts(report: Report) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in _flat("", report.facts.model_dump()) if value is not None]
 
 
+def slice_names(report: Report) -> list[str]:
+    """Return the names of the slices; empty where there are not two of them."""
+    names = [
+        f"{part.name} ({'type' if part.by == 'query_type' else 'tag'}, {part.n} queries)" for part in report.slices
+    ]
+    return names if len(names) > 1 else []
+
+
+def slices_data(report: Report) -> str:
+    """Return the metrics of each slice as JSON that cannot end a script element."""
+    data = [{name: _metric(name, metric) for name, metric in part.metrics.items()} for part in report.slices]
+    return printable(json_text(data, indent=None)).replace("<", "\\u003c")
+
+
 def config_text(report: Report) -> str:
     """Return the settings as YAML."""
     return yaml.safe_dump(report.config, sort_keys=False, allow_unicode=True)
@@ -218,3 +235,15 @@ def _flat(prefix: str, values: Mapping[str, Any]) -> list[tuple[str, Any]]:
     for name, value in values.items():
         flat += _flat(f"{prefix}{name}.", value) if isinstance(value, Mapping) else [(f"{prefix}{name}", value)]
     return flat
+
+
+def _metric(name: str, metric: SliceMetric) -> dict[str, object]:
+    return {
+        "value": metric.value,
+        "low": metric.ci_low,
+        "high": metric.ci_high,
+        "n": metric.n,
+        "text": figure(name, metric.value),
+        "interval": ends(name, metric.ci_low, metric.ci_high),
+        "digits": DIGITS.get(declared(name).unit, 3),
+    }

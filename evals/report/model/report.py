@@ -5,16 +5,95 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from evals.report.model.base import MetricEntry, Section
-from evals.report.model.caches import CacheEntry
-from evals.report.model.compared import ComparedSection
 from evals.report.model.facts import Facts
 from evals.report.model.grid import GridSection
-from evals.report.model.head import HeadSection
 from evals.report.model.judge import JudgeSection
-from evals.report.model.queries import QueryRow
-from evals.report.model.slices import SliceEntry
+from evals.report.model.queries import Hit, QueryRow
 
 SCHEMA_VERSION: Final = 1
+
+
+class DifferenceEntry(Section):
+    """A metric of this run beside that of the other one, over the queries scored in both."""
+
+    metric: str = Field(description="name of the metric")
+    other: float | None = Field(description="mean of the other run, or its statistic of all queries")
+    this: float | None = Field(description="mean of this run, or its statistic of all queries")
+    difference: float | None = Field(description="this minus other")
+    ci_low: float | None = Field(description="lower end of the difference's 95% interval; null: not computable")
+    ci_high: float | None = Field(description="upper end of the difference's 95% interval; null: not computable")
+    p_adjusted: float | None = Field(description="p value adjusted by Holm over all metrics; null: not paired by query")
+    n: int = Field(ge=0, description="queries scored in both; 0 for a statistic of the whole run")
+    wins: int = Field(ge=0, description="queries on which this run is better")
+    ties: int = Field(ge=0, description="queries on which both are equal")
+    losses: int = Field(ge=0, description="queries on which this run is worse")
+    verdict: Literal["better", "worse", ""] = Field(description="this run, where the difference is proved; else empty")
+
+
+class FlipEntry(Section):
+    """A query whose score by a metric changed, with both results."""
+
+    id: str = Field(description="id of the query")
+    query: str = Field(description="the query")
+    metric: str = Field(description="the metric")
+    other: float = Field(description="its score in the other run")
+    this: float = Field(description="its score in this run")
+    other_retrieved: list[Hit] = Field(description="first chunks that the other run returned")
+    this_retrieved: list[Hit] = Field(description="first chunks that this run returned")
+
+
+class ComparedSection(Section):
+    """This run beside another one of the same queries."""
+
+    name: str = Field(description="name of the other run, or the file of its report")
+    settings: str = Field(description="its most important settings, in a line")
+    started_at: str = Field(description="when it was measured")
+    commit: str = Field(description="commit that it was measured with")
+    changed: list[str] = Field(description="settings that differ, from the other run to this one")
+    differences: list[DifferenceEntry] = Field(description="every metric that both have")
+    flipped: list[FlipEntry] = Field(
+        description="queries that changed, those whose change is in the direction of the mean first; at most 20"
+    )
+
+
+class HeadSection(Section):
+    """What a reader must know first."""
+
+    verdict: str = Field(description="pass rate, hit rate, recall, false answers, main cause of failure, in a sentence")
+    tone: Literal["good", "mixed", "bad"] = Field(
+        description="good: all criteria are met and most queries pass; bad: one is not met, or something is missing"
+    )
+    criteria: str = Field(description="the criteria in a sentence")
+    index: str = Field("", description="that the index, not the model, loses near chunks; empty where it does not")
+    causes: dict[str, int] = Field(description="cause of failure to its number of queries, the most frequent first")
+    next_flags: str = Field(description="flags of evals.run for the run that may say how to mend the main cause")
+
+
+class SliceMetric(Section):
+    """A metric over the queries of a slice."""
+
+    value: float = Field(description="mean over the scored queries")
+    ci_low: float | None = Field(description="lower end of the 95% interval; null when it cannot be computed")
+    ci_high: float | None = Field(description="upper end of the 95% interval; null when it cannot be computed")
+    n: int = Field(ge=1, description="number of scored queries")
+    n_failed: int = Field(0, ge=0, description="number of scores that failed")
+
+
+class SliceEntry(Section):
+    """The queries of one type, or with one tag."""
+
+    by: Literal["query_type", "tag"] = Field(description="what the queries have in common")
+    name: str = Field(description="the type or the tag")
+    n: int = Field(ge=1, description="number of queries")
+    metrics: dict[str, SliceMetric] = Field(description="every metric that scores any of them, by name")
+
+
+class CacheEntry(Section):
+    """Look-ups of a cache during a run."""
+
+    hits: int = Field(ge=0, description="look-ups that found what they looked for")
+    lookups: int = Field(ge=0, description="all look-ups; 0 where the cache is off or is not asked")
+    rate: float | None = Field(description="hits over look-ups; null without any")
 
 
 class Criterion(Section):

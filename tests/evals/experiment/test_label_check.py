@@ -7,9 +7,8 @@ import pytest
 
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError, ExperimentError
-from evals.experiment.label_check import check_scored
-from evals.golden.in_memory import golden_set
-from evals.golden.loading import GoldenSet
+from evals.experiment.loading import check_scored
+from evals.golden.loading import GoldenSet, golden_set
 
 LABELLED: dict[str, Any] = {"id": "l", "query": "how?", "relevant_ids": {"a": 1}}
 ANSWERED: dict[str, Any] = {"id": "a", "query": "why?", "reference_answer": "So."}

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from evals.config.experiment import ExperimentConfig
-from evals.experiment.run_name import run_name
+from evals.experiment.output_files import run_name
 from evals.grid.axes import plan
 
 STAMP = "20260102-030405"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from evals.experiment.unchanged import differences
+from evals.experiment.provenance import differences
 from evals.report.model import CollectionFacts, ServerFacts
 from evals.run.command import main
 from tests.support.collections import index_pages, settings

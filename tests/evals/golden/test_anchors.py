@@ -2,7 +2,7 @@
 
 import pytest
 
-from evals.golden.anchors import anchors_of, leads_to
+from evals.golden.source_pages import anchors_of, leads_to
 from retrievers.indexing.html_page import html_page
 from retrievers.indexing.markdown import parse_page
 

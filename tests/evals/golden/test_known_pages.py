@@ -2,7 +2,7 @@
 
 import pytest
 
-from evals.golden.known_pages import known_pages
+from evals.golden.evidence import known_pages
 from retrievers.records import Chunk
 
 

@@ -12,7 +12,7 @@ from evals.grid.sampled_cells import cell_summary, comparable, guesses
 from evals.judge.sampling import judging_order
 from evals.metrics import METRICS
 from evals.metrics.base import QueryMetric
-from evals.report.building.slices import slices
+from evals.report.building.run import slices
 from evals.stats.corrected_mean import corrected_mean
 from tests.support.chat_server import CohereChatServer
 from tests.support.judged_rounds import PRECISION, QUERIES, JudgedRounds

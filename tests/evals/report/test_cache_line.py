@@ -1,5 +1,5 @@
-from evals.report.cache_line import cache_line
-from evals.report.model.caches import CacheEntry
+from evals.report.model.report import CacheEntry
+from evals.report.terminal import cache_line
 
 
 def entry(hits: int, lookups: int) -> CacheEntry:

@@ -5,8 +5,8 @@ import pytest
 from evals.grid.children import along_top_k, table
 from evals.grid.evaluation import GridResult
 from evals.report.building import build_report
-from evals.report.kept_grid import kept_along_top_k, kept_table
 from evals.report.model import GridSection, Report
+from evals.tracking.views import kept_along_top_k, kept_table
 from tests.support.grids import make_grid
 from tests.support.results import facts
 

@@ -8,7 +8,7 @@ import pytest
 
 from evals.collect.observations import Score, Unscored
 from evals.judge.tasks import PRECISION
-from evals.report.building.slices import slices
+from evals.report.building.run import slices
 from evals.report.description import description
 from evals.report.html.views import criteria, metrics
 from evals.report.junit import junit

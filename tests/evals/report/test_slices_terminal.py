@@ -3,8 +3,8 @@
 import pytest
 
 from evals.report.console import SafeConsole
-from evals.report.model.slices import SliceEntry, SliceMetric
-from evals.report.slices_terminal import print_slices
+from evals.report.model.report import SliceEntry, SliceMetric
+from evals.report.terminal import print_slices
 from tests.support.results import report
 
 NAME = "ranking/hit_rate_at_5"

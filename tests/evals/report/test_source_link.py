@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.report.source_link import source_link
+from evals.report.worst import source_link
 
 CONFIG = {"sources": {"dir": "/data/my docs"}}
 

@@ -4,7 +4,7 @@ import json
 from urllib.parse import parse_qs
 
 from evals.grid.children import Child
-from evals.tracking.cell_links import MOST_CHARACTERS, with_cell_links
+from evals.tracking.cells import MOST_CHARACTERS, with_cell_links
 
 TEXT = "45 of 88 queries pass.\n\n88 queries, hybrid"
 

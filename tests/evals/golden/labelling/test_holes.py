@@ -5,8 +5,8 @@ from math import log2
 import pytest
 
 from evals.golden.case import Case
+from evals.golden.commands.label_holes import holes, most_decisive
 from evals.golden.evidence import Relevance
-from evals.golden.labelling.holes import holes, most_decisive
 from evals.golden.labelling.pool import pool
 from tests.evals.golden.labelling.test_pool import chunks
 

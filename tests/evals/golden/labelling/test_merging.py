@@ -7,8 +7,8 @@ import pytest
 
 from evals.errors import DatasetError
 from evals.golden.case import Case
+from evals.golden.commands.label_merging import check_unchanged, contradictions, merged
 from evals.golden.labelling.labels import Label, asked, standing
-from evals.golden.labelling.merging import check_unchanged, contradictions, merged
 from tests.evals.golden.labelling.test_labels import NOON, label
 
 PAGE = "/docs/motors"

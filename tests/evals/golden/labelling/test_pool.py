@@ -5,7 +5,7 @@ from datetime import timedelta
 from evals.golden.case import Case
 from evals.golden.labelling.labels import Label, standing
 from evals.golden.labelling.pool import pool
-from evals.golden.labelling.work_state import last_label, work_state
+from evals.golden.labelling.server import last_label, work_state
 from retrievers.records import Chunk
 from tests.evals.golden.labelling.test_labels import NOON, label
 from tests.support.observed import make_chunk

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from evals.golden.synthesis.answers import DraftCase
 from evals.golden.synthesis.objections import POINTING, copied_share, first_objection
+from evals.golden.synthesis.prompts import DraftCase
 from retrievers.records import Chunk
 
 TEXT = (

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from evals.judge.ask.budget import Usage
 from evals.metrics.run_result import RunResult
-from evals.report.building.caches import cache_entries
-from evals.report.model.caches import CacheEntry
+from evals.report.building.run import cache_entries
+from evals.report.model.report import CacheEntry
 from tests.support.candidates import candidates_of
 from tests.support.judged import judging
 from tests.support.results import RIGHT, result

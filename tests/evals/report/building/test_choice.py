@@ -7,7 +7,7 @@ import pytest
 
 from evals.grid.choice import Choice, HeldOut, explain
 from evals.grid.evaluation import GridResult
-from evals.report.building.choice import choice_section
+from evals.report.building.grid import choice_section
 from evals.report.grid_terminal import render_grid
 from evals.stats.intervals import Interval
 from tests.support.experiment import settings

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from evals.collect.observations import Gate, Summary
-from evals.report.building.head import criteria_line, head
-from evals.report.building.next_step import FLAGS, PAGE
+from evals.report.building.head import FLAGS, PAGE, criteria_line, head
 from evals.report.causes import FAILURES, Cause
 from evals.report.headline import NO_WORSE
 from evals.run.command import load_config, parser

@@ -17,7 +17,7 @@ from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.building.judge import judge_section, trust_section
 from evals.report.building.queries import query_rows
 from evals.report.judge_lines import claim_lines, judge_lines, spent, verdict_lines
-from evals.report.model.trust import TrustSection
+from evals.report.model.judge import TrustSection
 from tests.support.json_schema import closed
 from tests.support.judged import judging
 from tests.support.results import report, result

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evals.grid.evaluation import GridResult
-from evals.report.building.proof import proof_section
+from evals.report.building.grid import proof_section
 from tests.support.judged_rounds import JudgedRounds
 
 

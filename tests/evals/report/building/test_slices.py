@@ -4,7 +4,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from evals.metrics.run_result import RunResult
-from evals.report.building.slices import slices
+from evals.report.building.run import slices
 from evals.stats.intervals import wilson
 from tests.support.results import hit, observation, report_of, result, verdict
 

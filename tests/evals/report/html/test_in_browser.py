@@ -9,7 +9,7 @@ import pytest
 from evals.grid.evaluation import GridResult
 from evals.report.figures import draw
 from evals.report.html import render_page
-from evals.report.model.slices import SliceEntry, SliceMetric
+from evals.report.model.report import SliceEntry, SliceMetric
 from tests.support.chromium import Chromium, Theme, chromium, find_chromium
 from tests.support.results import report
 
