@@ -339,7 +339,8 @@ def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Laye
             return f"{name}: is no setting any more{where}: {successor}"
         return f"{name}: unknown setting{where}{nearest(name, leaves(model))}"
     if successor := removed(name, item["input"]):
-        return f"{name}: {quoted(item['input'])} is no value any more{where}: {successor}"
+        value = item["input"][0] if isinstance(item["input"], list) else item["input"]
+        return f"{name}: {quoted(value)} is no value any more{where}: {successor}"
     if item["type"] == "missing":
         return f"{name}: this setting is required"
     message = str(item["msg"]).removeprefix("Value error, ")

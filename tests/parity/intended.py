@@ -7,12 +7,13 @@
   `Leaf("report.json:queries.*.first_relevant", "report.json:rows.*.first", why="…")`.
 - A line of text (of a command, a page, a table) that went, came or changed: `Line("^Win shares", why="…")`, a pattern
   that is searched in old and new lines; those it finds are not compared.
+- What a command is called now: `RENAMED`.
 - A file that is not written any more, or is now: `File("*.parquet", why="…")`, a glob.
 
 `only` is a glob on the names of commands. An entry that no difference needs is reported as stale.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 GONE, ADDED, CHANGED = "(gone)", "(added)", "(changed)"
@@ -60,7 +61,82 @@ class File:
     only: str = "*"
 
 
-ENDS: Sequence[Ends] = ()
-LEAVES: Sequence[Leaf] = ()
-LINES: Sequence[Line] = ()
+BISECT = "recall is asked for every distinct result"
+CLAIMS = "claim recall went"
+WIDTHS = "--plan foretells no widths and margins"
+NOISE = "the share of the judge's noise went"
+WINS = "shares of won resamples contradicted the confidence set"
+SEARCH = "search_params goes to Qdrant as it is"
+SETTINGS = "the setting went"
+
+# What is typed, or stands in an experiment file of the kit, to how the tree at work wants it written.
+RENAMED: Mapping[str, str] = {
+    "--store.path local ": "--store.path local:local ",  # a folder of local mode is opened where it is named as one
+    "{path: local}": "{path: 'local:local'}",
+}
+ENDS: Sequence[Ends] = (
+    Ends("within", code=2, line="--within is gone: filters", why="filters take its place"),
+    Ends("euclid", code=2, line="'euclid' is no value any more", why="cosine and dot are searched"),
+    Ends("grid-exact", code=2, line="'exact' is no value any more", why="a sweep names its thresholds"),
+    Ends("grid-search", code=2, line="is gone: two runs, each with its search_params", why=SEARCH),
+    Ends("grid-prefetch", code=2, line="is gone: sweep.candidates", why="candidates is the depth of both sides"),
+    Ends("golden-export", code=2, line="golden export is gone", why="golden data are JSON Lines as they are"),
+    Ends("verify", code=2, line="verify is gone", why="opening checks sizes and counts"),
+)
+LEAVES: Sequence[Leaf] = (
+    *(
+        Leaf(f"*config.{name}", GONE, why=SETTINGS)
+        for name in (
+            "judge.recall",
+            "judge.recall_audit",
+            "retriever.prefetch.*",
+            "retriever.store.grpc_port",
+            "retriever.store.prefer_grpc",
+            "retriever.within",
+            "sweep.prefetch_*",
+            "tracking.register_as",
+        )
+    ),
+    *(
+        Leaf(f"*config.{name}", GONE, why=SEARCH)
+        for name in (
+            "retriever.search.*",
+            "sweep.exact",
+            "sweep.hnsw_ef",
+            "sweep.indexed_only",
+            "sweep.ignore_quantization",
+            "sweep.rescore",
+            "sweep.oversampling",
+        )
+    ),
+    Leaf("*config.retriever.search_params", ADDED, why=SEARCH),
+    Leaf("*:head.index_trials", GONE, why="wider beams are not tried"),
+    Leaf("*retrieved.*.claims", GONE, why=CLAIMS),
+    Leaf("*below_threshold.*.claims", GONE, why=CLAIMS),
+    Leaf("report.json:grid.choice.standings.*.win_share", GONE, why=WINS),
+    Leaf("report.json:grid.choice.explanation.1", CHANGED, why=WINS),
+    Leaf("report.json:judge.bisection", GONE, why=BISECT),
+    Leaf("report.json:metrics.cost/judge_calls_saved.*", GONE, why=BISECT),
+    Leaf("report.json:metrics.judge/bisection_error.*", GONE, why=BISECT),
+    Leaf("report.json:headline.*", CHANGED, only="judged*", why="cost/judge_calls_saved went, the next ones moved up"),
+    Leaf("report.json:judge.trust.noise_share*", GONE, why=NOISE),
+    Leaf("report.json:metrics.judge/noise_share.*", GONE, why=NOISE),
+    Leaf("*:baseline.changed.*", CHANGED, why="lists the settings of the retriever"),
+    Leaf("*:baseline.changed.*", GONE, why="lists the settings of the retriever"),
+    Leaf("saved/manifest.json:files.candidates", CHANGED, why="the digest of a file that holds settings"),
+    Leaf("saved/manifest.json:variants.*.settings.*", GONE, why=SETTINGS),
+    Leaf("saved/manifest.json:variants.*.settings.search_params", ADDED, why=SEARCH),
+)
+LINES: Sequence[Line] = (
+    Line(r"^\s*(prefer_grpc|grpc_port|prefetch\w*|recall|recall_audit|register_as|within):?", why=SETTINGS),
+    Line(r"^\s*(keyword|semantic): null", why=SETTINGS),
+    Line(r"^\s*(search|search_params|quantization|exact|hnsw_ef|ignore|ignore_quantization|indexed_only):", why=SEARCH),
+    Line(r"^\s*(oversampling|rescore):", why=SEARCH),
+    Line(
+        r"^wins$|resamples|the best cell leads again|rare losses|^show$|may be( the best|$)|^ ?(the )?best \(", why=WINS
+    ),
+    Line(r"\d\.\d{3} … ?|^… \d|^\(95%\)|^meet the constraints|^were judged to the end|^cells may be", why=WINS),
+    Line(r"Expected of|proved within|^ *(queries +share|context)", only="judged-plan", why=WIDTHS),
+    Line(r"^ *[\d.]+ +\d+%? +\d+|judge and golden labels agree", only="judged-plan", why=WIDTHS),
+)
 FILES: Sequence[File] = ()
