@@ -65,7 +65,12 @@ def compare(tree: Path, names: Sequence[str], data: Path | None, folder: Path, s
     old, new, intended = recorded(), run(tree, names, data, folder), Intended()
     found = {name: differences(name, old[name], new[name], intended) for name in names if name in old}
     lines = [f"{name}: is not recorded" for name in names if name not in old]
+    goes = {one.name: one.goes for one in COMMANDS if one.goes}
     for name, told in found.items():
+        if told and name in goes and not intended.end(name):
+            lines.append(
+                f"{name}: shows what is to go ({goes[name]}); once it has gone, Ends({name!r}, …) says how it ends"
+            )
         lines += [f"{name}: {one}" for one in (told if shown else told[:MOST_SHOWN])]
         lines += [f"{name}: … {len(told) - MOST_SHOWN} more (--all)"] if told[MOST_SHOWN:] and not shown else []
     if whole:

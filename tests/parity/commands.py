@@ -42,7 +42,7 @@ SMALL = "run --config small.yaml --no-gate --output report.json"
 BEACONS = "run --config beacons.yaml --no-gate --output report.json"
 HANDBOOK = (
     "run --retriever.store.path store --tracking.enabled false --no-gate --output report.json --criteria "
-    '\'{metadata/completeness: "== 1", determinism/rate: "== 1", ranking/hit_rate_at_5: ">= 0.6"}\''
+    '\'{latency/total_p95_ms: "< 1000000", ranking/hit_rate_at_5: ">= 0.6"}\''
 )
 GRID = "--metrics ranking/*,scope/*,ragas/id_* --sweep.top-k 1:6 --sweep.threshold 0:0.75:0.125"
 JUDGED = f"{BEACONS} --metrics ragas/llm_*,judge/*,cost/*,ranking/ndcg_at_5"
@@ -199,7 +199,7 @@ COMMANDS: Sequence[Command] = (
         "judged-openai", "beacons", f"{JUDGED} {{openai}} --judge.rejudge 8", f"{JUDGED} {{openai}} --retriever.top-k 5"
     ),
     _one("judged-cohere", "beacons", f"{JUDGED} {{cohere}}"),
-    _one("judged-sample", "beacons", f"{JUDGED} {{openai}} --judge.sample 20"),
+    _one("judged-sample", "beacons", f"{JUDGED} {{openai}} --judge.sample 18"),
     _one("judged-auto", "beacons", f"{JUDGED} {{openai}} --judge.sample auto --judge.max-concurrency 1"),
     _one("judged-budget", "beacons", f"{JUDGED} {{cohere}} --judge.budget.calls 60 --judge.max-concurrency 1"),
     _one("judged-people", "beacons", f"{JUDGED} {{openai}} --dataset.path humans.jsonl --retriever.threshold 0.25"),
