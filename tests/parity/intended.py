@@ -111,6 +111,8 @@ LEAVES: Sequence[Leaf] = (
     ),
     Leaf("*config.retriever.search_params", ADDED, why=SEARCH),
     Leaf("*:head.index_trials", GONE, why="wider beams are not tried"),
+    Leaf("report.json:config.retriever.store.path", CHANGED, only="dot", why="local mode is named as one"),
+    Leaf("report.json:head.next_flags", CHANGED, only="dot", why="a sweep names its thresholds"),
     Leaf("*retrieved.*.claims", GONE, why=CLAIMS),
     Leaf("*below_threshold.*.claims", GONE, why=CLAIMS),
     Leaf("report.json:grid.choice.standings.*.win_share", GONE, why=WINS),
@@ -132,10 +134,13 @@ LINES: Sequence[Line] = (
     Line(r"^\s*(keyword|semantic): null", why=SETTINGS),
     Line(r"^\s*(search|search_params|quantization|exact|hnsw_ef|ignore|ignore_quantization|indexed_only):", why=SEARCH),
     Line(r"^\s*(oversampling|rescore):", why=SEARCH),
-    Line(
-        r"^wins$|resamples|the best cell leads again|rare losses|^show$|may be( the best|$)|^ ?(the )?best \(", why=WINS
+    Line(r"^Next: ", only="dot", why="a sweep names its thresholds"),
+    Line(r"^wins$|resamples|where the best cell leads again|rare losses|^show$", why=WINS),
+    *(
+        Line(r"tokens; |may be the best|^best \(|^the best \(|^\(95%\)|… [\d.]+\) · ", only=name, why=WINS)
+        for name in ("*grid*", "saved-retrieval")
     ),
-    Line(r"\d\.\d{3} … ?|^… \d|^\(95%\)|^meet the constraints|^were judged to the end|^cells may be", why=WINS),
+    Line(r"^\d+ cells may be|^meet the constraints|^were judged to the end|^again, ", only="*grid*", why=WINS),
     Line(r"Expected of|proved within|^ *(queries +share|context)", only="judged-plan", why=WIDTHS),
     Line(r"^ *[\d.]+ +\d+%? +\d+|judge and golden labels agree", only="judged-plan", why=WIDTHS),
 )
