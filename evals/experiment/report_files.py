@@ -20,7 +20,7 @@ from evals.report.traces import QueryTrace, traces
 from evals.tracking import Tracker
 from evals.tracking.views import Views
 from retrievers.config import RetrieverConfig
-from retrievers.store.portable_settings import portable_settings
+from retrievers.store.location import portable_settings
 from retrievers.text.printable import json_text
 
 

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from evals.errors import EvaluationError
 from evals.golden.anchors import anchors_of, leads_to
 from retrievers.indexing.chunking import placement
-from retrievers.indexing.contexts import SECTION_SEPARATOR
 from retrievers.indexing.corpus import read_corpus
 from retrievers.indexing.markdown import Page, page_address
+from retrievers.indexing.packing import SECTION_SEPARATOR
 from retrievers.records import Chunk
 
 WORD = re.compile(r"\S+")

@@ -21,7 +21,7 @@ from evals.tracking.store import FOLDER, check_database, local_uri
 from evals.tracking.tracker import MISSING_TRACES, Tracker
 from evals.tracking.views import discard, kept, log_views
 from retrievers.config import RetrieverConfig
-from retrievers.store.portable_settings import portable_settings
+from retrievers.store.location import portable_settings
 from retrievers.text.secrets import redacted
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from evals.tracking.asked_case import Asked
 from evals.tracking.retrieved_documents import TracedRetrieval, retrieved
 from retrievers.config import MetadataConfig, RetrieverConfig
 from retrievers.config.layers import environment
-from retrievers.foreign.documents import chunk_of
+from retrievers.foreign.listing import chunk_of
 from retrievers.records import RetrievedChunk
 from retrievers.search.candidate_table import Candidates
 from retrievers.search.table_builder import table_of_hits
