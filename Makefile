@@ -46,7 +46,7 @@ CMD ["run"]
 endef
 export CONTAINERFILE
 
-.PHONY: help run test test-all check format schema baseline lock ui smallmodel localmodels wheel image clean
+.PHONY: help run test test-all parity check format schema baseline lock ui smallmodel localmodels wheel image clean
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -59,6 +59,9 @@ test: $(VENV)/.installed-dev  ## set up, then run the tests of the main job, eve
 
 test-all: $(VENV)/.installed-dev  ## run all tests, with kills, simulations, browser, README commands; measure coverage
 	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile thorough --cov --cov-report term:skip-covered
+
+parity: $(VENV)/.installed-dev  ## does every command still answer as before the redesign (2 minutes)
+	$(BIN)/python -m tests.parity
 
 check: $(VENV)/.installed-dev  ## lint, formatting, types, direction of imports, code that nothing uses
 	$(BIN)/ruff check .

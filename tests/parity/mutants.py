@@ -1,0 +1,129 @@
+"""Errors made on purpose, one at a time, in a copy of a tree: which of them does the kit see?"""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.parity import running
+from tests.parity.commands import COMMANDS
+from tests.parity.comparing import Intended, differences
+
+FEWEST_SEEN = 30 / 33
+TOGETHER = 12
+"""Commands that are run at once, where the likely ones saw nothing."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """An error: in a file, one text in place of another; `likely` commands are tried first."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    _: KW_ONLY
+    likely: Sequence[str] = ("small", "beacons")
+
+
+M, S, F = "evals/metrics", "evals/stats", "retrievers/search"
+GRID, JUDGED, COMPARED = ("grid-beacons",), ("judged-sample",), ("compare",)
+MUTANTS: Sequence[Mutant] = (
+    # Scores
+    Mutant("ndcg-discount", f"{M}/ranking.py", "gain / log2(rank + 1)", "gain / log2(rank + 2)"),
+    Mutant("mrr-rank", f"{M}/ranking.py", "return next((1 / rank for", "return next((1 / (rank + 1) for"),
+    Mutant("map-rank", f"{M}/ranking.py", "total += hits / rank", "total += hits / (rank + 1)"),
+    Mutant("top3-of-2", f"{M}/ranking.py", "len(level & first) >= 3", "len(level & first) >= 2"),
+    Mutant("prefix-precision", f"{M}/prefixes.py", "k), k)\n\n\ndef hit", "k), k + 1)\n\n\ndef hit", likely=GRID),
+    Mutant("overlap-400", f"{M}/content.py", "CHARACTERS = 40", "CHARACTERS = 400"),
+    Mutant("duplicates-by-id", f"{M}/content.py", "in ids or text in texts", "in ids"),
+    Mutant("above-0.6", f"{M}/scope.py", "HALF = 0.5", "HALF = 0.6"),
+    Mutant("criterion-strict", f"{M}/criteria.py", "a <= b + TOLERANCE", "a < b - 0.1", likely=["criteria"]),
+    # Evidence
+    Mutant("half-0.6", "evals/golden/evidence.py", "HALF = 0.5", "HALF = 0.6"),
+    Mutant("least-60", "evals/golden/evidence.py", "CHARACTERS = 30", "CHARACTERS = 60"),
+    # Statistics
+    Mutant("wilson-90%", f"{S}/score_intervals.py", "Z = 1.959963984540054", "Z = 1.6448536269514722"),
+    Mutant("wilson-term", f"{S}/score_intervals.py", "/ (4 * n * n)", "/ (2 * n * n)"),
+    Mutant("mcnemar-one-sided", f"{S}/paired.py", "2 * float(bdtr", "1 * float(bdtr", likely=COMPARED),
+    Mutant("holm-step", f"{S}/paired.py", "(len(p_values) - rank)", "(len(p_values) - rank - 1)", likely=COMPARED),
+    Mutant("ties-weight", f"{S}/paired.py", ".mean(axis=0) ** 2", ".mean(axis=0)", likely=COMPARED),
+    Mutant("at-threshold", f"{S}/abstention.py", 'side="left"', 'side="right"', likely=("beacons", *GRID)),
+    Mutant(
+        "correction-off",
+        f"{S}/corrected_mean.py",
+        "return weight * proxy.mean(",
+        "return weight * p.mean(",
+        likely=JUDGED,
+    ),
+    # Search
+    Mutant("bm25-unit", f"{F}/fusion.py", "terms / best", "terms", likely=["mode-hybrid-none-weighted"]),
+    Mutant("rrf-rank", f"{F}/fusion.py", "constant + column", "constant + column - 1", likely=["mode-hybrid-none-rrf"]),
+    Mutant("dbsf-deviation", f"{F}/fusion.py", "(len(values) - 1)", "len(values)", likely=["mode-hybrid-none-dbsf"]),
+    Mutant("threshold-exclusive", f"{F}/selection.py", "if score >= threshold", "if score > threshold"),
+    Mutant("ties-by-place", f"{F}/ranking.py", "names.get(index, nameless)))", "-index))"),
+    Mutant("group-keeps-last", f"{F}/selection.py", "in reversed(kept)", "in kept", likely=["group-by"]),
+    Mutant(
+        "mmr-weight", "retrievers/rerank/mmr.py", "(1 - lambda_) * closest", "closest", likely=["mode-semantic-mmr"]
+    ),
+    Mutant(
+        "confidence-0.35", f"{F}/confidence.py", "MARGIN = 0.25", "MARGIN = 0.35", likely=["search", "search-small"]
+    ),
+    # Choice, judge, comparison, indexing, tracking
+    Mutant("set-80%", "evals/grid/choice/confidence_set.py", "LEVEL = 0.95", "LEVEL = 0.8", likely=GRID),
+    Mutant("power-90%", "evals/grid/choice/queries_needed.py", "0.8416212335729143", "1.2815515655446004", likely=GRID),
+    Mutant("verdict-rank", "evals/judge/precision.py", "useful / rank", "useful / (rank + 1)", likely=JUDGED),
+    Mutant("sample-start", "evals/judge/sampling.py", "(rank + start)", "(rank + 1 - start)", likely=JUDGED),
+    Mutant("level-0.2", "evals/report/comparison/differences.py", "LEVEL = 0.05", "LEVEL = 0.2", likely=COMPARED),
+    Mutant("chunk-identity", "retrievers/indexing/chunking.py", "(page.source_url, path, text)", "(path, text)"),
+    Mutant("four-digits", "evals/tracking/values.py", "{value:.6g}", "{value:.3g}", likely=["tracked"]),
+)
+
+
+def try_mutants(tree: Path, only: Sequence[str] | None, old: Mapping[str, Any], folder: Path) -> int:
+    """Run commands with each error until one differs; print which are seen.
+
+    Args:
+        tree: Whose code is changed, in a copy.
+        only: Names of the errors; all if left out.
+        old: The recorded answers.
+        folder: Where to work.
+
+    Returns:
+        1 if too few are seen.
+    """
+    copy = folder / "tree"
+    for part in ("evals", "retrievers"):
+        shutil.copytree(tree / part, copy / part)
+    (copy / "datasets").symlink_to(tree / "datasets")
+    tried = [one for one in MUTANTS if not only or one.name in only]
+    seen = 0
+    for number, mutant in enumerate(tried):
+        file = copy / mutant.file
+        text = file.read_text("utf-8")
+        if text.count(mutant.old) != 1:
+            print(f"{mutant.name}: {mutant.file} holds its text {text.count(mutant.old)} times", flush=True)  # noqa: T201
+            continue
+        file.write_text(text.replace(mutant.old, mutant.new), "utf-8")
+        told = next(_seen(mutant, copy, old, folder / str(number)), None)
+        shutil.copy2(tree / mutant.file, file)
+        shutil.rmtree(folder / str(number), ignore_errors=True)
+        seen += told is not None
+        print(f"{mutant.name}: {f'seen, {told}' if told else 'NOT SEEN'}", flush=True)  # noqa: T201
+    print(f"{seen} of {len(tried)} seen")  # noqa: T201
+    return int(seen < FEWEST_SEEN * len(tried))
+
+
+def _seen(mutant: Mutant, tree: Path, old: Mapping[str, Any], folder: Path) -> Iterator[str]:
+    others = [one.name for one in COMMANDS if one.world != "cranfield" and one.name not in mutant.likely]
+    batches = [list(mutant.likely), *(others[start : start + TOGETHER] for start in range(0, len(others), TOGETHER))]
+    for number, names in enumerate(batches):
+        try:
+            new = running.answers(tree, names, None, folder / str(number))
+        except running.BrokenError as broken:
+            yield str(broken)
+            return
+        for name in names:
+            if found := differences(name, old[name], {**new[name], "seconds": 0}, Intended()):
+                yield f"{name}: {found[0]}"
