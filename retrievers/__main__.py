@@ -194,10 +194,6 @@ def _doctor(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
     return int(any(finding.severity == "error" for finding in findings))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 def parser(prog: str) -> argparse.ArgumentParser:
     """Return the parser of the commands, called `prog` in its messages."""
     arguments = Parser(prog=prog, description="Index pages into Qdrant, search them, look at a collection, audit it.")
@@ -263,3 +259,7 @@ def _base(text: str) -> str:
         return page_base(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
