@@ -8,11 +8,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrievers.config import IndexSettings, RetrieverConfig
-from retrievers.config.layers import Layer, build, environment, environment_layer, file_layer, flag_layer, flatten
+from retrievers.config import IndexSettings, RetrieverConfig, page_base
+from retrievers.config.layers import (
+    Layer,
+    add_flags,
+    build,
+    environment,
+    environment_layer,
+    file_layer,
+    flag_layer,
+    flatten,
+)
 from retrievers.errors import ConfigError
-from retrievers.terminal.arguments import parser
 from retrievers.terminal.command import (
+    Parser,
+    add_logging_flags,
+    path_argument,
     print_error,
     print_out,
     print_rendered,
@@ -88,7 +99,7 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
     from retrievers.net.patience import patient
     from retrievers.store import location, open_client
     from retrievers.store.inspection import propose
-    from retrievers.terminal.inspecting import look, write_experiment
+    from retrievers.terminal.present import look, write_experiment
 
     _check_new(namespace.write)
     options = IndexOptions(
@@ -129,10 +140,9 @@ def _check_new(file: Path | None) -> None:
 
 def _corpus(namespace: argparse.Namespace) -> "Corpus | RowCorpus":
     """Return the pages of a folder, or the rows of a dataset."""
-    from retrievers.indexing.columns import Columns
     from retrievers.indexing.corpus import read_corpus
     from retrievers.indexing.row_corpus import RowCorpus
-    from retrievers.indexing.table_files import HUB, is_table
+    from retrievers.indexing.table_files import HUB, Columns, is_table
 
     columns = Columns(**{part: getattr(namespace, f"{part}_column") for part in ("text", "title", "url", "id")})
     hub = {part: getattr(namespace, part) for part in ("revision", "subset", "split")}
@@ -147,8 +157,7 @@ def _corpus(namespace: argparse.Namespace) -> "Corpus | RowCorpus":
 
 def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
     from retrievers.store.inspection import payload_keys, propose
-    from retrievers.terminal.inspecting import look, retriever_text, write_experiment
-    from retrievers.terminal.present import collection_text, payload_text
+    from retrievers.terminal.present import collection_text, look, payload_text, retriever_text, write_experiment
 
     _check_new(namespace.write)
     config, info, payloads = look(config, env)
@@ -168,9 +177,8 @@ def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[s
 
 
 def _doctor(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
-    from retrievers.doctor.diagnose import diagnose
+    from retrievers.doctor.diagnose import audit_json, audit_text, diagnose
     from retrievers.doctor.examine import examine
-    from retrievers.doctor.present import audit_json, audit_text
     from retrievers.store import open_client
 
     client = open_client(config.store, env)
@@ -184,6 +192,73 @@ def _doctor(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
     else:
         print_out(audit_text(read, findings, terminal_width()))
     return int(any(finding.severity == "error" for finding in findings))
+
+
+def parser(prog: str) -> argparse.ArgumentParser:
+    """Return the parser of the commands, called `prog` in its messages."""
+    arguments = Parser(prog=prog, description="Index pages into Qdrant, search them, look at a collection, audit it.")
+    commands = arguments.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    search = commands.add_parser("search", help="search a collection", description="Search a collection.")
+    search.add_argument("query", help="what to look for")
+    add_flags(search, IndexSettings)
+    search.add_argument("--json", action="store_true", help="print the whole session as JSON")
+    index = commands.add_parser(
+        "index", help="index a folder of pages", description="Index Markdown, HTML, text and PDF."
+    )
+    index.add_argument(
+        "folder",
+        type=path_argument,
+        metavar="SOURCE",
+        help="folder of .md, .mdx, .html, .txt and .pdf files; or a dataset: a .jsonl, .csv, .tsv or .parquet file, a "
+        "folder of them (BEIR's too), a saved Hugging Face dataset, or hub:OWNER/NAME",
+    )
+    rows = index.add_argument_group("of a dataset")
+    for part in ("text", "title", "url", "id"):
+        rows.add_argument(f"--{part}-column", metavar="NAME", help=f"column of a document's {part}")
+    for part, meaning in (("revision", "commit or tag"), ("subset", "configuration"), ("split", "split (train)")):
+        rows.add_argument(f"--{part}", metavar="NAME", help=f"{meaning} of a Hugging Face dataset")
+    index.add_argument(
+        "--base-url", type=_base, default="/docs", help="what page addresses begin with (default: /docs)"
+    )
+    add_flags(index, IndexSettings)
+    index.add_argument(
+        "--write",
+        type=path_argument,
+        metavar="FILE",
+        help="write an experiment on it, for evals.run --config",
+    )
+    index.add_argument("--skip-broken", action="store_true", help="index the other pages when some are broken")
+    index.add_argument("--replace", action="store_true", help="allow more than half of the stored chunks to be removed")
+    inspect = commands.add_parser(
+        "inspect", help="look at a collection", description="Show a collection and propose a map."
+    )
+    doctor = commands.add_parser(
+        "doctor",
+        help="audit a collection before it is tuned",
+        description="Find what loses recall or breaks a run in a collection, with the remedy. It writes nothing. "
+        "Exit code 1: there are errors.",
+    )
+    doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
+    inspect.add_argument(
+        "--write", type=path_argument, metavar="FILE", help="write an experiment on it, with the proposed setting"
+    )
+    nothing = "print nothing but errors"
+    result_alone = "print the result and errors alone: no progress, no warnings of the log"
+    quiets = (
+        (search, result_alone), (index, nothing), (inspect, result_alone), (doctor, result_alone),
+    )  # fmt: skip
+    for command, quiet in quiets:
+        command.add_argument("--config", type=path_argument, metavar="FILE", help="retriever settings as YAML")
+        add_logging_flags(command, quiet=quiet)
+        add_flags(command, RetrieverConfig)
+    return arguments
+
+
+def _base(text: str) -> str:
+    try:
+        return page_base(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 if __name__ == "__main__":

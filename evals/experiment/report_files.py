@@ -18,7 +18,7 @@ from evals.report.junit import junit
 from evals.report.traces import QueryTrace, traces
 from evals.tracking.views import Views
 from retrievers.config import RetrieverConfig
-from retrievers.store.portable_settings import portable_settings
+from retrievers.store.location import portable_settings
 from retrievers.text.printable import json_text
 
 

@@ -13,9 +13,9 @@ from urllib.parse import unquote
 
 from evals.errors import EvaluationError
 from retrievers.indexing.chunking import placement
-from retrievers.indexing.contexts import SECTION_SEPARATOR
 from retrievers.indexing.corpus import read_corpus
 from retrievers.indexing.markdown import Page, heading_text, page_address, page_tokens
+from retrievers.indexing.packing import SECTION_SEPARATOR
 from retrievers.records import Chunk
 
 WORD = re.compile(r"\S+")

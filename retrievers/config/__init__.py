@@ -1,9 +1,6 @@
 """The settings of retrieval: frozen, checked in full before anything runs."""
 
-from retrievers.config.caching import CacheConfig
 from retrievers.config.indexing import IndexSettings
-from retrievers.config.keyword import KeywordConfig
-from retrievers.config.metadata import REQUIRED_METADATA, MetadataConfig
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig, ModelConfig
 from retrievers.config.provider import Provider
 from retrievers.config.providers import CROSS_ENCODER_PROVIDERS, EMBEDDING_PROVIDERS
@@ -17,8 +14,8 @@ from retrievers.config.retriever import (
     RetrieverConfig,
     Threshold,
 )
+from retrievers.config.sections import REQUIRED_METADATA, CacheConfig, KeywordConfig, MetadataConfig, StoreConfig
 from retrievers.config.settings import TABLE, Settings, UnshownError, VariableName, address, dump, host, page_base
-from retrievers.config.store import StoreConfig
 
 __all__ = [
     "CROSS_ENCODER_PROVIDERS",

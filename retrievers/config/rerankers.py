@@ -51,7 +51,7 @@ RERANKERS: dict[str, Reranker] = {
         model=lambda settings: settings.cross_encoder,
     ),
     "mmr": Reranker(
-        make=late("retrievers.rerank.mmr:make"), needs_vectors=True, diversifies=True, settings=("mmr_lambda",)
+        make=late("retrievers.rerank.reranking:make"), needs_vectors=True, diversifies=True, settings=("mmr_lambda",)
     ),
     "rrf": Reranker(fusion="rrf", note="hybrid with rrf fusion"),
 }

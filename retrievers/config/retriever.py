@@ -15,14 +15,11 @@ from pydantic import (
     model_validator,
 )
 
-from retrievers.config.caching import CacheConfig
 from retrievers.config.filters import parse
-from retrievers.config.keyword import KeywordConfig
-from retrievers.config.metadata import MetadataConfig, known_field
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig
 from retrievers.config.rerankers import RERANKERS, Fusion, Reranker, RerankerName, listed
+from retrievers.config.sections import CacheConfig, KeywordConfig, MetadataConfig, StoreConfig, known_field
 from retrievers.config.settings import TABLE, Settings
-from retrievers.config.store import StoreConfig
 from retrievers.errors import ConfigError
 from retrievers.records import METADATA_FIELDS, UNBOUNDED, Distance, ScoreScale
 

@@ -1,16 +1,16 @@
-"""Reading a collection for an audit: its properties, a sample of its points, its cluster."""
+"""Reading a collection for an audit (its properties, a sample of its points, its cluster), and what a finding is."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
 from retrievers.config import RetrieverConfig
-from retrievers.doctor.examination import Examination, Point
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import RetrievalError, StoreError
+from retrievers.records import Chunk
 from retrievers.store import CollectionInfo, least, parts, read_info, store_errors
 from retrievers.store.embedded import is_embedded
 from retrievers.store.payload import to_chunk
@@ -18,11 +18,86 @@ from retrievers.store.payload import to_chunk
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
 
+Severity = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 SAMPLE = 512
 # Points, and ids alone, of one request.
 PAGE, IDS = 128, 1_000
 EMBEDDED_AGAIN = 8
 Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One finding of an audit.
+
+    Attributes:
+        check: Name of the check, `area/subject`.
+        severity: error: results are wrong, or a run cannot be made; warning: recall or speed is lost; note: a fact to
+            know when the figures are read.
+        seen: The observation, with its numbers.
+        why: Its consequence.
+        fix: The remedy, as a setting or as a call of qdrant-client; empty where there is nothing to do.
+    """
+
+    check: str
+    severity: Severity
+    seen: str
+    why: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A stored point.
+
+    Attributes:
+        chunk: Its payload, read as the settings say.
+        payload: Its payload as stored.
+        dense: Its vector of the configured name, None where it has none.
+        sparse: Weights of its sparse vectors, by name.
+    """
+
+    chunk: Chunk
+    payload: Mapping[str, Any]
+    dense: Sequence[float] | None
+    sparse: Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examination:
+    """A collection as it was read.
+
+    Attributes:
+        config: Settings of the retriever that is to search it.
+        info: Its properties.
+        stored: Its properties in the client's terms.
+        points: Points from all over the collection, at most 512.
+        cosines: Cosine of each of some stored vectors with its text embedded again; empty where that was not done.
+        embedding_fault: Reason why no text was embedded again; empty where it was.
+        version: The server's version; empty for an embedded store, and where the key may not ask.
+        alias_of: The collection behind the name; empty where the name is its own, and where the key may not ask.
+        shards: Its shards and their replicas; None for an embedded store, and where the key may not ask.
+        peers: The server's cluster, as `shards`.
+        refused: Questions that this key may not ask, with the server's words.
+    """
+
+    config: RetrieverConfig
+    info: CollectionInfo
+    stored: "models.CollectionInfo"
+    points: Sequence[Point]
+    cosines: Sequence[float] = ()
+    embedding_fault: str = ""
+    version: str = ""
+    alias_of: str = ""
+    shards: "models.CollectionClusterInfo | None" = None
+    peers: "models.ClusterStatusOneOf1 | None" = None
+    refused: Sequence[str] = ()
+
+    @property
+    def call(self) -> str:
+        """The collection's name as an argument of a client call; an alias stands for its collection."""
+        return repr(self.alias_of or self.info.name)
 
 
 def examine(client: "QdrantClient", config: RetrieverConfig, env: Mapping[str, str]) -> Examination:

@@ -1,15 +1,17 @@
 """The user's object behind one call: a query to documents, each with its score where there is one."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+import asyncio
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
 from retrievers.errors import ForeignRetrieverError
-from retrievers.foreign.documents import checked_documents, checked_score
-from retrievers.foreign.loop import BackgroundLoop
+from retrievers.foreign.listing import checked_documents, checked_score
 from retrievers.records import ScoreScale
 from retrievers.search.requests import cosine
 from retrievers.store import CollectionInfo
@@ -17,6 +19,8 @@ from retrievers.store import CollectionInfo
 if TYPE_CHECKING:
     from langchain_qdrant import QdrantVectorStore
 
+Result = TypeVar("Result")
+PATIENCE_S = 2.0
 Found = list[tuple[Document, float | None]]
 
 
@@ -155,3 +159,48 @@ def pairs(answer: Any) -> Sequence[tuple[Any, Any]]:
     if not isinstance(answer, list) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in answer):
         raise ForeignRetrieverError(f"returned {type(answer).__name__}; expected a list of (document, score)")
     return answer
+
+
+class BackgroundLoop:
+    """Runs coroutines of any number of threads on one event loop, begun with the first of them."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: Thread | None = None
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Wait for a coroutine; its errors are raised here."""
+        return asyncio.run_coroutine_threadsafe(work, self._started()).result()
+
+    def close(self) -> None:
+        """Cancel running tasks and end the thread."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:
+            return
+        ending = asyncio.run_coroutine_threadsafe(_cancel_others(), loop)
+        # Code that ignores its cancellation ends with the process.
+        with suppress(TimeoutError):
+            ending.result(PATIENCE_S)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(PATIENCE_S)
+        if not thread.is_alive():
+            loop.close()
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = Thread(target=self._loop.run_forever, name="foreign-retriever", daemon=True)
+                self._thread.start()
+            return self._loop
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()

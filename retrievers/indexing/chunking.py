@@ -2,24 +2,156 @@
 
 import hashlib
 import uuid
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import PurePosixPath
+from typing import Literal
 
 from retrievers.config.indexing import Context, Splitter
-from retrievers.indexing.contexts import SECTION_SEPARATOR, TokenCounter, context_of
+from retrievers.embedding.tokens import tokenizer
 from retrievers.indexing.file_kinds import KINDS, MARKDOWN
-from retrievers.indexing.langchain_splitters import Piece, pieces_by_characters, pieces_by_tokens
-from retrievers.indexing.markdown import Block, Page
-from retrievers.indexing.packing import Fits, budget, join_blocks, pack
-from retrievers.indexing.passages import Passage, merged, passages
+from retrievers.indexing.markdown import Block, Page, PageSection
+from retrievers.indexing.packing import SECTION_SEPARATOR, Fits, TokenCounter, budget, context_of, join_blocks, pack
 from retrievers.records import Chunk
 
+Path = tuple[str, ...]
+# Returns True if a text fits into one chunk under these headings.
+FitsUnder = Callable[[Path, str], bool]
+# A stretch of a page, verbatim, and the sections that it touches.
+Piece = tuple[Block, tuple[PageSection, ...]]
 DEFAULT_MAX_TOKENS = 256
 # Rises when pages are parsed or cut otherwise than before, so that collections made earlier count as out of date.
 CHUNKING_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Passage:
+    """A part of a page that is cut into chunks by itself.
+
+    Attributes:
+        path: The headings above all of it.
+        sections: The sections that it holds, in their order.
+        runs: Their blocks, in runs that are contiguous in the source.
+    """
+
+    path: Path
+    sections: tuple[PageSection, ...]
+    runs: tuple[tuple[Block, ...], ...]
+
+
+def passages(page: Page) -> Iterator[Passage]:
+    """Return each section of a page as a passage."""
+    return (Passage(path=section.path, sections=(section,), runs=section.runs) for section in page.sections)
+
+
+def merged(page: Page, fits: FitsUnder) -> Iterator[Passage]:
+    """Join neighbouring sections of one parent while they fit together; the parent's own text counts as one of them."""
+    lines = page.text.split("\n")
+    held: Passage | None = None
+    for passage in passages(page):
+        joined = held and _joined(held, passage, lines, fits)
+        if held and not joined:
+            yield held
+        held = joined or passage
+    if held:
+        yield held
+
+
+def _joined(first: Passage, second: Passage, lines: Sequence[str], fits: FitsUnder) -> Passage | None:
+    """Join two neighbouring passages; None where they have no common parent, do not touch, or are too long."""
+    parent = second.path[:-1]
+    siblings = len(first.sections) == 1 and parent == first.path[:-1]
+    if not (siblings or parent == first.path) or len(first.runs) != 1 or len(second.runs) != 1:
+        return None
+    blocks = (*first.runs[0], *second.runs[0])
+    between = lines[first.runs[0][-1].end_line : second.runs[0][0].start_line - 1]
+    if any(line.strip() for line in between) or not fits(parent, join_blocks(blocks)):
+        return None
+    return Passage(path=parent, sections=(*first.sections, *second.sections), runs=(blocks,))
+
+
+def pieces_by_characters(
+    page: Page, splitter: Literal["recursive", "markdown"], *, chunk_size: int, chunk_overlap: int
+) -> Iterator[Piece]:
+    """Cut a page as `RecursiveCharacterTextSplitter` does, or `MarkdownTextSplitter`.
+
+    Args:
+        page: The page; what stands before its first block (front matter) is left out.
+        splitter: Which of the two.
+        chunk_size: Largest length of a piece, in characters.
+        chunk_overlap: Characters of a piece that the next one repeats, at most.
+    """
+    from langchain_text_splitters import MarkdownTextSplitter, RecursiveCharacterTextSplitter
+
+    kind = RecursiveCharacterTextSplitter if splitter == "recursive" else MarkdownTextSplitter
+    first, text = _body(page)
+    start, before, stretches = -1, "", list[tuple[int, str]]()
+    for piece in kind(chunk_size=chunk_size, chunk_overlap=chunk_overlap).split_text(text):
+        # A piece that is repeated as a whole by the next one begins where that begins.
+        least = start if before and piece.startswith(before) and piece != before else start + 1
+        start, before = text.find(piece, max(least, start + len(before) - chunk_overlap)), piece
+        stretches.append((start, piece))
+    return _placed(page, first, text, stretches)
+
+
+def pieces_by_tokens(page: Page, size: int, overlap: int) -> Iterator[Piece]:
+    """Cut a page as `TokenTextSplitter` does, by the packaged tokenizer: tiktoken would download its table.
+
+    Args:
+        page: The page; what stands before its first block (front matter) is left out.
+        size: Tokens of a piece.
+        overlap: Tokens of a piece that the next one repeats.
+    """
+    from langchain_text_splitters.base import Tokenizer, split_text_on_tokens
+
+    first, text = _body(page)
+    spans = tokenizer().encode(text, add_special_tokens=False).offsets
+    stretches = list[tuple[int, str]]()
+
+    def stretch(places: Sequence[int]) -> str:
+        # In place of decoded tokens, which may lack blanks and hold parts of characters.
+        start, end = spans[places[0]][0], spans[places[-1]][1]
+        stretches.append((start, text[start:end]))
+        return text[start:end]
+
+    split_text_on_tokens(
+        text=text,
+        tokenizer=Tokenizer(
+            chunk_overlap=overlap,
+            tokens_per_chunk=size,
+            decode=stretch,
+            encode=lambda _: list(range(len(spans))),
+        ),
+    )
+    return _placed(page, first, text, stretches)
+
+
+def _body(page: Page) -> tuple[int, str]:
+    """Return the first line with text of the page's own, and the text from there on."""
+    first = page.sections[0].runs[0][0].start_line
+    return first, "\n".join(page.text.split("\n")[first - 1 :])
+
+
+def _placed(page: Page, first: int, text: str, stretches: Sequence[tuple[int, str]]) -> Iterator[Piece]:
+    """Return the lines and sections of stretches, without surrounding white space; blank ones are left out."""
+    starts = [section.runs[0][0].start_line for section in page.sections]
+    line, counted = first, 0
+    for start, stretch in stretches:
+        piece = stretch.strip()
+        if not piece:
+            continue
+        own = start + len(stretch) - len(stretch.lstrip())
+        # A stretch that repeats the end of the one before begins above it.
+        line += text.count("\n", counted, own) - text.count("\n", own, counted)
+        counted, end = own, line + piece.count("\n")
+        above = max(0, bisect_right(starts, line) - 1)
+        yield (
+            Block(text=piece, start_line=line, end_line=end),
+            page.sections[above : max(above + 1, bisect_right(starts, end))],
+        )
 
 
 def chunk_page(

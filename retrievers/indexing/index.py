@@ -6,7 +6,7 @@ the collection's manifest says `indexing`, and readers refuse it; it says `compl
 
 import logging
 from array import array
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import chain
@@ -16,18 +16,26 @@ from langchain_core.embeddings import Embeddings
 
 from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
 from retrievers.config.indexing import DEFAULTS
-from retrievers.errors import CollectionStateError, ConfigError, IndexingError
+from retrievers.embedding.bm25 import Bm25Encoder
+from retrievers.errors import (
+    CollectionNotFoundError,
+    CollectionStateError,
+    ConfigError,
+    EmbeddingMismatchError,
+    IndexingError,
+)
 from retrievers.indexing.child_process import check_room, write_safely
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.corpus import Corpus
 from retrievers.indexing.disk_tables import DiskChunks, DiskMapping, disk_tables
-from retrievers.indexing.existing_collection import existing, kept, layout, payloads
-from retrievers.indexing.manifest import embedded_by, keyword_side
-from retrievers.indexing.payloads import check_writable, to_payload, written_part
+from retrievers.indexing.points import check_writable, to_payload, written_part
 from retrievers.indexing.row_corpus import RowCorpus
 from retrievers.indexing.writing import Changes, Order, Progress
 from retrievers.records import Chunk
+from retrievers.store import CollectionInfo, Limits, describe, location
 from retrievers.store.payload import to_chunk
+from retrievers.store.recorded_model import other_model
+from retrievers.store.stored_chunks import records
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -211,3 +219,108 @@ def _embed(
             progress("embedding", done, total)
         if text is not None and text not in vectors:
             batch[text] = None
+
+
+def existing(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo | None:
+    """Return the collection of that name; None where there is none.
+
+    Raises:
+        CollectionStateError: Another program made it.
+        EmbeddingMismatchError: It was made with another model.
+    """
+    try:
+        info = describe(client, config)
+    except CollectionNotFoundError:
+        return None
+    recorded = info.manifest.get("embedding")
+    if not recorded:
+        raise CollectionStateError(
+            f"collection {info.name!r} at {location(config.store)} was not made by `retrievers index` and is "
+            "left alone; choose another name with --collection"
+        )
+    other = other_model(config.embedding, recorded)
+    if other:
+        raise EmbeddingMismatchError(
+            f"collection {info.name!r} was embedded by {other[0]}, not by "
+            f"{other[1]}; one collection holds one model: choose another name"
+        )
+    return info
+
+
+def kept(
+    info: CollectionInfo | None, config: RetrieverConfig, settings: IndexSettings, *, replace: bool
+) -> CollectionInfo | None:
+    """Return the collection if it can be brought up to date; None where it is to be made, or made again.
+
+    Raises:
+        CollectionStateError: It can only be made again, and `replace` is off.
+    """
+    if info is None:
+        return None
+    other = _other_keyword_side(config, info) or _other_settings(settings, info)
+    if other and not replace:
+        raise CollectionStateError(f"collection {info.name!r} {other}; index it again with --replace")
+    return None if other else info
+
+
+def _other_settings(settings: IndexSettings, info: CollectionInfo) -> str | None:
+    """Return the setting with which the collection was not indexed."""
+    names = (name for name, value in settings.named.items() if info.index.get(name) != value)
+    return next((f"was indexed with index.{n} {info.index.get(n)!r}, not {settings.named[n]!r}" for n in names), None)
+
+
+def _other_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> str | None:
+    """Return the reason why the collection's term weights cannot be brought up to date."""
+    if config.keyword.vector_name not in info.sparse_vectors:
+        return (
+            f"has no sparse vector {config.keyword.vector_name!r}: it was made by an earlier version, or under another "
+            "keyword.vector_name"
+        )
+    language = info.manifest.get("bm25", {}).get("language", config.keyword.language)
+    return (
+        None if language == config.keyword.language else f"was tokenised as {language}, not {config.keyword.language}"
+    )
+
+
+def payloads(
+    client: "QdrantClient", config: RetrieverConfig, limits: Limits
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Return id and payload of every point.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    return ((str(record.id), record.payload or {}) for record in records(client, config, limits))
+
+
+def layout(info: CollectionInfo) -> MetadataConfig:
+    """Return the payload keys of its chunks; earlier versions recorded none and used LangChain's."""
+    return MetadataConfig.model_validate(info.manifest.get("payload") or {})
+
+
+def embedded_by(
+    config: RetrieverConfig, vectors: Mapping[str, Sequence[float]], info: CollectionInfo | None
+) -> dict[str, Any]:
+    """Return the model and the length of its vectors, from the new and the existing ones.
+
+    Raises:
+        EmbeddingMismatchError: They have several lengths.
+    """
+    lengths = {len(vector) for vector in vectors.values()} | ({info.dimension} if info else set())
+    if len(lengths) > 1:
+        raise EmbeddingMismatchError(
+            f"{config.embedding.label} and collection {config.collection!r} give "
+            f"vectors of {' and '.join(map(str, sorted(lengths)))} dimensions; one collection holds one length: "
+            "choose another name with --collection"
+        )
+    return {**config.embedding.identity, "dimension": max(lengths)}
+
+
+def keyword_side(config: RetrieverConfig, chunks: Sequence[Chunk], info: CollectionInfo | None) -> Mapping[str, Any]:
+    """Return language and average length: those of the chunks for a new collection, else the recorded ones."""
+    recorded: Mapping[str, Any] | None = info.manifest.get("bm25") if info else None
+    if recorded:
+        return recorded
+    counter = Bm25Encoder(config.keyword.language)
+    average = config.keyword.average_length or sum(counter.length(chunk.indexed_text) for chunk in chunks) / len(chunks)
+    return {"language": config.keyword.language, "average_length": round(max(1.0, average), 3)}

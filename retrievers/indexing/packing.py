@@ -1,14 +1,17 @@
 """Blocks to groups within a token budget, whole or cut between lines, sentences or words. Pure."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from retrievers.indexing.contexts import TokenCounter
+from retrievers.config.indexing import Context
 from retrievers.indexing.markdown import Block
 from retrievers.records import with_context
 
+SECTION_SEPARATOR = " > "
+TokenCounter = Callable[[str], int]
 WHITE_SPACE = re.compile(r"\s+")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 # Characters: no tokenizer's vocabulary holds longer ones.
@@ -130,3 +133,20 @@ def budget(max_tokens: int, count_tokens: TokenCounter, context: str = "") -> Fi
         return count_tokens(with_context(context, text)) <= max_tokens
 
     return fits
+
+
+def context_of(context: Context, title: str, path: Sequence[str], max_tokens: int, count_tokens: TokenCounter) -> str:
+    """Return the context of a section's chunks: its last words that fit, so that room is left for the text.
+
+    Args:
+        context: Part of the page's structure that makes it; a heading that repeats another one is left out.
+        title: Title of the page.
+        path: The headings above the text, from the page's top.
+        max_tokens: Most tokens of the context.
+        count_tokens: Counts the tokens of a text.
+    """
+    parts = {"none": [], "title": [title], "path": [title, *path]}[context]
+    words = SECTION_SEPARATOR.join(dict.fromkeys(part for part in parts if part)).split()
+    # The deepest heading says most about the text.
+    start = bisect_left(range(len(words)), True, key=lambda first: count_tokens(" ".join(words[first:])) <= max_tokens)
+    return " ".join(words[start:])

@@ -11,10 +11,9 @@ from retrievers.config import IndexSettings
 from retrievers.embedding.tokens import count_tokens
 from retrievers.errors import IndexingError
 from retrievers.indexing.chunking import chunk_page
-from retrievers.indexing.columns import Columns, choose
+from retrievers.indexing.file_kinds import paragraphs
 from retrievers.indexing.markdown import Page, PageSection
-from retrievers.indexing.plain_text import paragraphs
-from retrievers.indexing.table_files import Row, rows_of
+from retrievers.indexing.table_files import Columns, Row, choose, rows_of
 from retrievers.records import Chunk
 from retrievers.text.quoting import quoted
 

@@ -3,17 +3,24 @@
 import csv
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from retrievers.config.guarded_json import load
-from retrievers.errors import IndexingError
+from retrievers.errors import IndexingError, nearest
 from retrievers.indexing.file_kinds import KINDS
 from retrievers.text.quoting import quoted
 
+# Names that are looked for, the likeliest first: BEIR's, TREC's, LangChain's, and those of datasets on the hub.
+USUAL: Mapping[str, Sequence[str]] = {
+    "text": ("text", "contents", "content", "page_content", "body", "passage", "passage_text", "document", "abstract"),
+    "title": ("title", "headline", "name"),
+    "url": ("url", "source_url", "link", "source"),
+    "id": ("_id", "id", "doc_id", "docid", "docno", "document_id", "source_document_id", "pid", "corpus-id"),
+}
 HUB = "hub:"
 BEIR = "corpus.jsonl"
 # Bytes of one row; a longer line is no row.
@@ -174,3 +181,36 @@ READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
     ".tsv": lambda file: _csv_rows(file, "\t"),
     ".parquet": _parquet_rows,
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Columns by what they hold; None where there is none. Without an id, documents are known by their row's number."""
+
+    text: str | None = None
+    title: str | None = None
+    url: str | None = None
+    id: str | None = None
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The columns that are given."""
+        return {part: column for part in USUAL if (column := getattr(self, part)) is not None}
+
+
+def choose(asked: Columns, present: Sequence[str], source: str) -> Columns:
+    """Return the columns of a dataset: those that are asked for, else the first of the usual names.
+
+    Raises:
+        IndexingError: It has no such column, or none that could hold the text.
+    """
+    there = f"it has {', '.join(map(repr, present)) or 'none'}"
+    for part, column in asked.named.items():
+        if column not in present:
+            raise IndexingError(f"{source}: no column {column!r} (--{part}-column); {there}{nearest(column, present)}")
+    lower = {name.lower(): name for name in reversed(present)}
+    usual = {part: next((lower[name] for name in names if name in lower), None) for part, names in USUAL.items()}
+    columns = Columns(**{**usual, **asked.named})
+    if columns.text is None:
+        raise IndexingError(f"{source}: no column that is called as a text usually is; {there}: name it: --text-column")
+    return columns

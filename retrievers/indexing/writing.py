@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import BatchTooLargeError, CollectionStateError
-from retrievers.indexing.payloads import to_payload
-from retrievers.indexing.points import to_points
+from retrievers.indexing.points import to_payload, to_points
 from retrievers.records import Chunk
 from retrievers.store import MANIFEST_KEY, all_or_nothing, describe, least, location, parts, store_errors
 from retrievers.store.payload import filter_path, payload_keys

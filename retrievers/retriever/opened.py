@@ -29,7 +29,7 @@ def open_retriever(
         RetrievalError: Typed, with what to do.
     """
     if settings.python is not None:
-        from retrievers.foreign.open_foreign import open_foreign
+        from retrievers.foreign.adapter import open_foreign
 
         return open_foreign(settings, environment(os.environ) if env is None else env)
     from retrievers.retriever.qdrant import QdrantRetriever

@@ -2,7 +2,10 @@
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+import time
+import uuid
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +15,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, PrivateAttr
 
-from retrievers.config import IndexSettings, RetrieverConfig
+from retrievers.config import CacheConfig, IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment, file_layer
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.cache import CacheStats, EmbeddingCache, ResultCache, open_embedding_cache
@@ -20,12 +23,11 @@ from retrievers.embedding.models import checked, make_embeddings
 from retrievers.embedding.sparse import QueryEncoder, query_encoder
 from retrievers.errors import ConfigError, QueryError, RetrievalError
 from retrievers.net.deadline import bounded, searching
-from retrievers.records import Chunk, RetrievalSession
+from retrievers.records import Chunk, RetrievalSession, StageTimings
 from retrievers.rerank.reranking import Rerank, make_reranker
-from retrievers.retriever.result_cache import open_result_cache, remembered, version_of
 from retrievers.retriever.session import document, failed, without_vector
 from retrievers.retriever.stages import Pipeline
-from retrievers.search import parameters
+from retrievers.search import requests
 from retrievers.search.candidate_table import Candidates, CandidateTable
 from retrievers.search.pushdown import compile_filters
 from retrievers.search.selection import returned
@@ -40,8 +42,11 @@ from retrievers.store import (
     with_distance,
 )
 from retrievers.store.chunk_table import ChunkTable
+from retrievers.store.embedded import is_embedded
 from retrievers.store.stored_chunks import records, scroll
 
+ON_A_SERVER = "a server, which does not report its changes"
+"""The version of a collection on a server: results go by age alone."""
 log = logging.getLogger(__name__)
 BATCH = 32
 
@@ -137,7 +142,7 @@ class QdrantRetriever(BaseRetriever):
     def notes(self) -> tuple[str, ...]:
         """That BM25 scores depend on how the collection is cut into shards, and which settings change nothing."""
         info, mode = self._info, self.settings.mode
-        idle = parameters.notes(self.settings, info)
+        idle = requests.notes(self.settings, info)
         if mode == "semantic" or info.shards == 1 or self.settings.keyword.vector_name in info.without_idf:
             return idle
         return (
@@ -305,3 +310,54 @@ class QdrantRetriever(BaseRetriever):
             context = {"query": query, "collection": self.settings.collection}
             log.error("search failed: %s", error, extra={**context, "stage": error.stage, "attempt": error.attempts})
         return failed(query, error, self.settings, self._info)
+
+
+def open_result_cache(config: CacheConfig, client: Any) -> ResultCache[RetrievalSession]:
+    """Open the cache of results: valid until an embedded store changes, on a server as long as the settings allow."""
+    if is_embedded(client):
+        return ResultCache(config.results)
+    return ResultCache(config.results if config.results_ttl_s else 0, config.results_ttl_s)
+
+
+def version_of(client: Any, collection: str) -> Hashable:
+    """Return a value that changes with the collection, as far as its store tells: an embedded store's generation."""
+    return client.generation(collection) if is_embedded(client) else ON_A_SERVER
+
+
+def remembered(
+    queries: Sequence[str],
+    results: ResultCache[RetrievalSession],
+    version: Callable[[], Hashable],
+    settings: Callable[[], Hashable],
+    find: Callable[[list[str]], list[RetrievalSession]],
+) -> list[RetrievalSession]:
+    """Return a session for each query, in order: a cached one, or one that is searched for now, once, and then cached.
+
+    Args:
+        queries: Questions.
+        results: The sessions that are kept; a cache of no size is passed by.
+        version: The version that the collection has.
+        settings: Returns everything else that a result depends on.
+        find: Searches for those that are not known.
+    """
+    start = time.perf_counter()
+    keeps = results.size > 0
+    # The version before the search: what changes during it makes what was found old.
+    now, setup = (version(), settings()) if keeps else (None, None)
+    kept = {query: hit for query in queries if keeps and (hit := results.get((query, setup), now))}
+    waited = StageTimings(total_ms=(time.perf_counter() - start) * 1000 / max(1, len(queries)))
+    missing = [query for query in dict.fromkeys(queries) if query not in kept]
+    sessions = find(missing) if missing else []
+    for session in sessions if keeps else ():
+        results.put((session.query, setup), session, now)
+    state = "miss" if keeps else "off"
+    ready = {session.query: replace(session, cache={**session.cache, "result": state}) for session in sessions}
+    for query, session in kept.items():
+        ready[query] = _again(replace(session, timings=waited, cache={"embedding": "off", "result": "hit"}))
+    # What was searched for now has an id of its own; each repetition gets another.
+    first = {query: index for index, query in reversed([*enumerate(queries)])}
+    return [ready[query] if first[query] == index else _again(ready[query]) for index, query in enumerate(queries)]
+
+
+def _again(session: RetrievalSession) -> RetrievalSession:
+    return replace(session, session_id=uuid.uuid4().hex)

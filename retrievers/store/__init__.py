@@ -1,12 +1,20 @@
 """Settings to a Qdrant client, and the checks before a collection may be queried. Never falls back."""
 
-from retrievers.store.checks import check_collection, check_index
+from retrievers.store.checks import check_collection, check_index, with_distance
 from retrievers.store.client import all_or_nothing, open_client
-from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, describe, read_info
-from retrievers.store.deployment import Deployment, survey
-from retrievers.store.distance import with_distance
+from retrievers.store.collection import (
+    MANIFEST_KEY,
+    NO_LIMITS,
+    CollectionInfo,
+    Deployment,
+    Limits,
+    describe,
+    least,
+    parts,
+    read_info,
+    survey,
+)
 from retrievers.store.errors import store_errors
-from retrievers.store.limits import NO_LIMITS, Limits, least, parts
 from retrievers.store.location import embedded_folder, location
 
 __all__ = [

@@ -1,5 +1,8 @@
 """The distinct chunks that searches found: numbered in the order they came, each read from the store once."""
 
+import json
+import sqlite3
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +13,13 @@ from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk
 from retrievers.store.errors import store_errors
 from retrievers.store.payload import chunk_id, to_chunk
-from retrievers.store.payload_rows import PayloadRows
 from retrievers.store.stored_chunks import changed
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
+# Number of payloads in memory, about 60 MB.
+IN_MEMORY = 20_000
 # Chunks by their number in a chunk table.
 Codes = NDArray[np.int32]
 # Number of chunks kept as objects; others are rebuilt from their payloads on request.
@@ -96,3 +100,45 @@ class ChunkTable:
             if len(self._chunks) < DECODED:
                 self._chunks[code] = chunk
         return chunk
+
+
+class PayloadRows:
+    """Payloads by number. What does not fit in memory is in a temporary database that ends with this object.
+
+    SQLite keeps it in a file without a name (mode 600), so that nothing is left behind however the process ends.
+    """
+
+    def __init__(self, in_memory: int = IN_MEMORY) -> None:
+        self._limit = in_memory
+        self._held: dict[int, Mapping[str, Any]] = {}
+        self._spilled: set[int] = set()
+        self._file: sqlite3.Connection | None = None
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._held or number in self._spilled
+
+    def add(self, number: int, payload: Mapping[str, Any]) -> None:
+        """Keep a payload under a number that has none."""
+        if len(self._held) < self._limit:
+            self._held[number] = payload
+            return
+        if self._file is None:
+            # The empty name makes a private database in a temporary file.
+            self._file = sqlite3.connect("", check_same_thread=False)
+            weakref.finalize(self, self._file.close)
+            self._file.execute("CREATE TABLE payloads (number INTEGER PRIMARY KEY, payload TEXT NOT NULL)")
+        self._file.execute("INSERT INTO payloads VALUES (?, ?)", (number, json.dumps(payload)))
+        self._spilled.add(number)
+
+    def __getitem__(self, number: int) -> Mapping[str, Any]:
+        """Return a payload.
+
+        Raises:
+            KeyError: There is none of that number.
+        """
+        if number not in self._spilled:
+            return self._held[number]
+        assert self._file is not None
+        (text,) = self._file.execute("SELECT payload FROM payloads WHERE number = ?", (number,)).fetchone()
+        payload: Mapping[str, Any] = json.loads(text)
+        return payload

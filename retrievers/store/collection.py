@@ -1,20 +1,75 @@
-"""The properties of a collection."""
+"""The properties of a collection, its limits on one request, and how its server runs it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrievers.config import RetrieverConfig
 from retrievers.config.indexing import recorded_settings
-from retrievers.errors import CollectionNotFoundError, EmbeddingMismatchError, nearest
+from retrievers.errors import CollectionNotFoundError, EmbeddingMismatchError, StoreError, nearest
 from retrievers.store.errors import store_errors
-from retrievers.store.limits import NO_LIMITS, Limits, limits_of
 from retrievers.store.location import location
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
 
+Response = TypeVar("Response")
+Item = TypeVar("Item")
 MANIFEST_KEY = "retrieval_evals"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Limits of a collection on one request; None for one that it does not set.
+
+    Attributes:
+        results: Points that a query or a page of a scroll may ask for (`max_query_limit`).
+        queries: Queries of a batch (`search_max_batchsize`, and no more than a minute's `read_rate_limit`).
+        points: Points that are written at once (`upsert_max_batchsize`).
+        values: Values of one condition of a filter (`condition_max_size`).
+        hnsw_ef: Beam of a search (`search_max_hnsw_ef`).
+        exact: True if exact search and exact counts are allowed (`search_allow_exact`).
+        unindexed: True if filters may name keys without an index (`unindexed_filtering_retrieve`).
+    """
+
+    results: int | None = None
+    queries: int | None = None
+    points: int | None = None
+    values: int | None = None
+    hnsw_ef: int | None = None
+    exact: bool = True
+    unindexed: bool = True
+
+
+NO_LIMITS = Limits()
+
+
+def limits_of(config: Any) -> Limits:
+    """Read the limits in a collection's configuration."""
+    strict = getattr(config, "strict_mode_config", None)
+    if strict is None or not strict.enabled:
+        return NO_LIMITS
+    queries = [limit for limit in (strict.search_max_batchsize, strict.read_rate_limit) if limit]
+    return Limits(
+        results=strict.max_query_limit,
+        queries=min(queries, default=None),
+        points=strict.upsert_max_batchsize,
+        values=strict.condition_max_size,
+        hnsw_ef=strict.search_max_hnsw_ef,
+        exact=strict.search_allow_exact is not False,
+        unindexed=strict.unindexed_filtering_retrieve is not False,
+    )
+
+
+def least(size: int, *limits: int | None) -> int:
+    """Return a size, or the least of the set limits where that is less."""
+    return min([size, *(limit for limit in limits if limit)])
+
+
+def parts(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """Yield items in their order, in batches of `size`."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,3 +210,81 @@ def _ef_construct(info: "models.CollectionInfo", vector: "models.VectorParams | 
 def _quantization(info: "models.CollectionInfo", vector: "models.VectorParams | None") -> str:
     settings = (vector.quantization_config if vector else None) or info.config.quantization_config
     return next(iter(settings.model_dump(exclude_none=True)), "") if settings else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment:
+    """Deployment of a collection on a server.
+
+    Attributes:
+        version: The server's version, None where it does not tell.
+        shards: Parts that the collection is cut into, each with its own index and its own term counts.
+        replicas: Copies of each shard.
+        hnsw: Settings of the index of the vector that is searched.
+        quantization: Quantisation of its vectors, None without any.
+        datatype: Number type of its vectors, None for float32.
+        alias_of: The collection behind the name, None where the name is the collection's own, or unknown.
+    """
+
+    version: str | None = None
+    shards: int = 1
+    replicas: int = 1
+    hnsw: Mapping[str, Any] = field(default_factory=dict)
+    quantization: Mapping[str, Any] | None = None
+    datatype: str | None = None
+    alias_of: str | None = None
+
+
+def survey(client: "QdrantClient", config: RetrieverConfig) -> tuple[CollectionInfo, Deployment | None]:
+    """Read the current properties of a collection, and its deployment; an embedded store has none.
+
+    A key for this collection alone is enough: hidden properties are left out.
+
+    Raises:
+        CollectionNotFoundError: There is none of that name.
+        StoreError: The store cannot be asked.
+    """
+    info = read_info(client, config)
+    if not config.store.url:
+        return info, None
+    with store_errors(config.store, config.collection):
+        config_there = client.get_collection(config.collection).config
+    params = config_there.params
+    dense: Any = params.vectors
+    chosen = dense.get(config.vector_name) if isinstance(dense, dict) else dense
+    quantization = _plain(getattr(chosen, "quantization_config", None)) or _plain(config_there.quantization_config)
+    datatype = getattr(chosen, "datatype", None)
+    deployment = Deployment(
+        shards=params.shard_number or 1,
+        replicas=params.replication_factor or 1,
+        hnsw=_plain(config_there.hnsw_config) | _plain(getattr(chosen, "hnsw_config", None)),
+        quantization=quantization or None,
+        datatype=datatype and str(datatype.value),
+    )
+    return info, replace(deployment, version=_version(client, config), alias_of=_alias_of(client, config))
+
+
+def _plain(settings: Any) -> dict[str, Any]:
+    return settings.model_dump(mode="json", exclude_none=True) if settings else {}
+
+
+def _version(client: "QdrantClient", config: RetrieverConfig) -> str | None:
+    info = _shown(config, client.info)
+    return info.version if info else None
+
+
+def _alias_of(client: "QdrantClient", config: RetrieverConfig) -> str | None:
+    listed = _shown(config, client.get_aliases)
+    aliases = listed.aliases if listed else ()
+    return next((alias.collection_name for alias in aliases if alias.alias_name == config.collection), None)
+
+
+def _shown(config: RetrieverConfig, ask: Callable[[], Response]) -> Response | None:
+    """Return the server's answer; None where this key may not see it."""
+    try:
+        with store_errors(config.store, config.collection):
+            return ask()
+    except StoreError as error:
+        if error.transient:
+            raise
+        return None

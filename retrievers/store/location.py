@@ -2,8 +2,9 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
-from retrievers.config import StoreConfig
+from retrievers.config import RetrieverConfig, StoreConfig, dump
 from retrievers.config.paths import user_cache
 
 DEFAULT_PATH = Path(".qdrant")
@@ -26,3 +27,12 @@ def embedded_folder(store: StoreConfig, *, create: bool = False) -> Path:
         return store.local_mode or store.path or DEFAULT_PATH
     folder = user_cache(os.environ) / DEFAULT_PATH
     return folder if folder.exists() else DEFAULT_PATH
+
+
+def portable_settings(retriever: RetrieverConfig) -> dict[str, Any]:
+    """Return a retriever's settings with the place of the embedded store."""
+    settings = dump(retriever)
+    store = retriever.store
+    if "store" in settings and not store.url and not store.path:
+        settings["store"]["path"] = str(embedded_folder(store).absolute())
+    return settings

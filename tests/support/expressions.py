@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from retrievers.config.filter_expressions import All, AnyOf, Compare, Expression, Not, Operator
+from retrievers.config.filters import All, AnyOf, Compare, Expression, Not, Operator
 
 SYMBOLS: Mapping[Operator, str] = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 RANGES: Mapping[Operator, Callable[[Any, Any], bool]] = {"gt": gt, "gte": ge, "lt": lt, "lte": le}

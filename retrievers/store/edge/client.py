@@ -10,9 +10,8 @@ from qdrant_client import models
 
 from retrievers.errors import StoreUnsupportedError
 from retrievers.store.edge import convert, filters
-from retrievers.store.edge.describe import INDEXES
 from retrievers.store.edge.engine import engine_errors
-from retrievers.store.edge.reader import EdgeReader
+from retrievers.store.edge.reader import INDEXES, EdgeReader
 from retrievers.store.edge.search import refuse
 from retrievers.store.edge.spec import Spec, as_json
 

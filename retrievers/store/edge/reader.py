@@ -1,23 +1,30 @@
 """The reading half of the client: QdrantClient's methods of the same names, on an embedded store."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, Unpack
 
 import qdrant_edge as edge
 from qdrant_client import models
-
-# models.QueryResponse belongs to fastembed.
 from qdrant_client.http.models import QueryResponse
 
 from retrievers.errors import StoreError
-from retrievers.store.edge import convert, describe, filters, search
-from retrievers.store.edge.changes import OpenChanges
+from retrievers.store.edge import convert, filters, search
+from retrievers.store.edge.draft import OpenChanges
 from retrievers.store.edge.engine import engine_errors
 from retrievers.store.edge.layout import folders, open_store
 from retrievers.store.edge.search import SearchOptions
 from retrievers.store.edge.views import View, Views
+
+INDEXES: Mapping[edge.PayloadSchemaType, models.PayloadSchemaType] = {
+    edge.PayloadSchemaType.Keyword: models.PayloadSchemaType.KEYWORD,
+    edge.PayloadSchemaType.Integer: models.PayloadSchemaType.INTEGER,
+    edge.PayloadSchemaType.Float: models.PayloadSchemaType.FLOAT,
+    edge.PayloadSchemaType.Bool: models.PayloadSchemaType.BOOL,
+}
+# models.QueryResponse belongs to fastembed.
+
 
 # QdrantClient's default.
 SCROLL_PAGE = 10
@@ -71,7 +78,7 @@ class EdgeReader:
             CollectionNotFoundError: There is none.
         """
         with self._view(collection_name) as view:
-            return describe.collection(view)
+            return described(view)
 
     def count(
         self, collection_name: str, count_filter: models.Filter | None = None, exact: bool = True, **other: Any
@@ -216,3 +223,30 @@ class EdgeReader:
     def _check_open(self) -> None:
         if self._closed:
             raise StoreError(f"the client of the embedded store at {self.path} has been closed; open another")
+
+
+def described(view: View) -> models.CollectionInfo:
+    """Describe the collection's vectors, metadata, indexes and counts."""
+    info, spec = view.shard.info(), view.spec
+    unnamed = spec.dense.get("") if len(spec.dense) == 1 else None
+    return models.CollectionInfo(
+        status=models.CollectionStatus.GREEN,
+        optimizer_status=models.OptimizersStatusOneOf.OK,
+        points_count=view.shard.count(edge.CountRequest(exact=True)),
+        indexed_vectors_count=info.indexed_vectors_count if spec.optimized else 0,
+        segments_count=info.segments_count,
+        payload_schema={
+            key: models.PayloadIndexInfo(data_type=INDEXES[index.data_type], points=index.points)
+            for key, index in info.payload_schema.items()
+        },
+        config=models.CollectionConfig(
+            params=models.CollectionParams(
+                vectors=unnamed or dict(spec.dense), sparse_vectors=dict(spec.sparse) or None
+            ),
+            hnsw_config=models.HnswConfig(m=16, ef_construct=100, full_scan_threshold=10_000),
+            optimizer_config=models.OptimizersConfig(
+                deleted_threshold=0.2, vacuum_min_vector_number=1_000, default_segment_number=0, flush_interval_sec=5
+            ),
+            metadata=dict(spec.metadata) if spec.metadata is not None else None,
+        ),
+    )

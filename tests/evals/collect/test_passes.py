@@ -17,7 +17,7 @@ from evals.golden.case import Case
 from evals.metrics.determinism import max_score_delta, rate
 from evals.metrics.latency import stage_statistic
 from retrievers.errors import EmbeddingError, ForeignRetrieverError, RetrievalError
-from retrievers.foreign.open_foreign import open_foreign
+from retrievers.foreign.adapter import open_foreign
 from retrievers.records import StageTimings
 from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.search.candidate_table import Candidates

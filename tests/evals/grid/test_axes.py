@@ -7,7 +7,7 @@ from evals.config.sweep import AXES, SweepConfig
 from evals.errors import ExperimentError
 from evals.grid.axes import VARIANT_AXES, Plan, effective, plan
 from retrievers.config import RERANKERS, Fusion, Mode, RerankerName, RetrieverConfig
-from retrievers.config.keyword import KeywordConfig
+from retrievers.config.sections import KeywordConfig
 
 
 def planned(sweep: dict[str, Any], **base: Any) -> Plan:

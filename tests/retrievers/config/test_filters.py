@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrievers.config.filter_expressions import (
+from retrievers.config.filters import (
     MAX_DEPTH,
     All,
     AnyOf,
@@ -17,8 +17,8 @@ from retrievers.config.filter_expressions import (
     Operator,
     Scalar,
     comparisons,
+    parse,
 )
-from retrievers.config.filters import parse
 from retrievers.errors import ConfigError
 from tests.support.expressions import as_mapping, as_text, trees
 

@@ -11,10 +11,8 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
 from retrievers.errors import ForeignRetrieverError, QueryError, RetrievalError, StoreUnsupportedError
-from retrievers.foreign.adapter import ForeignRetriever
-from retrievers.foreign.documents import chunk_of
-from retrievers.foreign.listing import listing_of
-from retrievers.foreign.open_foreign import open_foreign
+from retrievers.foreign.adapter import ForeignRetriever, open_foreign
+from retrievers.foreign.listing import chunk_of, listing_of
 from retrievers.foreign.sources import RetrieverSource, StoreSource
 from retrievers.search.candidate_table import Candidates
 from tests.support import foreign

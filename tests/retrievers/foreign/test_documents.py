@@ -8,7 +8,7 @@ from langchain_core.documents import Document
 
 from retrievers.config import MetadataConfig
 from retrievers.errors import ForeignRetrieverError
-from retrievers.foreign.documents import checked_documents, checked_score, chunk_of
+from retrievers.foreign.listing import checked_documents, checked_score, chunk_of
 
 TEXT = "a topic is a bus"
 UNCHECKED = Document.model_construct(page_content=cast(str, None), metadata={})

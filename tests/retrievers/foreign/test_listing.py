@@ -9,8 +9,7 @@ from qdrant_client import QdrantClient, models
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ForeignRetrieverError, StoreError, StoreUnreachableError
-from retrievers.foreign.documents import chunk_of
-from retrievers.foreign.listing import Listing, listing_of
+from retrievers.foreign.listing import Listing, chunk_of, listing_of
 from retrievers.store import open_client
 from retrievers.store.payload import to_metadata
 from tests.support.embeddings import Counting

@@ -4,7 +4,7 @@ from threading import active_count
 
 import pytest
 
-from retrievers.foreign.loop import BackgroundLoop
+from retrievers.foreign.sources import BackgroundLoop
 
 
 async def running() -> asyncio.AbstractEventLoop:

@@ -4,8 +4,7 @@ from typing import Any
 import pytest
 
 from retrievers.errors import CollectionNotFoundError, CollectionStateError, ConfigError, StoreUnreachableError
-from retrievers.foreign.adapter import ForeignRetriever
-from retrievers.foreign.open_foreign import open_foreign
+from retrievers.foreign.adapter import ForeignRetriever, open_foreign
 from retrievers.retriever.opened import open_retriever
 from retrievers.retriever.protocol import Retriever
 from retrievers.retriever.qdrant import QdrantRetriever

@@ -10,8 +10,8 @@ from langchain_text_splitters.base import Tokenizer, split_text_on_tokens
 
 from retrievers.embedding.tokens import count_tokens, tokenizer
 from retrievers.indexing.chunking import chunk_page
+from retrievers.indexing.file_kinds import text_page
 from retrievers.indexing.markdown import parse_page
-from retrievers.indexing.plain_text import text_page
 from retrievers.records import Chunk
 
 MARKDOWN = """---

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from retrievers.indexing.mdx import STRING, MdxLines
+from retrievers.indexing.markdown import STRING, MdxLines
 
 
 @pytest.mark.parametrize(

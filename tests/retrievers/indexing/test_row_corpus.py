@@ -9,8 +9,8 @@ import pytest
 
 from retrievers.config import IndexSettings
 from retrievers.errors import IndexingError
-from retrievers.indexing.columns import Columns
 from retrievers.indexing.row_corpus import RowCorpus
+from retrievers.indexing.table_files import Columns
 from retrievers.records import Chunk
 
 BEIR: list[Any] = [

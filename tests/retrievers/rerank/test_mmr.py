@@ -11,9 +11,8 @@ from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from numpy.typing import NDArray
 
 from retrievers.config import RetrieverConfig
-from retrievers.rerank.mmr import Pick, diversify, mmr_order
-from retrievers.rerank.reranking import Pool
-from retrievers.search.retrieved import reordered
+from retrievers.rerank.reranking import Pick, Pool, diversify, mmr_order
+from retrievers.retriever.stages import reordered
 from retrievers.store.chunk_table import ChunkTable
 from tests.support.candidates import found_candidates
 

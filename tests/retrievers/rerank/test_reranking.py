@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from retrievers.config import RERANKERS, RetrieverConfig
 from retrievers.records import RetrievedChunk
 from retrievers.rerank.reranking import Pool, make_reranker
-from retrievers.search.retrieved import reordered
+from retrievers.retriever.stages import reordered
 from retrievers.store.chunk_table import ChunkTable
 from tests.support.candidates import found_candidates
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from qdrant_client import QdrantClient
 
 from retrievers.config import RetrieverConfig
-from retrievers.config.filter_expressions import Expression
+from retrievers.config.filters import Expression
 from retrievers.errors import ConfigError, StoreError
 from retrievers.search.pushdown import compile_filters
 from retrievers.store.inspection import SAMPLE

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from retrievers.errors import RerankError
 from retrievers.records import RetrievedChunk
-from retrievers.rerank.mmr import diversify
-from retrievers.rerank.reranking import Pool, Reranking
+from retrievers.rerank.reranking import Pool, Reranking, diversify
+from retrievers.retriever.stages import check_scale, chosen_codes, every_place, ordered, reordered, shown
 from retrievers.search.candidate_table import Candidates, CandidateTable
-from retrievers.search.retrieved import check_scale, chosen_codes, every_place, ordered, reordered, shown
 from retrievers.search.table_builder import joined, one_query
 from retrievers.store.chunk_table import ChunkTable
 from tests.support.collections import settings

@@ -18,8 +18,8 @@ from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import CollectionChangedError, CollectionStateError, StoreError
 from retrievers.records import RetrievedChunk
+from retrievers.retriever.stages import every_place, ordered
 from retrievers.search.query import Encoded
-from retrievers.search.retrieved import every_place, ordered
 from retrievers.search.sides import Search
 from retrievers.store.chunk_table import ChunkTable
 from retrievers.store.edge import EdgeClient

@@ -21,7 +21,7 @@ from retrievers.embedding.static import StaticEmbeddings
 from retrievers.errors import StoreError, StoreLockedError
 from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import local_mode, open_client
-from retrievers.store.portable_settings import portable_settings
+from retrievers.store.location import portable_settings
 from tests.support.collections import settings
 
 TEXTS = ("An encoder counts the turns of a joint.", "A gripper holds a cup.", "Maps show where walls are.")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from retrievers.store.payload_rows import PayloadRows
+from retrievers.store.chunk_table import PayloadRows
 
 
 @pytest.mark.parametrize("in_memory", [0, 1, 2, 9])

@@ -7,7 +7,7 @@ import pytest
 
 from retrievers.config.filters import parse
 from retrievers.errors import ConfigError
-from retrievers.store.payload_schema import PayloadSchema, misfits, resolve_key
+from retrievers.search.pushdown import PayloadSchema, misfits, resolve_key
 from tests.support.collections import settings
 
 FLAT = {"nested_under": "", "text_key": "body"}
