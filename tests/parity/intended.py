@@ -125,7 +125,6 @@ LEAVES: Sequence[Leaf] = (
     Leaf("report.json:metrics.judge/noise_share.*", GONE, why=NOISE),
     Leaf("*:baseline.changed.*", CHANGED, why="lists the settings of the retriever"),
     Leaf("*:baseline.changed.*", GONE, why="lists the settings of the retriever"),
-    Leaf("saved/manifest.json:files.candidates", CHANGED, why="the digest of a file that holds settings"),
     Leaf("saved/manifest.json:variants.*.settings.*", GONE, why=SETTINGS),
     Leaf("saved/manifest.json:variants.*.settings.search_params", ADDED, why=SEARCH),
 )
@@ -140,7 +139,6 @@ LINES: Sequence[Line] = (
         Line(r"tokens; |may be the best|^best \(|^the best \(|^\(95%\)|… [\d.]+\) · ", only=name, why=WINS)
         for name in ("*grid*", "saved-retrieval")
     ),
-    Line(r"^\d+ cells may be|^meet the constraints|^were judged to the end|^again, ", only="*grid*", why=WINS),
     Line(r"Expected of|proved within|^ *(queries +share|context)", only="judged-plan", why=WIDTHS),
     Line(r"^ *[\d.]+ +\d+%? +\d+|judge and golden labels agree", only="judged-plan", why=WIDTHS),
 )
