@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from evals.config.telemetry import silence
-from retrievers.net import deadline
+from retrievers.clock import Clock
 from retrievers.text import secrets
 
 SETTINGS = ("QDRANT_", "COHERE_", "CO_API_", "RAG_", "MLFLOW_", "LANGSMITH_", "LANGCHAIN_")
@@ -71,10 +71,8 @@ def fresh_loggers() -> Iterator[None]:
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attempts follow one another at once; short waits between them pass on the clock alone."""
     waited = [0.0]
-    waiting = deadline.Waiting(
-        now=lambda: time.monotonic() + sum(waited), sleep=waited.append, jitter=lambda low, high: high / 40
-    )
-    monkeypatch.setattr(deadline, "WAITING", waiting)
+    waiting = Clock(now=lambda: time.monotonic() + sum(waited), sleep=waited.append, jitter=lambda low, high: high / 40)
+    monkeypatch.setattr("retrievers.clock.CLOCK", waiting)
 
 
 @pytest.fixture(autouse=True)

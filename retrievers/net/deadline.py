@@ -7,7 +7,6 @@ HTTP see `retrievers.net`).
 """
 
 import functools
-import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
+from retrievers import clock
 from retrievers.errors import SearchTimeoutError
 from retrievers.net.patience import lose, patience
 
@@ -22,18 +22,6 @@ Result = TypeVar("Result")
 Owner = TypeVar("Owner", bound="Configured")
 Queries = TypeVar("Queries", bound=Sequence[str])
 P = ParamSpec("P")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Waiting:
-    """Clock, wait and jitter. Tests put their own in place of `WAITING`."""
-
-    now: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-    jitter: Callable[[float, float], float] = random.uniform
-
-
-WAITING = Waiting()
 
 
 class Bounds(Protocol):
@@ -70,10 +58,10 @@ class Scope:
     @property
     def left(self) -> float:
         """Seconds until the end; negative when it has passed."""
-        return self.ends - WAITING.now()
+        return self.ends - clock.CLOCK.now()
 
 
-_scope: ContextVar[Scope | None] = ContextVar("retrievers.net.retry", default=None)
+_scope: ContextVar[Scope | None] = ContextVar("retrievers.net.deadline", default=None)
 
 
 def bounded(
@@ -102,7 +90,7 @@ def searching(timeout_s: float, collection: str, queries: str | Sequence[str]) -
     # A batch is as many searches, so it gets the time of all of them.
     allowed = timeout_s * max(1, len(texts)) + granted_s()
     query = texts[0] if len(texts) == 1 else f"{len(texts)} queries"
-    ends = WAITING.now() + allowed
+    ends = clock.CLOCK.now() + allowed
     with within(Scope(ends=ends, stage="search", collection=collection, query=query, allowed_s=allowed)):
         yield
 
@@ -131,7 +119,7 @@ def stage(name: str) -> Iterator[None]:
 def pause(seconds: float) -> None:
     """Wait; in a patient run that is no working time."""
     before = time.perf_counter()
-    WAITING.sleep(seconds)
+    clock.CLOCK.sleep(seconds)
     lose(time.perf_counter() - before)
 
 

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from retrievers import clock
 from retrievers.errors import RetrievalError
 from retrievers.net import deadline
 from retrievers.net.deadline import Scope, granted_s, pause, too_late
@@ -58,7 +59,7 @@ class Tries:
 
     def after(self, error: RetrievalError) -> "Tries":
         """Return the attempts with one more, which ended in an error."""
-        run, waited = patience(), deadline.WAITING.now() - self.started
+        run, waited = patience(), clock.CLOCK.now() - self.started
         # A request that may be sent only once is not repeated for a store that is away either.
         away = run is not None and error.away and self.allowed > 1 and waited < run.wait_s
         excused = error.transient and (away or bool(error.retry_after_s))
@@ -84,10 +85,10 @@ def attempt(
     """
     scope = deadline.scope()
     if scope is None:
-        ends = deadline.WAITING.now() + PATIENCE * timeout_s + granted_s()
+        ends = clock.CLOCK.now() + PATIENCE * timeout_s + granted_s()
         with deadline.within(Scope(ends=ends, stage=name, collection=collection)):
             return attempt(action, name=name, timeout_s=timeout_s, retried=retried)
-    tries = Tries(started=deadline.WAITING.now(), allowed=ATTEMPTS if retried else 1)
+    tries = Tries(started=clock.CLOCK.now(), allowed=ATTEMPTS if retried else 1)
     while True:
         if scope.left <= 0 and scope.allowed_s is not None:
             count = "not begun" if tries.number == 0 else f"{tries.number} attempts"
@@ -111,7 +112,7 @@ def _wait(error: RetrievalError, tries: Tries, scope: Scope) -> float:
     Raises:
         RetrievalError: There will be none.
     """
-    tried = f"{tries.number} attempt{'s' if tries.number > 1 else ''} in {deadline.WAITING.now() - tries.started:.1f} s"
+    tried = f"{tries.number} attempt{'s' if tries.number > 1 else ''} in {clock.CLOCK.now() - tries.started:.1f} s"
     left = scope.left
     if not error.transient:
         raise error.tried(scope.stage, tries.number, f" ({tried})" if tries.number > 1 else "")
@@ -125,7 +126,7 @@ def _wait(error: RetrievalError, tries: Tries, scope: Scope) -> float:
             scope.stage, tries.number, f" ({tried}; asked to wait {asked_s:.0f} s, {left:.1f} s are left)"
         )
     most = BASE_S if asked_s else min(AWAY_CAP_S if tries.away else CAP_S, BASE_S * 2 ** min(tries.number - 1, 10))
-    wait = asked_s + deadline.WAITING.jitter(0.0, min(most, (left - asked_s) / 2))
+    wait = asked_s + clock.CLOCK.jitter(0.0, min(most, (left - asked_s) / 2))
     _warn(error, tries, wait, scope)
     return wait
 
@@ -150,5 +151,5 @@ def _welcome(scope: Scope, tries: Tries) -> None:
     """Tell that a store which was away is back."""
     run = patience()
     if run and tries.away and run.has_passed("away"):
-        away = deadline.WAITING.now() - tries.started
+        away = clock.CLOCK.now() - tries.started
         log.warning("%s: the store answers again, after %.1f s", scope.stage, away, extra={"stage": scope.stage})

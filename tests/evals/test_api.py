@@ -15,7 +15,7 @@ import evals
 from evals import Evaluation, Experiment, Golden, compare_runs, evaluate, sweep
 from evals.errors import DatasetError, ExperimentError, ReportError
 from evals.report.model import Report
-from evals.run.command import main
+from evals.run import main
 from retrievers import QdrantRetriever
 from retrievers.errors import ConfigError, ForeignRetrieverError
 from tests.support import foreign

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 
-from evals.run.command import main
+from evals.run import main
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, FORWARD, SETTINGS, Experiment, load_report, make_experiment
 from tests.support.foreign import HERE, chunks

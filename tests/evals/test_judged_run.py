@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from evals.judge.ask import faults
-from evals.run.command import main
+from evals.run import main
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer, CohereChatServer
 from tests.support.command import Done, call
@@ -66,7 +65,7 @@ def run(
 ) -> Run:
     """Run with the judge behind the server, in an empty folder, with further arguments."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(faults, "BASE_S", 0.0)
+    monkeypatch.setattr("evals.judge.RETRY_BASE_S", 0.0)
     for name, value in keys(server).items():
         monkeypatch.setenv(name, value)
     flags = [*judge_flags(server, tmp_path), "--output", tmp_path / "report.json"]

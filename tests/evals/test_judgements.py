@@ -10,7 +10,7 @@ import pytrec_eval
 from evals.collect.observations import Observation
 from evals.metrics.run_result import RunResult
 from evals.report.building.queries import query_rows
-from retrievers.retriever.qdrant import QdrantRetriever
+from retrievers import QdrantRetriever
 from tests.support.experiment import settings
 from tests.support.grid_world import Bench, make_world
 

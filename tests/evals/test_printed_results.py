@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from evals import Experiment, compare_runs, evaluate, sweep
-from evals.compare.command import main as compare
-from evals.run.command import main
+from evals.compare import main as compare
+from evals.run import main
 from tests.support.command import call
 from tests.support.experiment import make_experiment
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evals.run.command import main
+from evals.run import main
 from tests.support.chat_faults import ChatFault, Output, When
 from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import KEY as COHERE
@@ -39,7 +39,7 @@ def run(
 ) -> Run:
     """Run in a folder, with every file that a run can write; all that is said is a file, too."""
     monkeypatch.setattr("retrievers.text.secrets._known", ())
-    monkeypatch.setattr("evals.judge.ask.faults.BASE_S", 0.0)
+    monkeypatch.setattr("evals.judge.RETRY_BASE_S", 0.0)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("sys.dont_write_bytecode", True)

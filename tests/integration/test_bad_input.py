@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.run.command import main as evals_run
+from evals.run import main as evals_run
 from retrievers.__main__ import main as retrievers
 from tests.support.collections import fill
 from tests.support.command import Done, call

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.run.command import main
+from evals.run import main
 from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.command import call
 from tests.support.experiment import load_report

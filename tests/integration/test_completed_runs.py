@@ -8,7 +8,7 @@ import pytest
 from mlflow import MlflowClient
 
 from evals.errors import TrackingError
-from evals.run.command import main as evaluate
+from evals.run import main as evaluate
 from evals.tracking import FOLDER, local_uri
 from evals.tracking.__main__ import main as complete
 from evals.tracking.tracker import Tracker

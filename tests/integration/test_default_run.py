@@ -19,7 +19,7 @@ from scipy.stats import binomtest
 from evals.config.experiment import ExperimentConfig
 from evals.metrics import choose
 from evals.metrics.depth import Reach
-from evals.run.command import PRESETS
+from evals.run import PRESETS
 from evals.tracking.values import USUAL
 from retrievers.config import dump
 from retrievers.config.layers import build, file_layer, flatten, tables

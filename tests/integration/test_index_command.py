@@ -14,9 +14,9 @@ import pytest
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import models
 
+from retrievers import QdrantRetriever
 from retrievers.__main__ import default_collection, main
 from retrievers.config import RetrieverConfig, StoreConfig
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import open_client
 from tests.support.indexing import DIMENSION, HashEmbeddings, content, manifest, write_pages
 

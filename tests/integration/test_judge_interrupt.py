@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.run.command import main
+from evals.run import main
 from tests.support.chat_server import CohereChatServer
 from tests.support.child import environment
 from tests.support.command import call

@@ -21,7 +21,7 @@ from ragas.metrics.collections.context_relevance.util import ContextRelevanceOut
 
 from evals.judge.ask.chat import make_chat
 from evals.judge.ask.keys import Keys
-from evals.run.command import load_config, main, parser
+from evals.run import load_config, main, parser
 from tests.support.chat_server import CohereChatServer
 from tests.support.child import environment
 from tests.support.command import call
@@ -184,7 +184,7 @@ def test_two_processes_on_one_store_both_end_well(made: Experiment, server: Cohe
 FULL = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
-from evals.run.command import main
+from evals.run import main
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from evals.judge.ask import faults
 from tests.support.chat_server import CohereChatServer
 from tests.support.child import environment
 from tests.support.experiment import Experiment
@@ -76,7 +75,7 @@ def commands(
 ) -> Commands:
     """In an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(faults, "BASE_S", 0.0)
+    monkeypatch.setattr("evals.judge.RETRY_BASE_S", 0.0)
     monkeypatch.setenv("COHERE_API_KEY", server.key)
     return Commands(made, server, tmp_path, capsys)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evals.experiment.embedded_index import index_if_stale
-from evals.run.command import PRESETS, load_config, main, parser
+from evals.run import PRESETS, load_config, main, parser
 from tests.support.chat_requests import ChatRequest
 from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.child import python

@@ -13,11 +13,11 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from evals.golden import main as golden
 from evals.golden.case import Case
-from evals.golden.command import main as golden
 from evals.golden.labelling.labels import LabelFile
 from evals.judge.sampling import judging_order
-from evals.run.command import main as evaluate
+from evals.run import main as evaluate
 from tests.support.child import environment
 from tests.support.chromium import Chromium, chromium, find_chromium
 from tests.support.command import Done, call

@@ -13,7 +13,7 @@ from mlflow.entities import Run
 from mlflow.tracing.client import TracingClient
 
 from evals.report.traces import QueryTrace
-from evals.run.command import main as evaluate
+from evals.run import main as evaluate
 from evals.tracking.__main__ import main as complete
 from evals.tracking.tracker import Tracker
 from tests.support.child import environment

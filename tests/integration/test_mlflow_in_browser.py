@@ -15,8 +15,8 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from evals.compare.command import main as compare
-from evals.run.command import main as evaluate
+from evals.compare import main as compare
+from evals.run import main as evaluate
 from evals.tracking.addresses import LOCAL, run_page
 from evals.tracking.values import COLUMNS
 from tests.support.child import environment

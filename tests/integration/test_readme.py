@@ -18,9 +18,9 @@ from qdrant_client import QdrantClient, models
 
 from evals.config.experiment import DatasetConfig
 from evals.golden.loading import load_golden
+from retrievers import QdrantRetriever
 from retrievers.config import EmbeddingConfig, RetrieverConfig, StoreConfig
 from retrievers.embedding.models import make_embeddings
-from retrievers.retriever.qdrant import QdrantRetriever
 from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import DIMENSION, KEY, CohereServer
 from tests.support.golden_labels import golden_labels

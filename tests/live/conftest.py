@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from qdrant_client import QdrantClient, models
 
+from retrievers import clock
 from retrievers.config import RetrieverConfig
-from retrievers.net import deadline
 from tests.support.collections import index_pages, settings, write_pages
 
 URL = os.environ.get("QDRANT_TEST_URL", "")
@@ -24,7 +24,7 @@ ENV = {"QDRANT_API_KEY": KEY} if KEY else {}
 @pytest.fixture(autouse=True)
 def no_waiting() -> None:
     """Waits are real, unlike in other tests."""
-    assert deadline.WAITING == deadline.Waiting()
+    assert clock.CLOCK == clock.Clock()
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from qdrant_client import QdrantClient
 
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.records import Distance
-from retrievers.retriever.qdrant import QdrantRetriever
 from tests.live.conftest import ENV
 from tests.live.test_qdrant import ranked
 from tests.support.collections import settings

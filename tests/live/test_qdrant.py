@@ -12,10 +12,10 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from evals.experiment.provenance import collection_facts, differences
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionNotFoundError, CollectionStateError, ConfigError, StoreUnreachableError
 from retrievers.net.patience import patient
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import open_client, survey
 from tests.live.conftest import ENV, URL
 from tests.support.collections import PAGES, index_pages, write_pages

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from qdrant_client import models
 
+from retrievers import QdrantRetriever
 from retrievers.errors import EmbeddingMismatchError, RetrievalError
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import open_client, read_info
 from tests.support.collections import TableEmbeddings, fill, settings
 from tests.support.qdrant_server import QdrantServer

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionStateError, ConfigError
 from retrievers.records import Distance
-from retrievers.retriever.qdrant import QdrantRetriever
 from tests.support.collections import settings
 from tests.support.distances import (
     DISTANCES,

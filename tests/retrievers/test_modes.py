@@ -14,12 +14,12 @@ from hypothesis import settings as examples
 from qdrant_client.hybrid.fusion import distribution_based_score_fusion
 from qdrant_client.models import ScoredPoint
 
+from retrievers import QdrantRetriever
 from retrievers.config import RERANKERS, Reranker, RetrieverConfig
 from retrievers.config.filters import Expression
 from retrievers.errors import RerankError
 from retrievers.records import RetrievedChunk
 from retrievers.rerank.reranking import Pool, Reranking, mmr_order
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.search.pushdown import compile_filters
 from retrievers.store.stored_chunks import vectors_of
 from tests.support.collections import index_pages, settings

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import CollectionStateError, ConfigError, EmbeddingError, EmbeddingMismatchError
-from retrievers.retriever.qdrant import QdrantRetriever
 from tests.support.collections import TableEmbeddings, embedded, settings
 from tests.support.qdrant_server import QdrantServer
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionStateError, ConfigError, StoreError
-from retrievers.net import deadline
 from retrievers.net.patience import patient
 from retrievers.records import Chunk
-from retrievers.retriever.qdrant import QdrantRetriever
 from tests.support.clock import Clock
 from tests.support.collections import index_pages, settings, write_pages
 from tests.support.qdrant_rules import recorded
@@ -38,7 +37,7 @@ def strict(tmp_path: Path) -> Iterator[tuple[QdrantServer, RetrieverConfig]]:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(deadline, "WAITING", clock.waiting())
+    monkeypatch.setattr("retrievers.clock.CLOCK", clock.waiting())
     return clock
 
 

@@ -1,8 +1,8 @@
-"""Time that passes only when it is told to: the clock, the waits and the jitter of `retrievers.net.deadline`."""
+"""Time that passes only when it is told to: the clock, the waits and the jitter of `retrievers.clock`."""
 
 from dataclasses import dataclass, field
 
-from retrievers.net.deadline import Waiting
+from retrievers.clock import Clock as RealClock
 
 
 @dataclass
@@ -26,5 +26,5 @@ class Clock:
         self.most.append(high)
         return low + self.share * (high - low)
 
-    def waiting(self) -> Waiting:
-        return Waiting(now=lambda: self.time, sleep=self.wait, jitter=self.jitter)
+    def waiting(self) -> RealClock:
+        return RealClock(now=lambda: self.time, sleep=self.wait, jitter=self.jitter)

@@ -8,10 +8,10 @@ from pathlib import Path
 from langchain_core.embeddings import Embeddings
 from qdrant_client import QdrantClient, models
 
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.embedding.models import CheckedEmbeddings
 from retrievers.indexing.chunking import point_id
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import open_client
 from retrievers.store.payload import to_metadata
 from tests.support.observed import make_chunk

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from qdrant_client import QdrantClient, models
 
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
 from retrievers.rerank.reranking import make_reranker
-from retrievers.retriever.qdrant import QdrantRetriever
 from tests.support.bm25 import BruteForceBm25
 
 Scores = dict[str, float]

@@ -7,8 +7,8 @@ from typing import Any
 from evals.config.experiment import ExperimentConfig
 from evals.golden.case import Case
 from evals.golden.loading import load_golden
+from retrievers import QdrantRetriever
 from retrievers.records import Chunk
-from retrievers.retriever.qdrant import QdrantRetriever
 from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
 from tests.support.experiment import CASES, FORWARD, SETTINGS, TOPIC, Experiment, index_once, make_experiment
 from tests.support.golden_labels import golden_labels, sentences

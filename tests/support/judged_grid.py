@@ -9,7 +9,7 @@ import pytest
 
 from evals.experiment.embedded_index import index_if_stale
 from evals.golden.loading import load_golden
-from evals.run.command import main
+from evals.run import main
 from retrievers.retriever.opened import open_retriever
 from tests.support.chat_server import CohereChatServer
 from tests.support.command import Done, call

@@ -38,6 +38,6 @@ def _run(arguments: Sequence[str], folder: Path, env: Mapping[str, str]) -> None
         os.dup2(log.fileno(), 2)
     os.environ.update(env)
     os.chdir(folder)
-    from evals.run.command import main
+    from evals.run import main
 
     os._exit(main(arguments))

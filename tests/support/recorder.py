@@ -44,7 +44,7 @@ def main() -> int:
     events: list[list[str]] = []
     watched = {*ADDRESSED, *NAMED, *STARTED}
     sys.addaudithook(lambda event, arguments: _record(events, event, arguments) if event in watched else None)
-    from evals.run.command import main as run
+    from evals.run import main as run
 
     try:
         return run(sys.argv[2:])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from evals import judge
 from retrievers.net import faults
 from retrievers.net.faults import DROPPED, TIMEOUTS, TRANSIENT_STATUSES, causes, is_named, lasts, retry_after_s
 from retrievers.text.secrets import redacted
@@ -38,7 +39,7 @@ NOT_AN_ANSWER = (
 )
 Kind = Literal["rate_limit", "transient", "hopeless", "refused"]
 QUOTED = 200
-BASE_S, CAP_S, LONGEST_S = 0.5, 8.0, 60.0
+CAP_S, LONGEST_S = 8.0, 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +89,7 @@ def wait_s(fault: Fault, attempt: int, left: float) -> float | None:
     if fault.kind == "rate_limit":
         wait = seconds or min(LONGEST_S, 2.0**attempt)
     else:
-        wait = (seconds or 0.0) + random.uniform(0, min(CAP_S, BASE_S * 2 ** (attempt - 1)))
+        wait = (seconds or 0.0) + random.uniform(0, min(CAP_S, judge.RETRY_BASE_S * 2 ** (attempt - 1)))
     return wait if wait < left else None
 
 

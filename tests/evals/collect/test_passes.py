@@ -16,10 +16,10 @@ from evals.errors import EvaluationError
 from evals.golden.case import Case
 from evals.metrics.determinism import max_score_delta, rate
 from evals.metrics.latency import stage_statistic
+from retrievers import QdrantRetriever
 from retrievers.errors import EmbeddingError, ForeignRetrieverError, RetrievalError
 from retrievers.foreign.adapter import open_foreign
 from retrievers.records import StageTimings
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.search.candidate_table import Candidates
 from retrievers.search.table_builder import table_of
 from tests.support.compass import Compass, Drifting, cosines, make_store, open_retriever, upsert

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from evals.compare.command import main, parser
+from evals.compare import main, parser
 from evals.run import command as run_command
 from tests.support.command import Done, call
 from tests.support.experiment import make_experiment

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from evals.run.command import load_config, parser
+from evals.run import load_config, parser
 from retrievers.errors import ConfigError
 from tests.support.experiment import SETTINGS, Experiment, make_experiment, settings
 

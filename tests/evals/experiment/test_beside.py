@@ -13,7 +13,7 @@ from evals.experiment.output_files import Outputs
 from evals.experiment.report_files import save_page
 from evals.report.headline import NO_WORSE
 from evals.report.terminal import render
-from evals.run.command import main
+from evals.run import main
 from retrievers.errors import ConfigError
 from tests.support.command import call
 from tests.support.experiment import CASES, Experiment, load_report, make_experiment, settings

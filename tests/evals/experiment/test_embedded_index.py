@@ -7,9 +7,9 @@ from evals.config.experiment import ExperimentConfig
 from evals.experiment.collaborators import open_collaborators
 from evals.experiment.embedded_index import index_if_stale
 from evals.experiment.loading import load_inputs
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionStateError, EmbeddingMismatchError, IndexingError
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import MANIFEST_KEY, describe, open_client
 from tests.support.experiment import PAGES, Experiment, index_once, make_experiment, settings, silent
 

@@ -8,7 +8,7 @@ from evals.config.judge import StopConfig
 from evals.experiment.loading import load_inputs
 from evals.experiment.plan import describe_plan
 from evals.metrics.collaborators import Collaborators
-from evals.run.command import main
+from evals.run import main
 from tests.support.chat_server import CohereChatServer
 from tests.support.command import Done, call
 from tests.support.experiment import Experiment, settings, silent

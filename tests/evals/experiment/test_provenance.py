@@ -13,7 +13,7 @@ from evals.experiment.embedded_index import index_if_stale
 from evals.golden.loading import load_golden
 from evals.judge.ask.chat import Chat, make_chat
 from evals.report.model import JudgeFacts
-from retrievers.retriever.qdrant import QdrantRetriever
+from retrievers import QdrantRetriever
 from retrievers.store import open_client
 from tests.support.experiment import Experiment, make_experiment, settings, silent
 

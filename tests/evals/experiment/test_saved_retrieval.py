@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evals.experiment.saved_retrieval import deciding
-from evals.run.command import main
+from evals.run import main
 from retrievers.config import RetrieverConfig
 from tests.support.chat_server import CohereChatServer
 from tests.support.command import Done, call

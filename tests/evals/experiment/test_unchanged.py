@@ -10,7 +10,7 @@ import yaml
 
 from evals.experiment.provenance import differences
 from evals.report.model import CollectionFacts, ServerFacts
-from evals.run.command import main
+from evals.run import main
 from tests.support.collections import index_pages, settings
 from tests.support.experiment import Experiment, make_experiment
 from tests.support.loopback import Reply, Request

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.golden.command import main
+from evals.golden import main
 from retrievers.__main__ import main as retrievers
 from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page

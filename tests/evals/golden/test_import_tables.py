@@ -10,7 +10,7 @@ from ragas import EvaluationDataset
 from ragas.dataset_schema import SingleTurnSample
 from ragas.testset.synthesizers.testset_schema import Testset as RagasTestset
 
-from evals.golden.command import main
+from evals.golden import main
 from evals.golden.loading import golden_set
 from evals.golden.located_contexts import ContextFinder
 from evals.golden.mapped_columns import FIELDS, mapped, parse_columns

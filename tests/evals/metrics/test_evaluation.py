@@ -13,8 +13,8 @@ from evals.metrics.collaborators import Collaborators
 from evals.metrics.evaluation import evaluate
 from evals.metrics.grounds import ground
 from evals.metrics.run_result import RunResult
+from retrievers import QdrantRetriever
 from retrievers.config import REQUIRED_METADATA, StoreConfig
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import open_client
 from tests.support.embeddings import Counting
 from tests.support.experiment import CASES, SETTINGS, Experiment, make_experiment, settings, silent

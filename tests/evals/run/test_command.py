@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from evals.metrics import METRICS
-from evals.run.command import main
+from evals.run import main
+from retrievers import QdrantRetriever
 from retrievers.config import StoreConfig
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import open_client
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, Experiment, index_once, load_report, make_experiment

@@ -14,8 +14,8 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 
-from evals.run.command import main
-from retrievers.retriever.qdrant import QdrantRetriever
+from evals.run import main
+from retrievers import QdrantRetriever
 from tests.support.command import Done, call
 from tests.support.experiment import SETTINGS, Experiment, index_once, load_report, make_experiment
 

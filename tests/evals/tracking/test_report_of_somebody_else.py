@@ -10,8 +10,8 @@ import pytest
 
 from evals import tracking
 from evals.collect.saved.reading import read_folder
-from evals.compare.command import main as compare
-from evals.run.command import main as evaluate
+from evals.compare import main as compare
+from evals.run import main as evaluate
 from evals.tracking.__main__ import main
 from evals.tracking.tracker import REPORT_TAG
 from evals.tracking.views import SUFFIX, Views, keep

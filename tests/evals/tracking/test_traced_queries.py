@@ -10,7 +10,7 @@ from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
-from evals.golden.command import main
+from evals.golden import main
 from evals.tracking.client import current
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of MLflow and what it imports

@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
+from retrievers import QdrantRetriever
 from retrievers.errors import CollectionNotFoundError, CollectionStateError, ConfigError, StoreUnreachableError
 from retrievers.foreign.adapter import ForeignRetriever, open_foreign
 from retrievers.retriever.opened import open_retriever
 from retrievers.retriever.protocol import Retriever
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import open_client
 from tests.support.compass import Compass, make_store
 from tests.support.compass import open_retriever as open_compass

@@ -14,6 +14,7 @@ import pytest
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
+from retrievers import QdrantRetriever
 from retrievers.config import IndexSettings, RetrieverConfig, StoreConfig
 from retrievers.config.indexing import DEFAULTS, UNRECORDED
 from retrievers.embedding.bm25 import Bm25Encoder
@@ -31,7 +32,6 @@ from retrievers.errors import (
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.corpus import read_corpus
 from retrievers.indexing.index import EMBED_BATCH, IndexOptions, IndexReport, index_corpus
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import MANIFEST_KEY, open_client
 from tests.support.bm25 import BruteForceBm25
 from tests.support.indexing import KILL_AT, HashEmbeddings, content, manifest, settings, write_pages

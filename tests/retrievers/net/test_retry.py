@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from retrievers.clock import Clock as RealClock
 from retrievers.config import RetrieverConfig
 from retrievers.errors import RetrievalError, SearchTimeoutError, StoreError, StoreTimeoutError, StoreUnreachableError
-from retrievers.net import deadline, retry
+from retrievers.net import retry
 from retrievers.net.deadline import bounded, searching, stage, time_left
 from retrievers.net.patience import patient, working_time
 from retrievers.net.retry import ATTEMPTS, PATIENCE, attempt
@@ -20,7 +21,7 @@ from tests.support.collections import settings
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(deadline, "WAITING", clock.waiting())
+    monkeypatch.setattr("retrievers.clock.CLOCK", clock.waiting())
     return clock
 
 
@@ -114,7 +115,7 @@ def test_a_seed_gives_the_same_waits_again(monkeypatch: pytest.MonkeyPatch) -> N
         clock = Clock()
         jitter = random.Random(seed).uniform
         monkeypatch.setattr(
-            deadline, "WAITING", deadline.Waiting(now=lambda: clock.time, sleep=clock.wait, jitter=jitter)
+            "retrievers.clock.CLOCK", RealClock(now=lambda: clock.time, sleep=clock.wait, jitter=jitter)
         )
         with pytest.raises(StoreError):
             tried(Action(clock, [passing]))
@@ -213,7 +214,7 @@ def test_what_may_not_be_repeated_is_not_repeated_with_patience_either(clock: Cl
 
 
 def test_what_a_patient_run_waited_is_no_working_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadline, "WAITING", deadline.Waiting(jitter=lambda low, high: 0.05))
+    monkeypatch.setattr("retrievers.clock.CLOCK", RealClock(jitter=lambda low, high: 0.05))
     for lost, scope in ((True, patient(60)), (False, searching(60, "c", "q"))):
         faults = iter([gone, gone, None])
 

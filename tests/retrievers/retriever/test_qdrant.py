@@ -22,6 +22,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_qdrant import QdrantVectorStore
 
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig, dump
 from retrievers.errors import (
     CollectionStateError,
@@ -35,7 +36,6 @@ from retrievers.errors import (
     StoreUnreachableError,
 )
 from retrievers.records import RetrievalSession, RetrievedChunk
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.search.query import check_query
 from tests.support.cohere_server import FAULTS as COHERE_FAULTS
 from tests.support.cohere_server import KEY as COHERE_KEY

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.records import RetrievalSession
-from retrievers.retriever.qdrant import QdrantRetriever
 from tests.support.cohere_server import KEY, CohereServer
 from tests.support.collections import REPEATED, index_pages, settings, write_pages
 from tests.support.loopback import Fault

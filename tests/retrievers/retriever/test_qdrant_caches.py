@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.embedding.cache import CacheStats, EmbeddingCache, ResultCache
 from retrievers.errors import ConfigError
 from retrievers.records import RetrievalSession
-from retrievers.retriever.qdrant import QdrantRetriever
 from tests.support.clock import Clock
 from tests.support.cohere_server import KEY, CohereServer, refused
 from tests.support.collections import PAGES, index_pages, settings, write_pages

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionChangedError
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.retriever.stages import TRIES
 from tests.support.collections import index_pages, settings, write_pages
 from tests.support.qdrant_server import QdrantServer

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from qdrant_client import QdrantClient
 
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionStateError
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.search.requests import beam_of, notes, rescores, search_params
 from retrievers.store import CollectionInfo, Limits
 from tests.support.collections import TableEmbeddings, fill, index_pages, settings, write_pages

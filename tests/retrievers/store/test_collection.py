@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 from qdrant_client import models
 
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionNotFoundError, EmbeddingMismatchError
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import open_client, read_info
 from tests.support.checked import at, described
 from tests.support.collections import fill, settings

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionNotFoundError
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import Deployment, open_client, survey
 from tests.support.collections import index_pages, settings, write_pages
 from tests.support.qdrant_rules import Rules, recorded

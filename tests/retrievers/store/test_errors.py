@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 from qdrant_client import QdrantClient
 
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionStateError, ConfigError, StoreError, StoreTimeoutError, StoreUnreachableError
 from retrievers.net.retry import ATTEMPTS
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import MANIFEST_KEY, describe, open_client
 from tests.support.checked import TABLE, at, described, texts
 from tests.support.collections import TableEmbeddings, embedded, fill, index_pages, settings, write_pages

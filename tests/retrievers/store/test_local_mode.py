@@ -14,12 +14,12 @@ from langchain_core.documents import Document
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient
 
+from retrievers import QdrantRetriever
 from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.config.layers import build, file_layer
 from retrievers.embedding.static import StaticEmbeddings
 from retrievers.errors import StoreError, StoreLockedError
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store import local_mode, open_client
 from retrievers.store.location import portable_settings
 from tests.support.collections import settings

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import (
     ConfigError,
@@ -21,8 +22,7 @@ from retrievers.errors import (
     StoreTimeoutError,
     StoreUnreachableError,
 )
-from retrievers.net import deadline, retry
-from retrievers.retriever.qdrant import QdrantRetriever
+from retrievers.net import retry
 from retrievers.store import describe, open_client
 from tests.support import cohere_server, qdrant_server
 from tests.support.clock import Clock
@@ -117,7 +117,7 @@ def world(running: World, opened: QdrantRetriever) -> World:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(deadline, "WAITING", clock.waiting())
+    monkeypatch.setattr("retrievers.clock.CLOCK", clock.waiting())
     return clock
 
 

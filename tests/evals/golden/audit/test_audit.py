@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from evals.golden.command import main
-from evals.run.command import main as run
+from evals.golden import main
+from evals.run import main as run
 from tests.support.chat_server import CohereChatServer
 from tests.support.command import Done, call
 from tests.support.experiment import Experiment, settings

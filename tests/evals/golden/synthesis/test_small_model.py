@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.golden.command import main
+from evals.golden import main
 from evals.golden.evidence import normalise
 from retrievers.indexing.corpus import read_corpus
 from tests.support.command import call

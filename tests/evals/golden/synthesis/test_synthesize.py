@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evals.golden.command import main
+from evals.golden import main
 from evals.golden.evidence import normalise
 from retrievers.__main__ import main as retrievers
 from tests.support.chat_faults import When

@@ -8,7 +8,7 @@ from evals.collect.observations import Gate, Summary
 from evals.report.building.head import FLAGS, PAGE, criteria_line, head
 from evals.report.causes import FAILURES, Cause
 from evals.report.headline import NO_WORSE
-from evals.run.command import load_config, parser
+from evals.run import load_config, parser
 from tests.support.results import GATES, config, report, report_of, result, verdict
 
 MET = Gate(metric="m", condition=">= 0.4", figure=0.5, passed=True, reason="")

@@ -9,9 +9,9 @@ import pytest
 from qdrant_client import models
 
 from evals.collect.index_recall import is_approximate, recall
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import StoreError
-from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.store.edge import EdgeClient
 from tests.support.collections import TableEmbeddings, settings
 
