@@ -58,14 +58,18 @@ MUTANTS: Sequence[Mutant] = (
         likely=JUDGED,
     ),
     # Search
-    Mutant("bm25-unit", f"{F}/fusion.py", "terms / best", "terms", likely=["mode-hybrid-none-weighted"]),
-    Mutant("rrf-rank", f"{F}/fusion.py", "constant + column", "constant + column - 1", likely=["mode-hybrid-none-rrf"]),
-    Mutant("dbsf-deviation", f"{F}/fusion.py", "(len(values) - 1)", "len(values)", likely=["mode-hybrid-none-dbsf"]),
+    Mutant("bm25-unit", f"{F}/sides.py", "terms / best", "terms", likely=["mode-hybrid-none-weighted"]),
+    Mutant("rrf-rank", f"{F}/sides.py", "constant + column", "constant + column - 1", likely=["mode-hybrid-none-rrf"]),
+    Mutant("dbsf-deviation", f"{F}/sides.py", "(len(values) - 1)", "len(values)", likely=["mode-hybrid-none-dbsf"]),
     Mutant("threshold-exclusive", f"{F}/selection.py", "if score >= threshold", "if score > threshold"),
     Mutant("ties-by-place", f"{F}/ranking.py", "names.get(index, nameless)))", "-index))"),
     Mutant("group-keeps-last", f"{F}/selection.py", "in reversed(kept)", "in kept", likely=["group-by"]),
     Mutant(
-        "mmr-weight", "retrievers/rerank/mmr.py", "(1 - lambda_) * closest", "closest", likely=["mode-semantic-mmr"]
+        "mmr-weight",
+        "retrievers/rerank/reranking.py",
+        "(1 - lambda_) * closest",
+        "closest",
+        likely=["mode-semantic-mmr"],
     ),
     Mutant(
         "confidence-0.35", f"{F}/confidence.py", "MARGIN = 0.25", "MARGIN = 0.35", likely=["search", "search-small"]
