@@ -14,14 +14,12 @@ last two to the first. Then λ, the share of corrected intervals that hold the m
 best cell by labels; there the golden queries are drawn from Cranfield's with replacement), and their width over that of
 judging alone. Bounds: at 10% of the queries at most 4% for agreement of 0.93 and better; nowhere more than alone.
 
-The second table is of judging in rounds until the choice is proved within 0.03: by the judge alone, corrected, with
-draws that favour queries on which the remaining cells differ, and with verdicts drawn within these too. F1, then
-average precision by verdicts, as `ragas/llm_context_precision` is. Shown: the mean share of verdicts bought by then,
-and its ratio to that of the first line; how often what was said at the end, and at every look, is true; how often the
-chosen cell is worse than the best by more than 0.02; how far the chosen cell's reported mean is off on average, with
-its standard error. Last, a few cells that return nearly the same, within 0.01.
-Bounds: at most 30% of the verdicts at 0.93; true in 94%; drawing within a query nowhere takes more (beyond noise).
-Where verdicts are drawn within, all of the chosen cell are bought in the end, as in the product: they count.
+The second table is of judging in rounds until the choice is proved within 0.03: by the judge alone, and corrected by
+the labels. F1, then average precision by verdicts, as `ragas/llm_context_precision` is. Shown: the mean share of
+verdicts bought by then, and its ratio to that of the first line; how often what was said at the end, and at every look,
+is true; how often the chosen cell is worse than the best by more than 0.02; how far the chosen cell's reported mean is
+off on average, with its standard error. Last, a few cells that return nearly the same, within 0.01.
+Bounds: true in 95%.
 """
 
 import argparse
@@ -44,9 +42,9 @@ from benchmarks import cranfield
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 SHARES, MARGIN, RELEVANT = (0.1, 0.2, 0.4), 0.02, 0.1
-PROVED, CLOSE, GROWTH, WORLDS = 0.03, 0.01, 0.15, 2
-# By the judge alone, corrected by the labels, with queries drawn where cells differ, and with verdicts within them.
-VARIANTS = ("alone", "corrected", "weighted", "within")
+PROVED, CLOSE, GROWTH = 0.03, 0.01, 0.15
+# By the judge alone, and corrected by the labels.
+VARIANTS = ("alone", "corrected")
 # Cells that return nearly the same, by (retrieval, threshold, top_k), each by its place.
 ALIKE: Mapping[str, Sequence[int]] = {
     name: [56 * retrieval + 8 * threshold + cut for retrieval in retrievals for threshold in thresholds for cut in cuts]
@@ -144,18 +142,6 @@ class World:
         scores: Floats = (useful * hits / np.arange(1, useful.shape[2] + 1)).sum(axis=2) / (hits[:, :, -1] + 1e-10)
         return scores
 
-    def questions(self, metric: str, labels: Bools, seed: int) -> Any:
-        """Questions to the judge with their influence on a metric, the labels being likely verdicts."""
-        from evals.stats.drawn_verdicts import Questions
-        from evals.stats.verdict_influence import likely_worlds, precision_influence
-
-        if metric == "F1":
-            influence = self.returned / (self.returned.sum(axis=2) + self.relevant[:, None])[:, :, None]
-            return Questions(asked=self.returned > 0, influence=influence[None])
-        worlds = likely_worlds(labels, WORLDS, seed)
-        influence = np.stack([precision_influence(self.ranked, verdicts) for verdicts in worlds])
-        return Questions(asked=self.returned > 0, influence=influence)
-
 
 def main() -> None:
     """Retrieve once, draw and print."""
@@ -250,74 +236,38 @@ def rounds(
 ) -> tuple[float, bool, bool, bool, float]:
     """Judge until proved: share of verdicts, whether the last and every statement was true, and a loss over 0.02.
 
-    Last, by how much the chosen cell's mean is off, as it is reported: by all verdicts on it of the drawn queries.
+    Last, by how much the chosen cell's corrected mean is off.
     """
-    from evals.stats.drawn_verdicts import LEVELS, TRUSTED, buy, expected_scores, levels_bought
-    from evals.stats.proved_choice import FIRST, begin, gaps, look, next_queries
+    from evals.stats.corrected_mean import corrected_means
+    from evals.stats.proved_choice import FIRST, Rounds, look
     from evals.stats.returned_chunks import Returned
 
     rng = np.random.default_rng(seed)
     verdicts, labels = world.verdicts(judge, rng)
     score = {"F1": World.f1, "precision": World.precision}[metric]
-    scores, proxy = score(world, verdicts), score(world, labels)
-    queries, truth, returned = len(scores), scores.mean(axis=0), Returned(chunks=world.returned > 0, pools=())
+    order = rng.permutation(len(labels))
+    scores, proxy = score(world, verdicts)[order], score(world, labels)[order]
     proxy = np.full_like(proxy, 0.5) if variant == "alone" else proxy
-    order, uniform = tuple(rng.permutation(queries)[:FIRST].tolist()), rng.random(queries)
-    state, expected = begin(order, queries, scores.shape[1]), np.full_like(scores, np.nan)
-    errors = np.zeros((queries, len(LEVELS) - 1, scores.shape[1]))
-    bought, statements, done = np.zeros_like(world.pooled), list[bool](), 0
-    questions, buying, ended = world.questions(metric, labels, seed) if variant == "within" else None, None, False
-
-    def staged(rows: Sequence[int], cells: Sequence[int], chances: Floats) -> list[Floats]:
-        part = world.of(np.array(rows), cells)
-        return [score(part, np.where(chances >= level, verdicts[rows], labels[rows])) for level in LEVELS]
-
+    returned, truth = Returned(chunks=world.returned[order] > 0, pools=()), scores.mean(axis=0)
+    queries, cells = scores.shape
+    state = Rounds(total=queries, judged=min(FIRST, queries), remaining=tuple(range(cells)))
+    seen, bought = np.full_like(scores, np.nan), np.zeros_like(world.pooled)
+    statements, done = list[bool](), 0
     while True:
-        cells, ended = list(state.remaining), ended or not len(state.draws.left)
-        rows = list(state.draws.queries) if ended else list(state.draws.queries[done:])
-        needed, done = returned.chunks[np.ix_(rows, cells)].any(axis=1), len(state.draws.queries)
-        chances = needed.astype(float) if buying is None or ended else buying.chances[rows]
-        levels = levels_bought(uniform[rows])
-        bought[rows] |= needed & (np.array(LEVELS)[levels][:, None] <= chances)
-        at = np.ix_(rows, cells)
-        expected[at], errors[np.ix_(rows, range(len(LEVELS) - 1), cells)] = expected_scores(
-            staged(rows, cells, chances), chances, levels
-        )
-        state, proof = look(state, expected, proxy, returned, margin=margin, seed=seed, errors=errors)
+        rows, remaining = np.arange(done, state.judged), np.array(state.remaining)
+        bought[rows] = returned.chunks[np.ix_(rows, remaining)].any(axis=1)
+        seen[np.ix_(rows, remaining)] = scores[np.ix_(rows, remaining)]
+        done = state.judged
+        state, proof = look(state, seen, proxy, returned, margin=margin, seed=seed)
         loss = float(truth.max() - truth[proof.chosen])
         statements.append(loss <= proof.bound + 1e-9)
-        decided = not returned.of(np.array(state.remaining)).decides[state.draws.left].any()
-        if proof.bound <= margin or (decided and (ended or not errors.any())):
-            drawn, column = np.sort(state.draws.queries), [proof.chosen]
-            bought[drawn] |= returned.chunks[drawn, proof.chosen]
-            off = _reported(state.draws, scores[:, column], proxy[:, column]) - truth[proof.chosen]
+        decides = returned.of(np.array(state.remaining)).decides[done:].any()
+        if proof.bound <= margin or not decides:
+            column, sampled = [proof.chosen], np.arange(queries) < done
+            off = float(corrected_means(scores[:, column], proxy[:, column], sampled)[0][0]) - truth[proof.chosen]
             share = float(bought.sum() / returned.needed.sum())
             return share, statements[-1], all(statements), loss > MARGIN, off
-        if decided:
-            ended = True
-            continue
-        even = replace(state, leading=None if variant not in ("weighted", "within") else state.leading)
-        buying = None
-        if questions is not None and proof.estimated.weight >= TRUSTED:
-            cells, first = list(state.remaining), list(order)
-            own, leading = questions.of(np.array(cells)), state.remaining.index(state.leading or 0)
-            residuals = expected[np.ix_(first, cells)] - proof.estimated.weight * proxy[np.ix_(first, cells)]
-            buying = buy(own, leading, gaps(state, proof), margin, np.array(first), residuals,
-                         partial(staged, first, cells))  # fmt: skip
-        favoured = buying.favoured if buying else None
-        state = next_queries(even, returned, max(1, round(GROWTH * done)), seed, favoured)
-
-
-def _reported(draws: Any, scores: Floats, proxy: Floats) -> float:
-    """The mean of a cell [N, 1] corrected by the labels, the draws weighted."""
-    from evals.stats.corrected_mean import corrected_means
-    from evals.stats.weighted_draws import draw_weights
-
-    weights, sampled = np.zeros(draws.total), np.zeros(draws.total, dtype=np.bool_)
-    weights[list(draws.queries)], sampled[list(draws.queries)] = draw_weights(draws), True
-    own = weights[sampled]
-    means, _ = corrected_means(scores, proxy, sampled, draws=own / own.mean())
-    return float(means[0])
+        state = replace(state, judged=min(queries, done + max(1, round(GROWTH * done))))
 
 
 def coverage(judge: Simulated, world: World, n: int, draws: int) -> tuple[float, float]:

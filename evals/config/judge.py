@@ -32,9 +32,6 @@ class StopConfig(Settings):
     margin: float | None = Field(
         None, ge=0, description="judge no further once a cell is proved at most this far below the best, e.g. 0.03"
     )
-    within: bool = Field(
-        True, description="buy of a query what decides, and of the rest a part; false judges whole queries"
-    )
 
 
 class JudgeConfig(Settings):

@@ -46,8 +46,7 @@ def build(
     configurations: Sequence[Configuration],
     metrics: Mapping[str, Metric],
     context: Context,
-    draws: NDArray[np.float64] | None = None,
-    estimated: NDArray[np.float64] | None = None,
+    judged_on: NDArray[np.bool_] | None = None,
 ) -> Grid:
     """Score every cell of a sweep.
 
@@ -57,8 +56,7 @@ def build(
         configurations: At least one.
         metrics: Those over queries are scored in every cell; those of a run belong to the configurations.
         context: Inputs of the metrics besides observations.
-        draws: As in `with_samples`.
-        estimated: Likewise.
+        judged_on: As in `with_samples`.
     """
     by_query = {name: metric for name, metric in metrics.items() if isinstance(metric, QueryMetric)}
     sampled = context.judging is not None and context.judging.drawn is not None
@@ -95,7 +93,7 @@ def build(
     judged = {name: by_query[name] for name in corrections}
     lower = context.judging.tiers[:-1] if context.judging and sampled else ()
     tiers = [(tier.model, score_all(judged, configurations, replace(context, judging=tier))) for tier in lower]
-    return with_samples(grid, corrections, draws, estimated, tiers)
+    return with_samples(grid, corrections, judged_on, tiers)
 
 
 def pass_rate() -> QueryMetric:

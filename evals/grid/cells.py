@@ -134,10 +134,6 @@ class CellSample:
         judged: [queries, cells], whether it is eligible, was drawn for the cell, and has a score in every cell that it
             was drawn for.
         weights: [cells, proxies], weights of the correction; cells judged on the same queries have the same.
-        draws: [queries, cells], weight of each query's draw, 1 on average over those drawn for a cell; None where every
-            query was as likely to be drawn.
-        estimated: [queries, cells], unbiased estimates that stand for scores where not all verdicts were bought, NaN
-            elsewhere; None where there are none.
         proxy: Name of the metric that corrects the means; `proxy_parts`, its scores by configuration.
         tiers: Of a cascade, the cheaper judges' models with their scores by configuration, the cheapest first: further
             proxies; and `tier_weights`, the weights of the correction of each.
@@ -148,8 +144,6 @@ class CellSample:
     weights: Floats
     proxy: str
     proxy_parts: tuple[Part, ...]
-    draws: Floats | None = None
-    estimated: Floats | None = None
     tiers: "tuple[tuple[str, tuple[Part, ...]], ...]" = ()
     tier_weights: tuple[tuple[float, ...], ...] = ()
 

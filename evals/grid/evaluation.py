@@ -166,7 +166,7 @@ def evaluate_grid(
     blank = context_of(config, grounds, collaborators.sources, None, retrieved[0].observed)
     if judge and (margin := judge.config.stop.margin) is not None:
         unjudged = build(plan, config.sweep, configurations, known_without_a_judge(metrics, config.objective), blank)
-        stop, cheaper = Stop(margin=margin, sample=judge.config.sample, within=judge.config.stop.within), None
+        stop, cheaper = Stop(margin=margin, sample=judge.config.sample), None
         ask: Callable[[Sequence[Observation]], Judging] = partial(judge.judge, metrics, seed=config.seed)
         if judge.below:
             cheaper, ask = judge_below(judge, metrics, _selections(configurations), config.seed)
@@ -175,8 +175,7 @@ def evaluate_grid(
         selections = _selections(configurations)
         judging = judge_sample(judge, metrics, selections, blank)
     context = replace(blank, judging=judging)
-    draws, estimated = (proof.draws, proof.estimated) if proof else (None, None)
-    grid = build(plan, config.sweep, configurations, metrics, context, draws, estimated)
+    grid = build(plan, config.sweep, configurations, metrics, context, proof.judged if proof else None)
     _release(configurations)
     remaining = proof.remaining if proof else None
     ranking = rank(grid, config.objective, judging.incomplete if judging else "", remaining)
@@ -210,7 +209,6 @@ def evaluate_grid(
         abstaining=abstains,
         compared=compared,
         proxies=run.proxies,
-        draws=dict(zip(grid.query_ids, proof.draws[:, shown].tolist(), strict=True)) if proof else {},
         proof=proof,
     )
 
@@ -299,7 +297,7 @@ def _notes(run: RunResult, grid: Grid, ranking: Ranking, chosen: int | None, pro
         else f"chosen out of {len(grid)} cells on these queries, so its figures are optimistic; "
         "a run on a split of its own is not"
     )
-    return [*grid.notes, *_on_depth(grid, ranking), *_on_budget(run, ranking), *_on_estimates(proof), origin]
+    return [*grid.notes, *_on_depth(grid, ranking), *_on_budget(run, ranking), origin]
 
 
 def _on_budget(run: RunResult, ranking: Ranking) -> list[str]:
@@ -310,17 +308,6 @@ def _on_budget(run: RunResult, ranking: Ranking) -> list[str]:
     return [
         f"{run.judging.incomplete}: cells are compared on the {judged} queries that were judged in all of them, drawn "
         "at random and the same for every cell; the intervals hold for these, and a further run buys the rest alone"
-    ]
-
-
-def _on_estimates(proof: CellProof | None) -> list[str]:
-    """Return of how many queries estimates stand for scores."""
-    if proof is None or not proof.partly:
-        return []
-    cells = "cells other than the recommended" if proof.is_by_verdicts else "cells"
-    return [
-        f"of {proof.partly} of the {proof.queries} judged queries the verdicts that decide were bought, and a part of "
-        f"the others: in the means of {cells}, unbiased estimates stand for the scores of these queries"
     ]
 
 

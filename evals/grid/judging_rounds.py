@@ -1,8 +1,8 @@
 """A grid is judged in rounds, until a cell is proved within a margin of the best.
 
-What is proved is what all verdicts on these golden queries would say (`evals.stats.proved_choice`): after each round
-cells that are proved worse than another are dropped, and the next queries are drawn where the remaining cells differ
-and judged only for what these return, and of that for what decides (`evals.grid.drawn_within`).
+What is proved is what all verdicts on these golden queries would say (`evals.stats.proved_choice`). The judged queries
+are a beginning of the random order of all, the same for every cell: after each round cells that are proved worse than
+another are dropped, and the next queries of that order are judged for what the remaining cells return.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,14 +16,12 @@ from evals.collect.observations import Observation
 from evals.config.judged_sample import Sample
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
-from evals.grid.drawn_within import DrawnWithin
 from evals.grid.round_scores import RoundScores
 from evals.judge.sampling import judging_order, sample_size
 from evals.judge.tasks import tasks
 from evals.judge.verdicts import Judging, Selected
 from evals.metrics.base import Context, Metric, QueryMetric
-from evals.stats.proved_choice import FIRST, Proof, begin, expected_bound, look, next_queries
-from evals.stats.weighted_draws import Draws, draw_weights
+from evals.stats.proved_choice import FIRST, Rounds, expected_bound, look
 
 Floats = NDArray[np.float64]
 # A round adds this share to the queries that are judged, at least so many.
@@ -39,12 +37,10 @@ class Stop:
     Attributes:
         margin: Once a cell is proved at most so far below the best.
         sample: The most queries that are judged, as `judge.sample` writes it; `auto` is all.
-        within: True to draw verdicts within queries, too.
     """
 
     margin: float
     sample: Sample = "all"
-    within: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,9 +49,7 @@ class CellProof:
 
     Attributes:
         margin: Margin that was asked for.
-        draws: [queries, cells], weight of the draw of each query that a cell was judged on, else 0.
-        estimated: [queries, cells], of a query of which only a part of what a cell needs was bought, the unbiased
-            estimate of the judged metric (`evals.stats.drawn_verdicts`), which may leave 0 to 1; NaN elsewhere.
+        judged: [queries, cells], the queries that a cell was judged on.
         remaining: [cells], those that were not dropped.
         within: [cells], 95% upper bound of how far a cell is below the best, simultaneous over cells and looks; NaN for
             a cell that was dropped, and for all where nothing could be compared.
@@ -66,8 +60,7 @@ class CellProof:
     """
 
     margin: float
-    draws: Floats
-    estimated: Floats
+    judged: NDArray[np.bool_]
     remaining: NDArray[np.bool_]
     within: Floats
     chosen: int | None
@@ -76,16 +69,6 @@ class CellProof:
     questions: int
     all_questions: int
     next_within: float | None
-
-    @property
-    def partly(self) -> int:
-        """Number of queries on which estimates stand for the scores of some cells."""
-        return int(np.isfinite(self.estimated).any(axis=1).sum())
-
-    @property
-    def is_by_verdicts(self) -> bool:
-        """True if no estimate stands for a score of the chosen cell."""
-        return self.chosen is not None and not np.isfinite(self.estimated[:, self.chosen]).any()
 
 
 def judge_until_proved(
@@ -111,71 +94,46 @@ def judge_until_proved(
     Raises:
         JudgeError: The very first call was refused for a reason that all others would share.
     """
-    seed = context.seed
-    order = judging_order((o.case for o in grid.configurations[0].observed.observations), seed)
+    order = judging_order((o.case for o in grid.configurations[0].observed.observations), context.seed)
     scores = RoundScores(metrics, objective, grid, context, order, cheaper)
     total, everyone = len(scores.rows), np.ones(len(grid), dtype=np.bool_)
     most = sample_size("all" if stop.sample == "auto" else stop.sample, total)
-    rounds = begin(tuple(range(min(FIRST, most))), total, len(grid))
-    judging, proof, judged_on = None, None, np.zeros(len(grid), dtype=np.int64)
-    within, first, asked = (
-        DrawnWithin(scores, metrics, seed, allowed=stop.within),
-        rounds.draws.queries,
-        set[tuple[str, str, Selected]](),
-    )
-    done, whole = 0, False
+    rounds = Rounds(total=total, judged=min(FIRST, most), remaining=tuple(range(len(grid))))
+    judging, proof, done = None, None, 0
+    judged_on, asked = np.zeros(len(grid), dtype=np.int64), set[tuple[str, str, Selected]]()
     while True:
-        drawn, alive = np.array(rounds.draws.queries, dtype=np.int64), _mask(rounds.remaining, len(grid))
-        results = within.results(drawn[done:], alive, whole=whole)
+        more, alive = np.arange(done, rounds.judged), _mask(rounds.remaining, len(grid))
+        results = scores.results(more, alive)
         asked |= {(task.metric, task.case_id, task.chunk_ids) for task in tasks(metrics, results)}
         judged = ask(results)
         judging = judged if judging is None else judging.with_more(judged)
         if judging.incomplete and done:
             # A part of a round is no random sample: what was bought of it stays in the store for the next run.
-            rounds = replace(rounds, draws=rounds.draws.beginning(done))
+            rounds = replace(rounds, judged=done)
             break
-        within.add(drawn if whole else drawn[done:], alive, judging, first, whole=whole)
+        scores.add(more, alive, judging)
         if not done:
-            scores.weigh(drawn)
-        done = len(drawn)
+            scores.weigh(more)
+        done = rounds.judged
         judged_on[alive] = done
         if judging.incomplete:
             break
         rounds, proof = look(
-            rounds,
-            scores.judged(rounds),
-            scores.proxy,
-            scores.returned,
-            margin=stop.margin,
-            seed=seed,
-            errors=within.errors,
+            rounds, scores.judged(rounds), scores.proxy, scores.returned, margin=stop.margin, seed=context.seed
         )
         own = scores.returned.of(np.array(rounds.remaining))
-        decided = done >= most or not own.decides[rounds.draws.left].any()
-        if proof.bound <= stop.margin or (decided and not within.is_partial):
+        if proof.bound <= stop.margin or done >= most or not own.decides[done:].any():
             break
-        if not decided:
-            within.plan(rounds, proof, stop.margin, first, judging)
-            favoured = within.buying.favoured if within.buying else None
-            more = min(most - done, max(FEWEST_MORE, ceil(GROWTH * done)))
-            rounds = next_queries(rounds, scores.returned, more, seed, favoured)
-        # In the end what was left of the drawn queries is bought: then nothing but other queries is uncertain.
-        whole = decided or len(rounds.draws.queries) >= most
-    if proof is not None and within.is_partial and not judging.incomplete:
-        # The chosen cell is reported by verdicts alone.
-        rest = within.left_of(proof.chosen)
-        asked |= {(task.metric, task.case_id, task.chunk_ids) for task in tasks(metrics, rest)}
-        judging = judging.with_more(ask(rest))
+        rounds = replace(rounds, judged=min(most, done + max(FEWEST_MORE, ceil(GROWTH * done))))
     bounds = np.full(len(grid), np.nan)
     if proof is not None:
         bounds[list(proof.cells)] = proof.regret
         bounds[~_mask(rounds.remaining, len(grid))] = np.nan
-    weights = _weights(rounds.draws, judged_on)
-    sample = frozenset(key for key, drawn_for in zip(scores.case_ids, weights, strict=True) if drawn_for.any())
-    return replace(judging, drawn=sample, below=cheaper), CellProof(
+    judged_rows = np.zeros((len(grid.query_ids), len(grid)), dtype=np.bool_)
+    judged_rows[scores.rows] = np.arange(total)[:, None] < judged_on
+    return replace(judging, drawn=frozenset(scores.case_ids[:done]), below=cheaper), CellProof(
         margin=stop.margin,
-        draws=_of_all(weights, scores.rows, grid, 0.0),
-        estimated=_of_all(_estimated(scores, within, judging, proof), scores.rows, grid, np.nan),
+        judged=judged_rows,
         remaining=_mask(rounds.remaining, len(grid)),
         within=bounds,
         chosen=None if proof is None else proof.chosen,
@@ -203,41 +161,3 @@ def _mask(cells: Sequence[int], count: int) -> NDArray[np.bool_]:
     mask = np.zeros(count, dtype=np.bool_)
     mask[list(cells)] = True
     return mask
-
-
-def _weights(draws: Draws, judged_on: NDArray[np.int64]) -> Floats:
-    """Return the weights of the draws [N, cells], 1 on average over the queries that a cell was judged on.
-
-    Args:
-        draws: All of them.
-        judged_on: [cells], the number of draws until a cell was dropped.
-    """
-    weights = np.zeros((draws.total, len(judged_on)))
-    for n in np.unique(judged_on).tolist():
-        beginning, cells = draws.beginning(n), judged_on == n
-        own = draw_weights(beginning)
-        # By their own sum (Hájek, 1971): weights that are all alike then are 1, as those of a plain sample.
-        weights[np.ix_(list(beginning.queries), cells)] = (own / own.mean())[:, None]
-    return weights
-
-
-def _estimated(scores: RoundScores, within: DrawnWithin, judging: Judging, proof: Proof | None) -> Floats:
-    """Return the estimates [N, cells] of the judged metric that are still needed, NaN elsewhere.
-
-    A cell needs none if all its verdicts were bought, as are those of the chosen one unless the budget ended before.
-    """
-    estimated = within.estimated.copy()
-    rows = np.flatnonzero(~np.isnan(estimated).all(axis=1))
-    by_verdicts = scores.scored(rows, np.ones(scores.proxy.shape[1], dtype=np.bool_), judging)
-    whole = ~(np.isnan(by_verdicts) & ~np.isnan(estimated[rows])).any(axis=0)
-    if proof is not None and not judging.incomplete:
-        whole[proof.chosen] = True
-    estimated[:, whole] = np.nan
-    return scores.of_the_judge(estimated)
-
-
-def _of_all(values: Floats, rows: NDArray[np.int64], grid: Grid, other: float) -> Floats:
-    """Return values [rows, cells] as values [all queries, cells]."""
-    every = np.full((len(grid.query_ids), len(grid)), other)
-    every[rows] = values
-    return every

@@ -10,9 +10,8 @@ from evals.collect.observations import Observation
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.scoring import Distinct, distinct
-from evals.judge.verdicts import Judging, judged_useful
+from evals.judge.verdicts import Judging
 from evals.metrics.base import Context, Metric, QueryMetric
-from evals.metrics.proxies import useful_chunks
 from evals.metrics.sampled import can_be_judged
 from evals.stats.corrected_mean import shrunk_weight
 from evals.stats.joint_weights import shrunk_weights
@@ -36,10 +35,9 @@ class RoundScores:
         cheaper: Of a cascade, the verdicts of the tiers below the one that judges in rounds, on everything.
 
     Attributes:
-        rows: Their places among all queries; `case_ids`, their ids, and `labels`, those of the chunks
-            that are relevant by labels, or else by words of the reference answer.
+        rows: Their places among all queries; `case_ids`, their ids.
         proxy: Scores by labels, 0 where a label metric does not score every query; of a cascade the weighted mean of
-            these and of the cheaper judges' (`weigh`), whose verdicts stand for the labels where they weigh more.
+            these and of the cheaper judge's (`weigh`).
         returned: Chunks that each cell returns of each query.
     """
 
@@ -60,25 +58,14 @@ class RoundScores:
         self.case_ids = [key for key in order if all(can_be_judged(name, cases[key]) for name in self._metrics)]
         row_of = {query_id: row for row, query_id in enumerate(grid.query_ids)}
         self.rows = np.array([row_of[case_id] for case_id in self.case_ids], dtype=np.int64)
-        useful = [useful_chunks(configuration.observed.observations) for configuration in grid.configurations]
-        self.labels = [frozenset[str]().union(*(each[row] for each in useful)) for row in self.rows.tolist()]
         self._judged = np.full((len(self.rows), len(grid)), np.nan)
         self.proxy = self._known() + sum(weight * self._by_labels(name) for name, weight in self._of_judged())
         self._by_tier = [(tier, self._by_judge(tier)) for tier in (cheaper.tiers if cheaper else ())]
-        self.returned = pool(self.ids(np.ones(len(grid), dtype=np.bool_)))
+        self.returned = pool(self._ids())
 
     def results(self, queries: Integers, cells: Bools) -> list[Observation]:
         """Return the distinct results that some cells have for some queries."""
         return [o for _, each, places in self._places(queries, cells) for o in _at(each, np.unique(places))]
-
-    def ids(self, cells: Bools) -> list[list[tuple[str, ...]]]:
-        """Return the ids of the chunks of every query in some cells, in rank order."""
-        ids: list[list[tuple[str, ...]]] = [[] for _ in self.rows]
-        for _, each, places in self._places(np.arange(len(self.rows)), cells):
-            chunks = {index: each.observations[index].ranked_ids for index in np.unique(places).tolist()}
-            for query, of_cells in enumerate(places.tolist()):
-                ids[query] += [chunks[index] for index in of_cells]
-        return ids
 
     def scored(self, queries: Integers, cells: Bools, judging: Judging) -> Floats:
         """Return the scores [queries, cells of the mask] by verdicts; NaN where one is missing."""
@@ -92,15 +79,9 @@ class RoundScores:
             parts.append(self._known()[columns] + values[which.reshape(places.shape)])
         return np.concatenate(parts, axis=1)
 
-    def add(self, queries: Integers, cells: Bools, scores: Floats) -> None:
-        """Keep scores [queries, cells of the mask]."""
-        self._judged[np.ix_(queries, np.flatnonzero(cells))] = scores
-
-    def of_the_judge(self, scores: Floats) -> Floats:
-        """Return the part of scores [queries, cells] of the objective that its only judged metric has, unweighted."""
-        ((_, weight),) = self._of_judged()
-        part: Floats = (scores - self._known()) / weight
-        return part
+    def add(self, queries: Integers, cells: Bools, judging: Judging) -> None:
+        """Keep the scores that verdicts give queries in some cells."""
+        self._judged[np.ix_(queries, np.flatnonzero(cells))] = self.scored(queries, cells, judging)
 
     def weigh(self, first: Integers) -> None:
         """Of a cascade, mix the proxies by how they foretell differences between cells in the first round.
@@ -118,10 +99,6 @@ class RoundScores:
         weights = shrunk_weights(scores, own)
         if sum(weights) > 0:
             self.proxy = np.einsum("p,pqc->qc", np.array(weights) / sum(weights), np.stack(proxies))
-        strongest = int(np.argmax(weights))
-        if strongest:
-            useful = judged_useful(self._by_tier[strongest - 1][0])
-            self.labels = [useful.get(case_id, frozenset()) for case_id in self.case_ids]
 
     def judged(self, rounds: Rounds) -> Floats:
         """Return the judged scores; one that failed is taken as what the labels let expect of it.
@@ -129,7 +106,7 @@ class RoundScores:
         Args:
             rounds: The queries that were judged, and the cells that are compared.
         """
-        drawn, cells = list(rounds.draws.queries), list(rounds.remaining)
+        drawn, cells = list(range(rounds.judged)), list(rounds.remaining)
         scores, proxy = self._judged[np.ix_(drawn, cells)], self.proxy[np.ix_(drawn, cells)]
         whole = ~np.isnan(scores).any(axis=1)
         if whole.all() or not whole.any():
@@ -139,6 +116,15 @@ class RoundScores:
         filled = self._judged.copy()
         filled[np.ix_(drawn, cells)] = np.where(np.isnan(scores), expected, scores)
         return filled
+
+    def _ids(self) -> list[list[tuple[str, ...]]]:
+        """Return the ids of the chunks of every query in every cell, in rank order."""
+        ids: list[list[tuple[str, ...]]] = [[] for _ in self.rows]
+        for _, each, places in self._places(np.arange(len(self.rows)), np.ones(len(self._grid), dtype=np.bool_)):
+            chunks = {index: each.observations[index].ranked_ids for index in np.unique(places).tolist()}
+            for query, of_cells in enumerate(places.tolist()):
+                ids[query] += [chunks[index] for index in of_cells]
+        return ids
 
     def _of_judged(self) -> list[tuple[str, float]]:
         return [(name, self._weights[name]) for name in self._metrics]

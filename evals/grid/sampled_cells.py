@@ -24,8 +24,7 @@ Integers = NDArray[np.int64]
 def with_samples(
     grid: Grid,
     proxies: Mapping[str, tuple[str, tuple[Part, ...]]],
-    draws: Floats | None = None,
-    estimated: Floats | None = None,
+    judged_on: Bools | None = None,
     tiers: Sequence[tuple[str, Mapping[str, tuple[Part, ...]]]] = (),
 ) -> Grid:
     """Correct the means of judged metrics in every cell.
@@ -36,19 +35,16 @@ def with_samples(
     Args:
         grid: The grid, of which a sample of the queries was judged.
         proxies: Name of each judged metric to the name of its proxy, and the proxy's scores by configuration.
-        draws: [all queries, cells], weight of the draw of each query that was drawn for a cell, else 0; None where all
-            cells have the same queries, each as likely to be drawn.
-        estimated: [all queries, cells], of the only judged metric, where not all verdicts of a query were bought.
+        judged_on: [all queries, cells], the queries that a cell was judged on; None where they are the same for all.
         tiers: Of a cascade, the cheaper judges' models with their scores of each judged metric, the cheapest first.
     """
     metrics = dict(grid.metrics)
     for name, (proxy, parts) in proxies.items():
         scores = metrics[name]
-        own_estimated = None if estimated is None else estimated[scores.rows]
-        matrix = _scored(grid.matrix(name), own_estimated)
+        matrix = grid.matrix(name)
         cases = [grid.configurations[0].observed.observations[row].case for row in scores.rows.tolist()]
         eligible = np.array([can_be_judged(name, case) for case in cases], dtype=np.bool_)
-        of_cells = np.ones(matrix.shape, dtype=np.bool_) if draws is None else draws[scores.rows] != 0
+        of_cells = np.ones(matrix.shape, dtype=np.bool_) if judged_on is None else judged_on[scores.rows]
         judged, dropped = np.zeros(matrix.shape, dtype=np.bool_), 0
         for cells in _alike(of_cells):
             asked, missing = eligible & of_cells[:, cells[0]], np.isnan(matrix[:, cells])
@@ -60,8 +56,6 @@ def with_samples(
             weights=np.zeros((len(grid), 1 + len(tiers))),
             proxy=proxy,
             proxy_parts=parts,
-            draws=None if draws is None else draws[scores.rows],
-            estimated=own_estimated,
             tiers=tuple((model, of_tier[name]) for model, of_tier in tiers),
         )
         correcting = _correcting(grid, scores, sample)
@@ -70,7 +64,7 @@ def with_samples(
         for cells in _of_one_sample(sample):
             if counts[cells[0]] > 1:
                 own, joint = _joint(matrix[eligible], correcting, sample, cells, None)
-                means[cells], _ = corrected_means(*own, weight=joint.weight, draws=_draws(sample, cells))
+                means[cells], _ = corrected_means(*own, weight=joint.weight)
                 sample.weights[cells] = joint.weights
         # Rounding must not lead out of the range of shares.
         means = np.clip(means, 0.0, 1.0)
@@ -99,14 +93,14 @@ def comparable(grid: Grid, metric: str) -> Floats:
     scores = grid.metrics[metric]
     sample = scores.sample
     assert sample is not None
-    matrix = _scored(grid.matrix(metric), sample.estimated)
+    matrix = grid.matrix(metric)
     correcting, eligible = _correcting(grid, scores, sample), sample.eligible
     values = np.full(matrix.shape, np.nan)
     for cells in _of_one_sample(sample):
         if sample.judged[:, cells[0]].sum() < 2:
             continue
         own, proxy = _joint(matrix[eligible], correcting, sample, cells, sample.weights[cells[0]])
-        pseudo = pseudo_values(*own, _draws(sample, cells), proxy.spread, proxy.weight)
+        pseudo = pseudo_values(*own, proxy.spread, proxy.weight)
         values[np.ix_(eligible, cells)] = pseudo
     return values
 
@@ -116,7 +110,7 @@ def sampled_intervals(grid: Grid, metric: str) -> tuple[Floats, Floats]:
     scores = grid.metrics[metric]
     sample = scores.sample
     assert sample is not None
-    matrix = _scored(grid.matrix(metric), sample.estimated)
+    matrix = grid.matrix(metric)
     correcting = _correcting(grid, scores, sample)
     low, high = np.full(len(grid), np.nan), np.full(len(grid), np.nan)
     for cells in _of_one_sample(sample):
@@ -126,7 +120,6 @@ def sampled_intervals(grid: Grid, metric: str) -> tuple[Floats, Floats]:
                 *own,
                 shares=True,
                 weight=proxy.weight,
-                draws=_draws(sample, cells),
                 earlier=proxy.earlier,
                 regressed=proxy.regressed,
             )
@@ -145,12 +138,12 @@ def guesses(grid: Grid, weights: Mapping[str, float]) -> Floats:
         scores = grid.metrics[name]
         sample, means = scores.sample, scores.summaries.common.copy()
         if sample is not None:
-            matrix = _scored(grid.matrix(name), sample.estimated)[sample.eligible]
+            matrix = grid.matrix(name)[sample.eligible]
             correcting = _correcting(grid, scores, sample)
             for cells in _of_one_sample(sample):
                 own, _ = _joint(matrix, correcting, sample, cells, sample.weights[cells[0]])
                 if own[2].sum() > 1:
-                    means[cells] = shrunk_means(*own, lengths[cells], _draws(sample, cells))
+                    means[cells] = shrunk_means(*own, lengths[cells])
         whole += weight * means
     return whole
 
@@ -165,41 +158,23 @@ def cell_summary(grid: Grid, metric: QueryMetric, index: int) -> Summary:
     sample, scores = grid.metrics[metric.name].sample, grid.scores(metric.name, index)
     if sample is None:
         return summarise(metric.name, list(scores.values()), metric.interval)
-    estimates = np.full(len(scores), np.nan) if sample.estimated is None else sample.estimated[:, index]
     # A cell that was dropped may have verdicts on later queries, where it returns what another cell does.
     of_sample = [
-        estimate
-        if judged and not np.isnan(estimate)
-        else NOT_DRAWN
-        if score == NOT_JUDGED or (isinstance(score, float | int) and not judged)
-        else score
-        for score, judged, estimate in zip(
-            scores.values(), sample.judged[:, index].tolist(), estimates.tolist(), strict=True
-        )
+        NOT_DRAWN if score == NOT_JUDGED or (isinstance(score, float | int) and not judged) else score
+        for score, judged in zip(scores.values(), sample.judged[:, index].tolist(), strict=True)
     ]
     proxies = list(grid.proxy_scores(metric.name, index).values())
-    draws = None if sample.draws is None else sample.draws[:, index]
     tiers = [(model, list(of_tier.values())) for model, of_tier in grid.tier_scores(metric.name, index)]
     weights = *sample.tier_weights, sample.weights[index].tolist()
-    return sampled_summary(metric, of_sample, proxies, weights, draws, tiers, sample.proxy)
-
-
-def _scored(by_verdicts: Floats, estimated: Floats | None) -> Floats:
-    """Return scores [queries, cells] by verdicts, or their estimates where a part of these was bought."""
-    return by_verdicts if estimated is None else np.where(np.isnan(estimated), by_verdicts, estimated)
-
-
-def _draws(sample: CellSample, cells: Integers) -> Floats | None:
-    """Return the weights of the draws [judged query] of cells of one sample."""
-    return None if sample.draws is None else sample.draws[sample.judged[:, cells[0]], cells[0]]
+    return sampled_summary(metric, of_sample, proxies, weights, tiers, sample.proxy)
 
 
 def _of_one_sample(sample: CellSample) -> list[Integers]:
-    """Return groups of cells that were judged on the same queries, with the same weights of their draws."""
-    return _alike(sample.judged if sample.draws is None else np.where(sample.judged, sample.draws, 0.0))
+    """Return groups of cells that were judged on the same queries."""
+    return _alike(sample.judged)
 
 
-def _alike(columns: Bools | Floats) -> list[Integers]:
+def _alike(columns: Bools) -> list[Integers]:
     """Return groups of columns that are equal, each as places."""
     _, groups = np.unique(columns, axis=1, return_inverse=True)
     return [np.flatnonzero(groups.ravel() == group) for group in range(int(groups.max(initial=-1)) + 1)]

@@ -75,11 +75,3 @@ class Judging:
         """Reason why something was not judged, empty when everything was."""
         return self.whole_usage.stopped
 
-
-def judged_useful(judging: Judging) -> dict[str, frozenset[str]]:
-    """Return by case id the ids of the chunks that a judge finds useful."""
-    useful: dict[str, set[str]] = {}
-    for (case_id, chunk_id), verdict in judging.verdicts.items():
-        if isinstance(verdict, ChunkVerdict) and verdict.verdict:
-            useful.setdefault(case_id, set()).add(chunk_id)
-    return {case_id: frozenset(chunks) for case_id, chunks in useful.items()}

@@ -17,7 +17,6 @@ class RunResult:
         config: The experiment; of a grid with the retriever of the cell that the run is of.
         scores: Metric to case id to score, for the metrics that score queries.
         proxies: Judged metric to case id to its proxy's score (see `QueryMetric.proxy`).
-        draws: Case id to the weight of its draw, where queries were drawn to be judged with unequal probabilities.
         tier_scores: Judged metric to its scores by each cheaper judge of a cascade, with its model, the cheapest first.
         notes: Notes for the reader of the figures.
         judging: Verdicts of the judge, None without a judge; `trust`, how far to trust it.
@@ -31,7 +30,6 @@ class RunResult:
     validation: ValidationReport
     notes: Sequence[str] = ()
     proxies: Mapping[str, Mapping[str, Score]] = field(default_factory=dict)
-    draws: Mapping[str, float] = field(default_factory=dict)
     tier_scores: Mapping[str, Sequence[tuple[str, Mapping[str, Score]]]] = field(default_factory=dict)
     judging: Judging | None = None
     trust: Trust | None = None

@@ -45,7 +45,6 @@ def sampled_summary(
     scores: Sequence[Score],
     proxies: Sequence[Score],
     weights: Sequence[Sequence[float]] = (),
-    draws: Floats | None = None,
     tiers: Sequence[tuple[str, Sequence[Score]]] = (),
     proxy_name: str = "",
 ) -> Summary:
@@ -60,12 +59,11 @@ def sampled_summary(
         proxies: Scores of the proxy for the same queries.
         weights: Weights of the correction of each judge's mean, as in `SampledMean.weights`, where they were estimated
             from more than these scores; else none.
-        draws: Weight of each query's draw, 1 on average over those that were drawn; None where all are equal.
         tiers: Of a cascade, the cheaper judges with their scores for the same queries, the cheapest first.
         proxy_name: What serves as the proxy for these queries; the name of the metric's proxy where left out.
     """
     assert metric.proxy is not None
-    of_sample = summarise(metric.name, [_limited(score) for score in scores if score != NOT_DRAWN], metric.interval)
+    of_sample = summarise(metric.name, [score for score in scores if score != NOT_DRAWN], metric.interval)
     if of_sample.value is None:
         return of_sample
     kept = [pair for pair in zip(scores, proxies, strict=True) if has_or_lacks_verdicts(pair[0])]
@@ -73,16 +71,12 @@ def sampled_summary(
     columns = [np.array([_number(score) for score in compress(of_tier, eligible)]) for _, of_tier in tiers]
     correcting = in_turn(proxy_column([proxy for _, proxy in kept]), columns, weights[:-1])
     lost = np.array([score != NOT_DRAWN and not isinstance(score, float | int) for score, _ in kept])
-    drawn = None if draws is None else draws[eligible]
 
     def estimate(values: Floats) -> tuple[CorrectedMean, JointProxy]:
         known = ~np.isnan(values)
-        own = None if drawn is None else drawn[known]
         proxy = joint_proxy(values[:, None], known, correcting, weights[-1] if weights else None)
         column, weight = proxy.scores[:, 0], proxy.weight
-        mean = corrected_mean(
-            values, column, known, weight=weight, draws=own, earlier=proxy.earlier, regressed=proxy.regressed
-        )
+        mean = corrected_mean(values, column, known, weight=weight, earlier=proxy.earlier, regressed=proxy.regressed)
         return mean, proxy
 
     mean, proxy = estimate(judged)
@@ -155,11 +149,6 @@ def judged_of_all(mean: CorrectedMean) -> tuple[float | None, float | None]:
 
 def _without(reach: float, alone: float, share: float) -> float:
     return float(np.sign(reach) * np.sqrt(max(0.0, reach**2 - share * alone**2)))
-
-
-def _limited(score: Score) -> Score:
-    """Return a score within 0 and 1: the estimate of one may leave the range."""
-    return min(1.0, max(0.0, score)) if isinstance(score, float | int) else score
 
 
 def _number(score: Score) -> float:

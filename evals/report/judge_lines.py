@@ -21,9 +21,9 @@ def judge_lines(judge: JudgeSection) -> list[str]:
     lines += map(_people_line, judge.trust.corrections if judge.trust else ())
     if judge.sample and judges < 2:
         lines.append(
-            f"The judged sample is {judge.sample.drawn} of {judge.sample.queries} in-scope queries, drawn with "
-            "known chances (judge.sample, judge.stop); means are corrected by what all have without a judge, as far "
-            "as it foretells the judge"
+            f"The judged sample is {judge.sample.drawn} of {judge.sample.queries} in-scope queries, drawn at "
+            "random (judge.sample, judge.stop); means are corrected by what all have without a judge, as far as it "
+            "foretells the judge"
         )
     if judge.incomplete:
         lines.append(f"Not everything was judged: {judge.incomplete}")

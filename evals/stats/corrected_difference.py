@@ -9,8 +9,6 @@ Interval: the two parts have the interval of a paired difference (`evals.stats.p
 simulations of 15, 22 and 60 judged of 40 and 225 queries (agreement 0.6, 0.88 and 0.97; relevance of 5% to 80%; 20% to
 80% of the queries the same in both) it holds the true difference in 94% of samples and more.
 
-Where queries were drawn with unequal, known probabilities (`judge.stop`), residuals are weighted by these draws.
-
 Test: Fisher's randomisation. If the runs are exchangeable on each query, changing them over there turns the signs of d
 and q alike: the estimate is the mean of N numbers u = λ q + (N/n) (d − λ q) [judged] whose signs are coins.
 """
@@ -19,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evals.stats.corrected_mean import Bools, Floats, by_draws, corrected_means, shrunk_weight
+from evals.stats.corrected_mean import Bools, Floats, corrected_means, shrunk_weight
 from evals.stats.intervals import SAME, Interval
 from evals.stats.paired import Paired, agreeing, difference_intervals, obstacle, sign_flip
 from evals.stats.score_intervals import Pair
@@ -32,13 +30,11 @@ class CorrectedDifference:
     Attributes:
         weight: λ, 0 (the judged queries alone) to 1.
         total: Queries that the means stand for.
-        apart: Numbers of queries that baseline and other run judged, where each mean is from all of its own; else none.
     """
 
     paired: Paired
     weight: float
     total: int
-    apart: tuple[int, ...] = ()
 
 
 def corrected_difference(
@@ -46,7 +42,6 @@ def corrected_difference(
     proxies: tuple[Floats, Floats],
     sampled: Bools,
     seed: int,
-    draws: Floats | None = None,
 ) -> CorrectedDifference:
     """Compare two runs' judged scores, corrected by the scores that every query has.
 
@@ -55,23 +50,22 @@ def corrected_difference(
         proxies: Theirs by labels [N], finite.
         sampled: [N], the queries that were judged in both runs; at least one.
         seed: Seed of the drawn signs.
-        draws: [n], weights of the judged queries, as in `evals.stats.corrected_mean.corrected_means`.
     """
     first, second = (scores[sampled] for scores in judged)
     own, foretold, n, total = second - first, (proxies[1] - proxies[0])[sampled], int(sampled.sum()), len(sampled)
     weight = shrunk_weight(own[:, None], foretold[:, None]) if n < total else 0.0
     baseline, other = (
-        float(corrected_means(of_run[:, None], proxy[:, None], sampled, weight, draws)[0][0])
+        float(corrected_means(of_run[:, None], proxy[:, None], sampled, weight)[0][0])
         for of_run, proxy in zip(judged, proxies, strict=True)
     )
     whole = weight * (proxies[1] - proxies[0])
-    whole[sampled] += total / n * (own - weight * foretold) * (1.0 if draws is None else draws)
+    whole[sampled] += total / n * (own - weight * foretold)
     p_test, test = sign_flip(whole, seed)
     interval, p = Interval(note=obstacle(own, binary=False)), p_test
     if not interval.note:
 
         def ends(alpha: float) -> tuple[float, float]:
-            low, high = _ends(own, own - weight * foretold, draws, n / total, 1 + weight, alpha)
+            low, high = _ends(own, own - weight * foretold, n / total, 1 + weight, alpha)
             return other - baseline + low, other - baseline + high
 
         interval, p = agreeing(ends, p_test)
@@ -105,19 +99,11 @@ def paired_of(own: Floats, means: tuple[float, float], interval: Interval, p: fl
     )
 
 
-def _ends(
-    own: Floats, residuals: Floats, draws: Floats | None, share: float, span: float, alpha: float
-) -> tuple[float, float]:
+def _ends(own: Floats, residuals: Floats, share: float, span: float, alpha: float) -> tuple[float, float]:
     """Return the distances from the estimate to the ends of its interval, the lower one negative."""
-    whole, longest = _reach(own, difference_intervals(own[:, None], 1.0, alpha)), 1.0
-    if draws is not None:
-        # Unequal draws are worth fewer (Kish, 1965).
-        longest = max(1.0, float(np.sqrt((draws**2).mean())))
-        residuals, span = by_draws(residuals[:, None], draws)[:, 0], span * longest
+    whole = _reach(own, difference_intervals(own[:, None], 1.0, alpha))
     rest = _reach(residuals, difference_intervals(residuals[:, None], span, alpha))
-    low, high = (
-        min(np.sqrt(share * w**2 + (1 - share) * r**2), longest * max(whole)) for w, r in zip(whole, rest, strict=True)
-    )
+    low, high = (min(np.sqrt(share * w**2 + (1 - share) * r**2), max(whole)) for w, r in zip(whole, rest, strict=True))
     return -float(low), float(high)
 
 

@@ -83,7 +83,6 @@ def corrected_mean(
     *,
     shares: bool = True,
     weight: float | None = None,
-    draws: Floats | None = None,
     earlier: Sequence[EarlierPhase] = (),
     regressed: int = 0,
 ) -> CorrectedMean:
@@ -95,14 +94,13 @@ def corrected_mean(
         sampled: [N], whether a query was drawn and judged; at least one.
         shares: True if judged scores lie within 0 and 1.
         weight: λ, where it was estimated from more columns than this one; else None.
-        draws: [n], as in `corrected_means`.
         earlier: As in `corrected_intervals`.
         regressed: Likewise.
     """
     columns = judged[:, None], proxy[:, None]
-    values, weight = corrected_means(*columns, sampled, weight, draws)
+    values, weight = corrected_means(*columns, sampled, weight)
     low, high = corrected_intervals(
-        *columns, sampled, shares=shares, weight=weight, draws=draws, earlier=earlier, regressed=regressed
+        *columns, sampled, shares=shares, weight=weight, earlier=earlier, regressed=regressed
     )
     scores = _limited(judged[sampled], shares=shares)
     alone, value = mean_interval(scores.tolist(), shares=shares), float(values[0])
@@ -117,9 +115,7 @@ def corrected_mean(
     )
 
 
-def corrected_means(
-    judged: Floats, proxy: Floats, sampled: Bools, weight: float | None = None, draws: Floats | None = None
-) -> tuple[Floats, float]:
+def corrected_means(judged: Floats, proxy: Floats, sampled: Bools, weight: float | None = None) -> tuple[Floats, float]:
     """Return the corrected mean of every column, not limited to 0 and 1, and the λ that all columns share.
 
     Args:
@@ -127,22 +123,11 @@ def corrected_means(
         proxy: [N, columns], finite.
         sampled: [N], at least one True.
         weight: λ to use; estimated from the columns where it is left out.
-        draws: [n], weights of the judged queries where they were drawn with unequal probabilities, 1 on average (those
-            of `weighted_draws`); None where all are equal.
     """
     j, p = judged[sampled], proxy[sampled]
     if weight is None:
         weight = shrunk_weight(j, p) if len(j) < len(proxy) else 0.0
-    return weight * proxy.mean(axis=0) + by_draws(j - weight * p, draws).mean(axis=0), weight
-
-
-def by_draws(residuals: Floats, draws: Floats | None) -> Floats:
-    """Weight residuals [n, columns] about their mean by the draws, so that their mean is that of all queries."""
-    if draws is None:
-        return residuals
-    mean = residuals.mean(axis=0)
-    weighted: Floats = mean + draws[:, None] * (residuals - mean)
-    return weighted
+    return weight * proxy.mean(axis=0) + (j - weight * p).mean(axis=0), weight
 
 
 def shrunk_weight(judged: Floats, proxy: Floats) -> float:
@@ -162,7 +147,6 @@ def corrected_intervals(
     *,
     shares: bool,
     weight: float | None = None,
-    draws: Floats | None = None,
     earlier: Sequence[EarlierPhase] = (),
     regressed: int = 0,
 ) -> Pair:
@@ -184,12 +168,11 @@ def corrected_intervals(
         sampled: [N], at least one True.
         shares: True if judged scores lie within 0 and 1.
         weight: λ, as in `corrected_means`.
-        draws: Weights of the judged queries, likewise.
         earlier: How the proxy's scores were had, the latest phase first; none where all queries have them.
         regressed: Number of weights in λ that were estimated, each of which takes a degree of freedom from the
             residuals; 0 for that of a single proxy, which the simulations above are of.
     """
-    values, weight = corrected_means(judged, proxy, sampled, weight, draws)
+    values, weight = corrected_means(judged, proxy, sampled, weight)
     scores, n = judged[sampled], int(sampled.sum())
     limited = _limited(scores, shares=shares)
     whole = [np.abs(end - limited.mean(axis=0)) for end in mean_intervals(limited, shares=shares)]
@@ -197,17 +180,16 @@ def corrected_intervals(
     phases = [(proxy, weight), *((phase.predicted, weight * phase.weight) for phase in earlier)]
     sizes = [n, *(phase.queries for phase in earlier), len(proxy)]
     for (predicted, difference), size, larger in zip(phases, sizes[:-1], sizes[1:], strict=True):
-        parts = _residual_distances(scores, weight * predicted, sampled, difference, draws, shares=shares)
+        parts = _residual_distances(scores, weight * predicted, sampled, difference, shares=shares)
         share = n * (1 / size - 1 / larger) * (n - 1) / max(1, n - 1 - regressed)
         reach = [r + share * p**2 for r, p in zip(reach, parts, strict=True)]
-    # Unequal draws are worth fewer (Kish, 1965): judging alone by them has a wider interval, too.
-    longest = np.maximum(*whole) * (1.0 if draws is None else max(1.0, float(np.sqrt((draws**2).mean()))))
+    longest = np.maximum(*whole)
     low, high = (values + sign * np.fmin(np.sqrt(r), longest) for sign, r in zip((-1, 1), reach, strict=True))
     return (np.clip(low, 0, 1), np.clip(high, 0, 1)) if shares else (low, high)
 
 
 def _residual_distances(
-    scores: Floats, weighted: Floats, sampled: Bools, weight: float, draws: Floats | None, *, shares: bool
+    scores: Floats, weighted: Floats, sampled: Bools, weight: float, *, shares: bool
 ) -> list[Floats]:
     """Return the distances of the ends of the residuals' intervals to their mean.
 
@@ -216,18 +198,13 @@ def _residual_distances(
         weighted: [N, columns], λ p.
         sampled: As in `corrected_means`.
         weight: λ, of an earlier phase with that of its prediction.
-        draws: As there.
         shares: True if judged scores lie within 0 and 1.
     """
     residuals = scores - weighted[sampled]
-    # A residual's bounds, and the score's own at λ = 0; a draw's weight moves them away from the mean.
+    # A residual's bounds, and the score's own at λ = 0.
     floor = -weighted.max(axis=0) if shares else np.zeros(residuals.shape[1])
     span = 1 + np.ptp(weighted, axis=0) if shares else np.ones(residuals.shape[1])
-    if draws is not None:
-        most = max(1.0, float(draws.max()))
-        floor, span = residuals.mean(axis=0) + most * (floor - residuals.mean(axis=0)), most * span
-        residuals = by_draws(residuals, draws)
-    # Estimates of scores may lie beyond.
+    # Rounding must not lead beyond.
     ceiling, floor = np.maximum(floor + span, residuals.max(axis=0)), np.minimum(floor, residuals.min(axis=0))
     span = ceiling - floor
     own = _residual_intervals((residuals - floor) / span, weight, shares=shares)
@@ -263,7 +240,6 @@ def pseudo_values(
     judged: Floats,
     proxy: Floats,
     sampled: Bools,
-    draws: Floats | None = None,
     spread: Floats | None = None,
     weight: float | None = None,
 ) -> Floats:
@@ -277,13 +253,12 @@ def pseudo_values(
         judged: [N, columns], read where `sampled`.
         proxy: [N, columns], finite.
         sampled: [N], at least two True.
-        draws: [n], as in `corrected_means`.
         spread: [N, columns], pseudo-values of the proxy's own mean, where that is an estimate too; else its scores.
         weight: λ, as in `corrected_means`.
     """
-    values, weight = corrected_means(judged, proxy, sampled, weight, draws)
+    values, weight = corrected_means(judged, proxy, sampled, weight)
     total, n = len(proxy), int(sampled.sum())
-    residuals = by_draws(judged[sampled] - weight * proxy[sampled], draws)
+    residuals = judged[sampled] - weight * proxy[sampled]
     scale = total / n * np.sqrt((1 - 1 / total) / (1 - 1 / n))
     spread = proxy if spread is None else spread
     pseudo: Floats = values + weight * (spread - spread.mean(axis=0))

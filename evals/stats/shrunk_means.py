@@ -17,12 +17,10 @@ Sources: James & Stein (1961); Efron & Morris (1973), JASA 68; Fay & Herriot (19
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.stats.corrected_mean import Bools, Floats, by_draws, shrunk_weight
+from evals.stats.corrected_mean import Bools, Floats, shrunk_weight
 
 
-def shrunk_means(
-    judged: Floats, proxy: Floats, sampled: Bools, returned: Floats, draws: Floats | None = None
-) -> Floats:
+def shrunk_means(judged: Floats, proxy: Floats, sampled: Bools, returned: Floats) -> Floats:
     """Return a score for every cell whose highest is the best guess at the best cell.
 
     Args:
@@ -30,12 +28,11 @@ def shrunk_means(
         proxy: [N, cells], finite.
         sampled: [N], a random sample, at least two True.
         returned: [cells], mean number of chunks that a cell returns.
-        draws: [n], weights of unequal draws, as in `corrected_means`.
     """
     n, share = int(sampled.sum()), float(sampled.mean())
     j, p = judged[sampled], proxy[sampled]
     weight = weight_of_differences(j, p)
-    residuals = by_draws(j - weight * p, draws)
+    residuals = j - weight * p
     centred = residuals - residuals.mean(axis=0)
     covariance = (1 - share) / (n * (n - 1)) * centred.T @ centred
     means: Floats = weight * proxy.mean(axis=0) + shrunk_residuals(residuals.mean(axis=0), covariance, returned, weight)

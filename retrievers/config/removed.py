@@ -10,6 +10,7 @@ from collections.abc import Mapping
 # below it.
 REMOVED: Mapping[str, str] = {
     "ragas/llm_claim_recall": "ragas/llm_context_recall is ragas' own recall, on whole results",
+    "judge.stop.within": "whole queries are judged, the same beginning of their random order for every cell",
     "judge/noise_share": "judge/self_agreement is the share of its verdicts that a judge repeats (judge.rejudge)",
     "judge.recall": "context recall is asked for every distinct result; judge.sample judges fewer queries",
     "judge.recall_audit": "context recall is asked for every distinct result; judge.sample judges fewer queries",

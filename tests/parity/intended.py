@@ -67,12 +67,14 @@ WIDTHS = "--plan foretells no widths and margins"
 NOISE = "the share of the judge's noise went"
 WINS = "shares of won resamples contradicted the confidence set"
 SEARCH = "search_params goes to Qdrant as it is"
+DRAWS = "judge.stop judges a beginning of the order of whole queries"
 SETTINGS = "the setting went"
 
 # What is typed, or stands in an experiment file of the kit, to how the tree at work wants it written.
 RENAMED: Mapping[str, str] = {
     "--store.path local ": "--store.path local:local ",  # a folder of local mode is opened where it is named as one
     "{path: local}": "{path: 'local:local'}",
+    " --judge.stop.within false": "",
 }
 ENDS: Sequence[Ends] = (
     Ends("within", code=2, line="--within is gone: filters", why="filters take its place"),
@@ -81,6 +83,7 @@ ENDS: Sequence[Ends] = (
     Ends("grid-search", code=2, line="is gone: two runs, each with its search_params", why=SEARCH),
     Ends("grid-prefetch", code=2, line="is gone: sweep.candidates", why="candidates is the depth of both sides"),
     Ends("golden-export", code=2, line="golden export is gone", why="golden data are JSON Lines as they are"),
+    Ends("judged-grid-within", code=2, line="is gone: whole queries are judged|is no setting any more", why=DRAWS),
     Ends("verify", code=2, line="verify is gone", why="opening checks sizes and counts"),
 )
 LEAVES: Sequence[Leaf] = (
@@ -92,6 +95,7 @@ LEAVES: Sequence[Leaf] = (
             "retriever.prefetch.*",
             "retriever.store.grpc_port",
             "retriever.store.prefer_grpc",
+            "judge.stop.within",
             "retriever.within",
             "sweep.prefetch_*",
             "tracking.register_as",
@@ -115,6 +119,9 @@ LEAVES: Sequence[Leaf] = (
     Leaf("report.json:head.next_flags", CHANGED, only="dot", why="a sweep names its thresholds"),
     Leaf("*retrieved.*.claims", GONE, why=CLAIMS),
     Leaf("*below_threshold.*.claims", GONE, why=CLAIMS),
+    Leaf("*queries.*.draw", GONE, why=DRAWS),
+    Leaf("report.json:grid.proof.statement", CHANGED, only="judged-grid-stop", why=DRAWS),
+    Leaf("report.json:grid.proof.within", CHANGED, only="judged-grid-stop", why=DRAWS),
     Leaf("report.json:grid.choice.standings.*.win_share", GONE, why=WINS),
     Leaf("report.json:grid.choice.explanation.1", CHANGED, why=WINS),
     Leaf("report.json:judge.bisection", GONE, why=BISECT),
@@ -133,6 +140,7 @@ LINES: Sequence[Line] = (
     Line(r"^\s*(keyword|semantic): null", why=SETTINGS),
     Line(r"^\s*(search|search_params|quantization|exact|hnsw_ef|ignore|ignore_quantization|indexed_only):", why=SEARCH),
     Line(r"^\s*(oversampling|rescore):", why=SEARCH),
+    Line(r"^Proved: ", only="judged-grid-stop", why=DRAWS),
     Line(r"^Next: ", only="dot", why="a sweep names its thresholds"),
     Line(r"^wins$|resamples|where the best cell leads again|rare losses|^show$", why=WINS),
     *(

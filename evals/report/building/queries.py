@@ -59,7 +59,6 @@ def _row(observation: Observation, number: int, scores: dict[str, Score], result
         claims=[ClaimEntry.of(claim) for claim in claims],
         scores={name: score_value(score) for name, score in scores.items()},
         proxies=_proxies(case.id, result),
-        draw=result.draws.get(case.id) or None,
         outcome=verdicts.outcomes[number],
         reasons=list(verdicts.reasons[number]),
         cause=cause_of(observation, verdicts.outcomes[number], first_relevant, result.config.retriever.top_k),

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
 from evals.collect.observations import Summary
 from evals.grid.evaluation import GridResult
 from evals.judge.sampling import NOT_DRAWN
@@ -175,9 +173,8 @@ def _summary(metric: QueryMetric, ids: Sequence[str], result: RunResult) -> Summ
     if not corrected or NOT_DRAWN not in own:
         return summarise(metric.name, own, metric.interval)
     of_slice = [proxies[query_id] for query_id in ids if query_id in scores]
-    draws = np.array([result.draws[query_id] for query_id in ids if query_id in scores]) if result.draws else None
     tiers = [
         (model, [of_tier[query_id] for query_id in ids if query_id in scores])
         for model, of_tier in result.tier_scores.get(metric.name, ())
     ]
-    return sampled_summary(metric, own, of_slice, corrected[0].weights, draws, tiers, corrected[0].proxies[0])
+    return sampled_summary(metric, own, of_slice, corrected[0].weights, tiers, corrected[0].proxies[0])

@@ -18,7 +18,6 @@ from evals.stats import paired
 from evals.stats.corrected_difference import CorrectedDifference, corrected_difference
 from evals.stats.corrected_mean import Floats
 from evals.stats.intervals import SAME
-from evals.stats.unlike_samples import JudgedSample, difference_of_samples
 from retrievers.errors import nearest
 
 # Largest adjusted p value of a difference that is proved.
@@ -213,34 +212,8 @@ def _sampled_difference(
     first, second = ([run.proxies.get(metric) for run in runs] for runs in zip(*rows, strict=True))
     known = None not in first and None not in second
     proxies = (_column(first), _column(second)) if known else (np.zeros(len(kept)), np.zeros(len(kept)))
-    samples = [
-        _sample(of_run, proxy, [pair[side].draw for pair in rows])
-        for side, (of_run, proxy) in enumerate(zip(judged, proxies, strict=True))
-    ]
-    weighted = [each for each in samples if each.draws is not None]
-    if not weighted:
-        return corrected_difference(judged, proxies, samples[0].sampled & samples[1].sampled, seed)
-    # Samples that do not depend on draws hold all of them by chance alone, whichever these are.
-    for drawn, whole in (samples, samples[::-1]):
-        if not (drawn.sampled & ~whole.sampled).any() and (whole.draws is None or _same(drawn, whole)):
-            return corrected_difference(judged, proxies, drawn.sampled, seed, drawn.draws)
-    return difference_of_samples(samples[0], samples[1], seed)
-
-
-def _sample(judged: Floats, proxy: Floats, draws: Sequence[float | None]) -> JudgedSample:
-    """Return what a run judged, with the weights of its draws where they are unequal."""
-    sampled = ~np.isnan(judged)
-    weights = np.array([draw or 0.0 for draw in draws])[sampled]
-    equal = not weights.all() or np.ptp(weights) <= SAME
-    # They are 1 on average over all that were drawn, of which some may have failed.
-    return JudgedSample(judged=judged, proxy=proxy, sampled=sampled, draws=None if equal else weights / weights.mean())
-
-
-def _same(first: JudgedSample, second: JudgedSample) -> bool:
-    """Return True if two runs judged the same queries, drawn with the same probabilities."""
-    if first.draws is None or second.draws is None:
-        return False
-    return np.array_equal(first.sampled, second.sampled) and np.allclose(first.draws, second.draws)
+    both = ~np.isnan(judged[0]) & ~np.isnan(judged[1])
+    return corrected_difference(judged, proxies, both, seed)
 
 
 def _described(result: CorrectedDifference, pairing: Pairing) -> str:
@@ -249,10 +222,7 @@ def _described(result: CorrectedDifference, pairing: Pairing) -> str:
     bare = any(row.outcome == "UNLABELLED" for rows in pairing.rows for row in rows)
     proxy = "what the queries have without a judge" if bare else "labels"
     how = f"corrected by {proxy}, weight {result.weight:.2f}" if result.weight else alone
-    both = f"judged in both: {result.paired.n} of {result.total} queries"
-    if result.apart:
-        return f"{both}; each run's mean is from all of its own ({' and '.join(map(str, result.apart))}), {how}"
-    return f"{both}, {how}"
+    return f"judged in both: {result.paired.n} of {result.total} queries, {how}"
 
 
 def _counts(score: ScoreValue | None) -> bool:

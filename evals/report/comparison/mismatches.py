@@ -52,7 +52,6 @@ def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Mismat
         *_golden(baseline.facts, other.facts, pairing),
         *_relevance(baseline.facts, other.facts, pairing),
         *_judged(baseline, other),
-        *_drawn(baseline, other),
         *_collection(baseline.facts, other.facts),
         *_server(baseline.facts, other.facts),
         *_judges(baseline.facts, other.facts),
@@ -138,24 +137,6 @@ def _judged(baseline: Report, other: Report) -> Iterator[Mismatch]:
             meaning="unjudged chunks count as not relevant, which is unfair to the run that returns more of them; "
             "ranking/condensed_ndcg_at_K and ranking/bpref leave them out",
         )
-
-
-def _drawn(baseline: Report, other: Report) -> Iterator[Mismatch]:
-    """Yield that the judged queries of a run are no simple random sample, and its report lacks their weights."""
-    proofs = [report.grid.proof if report.grid else None for report in (baseline, other)]
-    if any(proof and not _weighted(report) for proof, report in zip(proofs, (baseline, other), strict=True)):
-        where = ["drawn where cells differ" if proof else "as the sample or all" for proof in proofs]
-        yield Mismatch(
-            what="judged queries",
-            grade="known",
-            baseline=where[0],
-            other=where[1],
-            meaning="differences of judged metrics are not weighted by these draws (judge.stop)",
-        )
-
-
-def _weighted(report: Report) -> bool:
-    return any(row.draw is not None for row in report.queries)
 
 
 def _collection(baseline: Facts, other: Facts) -> Iterator[Mismatch]:

@@ -92,11 +92,6 @@ class QueryRow(Section):
         {},
         description="judged metric to its proxy (labels, or words of the reference answer), which corrects a mean",
     )
-    draw: float | None = Field(
-        None,
-        description="weight of a judged query where queries were drawn with unequal probabilities (judge.stop), 1 on "
-        "average; else null",
-    )
     outcome: Outcome = Field(description="the verdict")
     reasons: list[str] = Field(description="why it is not SUCCESS")
     cause: Cause | None = Field(None, description="the reason in two words; null in reports of older versions")

@@ -1,16 +1,11 @@
 """Grids whose judging ends with a proof, a judge on the loopback that errs: what is asked, proved, and true."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from evals.grid.cells import Grid
-from evals.grid.sampled_cells import cell_summary
-from evals.judge.precision import NOT_JUDGED
-from evals.metrics import METRICS
-from evals.metrics.base import QueryMetric
 from tests.support.chat_server import CohereChatServer
 from tests.support.judged_rounds import PRECISION, QUERIES, JudgedRounds
 
@@ -45,12 +40,12 @@ def test_a_proof_is_true_of_all_verdicts_and_takes_fewer_of_them(world: JudgedRo
 
 
 def test_a_dropped_cell_buys_nothing_further(world: JudgedRounds, server: CohereChatServer) -> None:
-    result = world.grid(server, stop={"margin": 0.0, "within": False})
+    result = world.grid(server, stop={"margin": 0.0})
     proof, grid = result.proof, result.grid
     assert proof is not None and (~proof.remaining).any()
     prompts = {chat.prompt for chat in server.chats}
     texts = {case.id: case.query for case in world.bench.golden.cases}
-    drawn = proof.draws != 0
+    drawn = proof.judged
     counts = drawn.sum(axis=0)
     dropped = counts < proof.queries
     assert dropped.any() and not dropped[proof.remaining].any()
@@ -108,79 +103,6 @@ def test_verdicts_of_an_earlier_run_are_not_bought_again(
     second = world.grid(server, store=tmp_path / "verdicts.sqlite", stop={"margin": 0.05})
     assert len(server.chats) == calls and first.proof is not None and second.proof is not None
     assert np.array_equal(first.proof.within, second.proof.within, equal_nan=True)
-
-
-def asked_of(world: JudgedRounds, server: CohereChatServer) -> dict[str, int]:
-    """Number of prompts about each query."""
-    prompts = [chat.prompt for chat in server.chats]
-    return {case.id: sum(case.query in prompt for prompt in prompts) for case in world.bench.golden.cases}
-
-
-def test_of_a_drawn_query_a_part_is_bought(world: JudgedRounds, server: CohereChatServer) -> None:
-    result = world.grid(server, stop={"margin": 0.05})
-    proof, grid = result.proof, result.grid
-    assert proof is not None and result.judging is not None and result.judging.drawn is not None
-    counts, rows = asked_of(world, server), {key: row for row, key in enumerate(grid.query_ids)}
-    remaining, chosen = np.flatnonzero(proof.remaining).tolist(), result.chosen
-    assert {key for key, count in counts.items() if count} == result.judging.drawn and chosen is not None
-    estimated = np.isfinite(proof.estimated)
-    partly = [key for key in grid.query_ids if estimated[rows[key]].any()]
-    assert 0 < len(partly) <= proof.queries - 20 == len(result.judging.drawn) - 20
-    returned = {key: len(texts(grid, remaining, rows[key])) for key in partly}
-    assert sum(counts[key] < returned[key] for key in partly) > len(partly) / 2
-    # The chosen cell is reported by verdicts alone, others by estimates where a part of theirs was bought.
-    scores = grid.scores(PRECISION, chosen)
-    assert not estimated[:, chosen].any() and all(isinstance(scores[key], float) for key in result.judging.drawn)
-    lacking = [cell for cell in remaining if estimated[:, cell].any()]
-    assert lacking and any(scores == NOT_JUDGED for scores in grid.scores(PRECISION, lacking[0]).values())
-    means = grid.metrics[PRECISION].summaries.mean
-    metric = METRICS[PRECISION]
-    assert np.isfinite(means).all() and isinstance(metric, QueryMetric)
-    assert cell_summary(grid, metric, lacking[0]).value == pytest.approx(means[lacking[0]])
-    assert proof.is_by_verdicts and proof.partly == len(partly)
-    assert f"of {len(partly)} of the {proof.queries} judged queries the verdicts that decide were bought" in "".join(
-        result.notes
-    )
-
-
-def texts(grid: Grid, cells: Sequence[int], row: int) -> set[str]:
-    """Texts of what some cells return of a query."""
-    selections = (grid.observed(cell).observations[row].selection for cell in cells)
-    return {chunk.text for selection in selections for chunk in selection.chunks}
-
-
-def test_what_was_left_is_bought_when_no_queries_are(world: JudgedRounds, server: CohereChatServer) -> None:
-    result = world.grid(server, stop={"margin": 0.0})
-    proof = result.proof
-    assert proof is not None and result.judging is not None and result.judging.drawn is not None
-    assert len(result.judging.drawn) == proof.queries
-    assert (proof.draws[:, proof.remaining] != 0).sum() == proof.queries * proof.remaining.sum()
-    # Estimates are left in cells that were dropped before, and no query is lost by them.
-    assert np.isfinite(proof.estimated[:, ~proof.remaining]).any()
-    assert not np.isfinite(proof.estimated[:, proof.remaining]).any()
-    summaries = result.grid.metrics[PRECISION].summaries
-    assert summaries.n_dropped == 0 and np.isfinite(summaries.mean).all()
-    assert len(server.chats) == proof.questions < proof.all_questions
-
-
-@pytest.mark.slow
-def test_results_are_drawn_within_a_query_likewise(world: JudgedRounds, server: CohereChatServer) -> None:
-    config = world.config.model_copy(
-        update={
-            "metrics": (RECALL,),
-            "objective": world.config.objective.model_copy(update={"metrics": {RECALL: 1.0}}),
-        }
-    )
-    everything = world.grid(server, config).grid.metrics[RECALL].summaries.mean
-    calls = len(server.chats)
-    result = world.grid(server, config, stop={"margin": 0.1})
-    proof = result.proof
-    assert proof is not None and result.chosen is not None and result.judging is not None
-    assert len(server.chats) - calls == proof.questions < proof.all_questions
-    assert result.judging.drawn is not None and len(result.judging.drawn) == proof.queries
-    assert np.isfinite(proof.estimated).any() and not np.isfinite(proof.estimated[:, result.chosen]).any()
-    known = np.isfinite(proof.within)
-    assert (everything.max() - everything[known] <= proof.within[known] + 1e-9).all()
 
 
 @pytest.mark.slow

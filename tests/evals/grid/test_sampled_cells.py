@@ -1,7 +1,6 @@
 """Grids of which a sample of the queries is judged: corrected means, what compares cells, and the guess at the best."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -109,21 +108,6 @@ def test_the_interval_of_a_cell_is_that_of_its_run(world: JudgedRounds, changes:
     for standing in result.choice.standings:
         summary = cell_summary(result.grid, metric, standing.cell)
         assert (standing.interval.low, standing.interval.high) == pytest.approx((summary.ci_low, summary.ci_high))
-
-
-def test_guesses_weight_unequal_draws(world: JudgedRounds) -> None:
-    with world.server() as server:
-        grid = world.grid(server, stop={"margin": 0.02}).grid
-    metric = grid.metrics[PRECISION]
-    assert metric.sample is not None and metric.sample.draws is not None
-    drawn = replace(metric, sample=replace(metric.sample, draws=np.where(metric.sample.draws > 0, 1.0, 0.0)))
-    evenly = replace(grid, metrics={**grid.metrics, PRECISION: drawn})
-    own, even = guesses(grid, {PRECISION: 1.0}), guesses(evenly, {PRECISION: 1.0})
-    unequal = np.array([np.ptp(of_cell[of_cell > 0]) > 1e-9 for of_cell in metric.sample.draws.T])
-    assert unequal.any() and np.abs(own - even)[unequal].max() > 1e-3
-    assert unequal.sum() < len(grid) and own[~unequal] == pytest.approx(even[~unequal])
-    # A cell that was dropped early has the weights of its own draws, whatever others that were judged on them have.
-    assert metric.sample.draws.sum(axis=0) == pytest.approx(metric.sample.judged.sum(axis=0))
 
 
 @pytest.mark.parametrize("changes", [{"sample": DRAWN}, {"stop": {"margin": 0.05}}])

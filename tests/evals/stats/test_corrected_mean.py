@@ -15,7 +15,6 @@ from evals.stats.corrected_mean import (
     shrunk_weight,
 )
 from evals.stats.intervals import mean_interval, mean_intervals
-from evals.stats.weighted_draws import Draws, draw, draw_weights, drawn_evenly
 
 Floats = NDArray[np.float64]
 World = Callable[[np.random.Generator, int, float], tuple[Floats, Floats]]
@@ -209,54 +208,3 @@ def test_intervals_hold_the_mean(total: int, n: int, depth: int, relevant: float
     # 0.94 and more, but for the error of 600 draws
     assert covered > 0.92
     assert ratio < 1.08
-
-
-def test_draws_of_equal_weight_change_nothing() -> None:
-    rng = np.random.default_rng(3)
-    judged, proxy, sampled = rng.random((40, 3)), rng.random((40, 3)), np.arange(40) < 15
-    ones = np.ones(15)
-    plain = corrected_means(judged, proxy, sampled)[0]
-    assert corrected_means(judged, proxy, sampled, draws=ones)[0] == pytest.approx(plain)
-    assert pseudo_values(judged, proxy, sampled, ones) == pytest.approx(pseudo_values(judged, proxy, sampled))
-
-
-@pytest.mark.slow
-def test_unequal_draws_are_weighted_to_the_mean_of_all() -> None:
-    """Queries on which the judge disagrees with the labels are drawn five times as often."""
-    rng = np.random.default_rng(4)
-    proxy = rng.integers(0, 2, 60).astype(float)
-    judged = np.where(rng.random(60) < 0.2, 1 - proxy, proxy)
-    chances = np.where(judged != proxy, 5.0, 1.0)
-    estimates, naive, held = [], [], 0
-    for _ in range(400):
-        draws = draw(Draws(queries=(), chances=(), total=60), chances, 25, rng)
-        weights, sampled = np.zeros(60), np.zeros(60, dtype=np.bool_)
-        weights[list(draws.queries)] = draw_weights(draws)
-        sampled[list(draws.queries)] = True
-        mean = corrected_mean(judged, proxy, sampled, draws=weights[sampled])
-        estimates.append(mean.value)
-        naive.append(corrected_mean(judged, proxy, sampled).value)
-        assert mean.interval.low is not None and mean.interval.high is not None
-        held += mean.interval.low <= judged.mean() <= mean.interval.high
-    assert abs(np.mean(estimates) - judged.mean()) < 0.2 * abs(np.mean(naive) - judged.mean()) + 0.01
-    assert held >= 372
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("agreement", [0.6, 0.88])
-def test_intervals_of_unequal_draws_hold_the_mean(agreement: float) -> None:
-    """Twenty queries drawn evenly, sixty by probabilities of which some are six times as large."""
-    rng, held, errors = np.random.default_rng(7), 0, []
-    for _ in range(400):
-        judged, proxy = verdicts(rng, 225, agreement, 5, 0.4)
-        favoured = 0.2 + 0.8 * np.where(rng.random(225) < 0.3, 6.0, 1.0) * (1 + proxy)
-        even = drawn_evenly(tuple(rng.permutation(225)[:20].tolist()), 225)
-        draws = draw(even, favoured, 60, rng)
-        sampled, weights = np.zeros(225, dtype=np.bool_), np.zeros(225)
-        sampled[list(draws.queries)], weights[list(draws.queries)] = True, draw_weights(draws)
-        found = corrected_mean(judged, proxy, sampled, draws=weights[sampled])
-        assert found.interval.low is not None and found.interval.high is not None
-        held += found.interval.low <= 0.4 <= found.interval.high
-        errors.append(found.value - 0.4)
-    assert held / 400 > 0.92
-    assert abs(np.mean(errors)) < 4 * np.std(errors) / 20

@@ -6,7 +6,7 @@ import pytest
 from numpy.typing import NDArray
 
 from evals.stats.corrected_mean import Floats
-from evals.stats.proved_choice import Proof, Rounds, begin, chances, expected_bound, look, next_queries
+from evals.stats.proved_choice import Proof, Rounds, expected_bound, look
 from evals.stats.returned_chunks import Returned
 
 QUERIES, DEPTH = 100, 12
@@ -37,21 +37,28 @@ def rounds(
 ) -> list[tuple[Rounds, Proof]]:
     """All rounds until the bound is within the margin; verdicts that were not bought are NaN."""
     total, cells = judged.shape
-    order = np.random.default_rng(seed).permutation(total)[:20]
-    state, seen, history = begin(tuple(order.tolist()), total, cells), np.full_like(judged, np.nan), []
+    order = np.random.default_rng(seed).permutation(total)
+    judged, proxy = judged[order], proxy[order]
+    returned = Returned(chunks=returned.chunks[order], pools=())
+    state, history = Rounds(total=total, judged=20, remaining=tuple(range(cells))), list[tuple[Rounds, Proof]]()
+    seen = np.full_like(judged, np.nan)
     while True:
-        at = np.ix_(list(state.draws.queries), list(state.remaining))
+        at = np.ix_(range(state.judged), list(state.remaining))
         seen[at] = judged[at]
         state, proof = look(state, seen, proxy, returned, margin=margin, seed=seed)
         history.append((state, proof))
-        if proof.bound <= margin or not len(state.draws.left):
+        if proof.bound <= margin or state.judged == total:
             return history
-        state = next_queries(state, returned, batch, seed)
+        state = replace(state, judged=min(total, state.judged + batch))
+
+
+def beginning(n: int) -> Rounds:
+    return Rounds(total=QUERIES, judged=n, remaining=tuple(range(2 * len(CUTS))))
 
 
 def test_all_verdicts_leave_no_doubt() -> None:
     judged, proxy, returned = world(0, 0.8)
-    state = begin(tuple(range(QUERIES)), QUERIES, 12)
+    state = beginning(QUERIES)
     after, proof = look(state, judged, proxy, returned, margin=0.0, seed=0)
     assert proof.chosen == judged.mean(axis=0).argmax()
     assert (proof.bound, after.remaining) == (0.0, (proof.chosen,))
@@ -94,25 +101,12 @@ def test_what_further_verdicts_would_buy() -> None:
     assert bounds[-1] == 0.0
 
 
-def test_queries_on_which_cells_differ_are_favoured() -> None:
-    _, _, returned = world(5, 0.9)
-    chunks = returned.chunks.copy()
-    chunks[:60] = chunks[:60, :1]
-    same = Returned(chunks=chunks, pools=())
-    state = begin(tuple(range(20)), QUERIES, 12)
-    assert (chances(state, same) == 1).all()
-    favoured = chances(replace(state, leading=3), same)
-    assert favoured[60:].min() > favoured[20:60].max() > 0
-    drawn = next_queries(replace(state, leading=3), same, 20, 0).draws.queries[20:]
-    assert sum(query >= 60 for query in drawn) > 10
-
-
 def test_the_rest_needs_no_verdict_where_all_cells_return_the_same() -> None:
     judged, proxy, returned = world(6, 0.9)
     chunks, scores, labels = returned.chunks.copy(), judged.copy(), proxy.copy()
     for array in (chunks, scores, labels):
         array[30:] = array[30:, :1]
-    state = begin(tuple(range(30)), QUERIES, 12)
+    state = beginning(30)
     unseen = np.where(np.arange(QUERIES)[:, None] < 30, scores, np.nan)
     _, proof = look(state, unseen, labels, Returned(chunks=chunks, pools=()), margin=0.0, seed=0)
     assert proof.chosen == scores.mean(axis=0).argmax()
@@ -122,7 +116,7 @@ def test_the_rest_needs_no_verdict_where_all_cells_return_the_same() -> None:
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_very_few_queries_prove_nothing(n: int) -> None:
     judged, proxy, returned = world(0, 0.9)
-    state, proof = look(begin(tuple(range(n)), QUERIES, 12), judged, proxy, returned, margin=0.03, seed=0)
+    state, proof = look(beginning(n), judged, proxy, returned, margin=0.03, seed=0)
     assert proof.bound > 0.5
     assert len(state.remaining) == 12
 

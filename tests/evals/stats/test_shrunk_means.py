@@ -63,17 +63,3 @@ def test_shrinking_finds_better_cells_where_disagreement_is_chance() -> None:
         losses.append([truth.max() - truth[scores.argmax()] for scores in chosen])
     corrected, shrunk = np.mean(losses, axis=0)
     assert shrunk < 0.8 * corrected
-
-
-def test_weights_undo_what_unequal_draws_favour() -> None:
-    """Cells differ in their residuals on queries that are drawn more often: unweighted, these count twice."""
-    judged, proxy = world(4, 0.02)
-    often = np.arange(QUERIES) < QUERIES // 2
-    judged[often] += np.linspace(0, 0.2, CELLS)
-    # All of the one half are drawn, and every fourth of the other, which stands for four.
-    sampled = often | (np.arange(QUERIES) % 4 == 0)
-    draws = np.where(often, 1.0, 4.0)[sampled]
-    truth, weights = judged.mean(axis=0), draws / draws.mean()
-    weighted, plain = (shrunk_means(judged, proxy, sampled, SIZES, given) for given in (weights, None))
-    assert np.abs(weighted - truth).max() < 0.02 < np.abs(plain - truth).max()
-    assert shrunk_means(judged, proxy, sampled, SIZES, np.ones(len(draws))) == pytest.approx(plain)
