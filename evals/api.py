@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Function: TypeAlias = Callable[[str], Documents] | Callable[[str], Awaitable[Documents]]
     AnyRetriever: TypeAlias = BaseRetriever | QdrantVectorStore | Retriever | Function
 
-__all__ = ["Evaluation", "Experiment", "Golden", "Sweep", "compare_runs", "evaluate", "sweep"]
+__all__ = ["Evaluation", "Experiment", "Golden", "Outputs", "Sweep", "compare_runs", "evaluate", "sweep"]
 Result = TypeVar("Result")
 
 

@@ -134,6 +134,7 @@ __all__ = [
     "VERDICT_METRIC",
     "Declaration",
     "Metric",
+    "Reach",
     "RunMetric",
     "choose",
     "declared",

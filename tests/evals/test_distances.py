@@ -8,12 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evals import Experiment, evaluate, sweep
-from evals.collect.passes import ranked as ranked_with_scores
+from evals import Evaluation, Experiment, Outputs, evaluate, sweep
 from evals.errors import ExperimentError
-from evals.experiment.evaluation import Evaluation
-from evals.experiment.output_files import Outputs
-from evals.report.building.head import next_flags
 from retrievers.errors import ConfigError
 from retrievers.records import Distance
 from tests.support.distances import QUERIES, chunk_id, collection, ranked, semantic
@@ -91,8 +87,8 @@ def test_every_cell_of_a_grid_is_a_run_of_its_own(made: tuple[Distance, dict[str
         for name, value in figures(alone).items():
             if name in grid.cells and value is not None:
                 assert cell[name] == pytest.approx(value, abs=1e-12), (name, dict(values))
-    assert grid.result.abstaining is not None
-    points = grid.result.abstaining.by_threshold
+    assert grid.report.grid is not None and grid.report.grid.abstention is not None
+    points = grid.report.grid.abstention.by_threshold
     assert [point.threshold for point in points] == thresholds
     shares = [point.false_abstention or 0.0 for point in points]
     assert shares == sorted(shares)
@@ -105,7 +101,8 @@ def test_among_equal_cells_the_laxest_threshold_is_recommended(made: tuple[Dista
     grid = sweep(experiment(store, {"distance": distance}, sweep=axes), golden=GOLDEN)
     assert grid.recommended is not None
     assert grid.recommended.threshold == ends[0]
-    assert f"--retriever.threshold {ends[0]} --retriever.distance {distance}" in next_flags(grid.result, None)
+    assert grid.report.head is not None
+    assert f"--retriever.threshold {ends[0]} --retriever.distance {distance}" in grid.report.head.next_flags
 
 
 def test_the_distance_is_read_where_none_is_named(made: tuple[Distance, dict[str, Any]]) -> None:
@@ -153,5 +150,3 @@ def test_what_is_repeated_is_compared_as_it_is_shown(made: tuple[Distance, dict[
     run = evaluate(golden=GOLDEN, experiment=whole)
     assert figures(run)["determinism/rate"] == 1
     assert figures(run)["determinism/max_score_delta"] == pytest.approx(0, abs=1e-6)
-    for observation in run.result.observed.observations:
-        assert ranked_with_scores(observation.candidates) == ranked_with_scores(tuple(observation.candidates))

@@ -9,9 +9,8 @@ from mlflow import MlflowClient
 
 from evals.errors import TrackingError
 from evals.run import main as evaluate
-from evals.tracking import FOLDER, local_uri
+from evals.tracking import FOLDER, Tracker, local_uri
 from evals.tracking.__main__ import main as complete
-from evals.tracking.tracker import Tracker
 from tests.support.command import call
 from tests.support.experiment import make_experiment
 

@@ -14,13 +14,7 @@ from statistics import fmean
 from urllib.request import urlopen
 
 import pytest
-from ragas.metrics.collections.context_entity_recall.util import EntitiesList
-from ragas.metrics.collections.context_precision.util import ContextPrecisionOutput
-from ragas.metrics.collections.context_recall.util import ContextRecallOutput
-from ragas.metrics.collections.context_relevance.util import ContextRelevanceOutput
 
-from evals.judge.ask.chat import make_chat
-from evals.judge.ask.keys import Keys
 from evals.run import load_config, main, parser
 from tests.support.chat_server import CohereChatServer
 from tests.support.child import environment
@@ -35,16 +29,10 @@ from tests.support.judged_experiment import (
     questions_of,
 )
 from tests.support.killable import LOG, start_run
-from tests.support.ragas_prompts import Metric
+from tests.support.verdict_keys import VerdictKeys
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 KILLS, AT_ONCE = 50, 4
-SCHEMAS = {
-    Metric.PRECISION: ContextPrecisionOutput,
-    Metric.RECALL: ContextRecallOutput,
-    Metric.RELEVANCE: ContextRelevanceOutput,
-    Metric.ENTITIES: EntitiesList,
-}
 PRECISION = "ragas/llm_context_precision"
 
 
@@ -104,11 +92,6 @@ class Lap:
     def store(self) -> Path:
         return self.folder / "verdicts.sqlite"
 
-    def asked(self, keys: Keys, first: int) -> list[bytes]:
-        """The keys of the questions from the `first` on."""
-        questions = [(chat.prompt, chat.question) for chat in self.server.chats[first:]]
-        return [keys.key(prompt, SCHEMAS[question.metric]) for prompt, question in questions if question]
-
     def check_end(self) -> None:
         """The run that ended says what the labels say, and nothing was paid for twice but what was in flight."""
         report = load_report(self.folder / "report.json")
@@ -126,7 +109,7 @@ def test_of_fifty_kills_none_loses_a_verdict_or_buys_one_again(
 ) -> None:
     draw, kills, laps = random.Random(0), 0, [Lap(made, server, tmp_path / "0")]
     config, env = load_config(parser().parse_args(laps[0].flags), {}), {"COHERE_API_KEY": server.key}
-    keys = Keys(make_chat(config.judge, env))
+    keys = VerdictKeys(config, env)
     while kills < KILLS:
         lap = laps[-1]
         before, first = committed(lap.store), len(server.chats)
@@ -138,7 +121,7 @@ def test_of_fifty_kills_none_loses_a_verdict_or_buys_one_again(
         child.kill()
         child.join()
         settle(server)
-        new, after = lap.asked(keys, first), committed(lap.store)
+        new, after = keys.of(server.chats[first:]), committed(lap.store)
         assert not before & set(new)  # nothing that was committed is bought again
         assert before <= after  # and nothing of it is lost
         assert len(new) == len(set(new))

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from evals.experiment.embedded_index import index_if_stale
 from evals.run import PRESETS, load_config, main, parser
 from tests.support.chat_requests import ChatRequest
 from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.child import python
 from tests.support.command import call
-from tests.support.experiment import load_report, silent
+from tests.support.experiment import index, load_report
 from tests.support.judged_experiment import calls_of, known_of, labelled_precision, labelled_recall
 from tests.support.judging import Oracle, average_precision
 from tests.support.openai_server import OpenAIChatServer
@@ -42,7 +41,7 @@ class World:
         self.server, self.folder = server, folder
         self.env = {"COHERE_API_KEY": server.key}
         config = load_config(parser().parse_args(self.flags()), self.env)
-        index_if_stale(config, self.env, silent)
+        index(config, self.env)
         _, chunks, self.oracle = known_of(config, self.env)
         self.texts = {chunk.chunk_id: chunk.text for chunk in chunks}
         server.oracle = self.oracle

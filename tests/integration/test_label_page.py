@@ -14,14 +14,12 @@ from urllib.request import Request, urlopen
 import pytest
 
 from evals.golden import main as golden
-from evals.golden.case import Case
-from evals.golden.labelling.labels import LabelFile
-from evals.judge.sampling import judging_order
 from evals.run import main as evaluate
 from tests.support.child import environment
 from tests.support.chromium import Chromium, chromium, find_chromium
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, make_experiment
+from tests.support.golden_data import judging_order
 
 FOUND = find_chromium()
 POOL = ("--pool", "semantic", "hybrid", "--depth", "2", "--annotator", "ada")
@@ -100,23 +98,27 @@ def press(browser: Chromium, key: str, done: int | None = None) -> None:
         browser.wait_for(f"{BAR} === {done} && !document.querySelector('footer button').disabled")
 
 
+def labels_in(folder: Path) -> list[dict[str, Any]]:
+    lines = (folder / "golden.jsonl.labels.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(FOUND is None, reason="needs a browser: chromium, chromium-browser or google-chrome on the PATH")
 def test_a_person_labels_by_keyboard_mouse_and_touch(page: Page, folder: Path, tmp_path: Path) -> None:
     assert FOUND is not None
-    labels = LabelFile(folder / "golden.jsonl.labels.jsonl")
     with chromium(FOUND, tmp_path / "profile") as browser:
         browser.open(page.address, width=1200, theme="light")
         browser.wait_for(SHOWN)
         press(browser, "j")
         press(browser, " ")
         press(browser, "3", done=1)
-        [first] = labels.labels()
-        assert first.grade == 3 and len(first.quotes) == 1 and first.quotes[0] in first.chunk_text
+        [first] = labels_in(folder)
+        assert first["grade"] == 3 and len(first["quotes"]) == 1 and first["quotes"][0] in first["chunk_text"]
         browser.evaluate(SELECT)
         press(browser, "2", done=2)
-        second = labels.labels()[-1]
-        assert second.quotes == (second.chunk_text[:5].strip(),)
+        second = labels_in(folder)[-1]
+        assert second["quotes"] == [second["chunk_text"][:5].strip()]
         press(browser, "u", done=1)
         assert browser.evaluate("document.querySelectorAll('.quoted').length") > 0, "what was marked is there again"
         press(browser, "x")
@@ -124,7 +126,8 @@ def test_a_person_labels_by_keyboard_mouse_and_touch(page: Page, folder: Path, t
         browser.call("Input.insertText", text="odd")
         press(browser, "Escape")
         press(browser, "1", done=2)
-        assert (labels.labels()[-1].note, labels.labels()[-1].quotes) == ("odd", ())
+        last = labels_in(folder)[-1]
+        assert (last["note"], last.get("quotes", [])) == ("odd", [])
         press(browser, "s", done=3)
         # On a phone, in the dark: nothing is out of sight, and a tap is a label.
         browser.open(page.address, width=390, theme="dark")
@@ -169,7 +172,7 @@ def test_the_judges_question_comes_in_the_judging_order_and_leaves_evidence_as_i
     before = [json.loads(line) for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps({**row, "reference_answer": f"About {row['id']}."}) + "\n" for row in before))
     page = Page(folder, *POOL, "--verdicts", "--seed", "5")
-    order = judging_order((Case.model_validate(row) for row in before), 5)
+    order = judging_order(before, 5)
     asked: list[str] = []
     while len(dict.fromkeys(asked)) < 3:
         state = page.ask("/state?annotator=ada")

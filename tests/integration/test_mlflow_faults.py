@@ -12,16 +12,15 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.tracing.client import TracingClient
 
-from evals.report.traces import QueryTrace
 from evals.run import main as evaluate
+from evals.tracking import Tracker
 from evals.tracking.__main__ import main as complete
-from evals.tracking.tracker import Tracker
 from tests.support.child import environment
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, Experiment, make_experiment
 from tests.support.mlflow_process import MlflowProcess, mlflow_process
 from tests.support.small_disk import small_disk
-from tests.support.tracking import start
+from tests.support.tracking import log_traces_in_batches, start, traced
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 EXPERIMENT = "new one"
@@ -100,7 +99,7 @@ def test_a_server_that_is_killed_costs_no_result(
         if moment == "before the run":
             server.kill()
         elif moment == "while traces are written":
-            patch.setattr("evals.tracking.traces.BATCH", 2)
+            log_traces_in_batches(patch, 2)
             patch.setattr(TracingClient, "log_spans", killed_at_the_second(TracingClient.log_spans))
         else:
             patch.setattr(Tracker, "end", killed)
@@ -144,11 +143,7 @@ def test_queries_with_a_hundred_long_chunks_are_whole_traces(server: MlflowProce
         {"page_content": f"{rank} ".ljust(8_000, "x"), "id": str(rank), "metadata": {"rank": rank}}
         for rank in range(100)
     )
-    huge = [
-        QueryTrace(query_id=f"q{n}", query=f"query {n}", answer="all", documents=documents, stages={"total": 1.0},
-                   timing="the batch", expected={}, feedback=())
-        for n in range(30)
-    ]  # fmt: skip
+    huge = [traced(f"q{n}", f"query {n}", documents) for n in range(30)]
     tracker = start("huge", uri=server.url)
     tracker.log_traces(huge)
     tracker.end("FINISHED")

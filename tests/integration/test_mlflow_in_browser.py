@@ -17,8 +17,6 @@ from mlflow.entities import Run
 
 from evals.compare import main as compare
 from evals.run import main as evaluate
-from evals.tracking.addresses import LOCAL, run_page
-from evals.tracking.values import COLUMNS
 from tests.support.child import environment
 from tests.support.chromium import Chromium, chromium, find_chromium
 from tests.support.command import call
@@ -33,6 +31,9 @@ pytestmark = [
         FOUND is None, reason="needs a browser: chromium, chromium-browser or google-chrome on the PATH"
     ),
 ]
+LOCAL = "http://127.0.0.1:5000"
+"""Where `retrieval-evals ui` shows the runs unless it is told another port."""
+COLUMNS = ("queries/pass_rate", "scope/false_answer", "ranking/hit_rate_at_1", "ragas/id_context_recall")
 WIDE, SEMANTIC = "hybrid k5", "semantic k3"
 GRID = ["--sweep.mode", "semantic,hybrid", "--sweep.top-k", "3,5", "--sweep.threshold", "0,0.3"]
 HEADERS = "[...document.querySelectorAll('[role=columnheader]')].map(header => header.innerText)"
@@ -103,6 +104,10 @@ def browser(tmp_path: Path) -> Iterator[Chromium]:
     assert FOUND is not None
     with chromium(FOUND, tmp_path / "profile") as opened:
         yield opened
+
+
+def run_page(server: str, experiment_id: str, run_id: str) -> str:
+    return f"{server}/#/experiments/{experiment_id}/runs/{run_id}"
 
 
 def view(browser: Chromium, page: str) -> None:

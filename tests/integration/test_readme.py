@@ -16,13 +16,12 @@ import pytest
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
-from evals.config.experiment import DatasetConfig
-from evals.golden.loading import load_golden
 from retrievers import QdrantRetriever
 from retrievers.config import EmbeddingConfig, RetrieverConfig, StoreConfig
-from retrievers.embedding.models import make_embeddings
 from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import DIMENSION, KEY, CohereServer
+from tests.support.collections import hosted_embeddings
+from tests.support.golden_data import load
 from tests.support.golden_labels import golden_labels
 from tests.support.indexing import write_pages
 from tests.support.judging import Oracle
@@ -165,7 +164,7 @@ def test_a_run_from_a_saved_retrieval_needs_no_store(after_make_run: Path) -> No
 def test_commands_with_a_judge(after_make_run: Path) -> None:
     """Against the loopback in Cohere's place; everything else as it stands in the README."""
     plan, judged = JUDGED
-    golden = load_golden(DatasetConfig(path=after_make_run / "datasets" / "physical_ai_handbook" / "golden.jsonl"))
+    golden = load(after_make_run / "datasets" / "physical_ai_handbook" / "golden.jsonl")
     store = StoreConfig(path=after_make_run / ".qdrant")
     with QdrantRetriever.open(RetrieverConfig(store=store), env={}) as retriever:
         oracle = Oracle(golden_labels(golden.cases, retriever.chunks()))
@@ -199,7 +198,7 @@ def fill(client: QdrantClient, cohere: str) -> None:
     size = models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
     client.create_collection("manual", vectors_config=size)
     config = EmbeddingConfig(provider="cohere", base_url=cohere)
-    embeddings = make_embeddings(config, {"COHERE_API_KEY": KEY})
+    embeddings = hosted_embeddings(config, {"COHERE_API_KEY": KEY})
     store = QdrantVectorStore(client, "manual", embedding=embeddings, validate_collection_config=False)
     texts = [f"What {page} are made of, and how part {n} of them is calibrated." for page in PAGES for n in range(3)]
     metadata = [

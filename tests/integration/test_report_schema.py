@@ -6,9 +6,9 @@ from importlib.resources import files
 import pytest
 from jsonschema import Draft202012Validator
 
-from evals.report.parsing import parse
 from tests.support.child import Finished
 from tests.support.json_schema import closed
+from tests.support.reports import read_back
 
 pytestmark = pytest.mark.integration
 
@@ -21,4 +21,4 @@ def test_the_default_report_follows_the_published_schema(finished: Finished) -> 
 
 def test_nothing_is_lost_on_reading_it(finished: Finished) -> None:
     text = finished.report_file.read_text(encoding="utf-8")
-    assert parse(text, "report").model_dump(mode="json", exclude_unset=True) == finished.report
+    assert read_back(text) == finished.report

@@ -15,11 +15,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from evals.golden.loading import load_golden
-from evals.judge.sampling import judging_order
 from tests.support.chat_server import CohereChatServer
 from tests.support.child import environment
 from tests.support.experiment import Experiment, settings
+from tests.support.golden_data import judging_order, load
 from tests.support.judged_grid import PRECISION, SWEEP, Commands, make_judged_world, oracle_of, planned_calls
 from tests.support.judging import Flaws
 
@@ -32,7 +31,7 @@ OF_SAMPLE = ("--metrics", f"{PRECISION},ranking/hit_rate_at_5", "--judge.sample"
 def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     """Return the world, its cases of two types."""
     world = make_judged_world(tmp_path_factory.mktemp("sampled"))
-    cases = [case.model_dump(mode="json", exclude_defaults=True) for case in load_golden(settings(world).dataset).cases]
+    cases = [case.model_dump(mode="json", exclude_defaults=True) for case in load(world.golden).cases]
     kinds = ("factual", "keyword")
     world.write_golden([{"in_scope": True, **case, "query_type": kinds[n % 2]} for n, case in enumerate(cases)])
     return world
@@ -58,7 +57,7 @@ def commands(
 
 def drawn(made: Experiment, size: int) -> set[str]:
     """Return the queries of the sample, by the order of judging."""
-    cases = load_golden(settings(made).dataset).cases
+    cases = load(made.golden).cases
     chosen = set(judging_order(cases, settings(made).seed)[:size])
     return {case.query for case in cases if case.id in chosen}
 

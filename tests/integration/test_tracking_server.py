@@ -5,11 +5,9 @@ from collections.abc import Iterator
 import pytest
 from mlflow import MlflowClient
 
-from evals import tracking
-from evals.config.experiment import TrackingConfig
-from evals.tracking.finding import read_run
 from tests.support.mlflow_process import MlflowProcess, mlflow_process
 from tests.support.results import golden, report
+from tests.support.tracking import found_run, start
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -21,12 +19,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowProcess]:
 
 
 def test_a_run_on_a_server(server: MlflowProcess) -> None:
-    config = TrackingConfig.model_validate({"experiment": "tests", "uri": server.url})
-    tracker = tracking.start(config, "it's a run", {})
+    tracker = start("it's a run", uri=server.url)
     tracker.log(report(), golden(), "ab")
     tracker.log_files({"report.json": '{"a": 1}'})
     tracker.end("FINISHED")
     MlflowClient(tracking_uri=server.url).set_tag(tracker.run_id, "prod", "")
     for reference in ("it's a run", tracker.run_id, "tag:prod"):
-        found = read_run(reference, server.url, "tests")
+        found = found_run(reference, server.url)
         assert (found.run_id, found.report) == (tracker.run_id, '{"a": 1}')

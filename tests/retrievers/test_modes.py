@@ -16,16 +16,12 @@ from qdrant_client.models import ScoredPoint
 
 from retrievers import QdrantRetriever
 from retrievers.config import RERANKERS, Reranker, RetrieverConfig
-from retrievers.config.filters import Expression
 from retrievers.errors import RerankError
 from retrievers.records import RetrievedChunk
-from retrievers.rerank.reranking import Pool, Reranking, mmr_order
-from retrievers.search.pushdown import compile_filters
-from retrievers.store.stored_chunks import vectors_of
 from tests.support.collections import index_pages, settings
 from tests.support.expressions import as_mapping, conditions, holds, trees
-from tests.support.hybrid import BruteForce, ids, of_mode, scores, top, variant
-from tests.support.rerankers import overlap
+from tests.support.hybrid import BruteForce, filtered, ids, mmr, of_mode, scores, stored_vectors, top, variant
+from tests.support.rerankers import farthest_first, overlap
 from tests.support.selecting import select_by
 
 DEPTH = 25
@@ -258,8 +254,7 @@ def test_where_nothing_is_found_the_last_suggestion_is_the_other_side(
 def test_spreading_over_pages_is_advised_unless_it_is_on(opened: QdrantRetriever, rerank: str, advised: bool) -> None:
     page = opened.search("robot").chunks[0].chunk.source_url
     way = {"mode": "semantic", "rerank": rerank, "filters": {"source_url": page}, "threshold": 0.0}
-    retriever = in_way(opened, way)
-    retriever._among = compile_filters(retriever.client, retriever.settings)
+    retriever = filtered(in_way(opened, way))
     session = retriever.search("robot")
     assert [said.endswith("; rerank: mmr spreads them") for said in session.warnings] == [advised]
 
@@ -485,15 +480,6 @@ def test_without_terms_hybrid_is_in_the_order_of_meaning(opened: QdrantRetriever
 # Rerankers
 
 
-def farthest_first(pool: Pool) -> Reranking:
-    """Rerank by the first number of the stored vectors, scaled to 0 to 1, and tell the length of the texts."""
-    assert pool.vectors is not None
-    scores = (pool.vectors[:, 0] - pool.vectors[:, 0].min() + 0.1) / 10
-    order = np.argsort(-scores)
-    lengths = [len(pool.texts[index]) for index in order]
-    return Reranking(order=order.tolist(), scores=scores[order].tolist(), components={"length": lengths})
-
-
 @pytest.mark.parametrize("scale", ["rerank", None])
 @pytest.mark.parametrize("way", PLAIN, ids=name_of)
 def test_a_declared_reranker_gets_what_it_needs_and_its_scores_and_components_come_back(
@@ -521,11 +507,10 @@ def test_mmr_orders_the_candidates_by_their_cosines_and_vectors(
         before = found_by(in_way(opened, {**way, "rerank": "none"}), query)
         if not before:
             continue
-        vectors = vectors_of(opened.client, opened.settings, points(before))
-        picks = mmr_order([c.scores["semantic"] for c in before], vectors, lambda_)
+        picks = mmr(opened, before, lambda_)
         after = found_by(in_way(opened, {**way, "rerank": "mmr", "mmr_lambda": lambda_}), query)
-        assert ids(after) == [before[pick.index].chunk.chunk_id for pick in picks]
-        assert [c.scores["diversity"] for c in after] == [pick.diversity for pick in picks]
+        assert ids(after) == [name for name, _ in picks]
+        assert [c.scores["diversity"] for c in after] == [diversity for _, diversity in picks]
         assert scores(after) == scores(before)
 
 
@@ -554,7 +539,7 @@ def test_mmr_brings_other_pages_to_the_top(opened: QdrantRetriever) -> None:
 
     def likeness(rerank: str) -> float:
         found = found_by(in_way(opened, {"mode": "semantic", "rerank": rerank, "mmr_lambda": 0.5}), QUERIES[0])[:5]
-        unit = vectors_of(opened.client, opened.settings, points(found))
+        unit = stored_vectors(opened, found)
         unit /= np.linalg.norm(unit, axis=1, keepdims=True)
         return float((unit @ unit.T)[np.triu_indices(5, 1)].mean())
 
@@ -634,12 +619,11 @@ def value_in(payload: Any, field: str) -> Any:
 @examples(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(expression=trees(conditions(FIELDS), size=4))
 def test_a_filter_comes_before_the_cut(
-    opened: QdrantRetriever, brute_force: BruteForce, way: dict[str, Any], expression: Expression
+    opened: QdrantRetriever, brute_force: BruteForce, way: dict[str, Any], expression: Any
 ) -> None:
     """Check that a filtered search finds the best of all matches, even if few are found without the filter."""
     allowed = {n for n, p in brute_force.payloads.items() if holds(expression, lambda f, p=p: value_in(p, f))}  # type: ignore[misc]
-    retriever = in_way(opened, {**way, "filters": as_mapping(expression)})
-    retriever._among = compile_filters(retriever.client, retriever.settings)
+    retriever = filtered(in_way(opened, {**way, "filters": as_mapping(expression)}))
     query = QUERIES[1]
     found = scores(found_by(retriever, query))
     assert found.keys() <= allowed
@@ -659,8 +643,7 @@ def test_a_filter_comes_before_the_cut(
 
 @pytest.mark.parametrize("way", WAYS, ids=name_of)
 def test_a_filter_that_nothing_meets_is_an_empty_success(opened: QdrantRetriever, way: dict[str, Any]) -> None:
-    retriever = in_way(opened, {**way, "filters": "module = none"})
-    retriever._among = compile_filters(retriever.client, retriever.settings)
+    retriever = filtered(in_way(opened, {**way, "filters": "module = none"}))
     session = retriever.search(QUERIES[0])
     assert (session.status, session.chunks, session.candidates_found) == ("success", (), 0)
 

@@ -12,8 +12,8 @@ from qdrant_client import QdrantClient, models
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
-from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import CollectionStateError, ConfigError, EmbeddingError, EmbeddingMismatchError
+from tests.support.bm25 import bm25_of
 from tests.support.collections import TableEmbeddings, embedded, settings
 from tests.support.qdrant_server import QdrantServer
 
@@ -97,7 +97,7 @@ def _point(number: int, text: str) -> models.PointStruct:
             "large": LARGE[number].tolist(),
             "splade": learned,
             "minicoil": learned,
-            "words": Bm25Encoder().document(text),
+            "words": bm25_of(text),
         },
         payload={"page_content": text, "metadata": {"chunk_id": f"{number:02}"}},
     )

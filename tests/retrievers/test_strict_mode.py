@@ -9,9 +9,8 @@ import pytest
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionStateError, ConfigError, StoreError
-from retrievers.net.patience import patient
 from retrievers.records import Chunk
-from tests.support.clock import Clock
+from tests.support.clock import Clock, patient
 from tests.support.collections import index_pages, settings, write_pages
 from tests.support.qdrant_rules import recorded
 from tests.support.qdrant_server import QdrantServer

@@ -5,9 +5,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import log
 
+from qdrant_client.models import SparseVector
+
 from retrievers.embedding.bm25 import Bm25Encoder
 
 K, B = 1.2, 0.75
+
+
+def bm25_of(text: str, average_length: float = 256.0) -> SparseVector:
+    """Return the weights of a text's terms as they are indexed, for texts of so many terms on average."""
+    return Bm25Encoder("english", average_length).document(text)
 
 
 class BruteForceBm25:

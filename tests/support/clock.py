@@ -1,8 +1,15 @@
 """Time that passes only when it is told to: the clock, the waits and the jitter of `retrievers.clock`."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from retrievers.clock import Clock as RealClock
+from retrievers.net import patience
+
+
+def patient(wait_s: float) -> AbstractContextManager[None]:
+    """Be as patient inside with a store that is away as a run is, up to so many seconds."""
+    return patience.patient(wait_s)
 
 
 @dataclass

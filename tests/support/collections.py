@@ -10,7 +10,7 @@ from langchain_core.embeddings import Embeddings
 from qdrant_client import QdrantClient, models
 from qdrant_client.local.qdrant_local import QdrantLocal
 
-from retrievers.config import RetrieverConfig, StoreConfig
+from retrievers.config import EmbeddingConfig, RetrieverConfig, StoreConfig
 from retrievers.embedding.models import make_embeddings
 from retrievers.indexing.corpus import read_corpus
 from retrievers.indexing.index import index_corpus
@@ -125,6 +125,11 @@ def widen(client: QdrantClient, name: str) -> None:
         return
     vectors = local.collections[name].vectors
     vectors |= {key: value.astype(np.float64) for key, value in vectors.items()}
+
+
+def hosted_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
+    """Return the model of the settings, whose key is in the environment."""
+    return make_embeddings(config, env)
 
 
 @contextmanager

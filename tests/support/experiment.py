@@ -141,12 +141,17 @@ def settings(made: Experiment, **changes: Any) -> ExperimentConfig:
     return build(ExperimentConfig, layers)
 
 
+def index(config: ExperimentConfig, env: Mapping[str, str]) -> None:
+    """Index the pages of an experiment if its collection is not of them, as a run does."""
+    index_if_stale(config, env, silent)
+
+
 def index_once(made: Experiment) -> None:
     """Index the pages of an experiment; what this process has indexed alike before is linked."""
     config = settings(made)
     pages = {str(page.relative_to(made.docs)): page.read_text("utf-8") for page in sorted(made.docs.rglob("*.md"))}
     key = f"{pages} {config.index} {config.retriever.model_dump_json(exclude={'store'})}"
-    store_like(key, made.store, lambda: index_if_stale(config, {}, silent))
+    store_like(key, made.store, lambda: index(config, {}))
 
 
 def silent(stage: str, done: int, total: int, detail: str = "") -> None:

@@ -4,13 +4,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
-from retrievers.rerank.reranking import make_reranker
+from retrievers.rerank.reranking import make_reranker, mmr_order
+from retrievers.search.pushdown import compile_filters
+from retrievers.store.stored_chunks import vectors_of
 from tests.support.bm25 import BruteForceBm25
 
 Scores = dict[str, float]
@@ -21,6 +24,23 @@ def variant(retriever: QdrantRetriever, **values: Any) -> QdrantRetriever:
     other = retriever.model_copy(update={"settings": retriever.settings.model_copy(update=values)})
     other._rerank = make_reranker(other.settings, {})
     return other
+
+
+def filtered(retriever: QdrantRetriever) -> QdrantRetriever:
+    """Return an open retriever with the filters of its settings in force, as if it were opened with them."""
+    retriever._among = compile_filters(retriever.client, retriever.settings)
+    return retriever
+
+
+def stored_vectors(retriever: QdrantRetriever, chunks: Sequence[RetrievedChunk]) -> NDArray[np.float64]:
+    """Return the vectors that the collection holds of chunks, one row each."""
+    return vectors_of(retriever.client, retriever.settings, [found.chunk.point_id for found in chunks])
+
+
+def mmr(retriever: QdrantRetriever, chunks: Sequence[RetrievedChunk], lambda_: float) -> list[tuple[str, float]]:
+    """Return the chunks as maximal marginal relevance picks them of their cosines and vectors: id and diversity."""
+    picks = mmr_order([c.scores["semantic"] for c in chunks], stored_vectors(retriever, chunks), lambda_)
+    return [(chunks[pick.index].chunk.chunk_id, pick.diversity) for pick in picks]
 
 
 def ids(chunks: Sequence[RetrievedChunk]) -> list[str]:

@@ -18,6 +18,11 @@ Score = float | str | None
 """A number, `failed` or `unscored`; None where the metric is not over the query."""
 
 
+def read_back(text: str) -> dict[str, Any]:
+    """Return what is known of a report's file once it was read, as it would be written again."""
+    return parse(text, "report").model_dump(mode="json", exclude_unset=True)
+
+
 def hit(rank: int, score: float, source: str, grade: int = 0) -> dict[str, Any]:
     return {
         "rank": rank, "score": score, "chunk_id": source, "source": source, "breadcrumb": "m › h", "grade": grade,

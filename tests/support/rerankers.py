@@ -8,6 +8,8 @@ import numpy as np
 from langchain_core.documents import BaseDocumentCompressor, Document
 from numpy.typing import NDArray
 
+from retrievers.rerank.reranking import Pool, Reranking
+
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -15,6 +17,15 @@ def overlap(query: str, text: str) -> float:
     """Return the share of the query's words that the text holds: many texts tie."""
     words = query.lower().split()
     return sum(word in text.lower() for word in words) / max(1, len(words))
+
+
+def farthest_first(pool: Pool) -> Reranking:
+    """Rerank by the first number of the stored vectors, scaled to 0 to 1, and tell the length of the texts."""
+    assert pool.vectors is not None
+    scores = (pool.vectors[:, 0] - pool.vectors[:, 0].min() + 0.1) / 10
+    order = np.argsort(-scores)
+    lengths = [len(pool.texts[index]) for index in order]
+    return Reranking(order=order.tolist(), scores=scores[order].tolist(), components={"length": lengths})
 
 
 class Scorer:

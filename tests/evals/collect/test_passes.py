@@ -22,6 +22,8 @@ from retrievers.foreign.adapter import open_foreign
 from retrievers.records import StageTimings
 from retrievers.search.candidate_table import Candidates
 from retrievers.search.table_builder import table_of
+from tests.support import distances
+from tests.support.collections import settings as collection_settings
 from tests.support.compass import Compass, Drifting, cosines, make_store, open_retriever, upsert
 from tests.support.foreign import settings
 from tests.support.observed import make_case, make_context
@@ -319,3 +321,14 @@ class TestForeign:
         for stage in ("embed", "search", "rerank"):
             figure = stage_statistic(observed, make_context(), stage=stage, statistic="p50", concurrency=1)
             assert (figure.value, figure.note) == (None, f"no {stage} stage ran")
+
+
+@pytest.mark.parametrize("distance", distances.DISTANCES)
+def test_candidates_in_a_table_are_ranked_as_the_chunks_one_by_one(distance: str, tmp_path: Path) -> None:
+    own = {"collection": "mine", "distance": distance, "metadata": {"required": []}, "candidates": 20}
+    with distances.collection("edge", distance, tmp_path) as store:
+        config = collection_settings(store=store, embedding={"provider": "python", "model": "mine:make"}, **own)
+        with QdrantRetriever.open(config, embeddings=distances.EMBEDDINGS) as retriever:
+            for candidates in retriever.candidates(distances.QUERIES):
+                assert len(candidates) == 20
+                assert ranked(candidates) == ranked(tuple(candidates))

@@ -8,7 +8,7 @@ import pytest
 from mlflow import MlflowClient
 
 from evals.compare import main, parser
-from evals.run import command as run_command
+from evals.run import main as evaluate
 from tests.support.command import Done, call
 from tests.support.experiment import make_experiment
 from tests.support.reports import HIT, NDCG, P95, document, row
@@ -199,7 +199,7 @@ def test_real_runs_from_mlflow(
     for name, top_k in (("wide", 3), ("narrow", 1)):
         arguments = ["--config", made.config, "--tracking.enabled", "true", "--tracking.run-name", name, "--quiet"]
         arguments += ["--metrics", "ranking/recall_at_3"]
-        assert call(run_command.main, [*arguments, "--retriever.top-k", top_k], capsys) == Done(0, "", "")
+        assert call(evaluate, [*arguments, "--retriever.top-k", top_k], capsys) == Done(0, "", "")
     client = MlflowClient("sqlite:///mlruns/mlflow.db")
     [wide] = client.search_runs(["1"], "attributes.run_name = 'wide'")
     client.set_tag(wide.info.run_id, "prod", "true")

@@ -5,17 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from evals.api import evaluate
+from evals import Evaluation, Outputs, evaluate
 from evals.errors import ReportError
-from evals.experiment.evaluation import Evaluation
-from evals.experiment.output_files import Outputs
-from evals.experiment.report_files import save_page
-from evals.report.headline import NO_WORSE
-from evals.report.terminal import render
 from evals.run import main
 from retrievers.errors import ConfigError
 from tests.support.command import call
+from tests.support.drawings import draw_by
 from tests.support.experiment import CASES, Experiment, load_report, make_experiment, settings
 
 METRICS = ("ranking/*", "scope/*")
@@ -60,8 +57,17 @@ def test_a_reference_is_measured_on_the_same_queries(whole: Evaluation) -> None:
     assert not {one.metric for one in section.differences} - set(whole.report.metrics)
 
 
-def test_the_first_screen_shows_before_and_after(whole: Evaluation) -> None:
-    text = render(whole.report, width=80, color=False)
+def test_the_first_screen_shows_before_and_after(
+    made: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(made.folder)
+    file = tmp_path / "referenced.yaml"
+    paths = {"dataset": {"path": str(made.golden)}, "sources": {"dir": str(made.docs)}}
+    retriever = {**load_settings(made)["retriever"], "store": {"path": str(made.store)}}
+    written = {**load_settings(made), **paths, "retriever": retriever, "metrics": list(METRICS), "reference": REFERENCE}
+    file.write_text(yaml.safe_dump(written), encoding="utf-8")
+    text = call(main, ["--config", file], capsys).out
     assert "  ranking/hit_rate_at_3 0.000 → 0.750 +0.750 (" in text and "30/10/0" in text
     assert "before nothing returned" in text
 
@@ -75,7 +81,7 @@ def test_only_retrieval_and_index_differ_in_a_reference(made: Experiment) -> Non
 
 def test_against_itself_every_headline_metric_is_no_worse(made: Experiment, baseline: Path) -> None:
     report = evaluate(experiment=settings(made, metrics=METRICS, baseline=str(baseline))).report
-    compared = [one for one in report.criteria if one.condition == NO_WORSE]
+    compared = [one for one in report.criteria if one.condition == "no worse"]
     assert len(compared) > 5 and all(one.passed for one in compared) and report.passed
     assert report.baseline is not None and report.baseline.name == "baseline.json"
     assert report.head is not None and report.head.criteria == f"All {len(compared)} criteria are met."
@@ -130,8 +136,6 @@ def test_other_golden_data_by_a_flag_leave_the_files_baseline_and_reference_out(
 
 
 def load_settings(made: Experiment) -> dict[str, Any]:
-    import yaml
-
     loaded: dict[str, Any] = yaml.safe_load(made.config.read_text())
     return loaded
 
@@ -156,7 +160,7 @@ def test_what_goes_wrong_with_the_figures_loses_no_measurement(
     def fail(*_: Any) -> None:
         raise fault
 
-    monkeypatch.setattr(save_page.__module__ + ".draw", fail)
+    draw_by(monkeypatch, fail)
     file = tmp_path / "report.json"
     flags = ["--config", str(made.config), "--output", str(file), "--html", str(tmp_path / "page.html")]
     done = call(main, flags, capsys)

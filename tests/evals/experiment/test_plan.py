@@ -4,20 +4,15 @@ from typing import Any
 
 import pytest
 
-from evals.config.judge import StopConfig
-from evals.experiment.loading import load_inputs
-from evals.experiment.plan import describe_plan
-from evals.metrics.collaborators import Collaborators
 from evals.run import main
 from tests.support.chat_server import CohereChatServer
 from tests.support.command import Done, call
-from tests.support.experiment import Experiment, settings, silent
-from tests.support.judged import judge_of
+from tests.support.experiment import Experiment, settings
 from tests.support.judged_experiment import judge_flags, known_of, make_judged
-from tests.support.judged_rounds import JudgedRounds
 from tests.support.judges import keys
 
 Run = Callable[..., Done]
+PRECISION = "ragas/llm_context_precision"
 SWEEP = ("--sweep.top-k", "1:3", "--sweep.threshold", "0,0.3", "--sweep.mode", "semantic,keyword")
 
 
@@ -73,18 +68,18 @@ def test_a_plan_counts_what_the_run_will_ask(
         assert (cached, calls) == (questions, 0)
 
 
-def test_a_plan_says_that_a_margin_ends_judging(judged_world: JudgedRounds, capsys: pytest.CaptureFixture[str]) -> None:
-    config = judged_world.config
-    judge = config.judge.model_copy(update={"stop": StopConfig(margin=0.05), "cache": "off"})
-    planned = config.model_copy(update={"judge": judge, "criteria": {}})
-    with judged_world.server() as server, judge_of(server, stop={"margin": 0.05}) as asked:
-        inputs = load_inputs(planned)
-        assert inputs.sweep is not None
-        with judged_world.bench.opened([v.settings for v in inputs.sweep.variants]) as (retrievers, _):
-            collaborators = Collaborators(retrievers=retrievers, progress=silent, judge=asked)
-            text = describe_plan(inputs, collaborators, width=160)
-        assert not server.chats
-    assert "judge.stop ends judging once a cell is proved at most 0.05 below the best" in " ".join(text.split())
+def test_a_plan_says_that_a_margin_ends_judging(
+    run: Run, made: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, _, oracle = known_of(settings(made))
+    with CohereChatServer(oracle) as server:
+        for name, value in keys(server).items():
+            monkeypatch.setenv(name, value)
+        judged = ["--metrics", PRECISION, "--objective.metrics", PRECISION, "--judge.stop.margin", "0.05"]
+        planned = run("--plan", *judge_flags(server, tmp_path), *judged, *SWEEP)
+        assert (planned.code, server.chats) == (0, []), planned.err
+    said = " ".join(planned.out.split())
+    assert "judge.stop ends judging once a cell is proved at most 0.05 below the best" in said
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from evals.experiment import provenance as facts
 from evals.experiment.embedded_index import index_if_stale
 from evals.golden.loading import load_golden
 from evals.judge.ask.chat import Chat, make_chat
-from evals.report.model import JudgeFacts
+from evals.report.model import CollectionFacts, JudgeFacts, ServerFacts
 from retrievers import QdrantRetriever
 from retrievers.store import open_client
 from tests.support.experiment import Experiment, make_experiment, settings, silent
@@ -141,3 +141,21 @@ def test_the_commit_of_the_working_directory(tmp_path: Path, monkeypatch: pytest
 def test_without_git_the_commit_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert facts.code_commit() == "unknown"
+
+
+def test_differences_are_said_one_by_one() -> None:
+    before = CollectionFacts(
+        name="robots",
+        points=578,
+        fingerprint="f",
+        sparse_vectors=["bm25"],
+        sampled_points=256,
+        sample_hash="a",
+        server=ServerFacts(shards=1, alias_of=None),
+    )
+    changes = {"points": 378, "sample_hash": "b", "sparse_vectors": [], "server": ServerFacts(shards=4)}
+    after = before.model_copy(update=changes)
+    assert facts.differences(before, before) == ""
+    assert facts.differences(before, after) == (
+        "578 → 378 points, sparse vectors ['bm25'] → [], content of the first 256 points, shards 1 → 4"
+    )

@@ -1,5 +1,6 @@
 """A run that starts from a saved retrieval: the same figures without the store, or a refusal before any work."""
 
+import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -7,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from evals.experiment.saved_retrieval import deciding
 from evals.run import main
-from retrievers.config import RetrieverConfig
 from tests.support.chat_server import CohereChatServer
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, SETTINGS, Experiment, load_report, settings
@@ -128,6 +127,10 @@ def test_cut_and_metrics_may_differ(start: Run, tmp_path: Path) -> None:
             ["--retriever.collection", "dogs"],
             "expected retriever.collection 'robots', with which it was saved, got 'dogs'",
         ),
+        (
+            ["--retriever.search-params", "{hnsw_ef: 64}"],
+            "expected retriever.search_params None, with which it was saved, got {'hnsw_ef': 64}",
+        ),
         (["--retriever.embedding.model", "l2_supercat_128"], "expected retriever.embedding.model"),
         (["--sweep.top-k", "1:3", "--objective.constraints", "latency/total_p95_ms <= 5"], "needs searches"),
         (["--save-retrieval", "again"], "not allowed with argument"),
@@ -188,8 +191,19 @@ def test_a_judge_is_asked_the_same(server: CohereChatServer, made: Experiment, r
     assert figures(load_report(made.folder / "1.json")) == figures(load_report(made.folder / "0.json"))
 
 
-def test_search_parameters_decide_what_is_found_and_unset_ones_are_as_in_older_retrievals() -> None:
-    plain = deciding(RetrieverConfig.model_validate({}))
-    assert plain["search_params"] is None
-    searched = RetrieverConfig.model_validate({"search_params": {"hnsw_ef": 64}})
-    assert deciding(searched) == {**plain, "search_params": {"hnsw_ef": 64}}
+def test_search_parameters_that_are_unset_are_as_in_a_retrieval_older_than_the_setting(
+    start: Run, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = saved / "manifest.json"
+    written = manifest.read_text(encoding="utf-8")
+    older = json.loads(written)
+    for variant in older["variants"]:
+        assert variant["settings"].pop("search_params") is None
+    manifest.write_text(json.dumps(older), encoding="utf-8")
+    try:
+        done = start()
+        assert (done.code, done.err) == (0, "")
+        refused = start("--retriever.search-params", "{hnsw_ef: 64}")
+        assert (refused.code, "expected retriever.search_params None" in refused.err) == (2, True), refused.err
+    finally:
+        manifest.write_text(written, encoding="utf-8")

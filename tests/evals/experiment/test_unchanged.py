@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-from evals.experiment.provenance import differences
-from evals.report.model import CollectionFacts, ServerFacts
 from evals.run import main
 from tests.support.collections import index_pages, settings
 from tests.support.experiment import Experiment, make_experiment
@@ -103,21 +101,3 @@ def test_a_collection_that_is_gone_does_not_lose_the_run(made: Experiment, serve
     code, report = run(made, server)
     assert (code, report["facts"]["collection_at_end"]) == (3, None)
     assert "cannot be read any more (" in report["facts"]["collection_changed"]
-
-
-def test_differences_are_said_one_by_one() -> None:
-    before = CollectionFacts(
-        name="robots",
-        points=578,
-        fingerprint="f",
-        sparse_vectors=["bm25"],
-        sampled_points=256,
-        sample_hash="a",
-        server=ServerFacts(shards=1, alias_of=None),
-    )
-    changes = {"points": 378, "sample_hash": "b", "sparse_vectors": [], "server": ServerFacts(shards=4)}
-    after = before.model_copy(update=changes)
-    assert differences(before, before) == ""
-    assert differences(before, after) == (
-        "578 → 378 points, sparse vectors ['bm25'] → [], content of the first 256 points, shards 1 → 4"
-    )

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from evals.golden import main
+from retrievers import QdrantRetriever
 from retrievers.__main__ import main as retrievers
-from retrievers.embedding.tokens import count_tokens
-from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page
-from retrievers.indexing.corpus import read_corpus
+from tests.support.collections import index_pages, settings
 
 PAGE = "---\ntitle: Topics\n---\n## Rates\n\nAsk for the rate with the hz verb and wait ten seconds.\n"
 
@@ -97,7 +96,10 @@ def test_human_verdicts_are_counted(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_human_verdicts_on_chunks_of_another_cut_are_pointed_out(
     docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    [chunk] = chunk_page(read_corpus(docs).pages[0], DEFAULT_MAX_TOKENS, count_tokens)
+    config = settings(store={"path": str(tmp_path / "store")}, collection="pages")
+    index_pages(config, docs)
+    with QdrantRetriever.open(config, env={}) as retriever:
+        [chunk] = retriever.chunks()
     file = golden(tmp_path, *judged(2, {chunk.chunk_id: 1, "old": 0}))
     assert main(["validate", str(file), "--docs", str(docs)]) == 0
     said = "2 of the verdicts are on chunks that are not there, as 'old' of case 'j0': is the chunking another one?"

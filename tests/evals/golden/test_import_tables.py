@@ -11,11 +11,8 @@ from ragas.dataset_schema import SingleTurnSample
 from ragas.testset.synthesizers.testset_schema import Testset as RagasTestset
 
 from evals.golden import main
-from evals.golden.loading import golden_set
-from evals.golden.located_contexts import ContextFinder
-from evals.golden.mapped_columns import FIELDS, mapped, parse_columns
-from retrievers.records import Chunk
 from tests.support.command import Done, call
+from tests.support.golden_data import load
 
 STEPPER = "A stepper turns at up to a thousand revolutions each minute before it loses steps."
 RATE = "Ask for the rate of a channel with the hz verb,\nand wait for ten seconds until it is steady."
@@ -168,31 +165,6 @@ def test_a_hub_id_without_a_revision_is_refused(tmp_path: Path, capsys: pytest.C
     assert "'someone/data': no such file or folder; of a hub id give --revision" in done.err
 
 
-CHUNKS = [
-    Chunk(chunk_id="m", point_id="m", text=STEPPER, source_url="/m"),
-    Chunk(chunk_id="t", point_id="t", text=RATE, source_url="/t"),
-]
-
-
-@pytest.mark.parametrize(
-    ("text", "how", "quotes"),
-    [
-        ("up to a thousand revolutions each minute", "exact", ["up to a thousand revolutions each minute"]),
-        (f"Intro. {STEPPER} And more. {' '.join(RATE.split())}", "several chunks", [STEPPER, RATE]),
-        ("A stepper turns at upto a thousand revolutions each minute before it looses steps.", "alike", None),
-        ("Zebras have stripes on all of their legs.", "not found", []),
-    ],
-)
-def test_a_text_is_found_exactly_or_nearly_or_not(text: str, how: str, quotes: list[str] | None) -> None:
-    located = ContextFinder(CHUNKS).find(text)
-    assert located.how == how
-    if quotes is None:
-        [evidence] = located.evidence
-        assert evidence["quote"] in STEPPER and len(evidence["quote"]) > 60 and 85 <= located.score < 100
-    else:
-        assert [evidence["quote"] for evidence in located.evidence] == quotes
-
-
 @pytest.mark.parametrize(
     ("text", "flags", "message"),
     [
@@ -219,21 +191,10 @@ def test_faults_are_named_by_line_and_nothing_is_written(
     assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_every_field_of_a_case_has_a_column(tmp_path: Path) -> None:
-    from evals.golden.case import Case, Evidence
-
-    assert {*FIELDS} == {*Case.model_fields, *Evidence.model_fields, "contexts"} - {
-        "evidence",
-        "human_verdicts",
-        "labelling",
-    }
-    assert mapped([("t:1", {"query": "how?"})], parse_columns([], {}), []) == [("t:1", {"id": "q001", "query": "how?"})]
-
-
 def test_ragas_reads_the_rows_and_the_import_gives_the_evidence_back(
     handbook: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    golden, out, back = golden_set(handbook / "golden.jsonl"), tmp_path / "ragas.jsonl", tmp_path / "back.jsonl"
+    golden, out, back = load(handbook / "golden.jsonl"), tmp_path / "ragas.jsonl", tmp_path / "back.jsonl"
     before = {case.query: case for case in golden.cases if case.in_scope}
     dataset = EvaluationDataset.from_list(golden.to_ragas())
     assert [(sample.user_input, sample.reference) for sample in dataset.samples] == [
@@ -241,6 +202,6 @@ def test_ragas_reads_the_rows_and_the_import_gives_the_evidence_back(
     ]
     dataset.to_jsonl(out)
     assert call(main, ["import", "ragas", out, "--docs", handbook / "docs", "--out", back], capsys).code == 0
-    for case in golden_set(back).cases:
+    for case in load(back).cases:
         quotes = {(e.source_url, e.quote) for e in before[case.query].evidence if e.quote}
         assert {e.quote for e in case.evidence} == {quote for _, quote in quotes}

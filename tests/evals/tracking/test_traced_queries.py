@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
 from evals.golden import main
-from evals.tracking.client import current
+from tests.support.tracking import at
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of MLflow and what it imports
 
@@ -36,7 +36,7 @@ def asked(uri: str) -> None:
 
     traced = mlflow.trace(search, span_type="RETRIEVER")
 
-    with current(uri):
+    with at(uri):
         mlflow.set_experiment("live")
         mlflow.langchain.autolog()
         try:

@@ -10,7 +10,7 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from retrievers.__main__ import main
-from retrievers.embedding.bm25 import Bm25Encoder
+from tests.support.bm25 import bm25_of
 from tests.support.command import call
 from tests.support.loopback import Fault, Reply
 from tests.support.qdrant_server import QdrantServer
@@ -41,7 +41,7 @@ def fill(
     metadata: dict[str, Any] | None = None,
 ) -> None:
     """Make collection `made`: vectors of four dimensions, each of another direction, BM25 weights, a payload."""
-    client, encoder = QdrantClient(url=server.url, check_compatibility=False), Bm25Encoder("english", average)
+    client = QdrantClient(url=server.url, check_compatibility=False)
     client.create_collection(
         "made",
         vectors_config=models.VectorParams(size=4, distance=distance),
@@ -52,9 +52,7 @@ def fill(
         # Spread over the sphere, so that no two are near duplicates.
         direction = [((i * step) % 17 - 8.0) for step in (3, 5, 7)] + [1.0]
         length = sum(x * x for x in direction) ** 0.5 / scale[i % len(scale)]
-        weights = encoder.document(text)
-        sparse = models.SparseVector(indices=list(weights.indices), values=list(weights.values))
-        vector: Any = {"": [x / length for x in direction], "bm25": sparse}
+        vector: Any = {"": [x / length for x in direction], "bm25": bm25_of(text, average)}
         points.append(
             models.PointStruct(id=i, vector=vector, payload={"page_content": text, "metadata": metadata or {}})
         )

@@ -12,9 +12,9 @@ import pytest
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
-from retrievers.embedding.cache import CacheStats, EmbeddingCache, ResultCache
 from retrievers.errors import ConfigError
 from retrievers.records import RetrievalSession
+from tests.support.caches import clocked
 from tests.support.clock import Clock
 from tests.support.cohere_server import KEY, CohereServer, refused
 from tests.support.collections import PAGES, index_pages, settings, write_pages
@@ -63,6 +63,12 @@ def said(session: RetrievalSession) -> tuple[str, str]:
     return session.cache["embedding"], session.cache["result"]
 
 
+def counted(retriever: QdrantRetriever, cache: str) -> tuple[int, int]:
+    """Return the hits and misses of a cache."""
+    stats = retriever.cache_stats[cache]
+    return stats.hits, stats.misses
+
+
 def found(session: RetrievalSession) -> list[tuple[str, float, int]]:
     return [(c.chunk.chunk_id, c.known_score, c.rank) for c in session.chunks]
 
@@ -79,7 +85,7 @@ def test_a_query_is_bought_once_and_gives_the_same(
         assert (said(first), said(second)) == (("miss", "off"), ("hit", "off"))
         assert found(first) == found(second) != []
         assert first.embedding == second.embedding
-        assert retriever.cache_stats["embedding"] == CacheStats(hits=1, misses=1)
+        assert counted(retriever, "embedding") == (1, 1)
 
 
 def test_a_query_bought_by_one_retriever_is_known_to_the_next(
@@ -97,11 +103,7 @@ def test_a_query_is_bought_again_when_its_hour_is_over(
 ) -> None:
     clock = Clock()
     with opened(embedded, tmp_path, results=0) as retriever:
-        assert retriever._vectors is not None
-        retriever._vectors.close()
-        retriever._vectors = EmbeddingCache(
-            tmp_path / "clocked.sqlite", retriever.settings.cache.ttl_s, lambda: clock.time
-        )
+        clocked(retriever, clock, tmp_path / "clocked.sqlite")
         retriever.search(QUERY)
         clock.pass_by(passed)
         retriever.search(QUERY)
@@ -178,10 +180,8 @@ def test_a_result_is_searched_for_once(cohere: CohereServer, embedded: Retriever
         assert (said(first), said(second)) == (("miss", "miss"), ("off", "hit"))
         assert found(first) == found(second) != []
         assert (second.timings.embed_ms, second.timings.search_ms) == (None, None)
-        assert retriever.cache_stats == {
-            "embedding": CacheStats(hits=0, misses=1),
-            "result": CacheStats(hits=1, misses=1),
-        }
+        assert {*retriever.cache_stats} == {"embedding", "result"}
+        assert (counted(retriever, "embedding"), counted(retriever, "result")) == ((0, 1), (1, 1))
     assert len(cohere.requests) == 1
 
 
@@ -193,7 +193,7 @@ def test_langchain_gets_kept_results_which_it_may_change(embedded: RetrieverConf
             document.metadata.clear()
             document.page_content = ""
         assert retriever.invoke(QUERY) == before
-        assert retriever.cache_stats["result"] == CacheStats(hits=1, misses=1)
+        assert counted(retriever, "result") == (1, 1)
 
 
 def test_a_call_may_pass_both_caches_by(cohere: CohereServer, embedded: RetrieverConfig, tmp_path: Path) -> None:
@@ -353,7 +353,7 @@ def test_a_server_does_not_tell_of_its_changes_so_nothing_of_it_is_kept(
         after = retriever.search(QUERY)
         assert after.chunks[0].chunk.text == "rewritten"
         assert said(after)[1] == "off"
-        assert retriever.cache_stats["result"] == CacheStats(hits=0, misses=0)
+        assert counted(retriever, "result") == (0, 0)
 
 
 def test_a_server_s_results_are_kept_for_as_long_as_the_settings_allow(
@@ -362,7 +362,7 @@ def test_a_server_s_results_are_kept_for_as_long_as_the_settings_allow(
     server, config = remote
     clock = Clock()
     with opened(config, tmp_path, results_ttl_s=60) as retriever:
-        retriever._results = ResultCache(256, retriever.settings.cache.results_ttl_s, lambda: clock.time)
+        clocked(retriever, clock)
         first = retriever.search(QUERY)
         rewritten(server, first.chunks[0].chunk.point_id)
         server.requests.clear()

@@ -11,11 +11,12 @@ import pytest
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionChangedError
-from retrievers.retriever.stages import TRIES
 from tests.support.collections import index_pages, settings, write_pages
 from tests.support.qdrant_server import QdrantServer
 
 QUERY = "how do nodes stream messages"
+TRIES = 3
+"""How often a search is begun before it is given up."""
 WAYS: dict[str, dict[str, Any]] = {
     "hybrid": {},
     "mmr": {"rerank": "mmr"},

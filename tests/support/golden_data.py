@@ -1,0 +1,20 @@
+"""Golden data read as a run reads it, and the order in which a judge is asked about it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evals import Golden
+from evals.golden.case import Case
+from evals.golden.loading import golden_set
+from evals.judge import sampling
+
+
+def load(path: Path) -> Golden:
+    """Return the golden data of a file."""
+    return golden_set(path)
+
+
+def judging_order(rows: Iterable[Mapping[str, Any] | Case], seed: int) -> Sequence[str]:
+    """Return the ids of the in-scope cases in the order in which a judge is asked about them."""
+    return sampling.judging_order((Case.model_validate(row) for row in rows), seed)
