@@ -74,4 +74,3 @@ class Judging:
     def incomplete(self) -> str:
         """Reason why something was not judged, empty when everything was."""
         return self.whole_usage.stopped
-

@@ -20,7 +20,7 @@ NUMBER = re.compile(r"[+-]?\d[\d,]*(\.\d+)?|–")
 LEAVES = re.compile(
     r"""(^|\.)(
       .*(_ms|_s|_seconds|_at) | .*latency.* | timings?(\..*)? | duration.* | commit | versions\..* | run | run_name
-      | generated.* | session_id | .*judge\.fingerprint | files\.queries | machine\..* | host
+      | generated.* | session_id | .*judge\.fingerprint | files\.(queries|candidates) | machine\..* | host
     )$""",
     re.VERBOSE,
 )
