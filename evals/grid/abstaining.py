@@ -5,15 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evals.collect.observations import Observation
 from evals.config.criterion_text import CRITERION
 from evals.grid.cells import Configuration, Grid
 from evals.grid.relevance_arrays import is_plain, of_candidates, of_selections, threshold_scores
 from evals.metrics.prefixes import id_recall
 from evals.stats.abstention import Abstention, OperatingPoint, RateThreshold, assess, operating, threshold_for
-from evals.stats.risk_coverage import RiskAt, area_under, risk_coverage
 from retrievers.records import UNBOUNDED
-from retrievers.search.selection import cut, group_of
 
 FALSE_ANSWER = "scope/false_answer"
 RATES = (0.0, 0.05, 0.1)
@@ -25,12 +22,10 @@ class Abstaining:
     """Abstention under one configuration, at one cut.
 
     Attributes:
-        top_k: The cut, for recall and risk.
+        top_k: The cut, for recall.
         known: Separation that any threshold could reach.
         by_threshold: Effect of the thresholds of the grid, with recall at the cut.
         wanted: The thresholds for wanted false-answer rates; empty without out-of-scope queries.
-        risk_coverage: An in-scope query loses 1 when nothing relevant is among its first `top_k`, an out-of-scope one
-            always; empty where relevance is not known for all queries in full. `aurc` is the area under it.
     """
 
     configuration: str
@@ -38,8 +33,6 @@ class Abstaining:
     known: Abstention
     by_threshold: tuple[OperatingPoint, ...]
     wanted: tuple[RateThreshold, ...]
-    risk_coverage: tuple[RiskAt, ...] = ()
-    aurc: float | None = None
 
 
 def abstaining(grid: Grid, index: int, rates: tuple[float, ...] = RATES) -> Abstaining | None:
@@ -61,16 +54,13 @@ def abstaining(grid: Grid, index: int, rates: tuple[float, ...] = RATES) -> Abst
     best = np.max(scores, axis=1, initial=-np.inf if scale in UNBOUNDED else 0.0)
     inside, outside = best[in_scope].tolist(), best[~in_scope].tolist()
     at = operating(inside, outside, configuration.thresholds)
-    recalls, losses = _by_threshold(configuration, in_scope, cell.top_k)
-    curve = () if losses is None else risk_coverage([*inside, *outside], [*losses, *np.ones(len(outside))])
+    recalls = _by_threshold(configuration, cell.top_k)
     return Abstaining(
         configuration=configuration.name,
         top_k=cell.top_k,
         known=assess(inside, outside, scale),
         by_threshold=tuple(replace(point, recall=recall) for point, recall in zip(at, recalls, strict=True)),
         wanted=tuple(threshold_for(inside, outside, rate, scale) for rate in sorted(set(rates))) if outside else (),
-        risk_coverage=curve,
-        aurc=area_under(curve),
     )
 
 
@@ -80,29 +70,15 @@ def wanted_rates(constraints: Mapping[str, str]) -> tuple[float, ...]:
     return (*RATES, float(match[2])) if match and match[1].startswith("<") else RATES
 
 
-def _by_threshold(
-    configuration: Configuration, in_scope: np.ndarray[tuple[int], np.dtype[np.bool_]], top_k: int
-) -> tuple[list[float | None], list[float] | None]:
-    """Mean recall at each threshold, and of each in-scope query what answering it without a threshold loses."""
+def _by_threshold(configuration: Configuration, top_k: int) -> list[float | None]:
+    """Return the mean recall at each threshold; None where relevance is not known in full."""
     selections, observed = configuration.selections, configuration.observed
     labelled = np.asarray([o.case.in_scope and o.case.is_labelled for o in observed.observations], dtype=np.bool_)
     if not labelled.any() or not is_plain(observed):
-        return [None] * len(configuration.thresholds), None
+        return [None] * len(configuration.thresholds)
     values = id_recall(of_selections(observed, selections, of_candidates(observed))).ravel()
     cut = selections.top_ks.index(top_k)
-    recalls: list[float | None] = [
+    return [
         float(values[selections.of_cell(number * len(selections.top_ks) + cut)[labelled]].mean())
         for number in range(len(configuration.thresholds))
     ]
-    if (in_scope & ~labelled).any():
-        return recalls, None
-    group_by = configuration.settings.group_by
-    return recalls, [lost(o, top_k, group_by) for o in observed.observations if o.case.in_scope]
-
-
-def lost(observation: Observation, top_k: int, group_by: str | None) -> float:
-    """Return 1 where nothing relevant is among the first `top_k` candidates, whatever their scores, else 0."""
-    candidates = observation.candidates
-    groups = [group_of(chunk, group_by) for chunk in candidates.chunks] if group_by else None
-    first, _ = cut(np.zeros(len(candidates)).tolist(), top_k, 0.0, groups)
-    return float(observation.relevance.grades.keys().isdisjoint(candidates.at(first).chunk_ids))

@@ -48,11 +48,7 @@ def render_grid(report: Report, *, width: int, color: bool) -> str:
             console.print(escape(line))
         console.print()
         console.print(_table(grid, grid.choice, width))
-        sparse = any(standing.sparsely_judged for standing in grid.choice.standings)
-        console.print(
-            "✓ may be the best (95%) · ★ recommended · +n: n more cells scored the same on every query"
-            + (" · ? far fewer of its chunks are judged than of the other cells'" if sparse else "")
-        )
+        console.print("✓ may be the best (95%) · ★ recommended · +n: n more cells scored the same on every query")
     if grid.abstention:
         where = f"{escape(grid.abstention.configuration)}, top_k {grid.abstention.top_k}"
         console.print(f"\n[bold]When to return nothing[/bold] ({where})")
@@ -64,8 +60,7 @@ def render_grid(report: Report, *, width: int, color: bool) -> str:
 def recommendation(grid: GridSection, choice: ChoiceSection) -> list[str]:
     """Return the choice, what it rests on, and the figure on held-out queries, a sentence a line."""
     held_out = [_held_out_line(choice.held_out)] if choice.held_out else []
-    unjudged = [choice.unjudged] if choice.unjudged else []
-    return [*choice.explanation, *unjudged, *held_out]
+    return [*choice.explanation, *held_out]
 
 
 def abstention_lines(abstention: AbstentionSection) -> list[str]:
@@ -135,4 +130,4 @@ def _heading(name: str) -> str:
 
 def _mark(row: CellRow) -> str:
     mark = "★" if row.recommended else "✓" if row.standing.in_set else ""
-    return mark + ("?" if row.standing.sparsely_judged else "") + (f" +{row.same}" if row.same else "")
+    return mark + (f" +{row.same}" if row.same else "")

@@ -125,11 +125,11 @@ def test_the_artifacts_are_the_table_the_report_the_experiment_and_the_figures(
     table = json.loads((artifacts / "queries.json").read_text())
     assert [row[table["columns"].index("id")] for row in table["data"]] == [row["id"] for row in report["queries"]]
     assert {file.stem for file in (artifacts / "figures").glob("*.svg")} == {
-        "queries", "score_distribution", "roc", "risk_coverage", "recall_by_rank",
+        "queries", "score_distribution", "roc", "recall_by_rank",
         "reranker_headroom", "latency_by_stage",
     }  # fmt: skip
     page = (artifacts / "report.html").read_text(encoding="utf-8")
-    assert page.count("<figure id=") == 7
+    assert page.count("<figure id=") == 6
     assert all(f'<td class="nowrap">{row["id"]}<td' in page for row in report["queries"])
 
 

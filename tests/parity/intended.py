@@ -68,6 +68,8 @@ NOISE = "the share of the judge's noise went"
 WINS = "shares of won resamples contradicted the confidence set"
 SEARCH = "search_params goes to Qdrant as it is"
 DRAWS = "judge.stop judges a beginning of the order of whole queries"
+UNJUDGED = "the best case of unjudged chunks went: golden data that judge only some chunks are told by a note"
+RISK = "the ROC curve and the wanted rates say what a threshold does; nobody read risk by coverage"
 SETTINGS = "the setting went"
 
 # What is typed, or stands in an experiment file of the kit, to how the tree at work wants it written.
@@ -123,6 +125,13 @@ LEAVES: Sequence[Leaf] = (
     Leaf("report.json:grid.proof.statement", CHANGED, only="judged-grid-stop", why=DRAWS),
     Leaf("report.json:grid.proof.within", CHANGED, only="judged-grid-stop", why=DRAWS),
     Leaf("report.json:grid.choice.standings.*.win_share", GONE, why=WINS),
+    Leaf("report.json:grid.abstention.risk_coverage*", GONE, why=RISK),
+    Leaf("report.json:grid.abstention.aurc", GONE, why=RISK),
+    Leaf("report.json:grid.choice.unjudged", GONE, why=UNJUDGED),
+    *(
+        Leaf(f"report.json:grid.choice.standings.*.{name}", GONE, why=UNJUDGED)
+        for name in ("judged", "best_case", "sparsely_judged")
+    ),
     Leaf("report.json:grid.choice.explanation.1", CHANGED, why=WINS),
     Leaf("report.json:judge.bisection", GONE, why=BISECT),
     Leaf("report.json:metrics.cost/judge_calls_saved.*", GONE, why=BISECT),

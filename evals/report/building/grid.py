@@ -10,7 +10,6 @@ from evals.grid.choice import Choice, HeldOut, Standing, explain
 from evals.grid.evaluation import GridResult
 from evals.grid.judging_rounds import NEXT, CellProof
 from evals.grid.objective import Ranking, describe
-from evals.grid.unjudged import Unjudged, unjudged
 from evals.report.model import GridSection, MetricEntry
 from evals.report.model.choice import ChoiceSection, HeldOutEntry, StandingEntry
 from evals.report.model.grid import (
@@ -65,8 +64,7 @@ def grid_section(result: GridResult, most: int = MOST_CELLS) -> GridSection:
 def _choice(result: GridResult) -> ChoiceSection | None:
     if result.choice is None:
         return None
-    holes = unjudged(result.grid, result.choice, result.config.objective.metrics)
-    return choice_section(result.choice, result.held_out, _false_answers(result), holes)
+    return choice_section(result.choice, result.held_out, _false_answers(result))
 
 
 def _false_answers(result: GridResult) -> float | None:
@@ -140,7 +138,6 @@ def choice_section(
     choice: Choice,
     held_out: HeldOut | None,
     false_answers: float | None = None,
-    unjudged: Unjudged | None = None,
     most: int = MOST_STANDINGS,
 ) -> ChoiceSection:
     """Return the recommended cell and why, the confidence set of best cells, and the figure on held-out queries.
@@ -149,13 +146,11 @@ def choice_section(
         choice: The choice.
         held_out: The figure, None without held-out queries.
         false_answers: Share of the out-of-scope queries that the recommended cell answers, None where not known.
-        unjudged: What unjudged chunks could change, None where nothing is known of them.
         most: Number of standings beyond which some are left out.
     """
     first, *others = explain(choice)
     return ChoiceSection(
         explanation=[first + _warning(false_answers), *others],
-        unjudged=unjudged.statement if unjudged else "",
         objective=choice.objective,
         margin=choice.margin,
         n=choice.n,
@@ -169,7 +164,7 @@ def choice_section(
         queries_needed=choice.queries_needed,
         note=choice.note,
         set=[standing.cell for standing in choice.best_set],
-        standings=[_standing(rank, standing, unjudged) for rank, standing in reported(choice, most)],
+        standings=[_standing(rank, standing) for rank, standing in reported(choice, most)],
         held_out=HeldOutEntry.of(held_out) if held_out else None,
     )
 
@@ -189,7 +184,7 @@ def reported(choice: Choice, most: int = MOST_STANDINGS) -> list[tuple[int, Stan
     return [(n, s) for n, s in ranked if n <= most or s.in_set or s.cell == choice.recommended.cell]
 
 
-def _standing(rank: int, standing: Standing, unjudged: Unjudged | None) -> StandingEntry:
+def _standing(rank: int, standing: Standing) -> StandingEntry:
     return StandingEntry(
         place=rank,
         cell=standing.cell,
@@ -202,9 +197,6 @@ def _standing(rank: int, standing: Standing, unjudged: Unjudged | None) -> Stand
         in_set=standing.in_set,
         difference=standing.difference,
         lower=standing.lower,
-        judged=unjudged.judged.get(standing.cell) if unjudged else None,
-        best_case=unjudged.best_case.get(standing.cell) if unjudged else None,
-        sparsely_judged=unjudged is not None and standing.cell in unjudged.sparse,
     )
 
 

@@ -12,11 +12,10 @@ from evals.report.figures.heatmaps import heat_maps
 from evals.report.figures.latency import latency_by_stage
 from evals.report.figures.ranks import recall_by_rank
 from evals.report.figures.sampled import judge_against_labels
-from evals.report.figures.scores import risk_by_coverage, risk_of, roc, score_distribution, separation_of
+from evals.report.figures.scores import roc, score_distribution, separation_of
 from evals.report.figures.tradeoffs import precision_by_recall, quality_by_latency, quality_by_tokens
 from evals.report.figures.why import queries_strip
 from evals.report.model import QueryRow
-from evals.stats.risk_coverage import area_under
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,7 +60,6 @@ def draw_grid(grid: GridResult) -> dict[str, Picture]:
 def _of_run(result: RunResult, queries: Iterable[QueryRow]) -> Painters:
     abstention = result.abstaining if isinstance(result, GridResult) else None
     separation = abstention.known if abstention else separation_of(result)
-    curve = abstention.risk_coverage if abstention else risk_of(result)
     retriever = result.config.retriever
     threshold = retriever.used_threshold
     agreement = result.trust.agreement if result.trust else None
@@ -77,11 +75,6 @@ def _of_run(result: RunResult, queries: Iterable[QueryRow]) -> Painters:
         "roc": (
             lambda: roc(separation, threshold) if separation else None,
             "Each point is a threshold on the best score; top left is best, on the dotted line it is chance.",
-        ),
-        "risk_coverage": (
-            lambda: risk_by_coverage(curve, area_under(curve)),
-            "Bad is an out-of-scope query, or one without a relevant chunk in top_k; a falling line to the left says "
-            "that high scores can be trusted.",
         ),
         "recall_by_rank": (
             lambda: recall_by_rank(result),

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evals.grid.abstaining import lost
 from evals.metrics.base import Scope, within
 from evals.metrics.run_result import RunResult
 from evals.metrics.scope import top_scores
-from evals.report.figures.canvas import BLUE, GREY, LINE_WIDTH, ORANGE, RED, canvas
+from evals.report.figures.canvas import BLUE, GREY, LINE_WIDTH, ORANGE, canvas
 from evals.stats.abstention import Abstention, assess
-from evals.stats.risk_coverage import RiskAt, risk_coverage
 from retrievers.records import Distance
 
 if TYPE_CHECKING:
@@ -90,26 +88,6 @@ def roc(abstention: Abstention, threshold: float | None) -> "Figure | None":
     return figure
 
 
-def risk_by_coverage(curve: Sequence[RiskAt], area: float | None) -> "Figure | None":
-    """Draw the share of the answered queries that are answered badly, as fewer and fewer are answered."""
-    if not curve:
-        return None
-    figure, axes = canvas()
-    coverage, risk = [point.coverage for point in curve], [point.risk for point in curve]
-    label = "" if area is None else f"mean risk {area:.3f}"
-    axes.step([0, *coverage], [risk[0], *risk], where="pre", color=RED, linewidth=LINE_WIDTH, label=label)
-    axes.set(
-        xlabel="share of all queries answered, surest first",
-        ylabel="answered badly, share of these",
-        title="Risk by coverage",
-    )
-    axes.set_xlim(0, 1)
-    axes.set_ylim(0, 1.02)
-    if label:
-        axes.legend(frameon=False)
-    return figure
-
-
 def separation_of(result: RunResult) -> Abstention | None:
     """Assess all thresholds on the best score of a run's vectors; None for a retriever without such scores."""
     observations = result.observed.observations
@@ -117,16 +95,3 @@ def separation_of(result: RunResult) -> Abstention | None:
         return None
     inside, outside = (top_scores(within(observations, scope)) for scope in ("in_scope", "out_of_scope"))
     return assess(inside, outside, result.config.retriever.used_distance)
-
-
-def risk_of(result: RunResult) -> tuple[RiskAt, ...]:
-    """Return risk by coverage in a run: a query without a relevant chunk among its first `top_k` loses 1.
-
-    Empty for a retriever without scores of vectors, or where relevance is not known for all queries in full.
-    """
-    observations = result.observed.observations
-    if any(o.top_score is None or o.relevance.incomplete or o.case.is_unlabelled for o in observations):
-        return ()
-    retriever = result.config.retriever
-    losses = [lost(o, retriever.top_k, retriever.group_by) for o in observations]
-    return risk_coverage(top_scores(observations), losses)

@@ -196,7 +196,6 @@ def _cell(row: CellRow) -> Row:
         "place": row.place,
         "recommended": row.recommended,
         "in_set": standing.in_set,
-        "sparse": standing.sparsely_judged,
         "same": row.same,
         "configuration": row.configuration,
         "top_k": row.top_k,

@@ -21,14 +21,6 @@ class StandingEntry(Section):
     lower: float | None = Field(
         description="simultaneous 95% lower bound on its difference from the truly best; null: not computable"
     )
-    judged: float | None = Field(
-        None,
-        description="mean share of its returned chunks that the golden data judge; null: they judge none as grade 0",
-    )
-    best_case: float | None = Field(
-        None, description="value with its unjudged chunks counted as relevant; null: see judged"
-    )
-    sparsely_judged: bool = Field(False, description="true if far fewer of its chunks are judged than of other cells'")
 
 
 class HeldOutEntry(Section):
@@ -46,7 +38,6 @@ class ChoiceSection(Section):
     """The recommended cell, and the evidence for it."""
 
     explanation: list[str] = Field(description="the choice in three sentences")
-    unjudged: str = Field("", description="whether unjudged chunks could change the choice; empty where all are judged")
     objective: str = Field(description="metric or weighted metrics that were maximised")
     margin: float = Field(ge=0, description="largest tolerated loss of the recommended cell against the best")
     n: int = Field(ge=0, description="number of queries of the choice")

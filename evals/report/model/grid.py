@@ -40,14 +40,6 @@ class WantedEntry(Section):
     statement: str = Field(description="the same in a sentence")
 
 
-class RiskEntry(Section):
-    """A point of the risk-coverage curve."""
-
-    threshold: float = Field(description="the threshold")
-    coverage: float = Field(description="share of all queries that are answered")
-    risk: float = Field(description="mean loss among them")
-
-
 class AbstentionSection(Section):
     """Abstention under the chosen configuration, at its cut."""
 
@@ -56,8 +48,6 @@ class AbstentionSection(Section):
     known: Separability = Field(description="separation of the queries, for any threshold")
     by_threshold: list[OperatingEntry] = Field(description="rates of the thresholds of the grid")
     wanted: list[WantedEntry] = Field(description="thresholds for wanted rates; empty without out-of-scope queries")
-    risk_coverage: list[RiskEntry] = Field(description="the curve; empty where relevance is not known in full")
-    aurc: float | None = Field(description="the area under it; null without one")
 
 
 class RankingSection(Section):

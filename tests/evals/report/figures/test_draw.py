@@ -151,10 +151,10 @@ class TestLatency:
         (
             [*INSIDE, *OUTSIDE],
             LATENCY,
-            ["score_distribution", "roc", "risk_coverage", "recall_by_rank", "reranker_headroom", "latency_by_stage"],
+            ["score_distribution", "roc", "recall_by_rank", "reranker_headroom", "latency_by_stage"],
         ),
-        (OUTSIDE, LATENCY, ["score_distribution", "risk_coverage", "latency_by_stage"]),
-        (INSIDE, [], ["score_distribution", "risk_coverage", "recall_by_rank", "reranker_headroom"]),
+        (OUTSIDE, LATENCY, ["score_distribution", "latency_by_stage"]),
+        (INSIDE, [], ["score_distribution", "recall_by_rank", "reranker_headroom"]),
         ([], [], ["score_distribution"]),
     ],
 )

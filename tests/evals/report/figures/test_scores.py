@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from evals.report.figures.scores import risk_by_coverage, risk_of, roc, separation_of
+from evals.report.figures.scores import roc, separation_of
 from evals.stats.abstention import assess
-from evals.stats.risk_coverage import risk_coverage
 from tests.support.drawings import points
 from tests.support.results import result, without_scores
 
@@ -32,25 +31,11 @@ def test_without_both_kinds_of_query_there_is_no_curve(inside: list[float], outs
     assert roc(assess(inside, outside), 0.3) is None
 
 
-def test_risk_starts_with_the_surest_query() -> None:
-    figure: Any = risk_by_coverage(risk_coverage([0.9, 0.8, 0.7, 0.6], [0, 1, 0, 0]), 0.25)
-    assert figure is not None
-    (line,) = figure.axes[0].lines
-    assert points(line) == ([0, 0.25, 0.5, 0.75, 1], [0, 0, 0.5, 1 / 3, 0.25])
-    assert risk_by_coverage((), None) is None
-
-
-def test_a_run_has_them_from_its_own_scores() -> None:
-    """Best scores: 0.9 (a relevant one first), 0.8 (out of scope), 0.29 (its relevant one is fifth, top_k is 3)."""
+def test_a_run_has_it_from_its_own_scores() -> None:
+    """Best scores: 0.9 and 0.29 (in scope), 0.8 (out of scope)."""
     known = separation_of(result())
     assert known is not None and known.auroc == 0.5
-    assert [(at.threshold, at.risk) for at in risk_of(result())] == [
-        (0.9, 0.0),
-        (0.8, 0.5),
-        (0.29, pytest.approx(2 / 3)),
-    ]
 
 
-def test_a_retriever_without_scores_has_neither() -> None:
+def test_a_retriever_without_scores_has_none() -> None:
     assert separation_of(without_scores()) is None
-    assert risk_of(without_scores()) == ()
