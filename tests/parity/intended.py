@@ -156,7 +156,16 @@ LINES: Sequence[Line] = (
         Line(r"tokens; |may be the best|^best \(|^the best \(|^\(95%\)|… [\d.]+\) · ", only=name, why=WINS)
         for name in ("*grid*", "saved-retrieval")
     ),
+    *(
+        Line(
+            r"Unjudged chunks|recommended one$|^(the )?recommended cell's; with|cells'?$|others counted as relevant|^\d+ .* 0\.\d|^[★✓]|^more cells",
+            only=name,
+            why=UNJUDGED,
+        )
+        for name in ("*grid*", "saved-retrieval")
+    ),
+    Line(r"a falling line to the left", why=RISK),
     Line(r"Expected of|proved within|^ *(queries +share|context)", only="judged-plan", why=WIDTHS),
     Line(r"^ *[\d.]+ +\d+%? +\d+|judge and golden labels agree", only="judged-plan", why=WIDTHS),
 )
-FILES: Sequence[File] = ()
+FILES: Sequence[File] = (File("*figures/risk_coverage.svg", why=RISK),)
