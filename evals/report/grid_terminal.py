@@ -48,7 +48,7 @@ def render_grid(report: Report, *, width: int, color: bool) -> str:
             console.print(escape(line))
         console.print()
         console.print(_table(grid, grid.choice, width))
-        console.print("✓ may be the best (95%) · ★ recommended · +n: n more cells scored the same on every query")
+        console.print("✓ may be the best · ★ recommended · +n: n more cells scored the same on every query")
     if grid.abstention:
         where = f"{escape(grid.abstention.configuration)}, top_k {grid.abstention.top_k}"
         console.print(f"\n[bold]When to return nothing[/bold] ({where})")

@@ -67,6 +67,7 @@ WIDTHS = "--plan foretells no widths and margins"
 NOISE = "the share of the judge's noise went"
 WINS = "shares of won resamples contradicted the confidence set"
 SEARCH = "search_params goes to Qdrant as it is"
+FEWER = "the set of best cells is of those judged to the end, where judge.stop dropped others"
 DRAWS = "judge.stop judges a beginning of the order of whole queries"
 UNJUDGED = "the best case of unjudged chunks went: golden data that judge only some chunks are told by a note"
 RISK = "the ROC curve and the wanted rates say what a threshold does; nobody read risk by coverage"
@@ -145,6 +146,7 @@ LEAVES: Sequence[Leaf] = (
     Leaf("saved/manifest.json:variants.*.settings.search_params", ADDED, why=SEARCH),
 )
 LINES: Sequence[Line] = (
+    Line(r"✓ may be the best", why="the line on the recommendation says how sure that is"),
     Line(r"^\s*(prefer_grpc|grpc_port|prefetch\w*|recall|recall_audit|register_as|within):?", why=SETTINGS),
     Line(r"^\s*(keyword|semantic): null", why=SETTINGS),
     Line(r"^\s*(search|search_params|quantization|exact|hnsw_ef|ignore|ignore_quantization|indexed_only):", why=SEARCH),
@@ -158,7 +160,8 @@ LINES: Sequence[Line] = (
     ),
     *(
         Line(
-            r"Unjudged chunks|recommended one$|^(the )?recommended cell's; with|cells'?$|others counted as relevant|^\d+ .* 0\.\d|^[★✓]|^more cells",
+            r"Unjudged chunks|recommended one$|^(the )?recommended cell's; with|cells'?$|others counted as relevant"
+            r"|^\d+ .* 0\.\d|^[★✓]|^more cells",
             only=name,
             why=UNJUDGED,
         )

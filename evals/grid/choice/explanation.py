@@ -18,10 +18,11 @@ def _best(choice: Choice) -> str:
     count = sum(len(standing.members) for standing in choice.best_set)
     of = f"{choice.n_allowed:,} cells"
     if choice.n_proved_worse:
-        of = f"{choice.n_allowed:,} cells that were judged to the end (of {choice.n_cells:,})"
+        of = f"the {of} judged to the end (of {choice.n_cells:,}; the others are not the best of these queries)"
     elif choice.n_allowed < choice.n_cells:
         of = f"{choice.n_allowed:,} cells that meet the constraints (of {choice.n_cells:,})"
-    certainty = choice.note or f"{count:,} of {of} may be the best (95%)"
+    # 95% is said of all cells: those that judging dropped may be the best for other queries.
+    certainty = choice.note or f"{count:,} of {of} may be the best{'' if choice.n_proved_worse else ' (95%)'}"
     measured = "Best as measured" if choice.judged is None else "Best by corrected verdicts"
     return f"{measured}: {_described(choice.best)}; {certainty}"
 

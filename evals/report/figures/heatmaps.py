@@ -82,7 +82,7 @@ def heat_maps(result: GridResult) -> dict[str, Picture]:
         Picture(
             name=f"heat_map_{_slug(plane.name)}",
             figure=_heat_map(plane, ranking.values, choice.objective, scale),
-            caption=f"{choice.objective} in every cell of {plane.name}: outlined the cells that may be the best (95%), "
+            caption=f"{choice.objective} in every cell of {plane.name}: outlined the cells that may be the best, "
             "★ the recommended one, ○ the best as measured"
             + (", greyed those that do not meet the constraints." if ranking.constraints else "."),
         )

@@ -67,7 +67,7 @@ def quality_by_tokens(result: GridResult) -> "Figure | None":
     outside = np.setdiff1d(order, inside)
     figure, axes = canvas()
     _scatter(axes, tokens[outside], values[outside], GREY, "other cells")
-    _scatter(axes, tokens[inside], values[inside], BLUE, "may be the best (95%)" if not choice.note else "cells")
+    _scatter(axes, tokens[inside], values[inside], BLUE, "may be the best" if not choice.note else "cells")
     masked = np.full(len(grid), np.nan)
     masked[order] = values[order]
     front = pareto_front(masked, tokens)

@@ -16,7 +16,7 @@ class StandingEntry(Section):
     value: float = Field(description="mean of the objective")
     ci_low: float | None = Field(description="lower end of the value's 95% interval; null: not computable")
     ci_high: float | None = Field(description="upper end of the value's 95% interval; null: not computable")
-    in_set: bool = Field(description="true if it is in the 95% confidence set of best cells")
+    in_set: bool = Field(description="true if it is in the confidence set of best cells: see set")
     difference: float = Field(description="value minus that of the best cell as measured")
     lower: float | None = Field(
         description="simultaneous 95% lower bound on its difference from the truly best; null: not computable"
@@ -52,6 +52,6 @@ class ChoiceSection(Section):
         description="queries it would take to prefer a cheaper cell; null where one is, or no number would do"
     )
     note: str = Field(description="reason why set and bounds are not computable; empty when they are")
-    set: list[int] = Field(description="the 95% confidence set of best cells, by their numbers")
+    set: list[int] = Field(description="95% confidence set of best cells; after judge.stop, of those judged to the end")
     standings: list[StandingEntry] = Field(description="all of the set, and of the others the first 200, best first")
     held_out: HeldOutEntry | None = Field(description="the unbiased figure; null without held-out queries")

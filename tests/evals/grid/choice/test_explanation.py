@@ -35,6 +35,13 @@ def test_constraints_and_dropped_queries_are_told() -> None:
     assert "4 of 120 cells that meet the constraints (of 400) may be the best" in second
 
 
+def test_without_the_cells_that_judging_dropped_no_95_percent_is_said() -> None:
+    _, best, _ = explain(replace(CHOICE, n_allowed=30, n_proved_worse=370, judged=80))
+    assert best.endswith(
+        "4 of the 30 cells judged to the end (of 400; the others are not the best of these queries) may be the best"
+    )
+
+
 def test_what_is_not_computable_says_so() -> None:
     bare = replace(BEST, interval=Interval(note="x"), lower=None)
     note = "not computable: 1 query is too few, 10 are needed"
