@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
-from tests.parity.intended import ADDED, CHANGED, ENDS, FILES, GONE, LEAVES, LINES, Ends, File, Leaf, Line
+from tests.parity.intended import ADDED, CHANGED, ENDS, FILES, GONE, LEAVES, LINES, WENT, Ends, File, Leaf, Line
 
 Leaves = Mapping[str, Any]
 SCORES = re.compile(
@@ -158,7 +158,7 @@ def _lines(name: str, old: Sequence[str], new: Sequence[str], intended: Intended
     if old == new:
         return []
     held = [one for one in intended.lines if fnmatch.fnmatchcase(name, one.only)]
-    before, now = list(old), list(new)
+    before, now = [WENT.sub("", line) for line in old], list(new)
     for entry in held:
         kept = [[line for line in lines if not re.search(entry.pattern, line)] for lines in (before, now)]
         if (len(kept[0]), len(kept[1])) != (len(before), len(now)):

@@ -13,6 +13,7 @@
 `only` is a glob on the names of commands. An entry that no difference needs is reported as stale.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
@@ -159,8 +160,7 @@ LINES: Sequence[Line] = (
     ),
     *(
         Line(
-            r"Unjudged chunks|recommended one$|^(the )?recommended cell's; with|cells'?$|others counted as relevant"
-            r"|^\d+ .* 0\.\d|^[★✓]|^more cells",
+            r"Unjudged chunks|recommended one$|^(the )?recommended cell's; with|cells'?$|others counted as relevant",
             only=name,
             why=UNJUDGED,
         )
@@ -170,4 +170,6 @@ LINES: Sequence[Line] = (
     Line(r"Expected of|proved within|^ *(queries +share|context)", only="judged-plan", why=WIDTHS),
     Line(r"^ *[\d.]+ +\d+%? +\d+|judge and golden labels agree", only="judged-plan", why=WIDTHS),
 )
+WENT = re.compile(r"(?<=[★✓])\?(?= |$)|^\?$| \?(?= )")
+"""What went out of the midst of old lines: the mark of a cell whose chunks were sparsely judged."""
 FILES: Sequence[File] = (File("*figures/risk_coverage.svg", why=RISK),)
