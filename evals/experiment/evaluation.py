@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from evals.collect.observations import Summary
-    from evals.grid.evaluation import GridResult
-    from evals.metrics.run_result import RunResult
+    from evals.grid.measure import Measured, Swept
     from evals.report.model import Report
 
 # Columns of a result that is printed.
@@ -36,7 +35,7 @@ class Evaluation:
     """
 
     report: "Report"
-    result: "RunResult"
+    result: "Measured"
     outputs: Outputs
     address: str = ""
     side_by_side: str = ""
@@ -137,17 +136,21 @@ class Evaluation:
 class Sweep(Evaluation):
     """A finished grid. As an evaluation it is that of the recommended cell."""
 
-    result: "GridResult"
+    @property
+    def swept(self) -> "Swept":
+        """The cells, and what they come down to."""
+        assert self.result.swept is not None
+        return self.result.swept
 
     @property
     def recommended(self) -> RetrieverConfig | None:
         """Settings of the recommended cell; None where the cells cannot be ranked."""
-        return None if self.result.chosen is None else self.result.config.retriever
+        return None if self.swept.chosen is None else self.result.config.retriever
 
     @property
     def reason(self) -> str:
         """Reason for the recommendation, or why there is none."""
-        return self.result.choice.reason if self.result.choice else self.result.ranking.reason
+        return self.swept.choice.reason if self.swept.choice else self.swept.ranking.reason
 
     @cached_property
     def cells(self) -> "DataFrame":
@@ -156,10 +159,10 @@ class Sweep(Evaluation):
 
         from evals.grid.children import table
 
-        frame = pd.DataFrame(table(self.result.grid))
-        standings = self.result.choice.standings if self.result.choice else ()
+        frame = pd.DataFrame(table(self.swept.grid))
+        standings = self.swept.choice.standings if self.swept.choice else ()
         best = {cell for standing in standings if standing.in_set for cell in standing.members}
         return frame.assign(
-            recommended=[index == self.result.chosen for index in range(len(frame))],
+            recommended=[index == self.swept.chosen for index in range(len(frame))],
             in_set=[index in best for index in range(len(frame))],
         )

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
+from evals.collect.pool import Grounds, ground
 from evals.config.experiment import ExperimentConfig
 from evals.experiment import provenance
 from evals.experiment.baseline import against_baseline
@@ -19,12 +20,9 @@ from evals.experiment.publishing import TrackingRun, publish
 from evals.experiment.reference import beside_reference
 from evals.experiment.report_files import export, save_data
 from evals.golden.loading import GoldenSet
-from evals.grid.evaluation import GridResult, evaluate_grid, retrieve
 from evals.grid.heldout import with_held_out
+from evals.grid.measure import Measured, measure
 from evals.metrics.collaborators import Collaborators
-from evals.metrics.evaluation import evaluate
-from evals.metrics.grounds import Grounds, ground
-from evals.metrics.run_result import RunResult
 from evals.report.building import build_report
 from evals.report.building.run import slices
 from evals.report.model import Facts, Report
@@ -133,7 +131,7 @@ def _saved(folder: Path | None, inputs: Inputs) -> Sequence[Retriever]:
     return open_saved(folder, inputs)
 
 
-def _measured(inputs: Inputs, grounds: Sequence[Grounds], collaborators: Collaborators) -> tuple[RunResult, Facts]:
+def _measured(inputs: Inputs, grounds: Sequence[Grounds], collaborators: Collaborators) -> tuple[Measured, Facts]:
     """Measure the experiment, and gather the facts that make it comparable.
 
     Args:
@@ -149,19 +147,16 @@ def _measured(inputs: Inputs, grounds: Sequence[Grounds], collaborators: Collabo
     return result, facts.model_copy(update={"duration_s": round(time.time() - started, 3)})
 
 
-def _evaluation(result: RunResult, report: Report, outputs: Outputs) -> Evaluation:
-    if isinstance(result, GridResult):
+def _evaluation(result: Measured, report: Report, outputs: Outputs) -> Evaluation:
+    if result.swept:
         return Sweep(report=report, result=result, outputs=outputs)
     return Evaluation(report=report, result=result, outputs=outputs)
 
 
-def _result(inputs: Inputs, grounds: Sequence[Grounds], collaborators: Collaborators) -> RunResult:
+def _result(inputs: Inputs, grounds: Sequence[Grounds], collaborators: Collaborators) -> Measured:
     """Measure a run, or a grid where the experiment has a sweep."""
-    config, golden, sweep = inputs.config, inputs.golden, inputs.sweep
-    if sweep is None:
-        return evaluate(config, golden, grounds[0], collaborators)
-    retrieved = retrieve(config, sweep, golden, grounds[0], collaborators)
-    grid = evaluate_grid(config, sweep, retrieved, grounds[0], collaborators)
-    if inputs.held_out:
-        grid = with_held_out(config, sweep, grid, inputs.held_out, grounds[1], collaborators)
-    return grid
+    config, sweep = inputs.config, inputs.sweep
+    result = measure(config, inputs.golden, grounds[0], collaborators, sweep)
+    if sweep and inputs.held_out:
+        return with_held_out(config, sweep, result, inputs.held_out, grounds[1], collaborators)
+    return result

@@ -8,13 +8,12 @@ from evals.errors import DatasetError, ExperimentError
 from evals.experiment.baseline import open_baseline
 from evals.golden.loading import GoldenSet, load_golden
 from evals.grid.axes import Plan, plan
-from evals.grid.evaluation import grid_metrics
 from evals.grid.heldout import load_held_out
+from evals.grid.measure import grid_metrics
 from evals.judge.tasks import JUDGED, PRECISION, RELEVANCE
-from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC, choose, declared
+from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC, choose, declared, reach
 from evals.metrics import criteria as gates
-from evals.metrics.depth import reach
-from evals.metrics.sampled import can_be_judged
+from evals.metrics.llm import can_be_judged
 from evals.report.comparison.records import Run
 
 # Cases that are named.

@@ -4,25 +4,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from evals.collect.index_recall import is_approximate
-from evals.collect.observations import Observation, Observed
+from evals.collect.observations import Observation
+from evals.collect.pool import Grounds
 from evals.collect.saved.retriever import SavedRetriever
 from evals.config.experiment import ExperimentConfig
 from evals.experiment.loading import Inputs
 from evals.golden.evidence import Relevance
 from evals.golden.loading import GoldenSet
-from evals.grid.building import ObservedVariant, configure
-from evals.grid.cells import Configuration
-from evals.grid.evaluation import grid_metrics
-from evals.grid.scoring import Distinct, distinct
+from evals.grid.axes import Plan
+from evals.grid.measure import alone, grid_metrics, retrieve
 from evals.judge.call_estimate import JudgePlan, plan, stopped
 from evals.judge.cascade import tier_sizes
 from evals.judge.judge import Judge
-from evals.metrics import NEED_A_JUDGE, choose, needs
-from evals.metrics.base import Metric
+from evals.metrics import NEED_A_JUDGE, choose, needs, reach
 from evals.metrics.collaborators import Collaborators
-from evals.metrics.depth import reach
-from evals.metrics.evaluation import observe
-from evals.metrics.grounds import Grounds
+from evals.metrics.declaration import Metric
 from evals.report.plan import render_plan, retrieval_calls
 from retrievers.retriever.protocol import Retriever
 
@@ -41,9 +37,7 @@ def describe_plan(inputs: Inputs, collaborators: Collaborators, *, width: int) -
     config, judge = inputs.config, collaborators.judge
     approximate = any(map(is_approximate, collaborators.retrievers))
     metrics = grid_metrics(config, approximate=approximate) if inputs.sweep else _metrics(config, judge, approximate)
-    retrieved = [_retrieved(retriever, inputs.golden, collaborators) for retriever in collaborators.retrievers]
-    configurations = _configured(inputs, retrieved)
-    selected = _selected(configurations, retrieved)
+    selected = _selected(inputs.sweep or alone(config), inputs.golden, collaborators)
     in_rounds = inputs.sweep is not None and config.judge.stop.margin is not None
     calls = _tier_plans(judge, list(metrics), selected, config.seed, in_rounds=in_rounds) if judge else []
     held_out = _held_out_calls(inputs, judge, collaborators) if judge else None
@@ -72,19 +66,11 @@ def _metrics(config: ExperimentConfig, judge: Judge | None, approximate: bool) -
     return choose(patterns, config.latency.concurrency, judged=judged, approximate=approximate, reach=length)
 
 
-def _configured(inputs: Inputs, retrieved: Sequence[Observed]) -> list[Configuration]:
-    """Return the configurations of a sweep; none without one."""
-    if inputs.sweep is None:
-        return []
-    variants = zip(inputs.sweep.variants, retrieved, strict=True)
-    observed = [ObservedVariant(variant=variant, observed=of_variant) for variant, of_variant in variants]
-    return list(configure(inputs.sweep, observed))
-
-
-def _selected(configurations: Sequence[Configuration], retrieved: Sequence[Observed]) -> list[Observation]:
-    """Return what the judge would see: the result of every query, of a sweep every distinct selection of it."""
-    parts: Iterable[Observed | Distinct] = [distinct(each) for each in configurations] or retrieved
-    return [observation for part in parts for observation in part.observations]
+def _selected(plan: Plan, golden: GoldenSet, collaborators: Collaborators) -> list[Observation]:
+    """Retrieve once, and return what the judge would see: every distinct result. What is relevant says nothing of it."""
+    grounds = Grounds(relevance={case.id: Relevance() for case in golden.cases}, texts={})
+    results, _ = retrieve(plan, golden, grounds, collaborators).laid_out()
+    return list(results.observations())
 
 
 def _searches(inputs: Inputs, metrics: Mapping[str, Metric], collaborators: Collaborators) -> list[str]:
@@ -130,7 +116,8 @@ def _calls_of_a_cell(
     config: ExperimentConfig, retriever: Retriever, golden: GoldenSet, judge: Judge, collaborators: Collaborators
 ) -> int:
     """Count the calls that the objective takes at the widest cell of a variant: no other cell of it takes more."""
-    widest = _retrieved(retriever, golden, collaborators).observations
+    of_variant = config.model_copy(update={"retriever": retriever.settings})
+    widest = _selected(alone(of_variant), golden, replace(collaborators, retrievers=[retriever]))
     return sum(tier.total.calls for tier in _tier_plans(judge, list(config.objective.metrics), widest, config.seed))
 
 
@@ -142,12 +129,6 @@ def _longest(observations: Sequence[Observation]) -> list[Observation]:
         if largest is None or len(observation.selection) > len(largest.selection):
             longest[observation.case.id] = observation
     return list(longest.values())
-
-
-def _retrieved(retriever: Retriever, golden: GoldenSet, collaborators: Collaborators) -> Observed:
-    """Retrieve once. What counts as relevant says nothing of the calls."""
-    grounds = Grounds(relevance={case.id: Relevance() for case in golden.cases}, texts={})
-    return observe(golden, retriever, grounds, collaborators.progress)
 
 
 def _further_searches(config: ExperimentConfig, metrics: Iterable[str], cases: int) -> tuple[int, int]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from evals.collect.saved.retriever import SavedRetriever
 from evals.config.experiment import ExperimentConfig
 from evals.golden.loading import GoldenSet
+from evals.grid.measure import Measured
 from evals.metrics.criteria import undecided
-from evals.metrics.run_result import RunResult
 from evals.report.model import CollectionFacts, Facts, JudgeFacts, SavedRetrievalFacts, Section, ServerFacts
 from retrievers.config import EMBEDDING_PROVIDERS
 from retrievers.errors import StoreError
@@ -65,7 +65,7 @@ def gather(config: ExperimentConfig, golden: GoldenSet, retriever: Retriever, ch
     )
 
 
-def checked_at_end(result: RunResult, facts: Facts, retriever: Retriever) -> tuple[RunResult, Facts]:
+def checked_at_end(result: Measured, facts: Facts, retriever: Retriever) -> tuple[Measured, Facts]:
     """Return the facts with the collection as it is now, and the result, undecided where that changed.
 
     Args:

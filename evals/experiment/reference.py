@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
+from evals.collect.pool import ground
 from evals.experiment import provenance
 from evals.experiment.loading import Inputs
-from evals.metrics import choose, declared
+from evals.grid.measure import measure
+from evals.metrics import choose, declared, reach
 from evals.metrics.collaborators import Collaborators
-from evals.metrics.depth import reach
-from evals.metrics.evaluation import evaluate
-from evals.metrics.grounds import ground
 from evals.report.building import build_report
 from evals.report.building.compared import compared_section
 from evals.report.comparison.comparing import ComparisonOptions, compare
@@ -39,7 +38,7 @@ def beside_reference(report: Report, inputs: Inputs, collaborators: Collaborator
     own = config.model_copy(update={"metrics": names})
     alone = replace(collaborators, retrievers=[retriever], judge=None)
     grounds = ground(inputs.golden, retriever, collaborators.sources)
-    result = evaluate(own, inputs.golden, grounds, alone)
+    result = measure(own, inputs.golden, grounds, alone)
     reference = run_of(build_report(result, provenance.gather(own, inputs.golden, retriever)))
     [comparison] = compare(reference, [run_of(report)], ComparisonOptions(metrics=tuple(reference.report.metrics)))
     return report.model_copy(update={"reference": compared_section(comparison)})

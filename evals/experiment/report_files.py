@@ -80,7 +80,7 @@ def views_of(evaluation: Evaluation, digest: str, page: str, pictures: Mapping[s
     )
     if not isinstance(evaluation, Sweep):
         return views
-    grid = evaluation.result
+    grid = evaluation.swept
     beside: Sequence[QueryTrace] = ()
     if grid.compared and most:
         beside = traces(build_report(grid.compared, report.facts), grid.compared.observed, most)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from evals.collect.passes import collect
+from evals.collect.pool import evidence_chunks
 from evals.collect.saved.reading import read_folder
 from evals.collect.saved.retriever import EvidenceScope, SavedRetrieval, SavedRetriever, SavedVariant
 from evals.collect.saved.writing import write_folder
@@ -19,11 +20,9 @@ from evals.experiment.loading import Inputs
 from evals.golden.case import Case
 from evals.golden.evidence import evidence_urls, labelled_ids, names_no_page
 from evals.grid.axes import VARIANT_AXES, dotted, effective
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured
 from evals.metrics import needs
 from evals.metrics.collaborators import Collaborators
-from evals.metrics.grounds import evidence_chunks
-from evals.metrics.run_result import RunResult
 from evals.report.model import Facts
 from retrievers.config import RetrieverConfig
 from retrievers.config.layers import flatten, tables
@@ -43,7 +42,7 @@ FREE_GROUPS = ("store.", "cache.")
 FREE_ENDINGS = (".api_key_env", ".timeout_s", ".base_url")
 
 
-def save_retrieval(folder: Path, inputs: Inputs, result: RunResult, facts: Facts, collaborators: Collaborators) -> None:
+def save_retrieval(folder: Path, inputs: Inputs, result: Measured, facts: Facts, collaborators: Collaborators) -> None:
     """Write what a run has retrieved, with the candidates of held-out queries, to a folder.
 
     Args:
@@ -64,15 +63,11 @@ def save_retrieval(folder: Path, inputs: Inputs, result: RunResult, facts: Facts
         )
     chunks, cases = ChunkList(), _cases(inputs)
     listing = _listing(inputs, collaborators.retriever, chunks)
-    observed = (
-        [configuration.observed for configuration in result.grid.configurations]
-        if isinstance(result, GridResult)
-        else [result.observed]
-    )
+    pool = result.results.lists.pool
     variants = []
-    for retriever, queries in zip(collaborators.retrievers, observed, strict=True):
+    for retriever, table in zip(collaborators.retrievers, pool.tables, strict=True):
         builder = TableBuilder(chunks)
-        builder.extend(_renumbered(queries.table, chunks))
+        builder.extend(_renumbered(table, chunks))
         if inputs.held_out:
             held_out = collect(retriever, inputs.held_out.cases, collaborators.progress)
             builder.extend(_renumbered(held_out, chunks))

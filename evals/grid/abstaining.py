@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evals.config.criterion_text import CRITERION
-from evals.grid.cells import Configuration, Grid
-from evals.grid.relevance_arrays import is_plain, of_candidates, of_selections, threshold_scores
-from evals.metrics.prefixes import id_recall
+from evals.grid.cells import Grid, lay_out
+from evals.metrics.declaration import Context
+from evals.metrics.ranking import id_recall
 from evals.stats.abstention import Abstention, OperatingPoint, RateThreshold, assess, operating, threshold_for
 from retrievers.records import UNBOUNDED
 
@@ -47,14 +47,14 @@ def abstaining(grid: Grid, index: int, rates: tuple[float, ...] = RATES) -> Abst
     configuration = grid.configurations[cell.configuration]
     if configuration.settings.used_threshold is None:
         return None
-    observations = configuration.observed.observations
-    in_scope = np.asarray([o.case.in_scope for o in observations], dtype=np.bool_)
-    scores = threshold_scores(configuration.observed, configuration.settings).scores
+    lists = grid.pool.lists([cell.configuration])
+    in_scope = lists.by_case(lambda case: case.in_scope).astype(np.bool_)
+    scores = lists.column("score" if configuration.settings.threshold_on == "final" else "semantic")
     scale = configuration.settings.threshold_scale
-    best = np.max(scores, axis=1, initial=-np.inf if scale in UNBOUNDED else 0.0)
+    best = np.where(lists.codes < 0, -np.inf, scores).max(axis=1, initial=-np.inf if scale in UNBOUNDED else 0.0)
     inside, outside = best[in_scope].tolist(), best[~in_scope].tolist()
     at = operating(inside, outside, configuration.thresholds)
-    recalls = _by_threshold(configuration, cell.top_k)
+    recalls = _by_threshold(grid, cell.configuration, cell.top_k)
     return Abstaining(
         configuration=configuration.name,
         top_k=cell.top_k,
@@ -70,15 +70,13 @@ def wanted_rates(constraints: Mapping[str, str]) -> tuple[float, ...]:
     return (*RATES, float(match[2])) if match and match[1].startswith("<") else RATES
 
 
-def _by_threshold(configuration: Configuration, top_k: int) -> list[float | None]:
+def _by_threshold(grid: Grid, number: int, top_k: int) -> list[float | None]:
     """Return the mean recall at each threshold; None where relevance is not known in full."""
-    selections, observed = configuration.selections, configuration.observed
-    labelled = np.asarray([o.case.in_scope and o.case.is_labelled for o in observed.observations], dtype=np.bool_)
-    if not labelled.any() or not is_plain(observed):
+    configuration = grid.configurations[number]
+    results, row_of = lay_out(grid.pool.lists([number]), [configuration], [top_k])
+    labelled, _ = results.at(row_of[0]).of("in_scope", labelled=True)
+    if not len(labelled) or any(relevance.incomplete for relevance in results.lists.relevance):
         return [None] * len(configuration.thresholds)
-    values = id_recall(of_selections(observed, selections, of_candidates(observed))).ravel()
-    cut = selections.top_ks.index(top_k)
-    return [
-        float(values[selections.of_cell(number * len(selections.top_ks) + cut)[labelled]].mean())
-        for number in range(len(configuration.thresholds))
-    ]
+    blank = Context(required=(), sources=None, relevant_texts=None, seed=0)
+    recall = np.asarray(id_recall(results, blank))
+    return [float(recall[rows[labelled]].mean()) for rows in row_of]

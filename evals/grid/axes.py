@@ -1,7 +1,7 @@
 """A sweep to the retrievals it takes: one for every combination of settings that changes what is found. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
 from operator import attrgetter, getitem
@@ -40,13 +40,15 @@ class Plan:
 
     Attributes:
         thresholds: As they are shown; a single 0 where none is in force.
+        axes: Each axis that was given values, with them.
         notes: Combinations that were left out or are one, and why.
     """
 
     variants: tuple[Variant, ...]
     top_ks: tuple[int, ...]
     thresholds: tuple[float, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
@@ -87,7 +89,13 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
     _refuse(faults)
     if not by_key:
         raise ExperimentError("sweep: no combination is left: " + "; ".join(notes))
-    return Plan(variants=_named(list(by_key.values()), sweep), top_ks=top_ks, thresholds=thresholds, notes=tuple(notes))
+    return Plan(
+        variants=_named(list(by_key.values()), sweep),
+        top_ks=top_ks,
+        thresholds=thresholds,
+        notes=tuple(notes),
+        axes=dict(sweep.axes),
+    )
 
 
 def _thresholds(base: RetrieverConfig, sweep: SweepConfig) -> tuple[tuple[float, ...], float | None]:

@@ -11,7 +11,7 @@ from evals.config.run_label import run_label
 from evals.grid.axes import CELL_AXES, dotted, setting_of
 from evals.grid.cells import Grid
 from evals.grid.compared_cell import plain_cells
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Swept
 from evals.grid.objective import TOKENS
 
 MOST_OF_THE_SET = 20
@@ -31,7 +31,7 @@ class Child:
     roles: tuple[str, ...]
 
 
-def children(result: GridResult, which: LogCells) -> list[Child]:
+def children(result: Swept, which: LogCells) -> list[Child]:
     """Return the cells that are logged, in their order.
 
     Args:
@@ -63,11 +63,11 @@ def table(grid: Grid) -> dict[str, list[Any]]:
     names = dict.fromkeys(name for cell in cells for name in cell.parameters)
     columns: dict[str, list[Any]] = {name: [cell.parameters.get(name) for cell in cells] for name in names}
     for name, metric in grid.metrics.items():
-        columns[name] = [value if np.isfinite(value) else None for value in metric.summaries.mean.tolist()]
+        columns[name] = [value if np.isfinite(value) else None for value in metric.mean.tolist()]
     return columns
 
 
-def along_top_k(result: GridResult) -> dict[str, list[tuple[int, float]]]:
+def along_top_k(result: Swept) -> dict[str, list[tuple[int, float]]]:
     """Every metric along `top_k` at the recommended cell's other settings: (top_k, mean); the objective's first."""
     if result.choice is None:
         return {}
@@ -80,7 +80,7 @@ def along_top_k(result: GridResult) -> dict[str, list[tuple[int, float]]]:
     ]
     objective = {name: grid.metrics[name] for name in result.ranking.weights}
     return {
-        name: [(c.top_k, float(v)) for c in row if np.isfinite(v := metric.summaries.mean[c.index])]
+        name: [(c.top_k, float(v)) for c in row if np.isfinite(v := metric.mean[c.index])]
         for name, metric in {**objective, **grid.metrics}.items()
     }
 
@@ -100,10 +100,10 @@ def pareto_front(values: NDArray[np.float64], cost: NDArray[np.float64]) -> list
     return front
 
 
-def _columns(result: GridResult) -> dict[str, NDArray[np.float64]]:
+def _columns(result: Swept) -> dict[str, NDArray[np.float64]]:
     """Return each metric's value in every cell, the objective first: MLflow's parallel coordinates begin with it."""
     ranking = result.ranking
-    means = {name: metric.summaries.mean for name, metric in result.grid.metrics.items()}
+    means = {name: metric.mean for name, metric in result.grid.metrics.items()}
     first = {name: means[name] for name in ranking.weights} if len(ranking.weights) == 1 else {}
     return first | {OBJECTIVE: ranking.values} | means
 
@@ -121,7 +121,7 @@ def _parameters(grid: Grid, index: int) -> dict[str, Any]:
     return cuts | {f"retriever.{dotted(name)}": setting for name, setting in settings_of_cell.items()}
 
 
-def _name(result: GridResult, index: int) -> str:
+def _name(result: Swept, index: int) -> str:
     """Return a name whose first letters tell cells apart; a star marks the recommended one."""
     settings = result.grid.settings(index)
     variant = result.grid.configurations[result.grid.cell(index).configuration].name
@@ -130,7 +130,7 @@ def _name(result: GridResult, index: int) -> str:
     return f"{star}{run_label(settings)}{rest}"
 
 
-def _roles(result: GridResult, *, ends_alone: bool) -> dict[int, list[str]]:
+def _roles(result: Swept, *, ends_alone: bool) -> dict[int, list[str]]:
     """Return why each cell that is worth a run is.
 
     Args:
@@ -146,7 +146,7 @@ def _roles(result: GridResult, *, ends_alone: bool) -> dict[int, list[str]]:
     allowed = np.full(len(grid), np.nan)
     order = list(result.ranking.order)
     allowed[order] = result.ranking.values[order]
-    front = pareto_front(allowed, grid.metrics[TOKENS].summaries.mean)
+    front = pareto_front(allowed, grid.metrics[TOKENS].mean)
     for standing in () if ends_alone else choice.best_set[:MOST_OF_THE_SET]:
         roles.setdefault(standing.cell, []).append("may be the best")
     for cell in dict.fromkeys((front[0], front[-1])) if ends_alone else front:

@@ -4,19 +4,19 @@ from dataclasses import replace
 
 import numpy as np
 
+from evals.collect.pool import Grounds
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
 from evals.golden.loading import GoldenSet, load_golden
 from evals.grid.axes import Plan
 from evals.grid.cells import Cell
 from evals.grid.choice import Choice, HeldOut, held_out
-from evals.grid.evaluation import GridResult, evaluate_grid, retrieve
+from evals.grid.measure import Measured, measure
 from evals.grid.recommending import objective_scores
 from evals.judge.judge import Judge
 from evals.metrics import criteria as gates
 from evals.metrics.collaborators import Collaborators
-from evals.metrics.grounds import Grounds
-from evals.metrics.llm_metrics import respent
+from evals.metrics.llm import respent
 
 CHOSEN_ON, HELD_OUT = "dev", "test"
 
@@ -44,11 +44,11 @@ def load_held_out(config: ExperimentConfig) -> GoldenSet | None:
 def with_held_out(
     config: ExperimentConfig,
     plan: Plan,
-    result: GridResult,
+    result: Measured,
     golden: GoldenSet,
     grounds: Grounds,
     collaborators: Collaborators,
-) -> GridResult:
+) -> Measured:
     """Add the figure of the chosen cell on held-out queries to a grid, and the cost of judging them.
 
     Args:
@@ -62,26 +62,30 @@ def with_held_out(
     Raises:
         RetrievalError: A search failed.
     """
-    if result.choice is None:
+    swept = result.swept
+    if swept is None or swept.choice is None:
         return result
-    own, cell = _objective_alone(config), result.grid.cell(result.choice.recommended.cell)
+    own, cell = _objective_alone(config), swept.grid.cell(swept.choice.recommended.cell)
     alone = _cell_alone(plan, cell)
     its = replace(collaborators, retrievers=[collaborators.retrievers[cell.configuration]])
-    on_held_out = evaluate_grid(own, alone, retrieve(own, alone, golden, grounds, its), grounds, its)
+    found = measure(own, golden, grounds, its, alone)
+    assert found.swept is not None
     whole = _with_all_its_cost(result, config, collaborators.judge)
-    missing = (on_held_out.judging and on_held_out.judging.incomplete) or on_held_out.ranking.reason
+    missing = (found.judging and found.judging.incomplete) or found.swept.ranking.reason
     if missing:
         return replace(whole, notes=[*whole.notes, f"there is no figure on the held-out queries: {missing}"])
-    return replace(whole, held_out=_of(result.choice, own, on_held_out))
+    held_out = _of(swept.choice, own, found)
+    return replace(whole, swept=replace(swept, held_out=held_out))
 
 
-def _with_all_its_cost(result: GridResult, config: ExperimentConfig, judge: Judge | None) -> GridResult:
+def _with_all_its_cost(result: Measured, config: ExperimentConfig, judge: Judge | None) -> Measured:
     """Return the grid with all that the judge has cost by now, and its criteria held against that."""
     if judge is None or result.judging is None:
         return result
     judging = judge.charged(result.judging)
     summaries = respent(result.summaries, judging)
-    return replace(result, judging=judging, summaries=summaries, gates=gates.judge(config.criteria, summaries))
+    context = replace(result.context, judging=judging)
+    return replace(result, context=context, summaries=summaries, gates=gates.judge(config.criteria, summaries))
 
 
 def _cell_alone(plan: Plan, cell: Cell) -> Plan:
@@ -102,7 +106,8 @@ def _objective_alone(config: ExperimentConfig) -> ExperimentConfig:
     return config.model_copy(update=settings)
 
 
-def _of(choice: Choice, config: ExperimentConfig, found: GridResult) -> HeldOut:
+def _of(choice: Choice, config: ExperimentConfig, found: Measured) -> HeldOut:
     """Return the figure; the scores of the one cell stand in every column, of which only that one is read."""
-    scores = objective_scores(found.grid, config.objective)
+    assert found.swept is not None
+    scores = objective_scores(found.swept.grid, config.objective, found.context)
     return held_out(choice, replace(scores, values=np.repeat(scores.values, choice.n_cells, axis=1)))

@@ -20,7 +20,7 @@ from evals.grid.round_scores import RoundScores
 from evals.judge.sampling import judging_order, sample_size
 from evals.judge.tasks import tasks
 from evals.judge.verdicts import Judging, Selected
-from evals.metrics.base import Context, Metric, QueryMetric
+from evals.metrics.declaration import Context, Metric
 from evals.stats.proved_choice import FIRST, Rounds, expected_bound, look
 
 Floats = NDArray[np.float64]
@@ -87,14 +87,14 @@ def judge_until_proved(
         stop: When to end.
         metrics: Metrics of the run; those that need no judge are passed over.
         objective: What is optimised, with at least one judged metric.
-        grid: The cells, scored by the metrics of the objective that need no judge and the proxies of those that do.
+        grid: The cells.
         context: Inputs of the metrics, without verdicts.
         cheaper: Of a cascade, the verdicts of the other tiers on everything, which foretell those of `ask`.
 
     Raises:
         JudgeError: The very first call was refused for a reason that all others would share.
     """
-    order = judging_order((o.case for o in grid.configurations[0].observed.observations), context.seed)
+    order = judging_order(grid.pool.cases, context.seed)
     scores = RoundScores(metrics, objective, grid, context, order, cheaper)
     total, everyone = len(scores.rows), np.ones(len(grid), dtype=np.bool_)
     most = sample_size("all" if stop.sample == "auto" else stop.sample, total)
@@ -129,7 +129,7 @@ def judge_until_proved(
     if proof is not None:
         bounds[list(proof.cells)] = proof.regret
         bounds[~_mask(rounds.remaining, len(grid))] = np.nan
-    judged_rows = np.zeros((len(grid.query_ids), len(grid)), dtype=np.bool_)
+    judged_rows = np.zeros((len(grid.pool.cases), len(grid)), dtype=np.bool_)
     judged_rows[scores.rows] = np.arange(total)[:, None] < judged_on
     return replace(judging, drawn=frozenset(scores.case_ids[:done]), below=cheaper), CellProof(
         margin=stop.margin,
@@ -143,13 +143,6 @@ def judge_until_proved(
         all_questions=count_questions(metrics, scores.results(np.arange(total), everyone)),
         next_within=None if proof is None or done == total else expected_bound(rounds, proof, scores.returned, NEXT),
     )
-
-
-def known_without_a_judge(metrics: Mapping[str, Metric], objective: ObjectiveConfig) -> dict[str, Metric]:
-    """Return what rounds of judging read besides verdicts: proxies, and metrics of the objective without a judge."""
-    chosen = [metrics[name] for name in objective.metrics]
-    proxies = [m.proxy for m in chosen if isinstance(m, QueryMetric) and m.proxy is not None]
-    return {metric.name: metric for metric in (*chosen, *proxies) if not metric.is_judged}
 
 
 def count_questions(metrics: Mapping[str, Metric], results: Sequence[Observation]) -> int:

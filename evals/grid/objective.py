@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from evals.config.criterion_text import CRITERION
 from evals.config.sweep import ObjectiveConfig
 from evals.errors import ExperimentError
-from evals.grid.cells import Grid, MetricScores
+from evals.grid.cells import CellScores, Grid
 from evals.metrics.criteria import COMPARISONS
 
 MOST_DROPPED = 0.05
@@ -67,11 +67,11 @@ def rank(
         ExperimentError: No cell meets the constraints; the nearest are named.
     """
     scores = {name: grid.metrics[name] for name in objective.metrics}
-    parts = [weight * scores[name].summaries.common for name, weight in objective.metrics.items()]
+    parts = [weight * scores[name].common for name, weight in objective.metrics.items()]
     values = np.add.reduce(parts, axis=0)
     allowed, misses = _allowed(grid, objective.constraints)
     partly = [name for name in objective.constraints if name in grid.metrics] if incomplete else []
-    reasons = [_unrankable(grid.metrics[name]) for name in dict.fromkeys((*scores, *partly))]
+    reasons = [_unrankable(name, grid.metrics[name]) for name in dict.fromkeys((*scores, *partly))]
     if len(grid) and not allowed.any():
         if not incomplete:
             raise ExperimentError(_none_left(grid, objective.constraints, misses))
@@ -81,14 +81,14 @@ def rank(
         # Where the constraints leave none of them, a cell that was proved worse is the best of those that meet them.
         allowed = allowed & remaining if (allowed & remaining).any() else allowed
     reason = "; ".join(filter(None, reasons))
-    tokens = grid.metrics[TOKENS].summaries.mean if TOKENS in grid.metrics else np.zeros(len(grid))
+    tokens = grid.metrics[TOKENS].mean if TOKENS in grid.metrics else np.zeros(len(grid))
     order = np.lexsort((tokens, thresholds(grid), -values))
     return Ranking(
         weights=dict(objective.metrics),
         values=values,
         order=() if reason else tuple(cell for cell in order.tolist() if allowed[cell] and np.isfinite(values[cell])),
-        n={name: metric.summaries.n_common for name, metric in scores.items()},
-        dropped={name: metric.summaries.n_dropped for name, metric in scores.items()},
+        n={name: metric.n_common for name, metric in scores.items()},
+        dropped={name: metric.n_dropped for name, metric in scores.items()},
         constraints=dict(objective.constraints),
         excluded=excluded,
         proved_worse=0 if remaining is None else int((~remaining).sum()),
@@ -113,13 +113,13 @@ def figures(grid: Grid, metric: str, *, symbol: str) -> NDArray[np.float64]:
         symbol: The comparison, which says which bound is the worse.
     """
     if metric in grid.metrics:
-        summaries = grid.metrics[metric].summaries
+        summaries = grid.metrics[metric]
         whole = np.maximum(1, summaries.n + summaries.n_failed)
         summed = summaries.mean * summaries.n
         worse = summed / whole if symbol.startswith(">") else (summed + summaries.n_failed) / whole
         return np.where(summaries.n_failed > 0, worse, summaries.mean)
     values = [next((s.value for s in c.summaries if s.metric == metric), None) for c in grid.configurations]
-    counts = [c.selections.cells for c in grid.configurations]
+    counts = [*map(grid.size, range(len(grid.configurations)))]
     return np.repeat([np.nan if value is None else value for value in values], counts)
 
 
@@ -165,13 +165,13 @@ def describe(grid: Grid, index: int) -> str:
     return f"{grid.configurations[cell.configuration].name}, top_k {cell.top_k}{threshold}"
 
 
-def _unrankable(metric: MetricScores) -> str:
-    dropped, whole = metric.summaries.n_dropped, metric.summaries.n_common + metric.summaries.n_dropped
+def _unrankable(metric: str, scores: CellScores) -> str:
+    dropped, whole = scores.n_dropped, scores.n_common + scores.n_dropped
     if whole == 0:
-        return f"{metric.metric} scores no query"
+        return f"{metric} scores no query"
     if dropped > MOST_DROPPED * whole:
         return (
-            f"{metric.metric} scores {dropped} of {whole} queries in some cells and not in all, "
+            f"{metric} scores {dropped} of {whole} queries in some cells and not in all, "
             f"over {MOST_DROPPED:.0%}: means over different queries do not compare"
         )
     return ""

@@ -10,13 +10,15 @@ from evals.grid.choice import Cells, Choice, ObjectiveScores, QueryScores, choos
 from evals.grid.judging_rounds import CellProof
 from evals.grid.objective import TOKENS, Ranking, describe, thresholds
 from evals.grid.sampled_cells import comparable, guesses, sampled_intervals
+from evals.metrics import METRICS, PASS_RATE, VERDICT_METRIC
+from evals.metrics.declaration import Context, QueryMetric
 
 # What puts a cell before all others.
 FIRST = 1e-6
 
 
 def decide(
-    grid: Grid, ranking: Ranking, objective: ObjectiveConfig, seed: int, proof: CellProof | None = None
+    grid: Grid, ranking: Ranking, objective: ObjectiveConfig, context: Context, proof: CellProof | None = None
 ) -> Choice | None:
     """Choose a cell.
 
@@ -24,7 +26,7 @@ def decide(
         grid: The grid.
         ranking: Its cells by the objective; those in its order meet the constraints.
         objective: Metrics to optimise, and the largest loss against the best that a cheaper cell may have.
-        seed: Of the resampling.
+        context: Inputs of the metrics, among them the verdicts; its seed is that of the resampling.
         proof: What verdicts prove of the cells, where judging ended with a proof: its cell is the best, and a cheaper
             one is recommended only if it is proved within the margin as well.
 
@@ -35,35 +37,29 @@ def decide(
         return None
     allowed = np.zeros(len(grid), dtype=np.bool_)
     allowed[list(ranking.order)] = True
-    scores = objective_scores(grid, objective)
+    scores = objective_scores(grid, objective, context)
     if proof is not None and proof.chosen is not None and scores.guesses is not None and allowed[proof.chosen]:
         scores.guesses[proof.chosen] = scores.guesses[allowed].max() + FIRST
     cells = Cells(
         labels=tuple(describe(grid, index) for index in range(len(grid))),
-        cost=grid.metrics[TOKENS].summaries.mean,
+        cost=grid.metrics[TOKENS].mean,
         threshold=thresholds(grid),
         allowed=allowed,
         proved_worse=ranking.proved_worse,
         near=None if proof is None else proof.within <= proof.margin,
     )
-    return choose(scores, cells, margin=objective.margin, seed=seed)
+    return choose(scores, cells, margin=objective.margin, seed=context.seed)
 
 
-def objective_scores(grid: Grid, objective: ObjectiveConfig) -> ObjectiveScores:
+def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -> ObjectiveScores:
     """Return the objective of every query in every cell."""
-    known = {name: grid.metrics[name] for name in objective.metrics}
+    every = {**METRICS, VERDICT_METRIC: PASS_RATE}
     scores = combine(
         objective.metrics,
         {
-            name: QueryScores(query_ids=metric.query_ids, values=grid.matrix(name), kind=metric.interval)
-            if metric.sample is None
-            else QueryScores(
-                query_ids=metric.query_ids,
-                values=comparable(grid, name),
-                kind="amount",
-                judged=metric.summaries.n_common,
-            )
-            for name, metric in known.items()
+            name: _scores(grid, metric, context)
+            for name in objective.metrics
+            if isinstance(metric := every[name], QueryMetric)
         },
     )
     if not scores.judged:
@@ -71,3 +67,13 @@ def objective_scores(grid: Grid, objective: ObjectiveConfig) -> ObjectiveScores:
     alone = next(iter(objective.metrics)) if [*objective.metrics.values()] == [1.0] else None
     ends = None if alone is None else np.stack(sampled_intervals(grid, alone))
     return replace(scores, guesses=guesses(grid, objective.metrics), ends=ends)
+
+
+def _scores(grid: Grid, metric: QueryMetric, context: Context) -> QueryScores:
+    scores = grid.metrics[metric.name]
+    ids = tuple(
+        case.id for case in grid.pool.cases if metric.scope == "all" or case.in_scope == (metric.scope == "in_scope")
+    )
+    if scores.sample is None:
+        return QueryScores(query_ids=ids, values=grid.matrix(metric, context), kind=metric.interval)
+    return QueryScores(query_ids=ids, values=comparable(grid, metric.name), kind="amount", judged=scores.n_common)

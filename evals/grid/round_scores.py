@@ -1,6 +1,6 @@
 """What rounds of judging know of the cells of a grid: what they return, their scores by labels, and by verdicts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 
 from evals.collect.observations import Observation
 from evals.config.sweep import ObjectiveConfig
-from evals.grid.cells import Grid
-from evals.grid.scoring import Distinct, distinct
+from evals.grid.cells import Grid, score_cells
 from evals.judge.verdicts import Judging
-from evals.metrics.base import Context, Metric, QueryMetric
-from evals.metrics.sampled import can_be_judged
+from evals.metrics.declaration import Context, Metric, QueryMetric
+from evals.metrics.llm import can_be_judged
 from evals.stats.corrected_mean import shrunk_weight
 from evals.stats.joint_weights import shrunk_weights
 from evals.stats.proved_choice import Rounds
@@ -29,7 +28,7 @@ class RoundScores:
     Args:
         metrics: Metrics of the run.
         objective: What is optimised, with at least one judged metric.
-        grid: The cells, scored by the metrics of the objective that need no judge and the proxies of those that do.
+        grid: The cells.
         context: Inputs of the metrics, without verdicts.
         order: Ids of the queries in the order of judging.
         cheaper: Of a cascade, the verdicts of the tiers below the one that judges in rounds, on everything.
@@ -51,33 +50,36 @@ class RoundScores:
         cheaper: Judging | None = None,
     ) -> None:
         self._grid, self._context, self._weights = grid, context, objective.metrics
-        self._distinct = [distinct(configuration) for configuration in grid.configurations]
-        chosen = ((name, metrics[name]) for name in objective.metrics)
-        self._metrics = {name: m for name, m in chosen if isinstance(m, QueryMetric) and m.proxy is not None}
-        cases = {o.case.id: o.case for o in grid.configurations[0].observed.observations}
-        self.case_ids = [key for key in order if all(can_be_judged(name, cases[key]) for name in self._metrics)]
-        row_of = {query_id: row for row, query_id in enumerate(grid.query_ids)}
+        self._all, self._row_of = grid.laid_out()
+        self._observations = list(self._all.observations())
+        chosen = {name: m for name in objective.metrics if isinstance(m := metrics[name], QueryMetric)}
+        self._metrics = {name: m for name, m in chosen.items() if m.proxy is not None}
+        alone = score_cells(grid, {name: m for name, m in chosen.items() if m.proxy is None}, context)
+        known = (self._weights[name] * scores.common for name, scores in alone.items())
+        self._known = sum(known, start=np.zeros(len(grid)))
+        row_of = {case.id: row for row, case in enumerate(grid.pool.cases)}
+        cases = grid.pool.cases
+        self.case_ids = [key for key in order if all(can_be_judged(name, cases[row_of[key]]) for name in self._metrics)]
         self.rows = np.array([row_of[case_id] for case_id in self.case_ids], dtype=np.int64)
         self._judged = np.full((len(self.rows), len(grid)), np.nan)
-        self.proxy = self._known() + sum(weight * self._by_labels(name) for name, weight in self._of_judged())
+        self.proxy = self._known + sum(weight * self._by_labels(name) for name, weight in self._of_judged())
         self._by_tier = [(tier, self._by_judge(tier)) for tier in (cheaper.tiers if cheaper else ())]
-        self.returned = pool(self._ids())
+        ids = {row: self._observations[row].ranked_ids for row in np.unique(self._row_of[:, self.rows]).tolist()}
+        self.returned = pool([[ids[row] for row in of_query] for of_query in self._row_of[:, self.rows].T.tolist()])
 
     def results(self, queries: Integers, cells: Bools) -> list[Observation]:
         """Return the distinct results that some cells have for some queries."""
-        return [o for _, each, places in self._places(queries, cells) for o in _at(each, np.unique(places))]
+        kept = self._row_of[np.ix_(np.flatnonzero(cells), self.rows[queries])]
+        return [self._observations[row] for row in np.unique(kept).tolist()]
 
     def scored(self, queries: Integers, cells: Bools, judging: Judging) -> Floats:
         """Return the scores [queries, cells of the mask] by verdicts; NaN where one is missing."""
-        context, parts = replace(self._context, judging=judging), list[Floats]()
-        for columns, each, places in self._places(queries, cells):
-            distinct_places, which = np.unique(places, return_inverse=True)
-            observations, values = _at(each, distinct_places), np.zeros(len(distinct_places))
-            for name, weight in self._of_judged():
-                scores = self._metrics[name].scores(observations, context)
-                values += weight * np.array([s if isinstance(s, float | int) else np.nan for s in scores])
-            parts.append(self._known()[columns] + values[which.reshape(places.shape)])
-        return np.concatenate(parts, axis=1)
+        context = replace(self._context, judging=judging)
+        rows, which = np.unique(self._row_of[np.ix_(np.flatnonzero(cells), self.rows[queries])].T, return_inverse=True)
+        asked, values = self._all.at(rows), np.zeros(len(rows))
+        for name, weight in self._of_judged():
+            values += weight * self._metrics[name].values(asked, context).values
+        return self._known[cells] + values[which.reshape(len(queries), -1)]
 
     def add(self, queries: Integers, cells: Bools, judging: Judging) -> None:
         """Keep the scores that verdicts give queries in some cells."""
@@ -117,25 +119,8 @@ class RoundScores:
         filled[np.ix_(drawn, cells)] = np.where(np.isnan(scores), expected, scores)
         return filled
 
-    def _ids(self) -> list[list[tuple[str, ...]]]:
-        """Return the ids of the chunks of every query in every cell, in rank order."""
-        ids: list[list[tuple[str, ...]]] = [[] for _ in self.rows]
-        for _, each, places in self._places(np.arange(len(self.rows)), np.ones(len(self._grid), dtype=np.bool_)):
-            chunks = {index: each.observations[index].ranked_ids for index in np.unique(places).tolist()}
-            for query, of_cells in enumerate(places.tolist()):
-                ids[query] += [chunks[index] for index in of_cells]
-        return ids
-
     def _of_judged(self) -> list[tuple[str, float]]:
         return [(name, self._weights[name]) for name in self._metrics]
-
-    def _known(self) -> Floats:
-        """Return the part [cells] of the objective that needs no judge."""
-        known = np.zeros(len(self._grid))
-        for name, weight in self._weights.items():
-            if name not in self._metrics:
-                known += weight * self._grid.metrics[name].summaries.common
-        return known
 
     def _by_judge(self, tier: Judging) -> Floats:
         """Return the scores of all by a cheaper judge; where it has none, those by labels."""
@@ -145,29 +130,11 @@ class RoundScores:
     def _by_labels(self, name: str) -> Floats:
         proxy = self._metrics[name].proxy
         assert proxy is not None
-        scores = self._grid.metrics[proxy.name]
-        whole = np.zeros((len(self._grid.query_ids), len(self._grid)))
-        whole[scores.rows] = self._grid.matrix(proxy.name)
-        labelled = whole[self.rows]
+        labelled = proxy.values(self._all, self._context).values[self._row_of[:, self.rows]].T
         return np.zeros_like(labelled) if np.isnan(labelled).any() else labelled
-
-    def _places(self, queries: Integers, cells: Bools) -> Iterator[tuple[Integers, Distinct, Integers]]:
-        """Yield for each configuration its cells, its distinct results, and of these that of each [query, cell]."""
-        first, rows = 0, self.rows[queries]
-        for configuration, each in zip(self._grid.configurations, self._distinct, strict=True):
-            selections = configuration.selections
-            columns = first + np.flatnonzero(cells[first : first + selections.cells])
-            if len(columns):
-                numbers = np.stack([selections.of_cell(cell - first)[rows] for cell in columns.tolist()], axis=1)
-                yield columns, each, each.which[np.searchsorted(each.numbers, numbers)]
-            first += selections.cells
 
 
 def _apart(scores: Floats) -> Floats:
     """Return scores [queries, cells] without what moves all cells of a query alike."""
     apart: Floats = scores - scores.mean(axis=1, keepdims=True)
     return apart
-
-
-def _at(each: Distinct, places: Integers) -> list[Observation]:
-    return [each.observations[index] for index in places.tolist()]

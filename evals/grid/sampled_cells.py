@@ -6,13 +6,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.collect.observations import Summary
-from evals.grid.cells import CellSample, Floats, Grid, MetricScores, Part
-from evals.grid.selections import Selections
+from evals.collect.observations import Score, Summary
+from evals.collect.pool import Floats
+from evals.grid.cells import CellSample, Grid
 from evals.judge.precision import NOT_JUDGED
 from evals.judge.sampling import NOT_DRAWN
-from evals.metrics.base import QueryMetric, summarise
-from evals.metrics.sampled import can_be_judged, in_turn, sampled_summary
+from evals.metrics.declaration import Context, QueryMetric, summarise
+from evals.metrics.llm import can_be_judged
+from evals.metrics.proxies import serving
+from evals.metrics.sampled import in_turn, sampled_summary
 from evals.stats.corrected_mean import corrected_intervals, corrected_means, pseudo_values
 from evals.stats.nested_samples import JointProxy, ProxyScores, joint_proxy
 from evals.stats.shrunk_means import shrunk_means
@@ -22,10 +24,7 @@ Integers = NDArray[np.int64]
 
 
 def with_samples(
-    grid: Grid,
-    proxies: Mapping[str, tuple[str, tuple[Part, ...]]],
-    judged_on: Bools | None = None,
-    tiers: Sequence[tuple[str, Mapping[str, tuple[Part, ...]]]] = (),
+    grid: Grid, metrics: Mapping[str, QueryMetric], context: Context, judged_on: Bools | None = None
 ) -> Grid:
     """Correct the means of judged metrics in every cell.
 
@@ -34,55 +33,59 @@ def with_samples(
 
     Args:
         grid: The grid, of which a sample of the queries was judged.
-        proxies: Name of each judged metric to the name of its proxy, and the proxy's scores by configuration.
+        metrics: Its metrics; those without a proxy are passed over.
+        context: With the verdicts.
         judged_on: [all queries, cells], the queries that a cell was judged on; None where they are the same for all.
-        tiers: Of a cascade, the cheaper judges' models with their scores of each judged metric, the cheapest first.
     """
-    metrics = dict(grid.metrics)
-    for name, (proxy, parts) in proxies.items():
-        scores = metrics[name]
-        matrix = grid.matrix(name)
-        cases = [grid.configurations[0].observed.observations[row].case for row in scores.rows.tolist()]
+    cases = [case for case in grid.pool.cases if case.in_scope]
+    inside = np.array([case.in_scope for case in grid.pool.cases], dtype=np.bool_)
+    tiers = context.judging.tiers[:-1] if context.judging else ()
+    cells = dict(grid.metrics)
+    for name, metric in metrics.items():
+        if metric.proxy is None:
+            continue
+        matrix = grid.matrix(metric, context)
         eligible = np.array([can_be_judged(name, case) for case in cases], dtype=np.bool_)
-        of_cells = np.ones(matrix.shape, dtype=np.bool_) if judged_on is None else judged_on[scores.rows]
+        of_cells = np.ones(matrix.shape, dtype=np.bool_) if judged_on is None else judged_on[inside]
         judged, dropped = np.zeros(matrix.shape, dtype=np.bool_), 0
-        for cells in _alike(of_cells):
-            asked, missing = eligible & of_cells[:, cells[0]], np.isnan(matrix[:, cells])
-            judged[:, cells] = (asked & ~missing.any(axis=1))[:, None]
+        for alike in _alike(of_cells):
+            asked, missing = eligible & of_cells[:, alike[0]], np.isnan(matrix[:, alike])
+            judged[:, alike] = (asked & ~missing.any(axis=1))[:, None]
             dropped = max(dropped, int((asked & missing.any(axis=1) & ~missing.all(axis=1)).sum()))
         sample = CellSample(
             eligible=eligible,
             judged=judged,
             weights=np.zeros((len(grid), 1 + len(tiers))),
-            proxy=proxy,
-            proxy_parts=parts,
-            tiers=tuple((model, of_tier[name]) for model, of_tier in tiers),
+            scores=matrix,
+            proxies=(
+                grid.matrix(metric.proxy, context),
+                *(grid.matrix(metric, replace(context, judging=tier)) for tier in tiers),
+            ),
+            name=serving(metric.proxy, cases),
+            models=tuple(tier.model for tier in tiers),
         )
-        correcting = _correcting(grid, scores, sample)
-        sample = replace(sample, tier_weights=tuple(proxy.weights for proxy in correcting[1:]))
+        correcting = _correcting(sample)
+        sample = replace(sample, proxy_weights=tuple(proxy.weights for proxy in correcting[1:]))
         means, counts = np.full(len(grid), np.nan), judged.sum(axis=0)
-        for cells in _of_one_sample(sample):
-            if counts[cells[0]] > 1:
-                own, joint = _joint(matrix[eligible], correcting, sample, cells, None)
-                means[cells], _ = corrected_means(*own, weight=joint.weight)
-                sample.weights[cells] = joint.weights
+        for alike in _of_one_sample(sample):
+            if counts[alike[0]] > 1:
+                own, joint = _joint(matrix[eligible], correcting, sample, alike, None)
+                means[alike], _ = corrected_means(*own, weight=joint.weight)
+                sample.weights[alike] = joint.weights
         # Rounding must not lead out of the range of shares.
         means = np.clip(means, 0.0, 1.0)
-        metrics[name] = replace(
-            scores,
+        cells[name] = replace(
+            cells[name],
             sample=sample,
-            summaries=replace(
-                scores.summaries,
-                mean=means,
-                n=counts,
-                n_unscored=np.full(len(grid), int((~eligible).sum())),
-                common=means,
-                # A single query compares nothing.
-                n_common=int(counts[counts > 1].max(initial=0)),
-                n_dropped=dropped,
-            ),
+            mean=means,
+            n=counts,
+            n_unscored=np.full(len(grid), int((~eligible).sum())),
+            common=means,
+            # A single query compares nothing.
+            n_common=int(counts[counts > 1].max(initial=0)),
+            n_dropped=dropped,
         )
-    return replace(grid, metrics=metrics)
+    return replace(grid, metrics=cells)
 
 
 def comparable(grid: Grid, metric: str) -> Floats:
@@ -93,8 +96,7 @@ def comparable(grid: Grid, metric: str) -> Floats:
     scores = grid.metrics[metric]
     sample = scores.sample
     assert sample is not None
-    matrix = grid.matrix(metric)
-    correcting, eligible = _correcting(grid, scores, sample), sample.eligible
+    matrix, correcting, eligible = sample.scores, _correcting(sample), sample.eligible
     values = np.full(matrix.shape, np.nan)
     for cells in _of_one_sample(sample):
         if sample.judged[:, cells[0]].sum() < 2:
@@ -110,8 +112,7 @@ def sampled_intervals(grid: Grid, metric: str) -> tuple[Floats, Floats]:
     scores = grid.metrics[metric]
     sample = scores.sample
     assert sample is not None
-    matrix = grid.matrix(metric)
-    correcting = _correcting(grid, scores, sample)
+    matrix, correcting = sample.scores, _correcting(sample)
     low, high = np.full(len(grid), np.nan), np.full(len(grid), np.nan)
     for cells in _of_one_sample(sample):
         if sample.judged[:, cells[0]].any():
@@ -132,14 +133,14 @@ def guesses(grid: Grid, weights: Mapping[str, float]) -> Floats:
     The corrected means of hundreds of cells owe much to chance in the few verdicts; they are shrunk towards what the
     labels say (`evals.stats.shrunk_means`).
     """
-    lengths = np.concatenate([_lengths(configuration.selections) for configuration in grid.configurations])
+    results, row_of = grid.laid_out()
+    lengths = results.lengths[row_of].mean(axis=1)
     whole = np.zeros(len(grid))
     for name, weight in weights.items():
         scores = grid.metrics[name]
-        sample, means = scores.sample, scores.summaries.common.copy()
+        sample, means = scores.sample, scores.common.copy()
         if sample is not None:
-            matrix = grid.matrix(name)[sample.eligible]
-            correcting = _correcting(grid, scores, sample)
+            matrix, correcting = sample.scores[sample.eligible], _correcting(sample)
             for cells in _of_one_sample(sample):
                 own, _ = _joint(matrix, correcting, sample, cells, sample.weights[cells[0]])
                 if own[2].sum() > 1:
@@ -148,14 +149,16 @@ def guesses(grid: Grid, weights: Mapping[str, float]) -> Floats:
     return whole
 
 
-def _lengths(selections: Selections) -> Floats:
-    """Return the mean number of chunks that each cell returns."""
-    return np.array([(selections.of_cell(cell) % selections.width).mean() for cell in range(selections.cells)])
-
-
-def cell_summary(grid: Grid, metric: QueryMetric, index: int) -> Summary:
+def cell_summary(
+    grid: Grid,
+    metric: QueryMetric,
+    index: int,
+    scores: Mapping[str, Score],
+    proxies: Mapping[str, Score],
+    tiers: Sequence[tuple[str, Mapping[str, Score]]],
+) -> Summary:
     """Return the mean of a metric in a cell, with interval and counts, as a run of the cell has it."""
-    sample, scores = grid.metrics[metric.name].sample, grid.scores(metric.name, index)
+    sample = grid.metrics[metric.name].sample
     if sample is None:
         return summarise(metric.name, list(scores.values()), metric.interval)
     # A cell that was dropped may have verdicts on later queries, where it returns what another cell does.
@@ -163,10 +166,9 @@ def cell_summary(grid: Grid, metric: QueryMetric, index: int) -> Summary:
         NOT_DRAWN if score == NOT_JUDGED or (isinstance(score, float | int) and not judged) else score
         for score, judged in zip(scores.values(), sample.judged[:, index].tolist(), strict=True)
     ]
-    proxies = list(grid.proxy_scores(metric.name, index).values())
-    tiers = [(model, list(of_tier.values())) for model, of_tier in grid.tier_scores(metric.name, index)]
-    weights = *sample.tier_weights, sample.weights[index].tolist()
-    return sampled_summary(metric, of_sample, proxies, weights, tiers, sample.proxy)
+    own = [(model, list(each.values())) for model, each in tiers]
+    weights = *sample.proxy_weights, sample.weights[index].tolist()
+    return sampled_summary(metric, of_sample, list(proxies.values()), weights, own, sample.name)
 
 
 def _of_one_sample(sample: CellSample) -> list[Integers]:
@@ -198,8 +200,7 @@ def _joint(
     return (judged, proxy.scores, sampled), proxy
 
 
-def _correcting(grid: Grid, scores: MetricScores, sample: CellSample) -> tuple[ProxyScores, ...]:
+def _correcting(sample: CellSample) -> tuple[ProxyScores, ...]:
     """Return all scores [eligible query, cell] that correct those of the judge, of a cascade the strongest's."""
-    rows = scores.rows[sample.eligible]
-    tiers = [grid.laid_out(parts, rows) for _, parts in sample.tiers]
-    return in_turn(grid.laid_out(sample.proxy_parts, rows), tiers)
+    first, *others = (scores[sample.eligible] for scores in sample.proxies)
+    return in_turn(first, others)

@@ -1,61 +1,33 @@
 """All metrics, by name."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from evals.collect.observations import VERDICT_METRIC
 from evals.errors import ExperimentError
-from evals.metrics import (
-    addresses,
-    candidates,
-    chunk_sequence,
-    content,
-    cost,
-    determinism,
-    incomplete_labels,
-    index,
-    latency,
-    llm_metrics,
-    metadata,
-    oracle,
-    ragas_metrics,
-    ranking,
-    scope,
-    similarity,
-    trust_metrics,
-)
-from evals.metrics.base import Metric, RunMetric
-from evals.metrics.declaration import Declaration, Need
-from evals.metrics.depth import Reach
+from evals.metrics import llm, metadata, ranking, scope, texts, timing
+from evals.metrics.declaration import Declaration, Metric, Need, QueryMetric, RunMetric
+from evals.metrics.outcomes import PASS_RATE
+from retrievers.config import RetrieverConfig
 from retrievers.config.removed import removed
 from retrievers.errors import nearest
 
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
-        *ragas_metrics.METRICS,
-        *similarity.METRICS,
-        *llm_metrics.METRICS,
-        *trust_metrics.METRICS,
+        *ranking.OF_IDS,
+        *texts.OF_STRINGS,
+        *llm.METRICS,
+        *llm.TRUST,
         *ranking.METRICS,
-        *incomplete_labels.METRICS,
-        *candidates.METRICS,
-        *oracle.METRICS,
-        *index.METRICS,
         *metadata.METRICS,
-        *addresses.METRICS,
-        *chunk_sequence.METRICS,
-        *content.METRICS,
+        *texts.METRICS,
         *scope.METRICS,
-        *determinism.METRICS,
-        *latency.METRICS,
-        *cost.METRICS,
+        *timing.METRICS,
+        *scope.COST,
     )
 }
-
-
-# Share of queries with the verdict SUCCESS, which a run has for any choice of metrics.
-PASS_RATE = Declaration(name=VERDICT_METRIC, about="queries whose verdict is SUCCESS")
 # The metrics that there are only with a judge.
 NEED_A_JUDGE = frozenset(name for name, metric in METRICS.items() if metric.is_judged)
 # The metrics that compare the search for vectors with an exact one.
@@ -64,13 +36,38 @@ OF_AN_INDEX = frozenset(name for name, metric in METRICS.items() if "index" in m
 
 def declared(name: str) -> Declaration:
     """Return the declaration of a metric; one that this version does not know, of an older report, has the defaults."""
-    metric = PASS_RATE if name == VERDICT_METRIC else METRICS.get(name) or latency.metric_named(name)
+    metric = PASS_RATE if name == VERDICT_METRIC else METRICS.get(name) or timing.metric_named(name)
     return metric or Declaration(name=name, about="", headline="never")
 
 
 def needs(names: Iterable[str], need: Need) -> bool:
     """Return True if one of the metrics needs that."""
     return any(need in declared(name).needs for name in names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """Lengths of the lists: `top_k` for returned chunks, the depth for candidates."""
+
+    returned: int
+    candidates: int
+
+    def is_exceeded_by(self, metric: Metric) -> bool:
+        """Return True if a metric reads further."""
+        if not isinstance(metric, QueryMetric) or metric.depth is None:
+            return False
+        return metric.depth > (self.returned if metric.of == "returned" else self.candidates)
+
+
+def reach(config: RetrieverConfig, top_ks: Sequence[int] = (), depths: Sequence[int] = ()) -> Reach:
+    """Return the reach of a retriever, or of the cells of a sweep: the longest result, the shallowest candidates.
+
+    Args:
+        config: The retriever, whose settings hold where the sweep names none.
+        top_ks: Values of `top_k` that are swept.
+        depths: Values of `candidates` that are swept.
+    """
+    return Reach(returned=max(top_ks or (config.top_k,)), candidates=min(depths or (config.candidates,)))
 
 
 def choose(
@@ -95,8 +92,8 @@ def choose(
         ExperimentError: A pattern chooses nothing, the nearest names are given; or only what needs a judge, or only
             what reads further than the lists go.
     """
-    measured = {m.name: m for level in concurrency for m in latency.metrics_at(level)}
-    apart = METRICS.keys() - {m.name for m in latency.METRICS if latency.CONCURRENT.fullmatch(m.name)}
+    measured = {m.name: m for level in concurrency for m in timing.metrics_at(level)}
+    apart = METRICS.keys() - {m.name for m in timing.METRICS if timing.CONCURRENT.fullmatch(m.name)}
     selectable = {name: m for name, m in METRICS.items() if name in apart | measured.keys()} | measured
     chosen: dict[str, Metric] = {}
     for pattern in patterns:
@@ -134,9 +131,11 @@ __all__ = [
     "VERDICT_METRIC",
     "Declaration",
     "Metric",
+    "QueryMetric",
     "Reach",
     "RunMetric",
     "choose",
     "declared",
     "needs",
+    "reach",
 ]

@@ -14,19 +14,21 @@ answer goes with its verdicts:
 How well each foretells a judge: docs/sampling.md, by `benchmarks/proxies.py`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from evals.collect.observations import Observation, Score, Unscored
+from evals.collect.observations import Unscored
+from evals.collect.pool import BITS, Integers
 from evals.golden.case import Case
 from evals.judge.claims import sentences
-from evals.judge.precision import average_precision
-from evals.judge.tasks import selected
-from evals.metrics.base import Context, QueryMetric
+from evals.metrics.declaration import Context, QueryMetric
 from evals.metrics.ranking import evidence_recall
+from evals.metrics.results import Results, Values
+from evals.metrics.texts import average_precision
 from retrievers.config.languages import words
+from retrievers.records import Chunk
 
 # Share of the words of the reference answer from which on a chunk without labels counts as useful.
 USEFUL = 1 / 3
@@ -40,39 +42,8 @@ class Foretelling(NamedTuple):
     """One way to foretell a judge's score, and the queries for which there is it."""
 
     name: str
-    score: Callable[[Observation, "SharedWords"], Score]
+    score: Callable[[Results], Values]
     fits: Callable[[Case], bool]
-
-
-class SharedWords:
-    """Words that a chunk has in common with a reference answer, each pair of the two compared once."""
-
-    def __init__(self) -> None:
-        self._asked: dict[str, list[frozenset[str]]] = {}
-        self._held: dict[str, frozenset[str]] = {}
-        self._shared: dict[tuple[str, str], frozenset[str]] = {}
-
-    def of(self, case: Case) -> frozenset[str]:
-        """Return the distinct words of a reference answer."""
-        return frozenset[str]().union(*self.sentences(case))
-
-    def sentences(self, case: Case) -> list[frozenset[str]]:
-        """Return the distinct words of each sentence of a reference answer."""
-        if case.id not in self._asked:
-            distinct = (frozenset(words(sentence)) for sentence in sentences(case.reference_answer or ""))
-            self._asked[case.id] = list(filter(None, distinct))
-        return self._asked[case.id]
-
-    def shared(self, observation: Observation) -> list[frozenset[str]]:
-        """Return for each returned chunk the words of the reference answer that it holds."""
-        case = observation.case
-        pairs = [(case.id, chunk.text) for chunk in observation.selection.chunks]
-        for pair in pairs:
-            if pair not in self._shared:
-                if pair[1] not in self._held:
-                    self._held[pair[1]] = frozenset(words(pair[1]))
-                self._shared[pair] = self.of(case) & self._held[pair[1]]
-        return [self._shared[pair] for pair in pairs]
 
 
 def serving(proxy: QueryMetric, cases: Sequence[Case]) -> str:
@@ -93,70 +64,83 @@ def serving(proxy: QueryMetric, cases: Sequence[Case]) -> str:
     return WORDED_PRECISION if worded else PRECISION_PROXY.name
 
 
-def useful_chunks(observations: Sequence[Observation]) -> list[frozenset[str]]:
-    """Return for each result the ids of its chunks that count as useful; labelled ones also where it lacks them."""
-    texts = SharedWords()
-    return [
-        frozenset(result.relevance.grades) if result.case.is_labelled else frozenset(_by_words(result, texts))
-        for result in observations
-    ]
-
-
-def _by_words(result: Observation, texts: SharedWords) -> Iterator[str]:
-    """Yield the ids of chunks that hold enough of the words of the reference answer."""
-    asked = len(texts.of(result.case))
-    for chunk_id, shared in zip(selected(result), texts.shared(result), strict=True):
-        if shared and len(shared) >= USEFUL * asked:
-            yield chunk_id
-
-
-def _precision(observations: Sequence[Observation], _: Context) -> list[Score]:
+def _precision(r: Results, _: Context) -> Values:
     """Return context precision by the labels, or by the words of the reference answer, in place of verdicts.
 
     0 where nothing was returned.
     """
-    return [
-        average_precision([int(chunk_id in useful) for chunk_id in selected(result)])
-        if result.case.is_labelled or _is_answered(result.case)
-        else NO_REFERENCE
-        for result, useful in zip(observations, useful_chunks(observations), strict=True)
-    ]
+
+    def useful(number: int, chunks: list[Chunk]) -> Iterable[float]:
+        case, grades = r.lists.case(number), r.lists.relevance[number].grades
+        if case.is_labelled:
+            return [float(chunk.chunk_id in grades) for chunk in chunks]
+        asked = frozenset[str]().union(*_sentences(case))
+        shared = (len(asked & frozenset(words(chunk.text))) for chunk in chunks)
+        return [float(count > 0 and count >= USEFUL * len(asked)) for count in shared]
+
+    without = r.by_case(lambda case: not (case.is_labelled or _is_answered(case)))
+    return Values.of(average_precision(r.by_pair(useful)), (without, NO_REFERENCE))
 
 
-def _recall(observations: Sequence[Observation], _: Context) -> list[Score]:
+def _recall(r: Results, _: Context) -> Values:
     """Return what foretells how complete a result is, by the one way that all queries with a reference answer have."""
-    answered = [observation for observation in observations if _is_answered(observation.case)]
-    scores = iter(_completeness(answered, _))
-    return [next(scores) if _is_answered(observation.case) else NO_REFERENCE for observation in observations]
+    answered = r.by_case(_is_answered)
+    rows = np.flatnonzero(answered)
+    way = _for_all([case for case in r.lists.pool.cases if case.in_scope and _is_answered(case)])
+    return way.score(r.at(rows)).within(rows, len(r), (~answered, NO_REFERENCE))
 
 
-def _completeness(observations: Sequence[Observation], _: Context) -> list[Score]:
-    """Return what foretells how complete a result is, by the one way that all these queries have."""
-    texts = SharedWords()
-    way = _for_all([observation.case for observation in observations])
-    return [way.score(observation, texts) for observation in observations]
+def _completeness(r: Results, _: Context) -> Values:
+    """Return what foretells how complete a result is, by the one way that all queries have."""
+    return _for_all([case for case in r.lists.pool.cases if case.in_scope]).score(r)
 
 
 def _for_all(cases: Sequence[Case]) -> Foretelling:
     return next((way for way in WAYS[:-1] if all(map(way.fits, cases))), WAYS[-1])
 
 
-def _items_found(observation: Observation, _: SharedWords) -> Score:
-    ranked, items = observation.ranked_ids, observation.relevance.items
-    return evidence_recall(ranked, items, len(ranked)) if items else Unscored(reason="the case names no evidence")
+def _items_found(r: Results) -> Values:
+    values = evidence_recall(r)
+    return Values.of(values, (np.isnan(values), Unscored(reason="the case names no evidence")))
 
 
-def _sentences_found(observation: Observation, texts: SharedWords) -> Score:
-    held = frozenset[str]().union(*texts.shared(observation))
-    asked = texts.sentences(observation.case)
-    return sum(len(sentence & held) >= SUPPORTED * len(sentence) for sentence in asked) / len(asked)
+def _sentences_found(r: Results) -> Values:
+    """Return the share of the sentences of the reference answer of which the chunks together hold enough words."""
+    asked = {number: _sentences(r.lists.case(number)) for number in np.unique(r.list_of).tolist()}
+    numbers = {number: {w: place for place, w in enumerate(sorted(frozenset[str]().union(*each)))}
+               for number, each in asked.items()}  # fmt: skip
+
+    def held(number: int, chunks: list[Chunk]) -> Iterable[list[int]]:
+        places = numbers[number]
+        return [[places[word] for word in places.keys() & frozenset(words(chunk.text))] for chunk in chunks]
+
+    bits = r.items(held, max(map(len, numbers.values()), default=0))
+    joined = np.bitwise_or.reduce(bits, axis=1) if bits.shape[1] else bits.sum(axis=1)
+    return Values.of(
+        np.asarray(
+            [
+                sum(_count(joined[row], each, numbers[n]) >= SUPPORTED * len(each) for each in asked[n]) / len(asked[n])
+                for row, n in enumerate(r.list_of.tolist())
+            ]
+        )
+    )
 
 
-def _highest_cosine(observation: Observation, _: SharedWords) -> Score:
-    cosines = observation.selection.column("semantic")
-    if not len(cosines):
-        return 0.0
-    return NO_COSINE if np.isnan(cosines).any() else float(np.clip(cosines, 0, 1).max())
+def _count(held: Integers, sentence: frozenset[str], places: dict[str, int]) -> int:
+    """Return how many of the words of a sentence are among those that are held, as bits."""
+    return sum(int(held[places[word] // BITS]) >> places[word] % BITS & 1 for word in sentence)
+
+
+def _highest_cosine(r: Results) -> Values:
+    cosines = r.column("semantic")
+    highest = np.clip(np.nan_to_num(cosines), 0, 1).max(axis=1, initial=0.0)
+    return Values.of(highest, ((np.isnan(cosines) & r.found).any(axis=1), NO_COSINE))
+
+
+def _sentences(case: Case) -> list[frozenset[str]]:
+    """Return the distinct words of each sentence of a reference answer."""
+    distinct = (frozenset(words(sentence)) for sentence in sentences(case.reference_answer or ""))
+    return list(filter(None, distinct))
 
 
 def _is_answered(case: Case) -> bool:

@@ -1,197 +1,308 @@
-"""Ranking metrics by the definitions of trec_eval: pure functions of ranked ids, graded judgements and a depth.
+"""Ranking metrics by the definitions of trec_eval, of what was returned and of the candidates.
 
-Everywhere `ranked` holds distinct ids in rank order, `grades` the relevant ids with grades above 0, and k the depth.
-A query that has relevant chunks and got no result scores 0. Source: trec_eval 9 (NIST), as pytrec_eval computes it.
+A measure is a function of results and a depth k, over all rows at once. It reads chunk ids in rank order, a repeated
+one at its first place. A query that has relevant chunks and got no result scores 0. Sources: trec_eval 9 (NIST), as
+pytrec_eval computes it; ragas 0.4.3 for its metrics on ids; ir_measures for incomplete labels.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from math import log2
 from typing import NamedTuple
 
-from evals.collect.observations import Observation, Score, Unscored
-from evals.golden.evidence import Relevance
-from evals.metrics import prefixes
-from evals.metrics.arrays import Floats, RelevanceArrays
-from evals.metrics.base import Context, Kind, QueryMetric, each
-from evals.metrics.declaration import LABELS, Unit
+import numpy as np
 
-# The depths at which ranking metrics are computed.
-DEPTHS = (1, 3, 5, 10)
-Measure = Callable[[Sequence[str], Mapping[str, int], int], float]
+from evals.collect.observations import Unscored
+from evals.collect.pool import Bools, Floats, Integers
+from evals.metrics.declaration import LABELS, Context, Headline, Kind, QueryMetric
+from evals.metrics.results import Results, Values
+
+# The depths at which metrics are computed: of what was returned, of the candidates that a reranker gets, of an index.
+DEPTHS, ORACLE_DEPTHS, INDEX_DEPTHS = (1, 3, 5, 10), (10, 20, 50, 100), (5, 100)
+CUT = 10
+ENOUGH = 0.95
+"""A mean recall of the index below this is its fault before it is the model's."""
+TOO_FEW = Unscored(reason="fewer than three relevant chunks")
+NO_GRADE_0 = Unscored(reason="the golden data judge no chunk of these queries not relevant (grade 0)")
+Measure = Callable[[Results, int], Floats]
 
 
-def hit_rate(ranked: Sequence[str], grades: Mapping[str, int], k: int) -> float:
+def hit_rate(r: Results, k: int) -> Floats:
     """Return 1 if any of the first k is relevant, else 0 (trec_eval `success`)."""
-    return float(any(chunk_id in grades for chunk_id in ranked[:k]))
+    return (_hits(r, k) > 0).astype(float)
 
 
-def precision(ranked: Sequence[str], grades: Mapping[str, int], k: int) -> float:
+def precision(r: Results, k: int) -> Floats:
     """Return the number of relevant among the first k over k, also where fewer are returned (trec_eval `P`)."""
-    return sum(chunk_id in grades for chunk_id in ranked[:k]) / k
+    return _hits(r, k) / k
 
 
-def recall(ranked: Sequence[str], grades: Mapping[str, int], k: int) -> float:
+def recall(r: Results, k: int) -> Floats:
     """Return the share of all relevant that is among the first k (trec_eval `recall`), 0 to 1."""
-    return sum(chunk_id in grades for chunk_id in ranked[:k]) / len(grades)
+    return _hits(r, k) / np.maximum(r.relevant, 1)
 
 
-def reciprocal_rank(ranked: Sequence[str], grades: Mapping[str, int], k: int) -> float:
+def reciprocal_rank(r: Results, k: int) -> Floats:
     """Return 1 / rank of the first relevant among the first k, else 0 (trec_eval `recip_rank`, run cut at k)."""
-    return next((1 / rank for rank, chunk_id in enumerate(ranked[:k], 1) if chunk_id in grades), 0.0)
+    return np.asarray((_relevant(r, k) / _ranks(r, k)).max(axis=1, initial=0.0))
 
 
-def average_precision(ranked: Sequence[str], grades: Mapping[str, int], k: int) -> float:
+def average_precision(r: Results, k: int) -> Floats:
     """Return the mean precision at the ranks of all relevant, 0 for those below the first k (trec_eval `map_cut`)."""
-    hits, total = 0, 0.0
-    for rank, chunk_id in enumerate(ranked[:k], 1):
-        if chunk_id in grades:
-            hits += 1
-            total += hits / rank
-    return total / len(grades)
+    relevant = _relevant(r, k)
+    precisions = np.where(relevant, np.cumsum(relevant, axis=1) / _ranks(r, k), 0.0)
+    return np.asarray(precisions.sum(axis=1) / np.maximum(r.relevant, 1))
 
 
-def ndcg(ranked: Sequence[str], grades: Mapping[str, int], k: int) -> float:
+def ndcg(r: Results, k: int) -> Floats:
     """Return Σ grade / log2(rank + 1) over the first k, over that of the ideal order (trec_eval `ndcg_cut`), 0 to 1."""
-    gain = _discounted([grades.get(chunk_id, 0) for chunk_id in ranked[:k]])
-    return gain / _discounted(sorted(grades.values(), reverse=True)[:k])
+    return _discounted(r.ranked.grades[:, :k]) / _ideal(r, k)
 
 
-def three_most_expected_in_five(ranked: Sequence[str], grades: Mapping[str, int]) -> float:
+def evidence_recall(r: Results, k: int | None = None) -> Floats:
+    """Return the share of evidence items with a chunk among the first k, for any chunking, 0 to 1."""
+    ranked = r.ranked
+    counts = np.asarray([len(each.items) for each in r.lists.relevance], dtype=np.int64)[r.list_of]
+    return ranked.share_covered(ranked.laid_out(r.lists.evidence, 0), counts, k)
+
+
+def three_most_expected_in_five(r: Results, _: Context) -> Values:
     """Return 1 if three of the highest graded are among the first five, else 0. Needs at least three relevant.
 
     With t the third highest grade: everything graded above t must be there, and with those graded t at least three.
     """
-    third = sorted(grades.values(), reverse=True)[2]
-    first = set(ranked[:5])
-    above = {chunk_id for chunk_id, grade in grades.items() if grade > third}
-    level = {chunk_id for chunk_id, grade in grades.items() if grade >= third}
-    return float(above <= first and len(level & first) >= 3)
+    first, third = r.ranked.grades[:, :5], r.ideal[:, [2]]
+    above = (first > third).sum(axis=1) == (r.ideal > third).sum(axis=1)
+    level = ((first >= third) & (first > 0)).sum(axis=1) >= 3
+    return Values.of((above & level).astype(float), (r.relevant < 3, TOO_FEW))
 
 
-def evidence_recall(ranked: Sequence[str], items: Sequence[frozenset[str]], k: int) -> float:
-    """Return the share of evidence items with a chunk among the first k, for any chunking, 0 to 1."""
-    first = set(ranked[:k])
-    return sum(bool(item & first) for item in items) / len(items)
+def id_precision(r: Results, _: Context) -> Floats:
+    """Return relevant returned ids / returned ids, 0 to 1; 0 where nothing was returned."""
+    return _hits(r) / np.maximum(r.ranked.lengths, 1)
 
 
-def _discounted(gains: Sequence[int]) -> float:
-    return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, 1))
+def id_recall(r: Results, _: Context) -> Floats:
+    """Return relevant returned ids / relevant ids, 0 to 1."""
+    return _hits(r) / np.maximum(r.relevant, 1)
 
 
-def score(ranked: Sequence[str], relevance: Relevance, measure: Measure, k: int) -> Score:
-    """Apply a measure to a ranked list; unscored where it divides by relevant chunks that may be unknown."""
-    if measure in _OVER_ALL_RELEVANT and relevance.incomplete:
-        return Unscored(reason=relevance.incomplete)
-    return measure(ranked, relevance.grades, k)
+def judged(r: Results, k: int) -> Floats:
+    """Return the share of the first k that is judged (ir_measures `Judged@k`), of fewer that of these; 1 for none."""
+    lengths = np.minimum(r.ranked.lengths, k)
+    counts = np.sum(_judged(r)[:, :k], axis=1)
+    return np.where(lengths > 0, counts / np.maximum(lengths, 1), 1.0)
 
 
-def interval_of(name: str, k: int) -> Kind:
-    """Return the interval of a measure at a depth: that of a proportion where its values are 0 and 1 alone."""
-    return "proportion" if name == "hit_rate" or (name, k) in (("precision", 1), ("mrr", 1)) else "mean"
+def condensed_ndcg(r: Results, k: int) -> Floats:
+    """Return nDCG at k of the list without its unjudged chunks (Sakai 2007), 0 to 1."""
+    known = _judged(r)
+    order = np.argsort(~known, axis=1, kind="stable")[:, :k]
+    condensed = np.take_along_axis(np.where(known, r.ranked.grades, 0), order, axis=1)
+    return _discounted(condensed) / _ideal(r, k)
 
 
-def _returned(observation: Observation, _: Context, *, measure: Measure, k: int) -> Score:
-    return score(observation.ranked_ids, observation.relevance, measure, k)
+def bpref(r: Results, _: int) -> Floats:
+    """Return how rarely a chunk judged not relevant stands before a relevant one, 0 to 1 (trec_eval `bpref`).
+
+    Σ over relevant chunks of the list of 1 − min(judged not relevant before it, R) / min(N, R), over R: with R relevant
+    chunks and N judged not relevant. Unjudged chunks have no effect. Source: Buckley and Voorhees 2004.
+    """
+    relevant = _relevant(r)
+    refused = _judged(r) & ~relevant
+    before: Integers = np.cumsum(refused, axis=1) - refused
+    most = np.minimum(_irrelevant(r), r.relevant)
+    lost = np.minimum(before, r.relevant[:, None]) / np.maximum(most, 1)[:, None]
+    return np.asarray(np.where(relevant, 1 - lost, 0.0).sum(axis=1) / np.maximum(r.relevant, 1))
 
 
-def _evidence(observation: Observation, _: Context, *, k: int) -> Score:
-    return evidence_recall(observation.ranked_ids, observation.relevance.items, k)
+def oracle_ndcg(r: Results, _: Context, *, depth: int) -> Floats:
+    """Return nDCG@10 of the first `depth` candidates, ordered by their grades, 0 to 1.
+
+    They are the first in the order that a reranker was given them. The ideal is over all relevant chunks, found or not,
+    so that it is 1 only where the best ten are among the candidates; no reranker of this depth reaches more. With
+    binary grades and at most ten relevant chunks it rises with recall alone.
+    """
+    grades = as_found(r).ranked.grades[:, :depth]
+    return _discounted(-np.sort(-grades, axis=1)[:, :CUT]) / _ideal(r, CUT)
 
 
-def _top_three(observation: Observation, _: Context) -> Score:
-    if observation.relevance.incomplete:
-        return Unscored(reason=observation.relevance.incomplete)
-    if len(observation.relevance.grades) < 3:
-        return TOO_FEW
-    return three_most_expected_in_five(observation.ranked_ids, observation.relevance.grades)
+def as_found(r: Results) -> Results:
+    """Return results in the order that a reranker was given them; as they are where there was none."""
+    given = r.column("original_rank")
+    reranked = np.asarray(r.found.any(axis=1) & ~(np.isnan(given) & r.found).any(axis=1))
+    places = np.take_along_axis(r.places, np.argsort(given, axis=1, kind="stable"), axis=1)
+    return Results(r.lists, r.list_of, np.where(reranked[:, None], places, r.places))
 
 
-# Measures whose denominator counts all relevant chunks, so that all must be known.
-_OVER_ALL_RELEVANT = (recall, average_precision, ndcg)
+def ann_recall(r: Results, _: Context, *, k: int) -> Values:
+    """Return the share of the k nearest chunks, by exact search, that the approximate one has in its first k, 0 to 1.
+
+    A chunk that is as near as the k-th one counts as found (see `evals.collect.index_recall`). Whether a chunk is
+    relevant plays no part. Unscored where the two searches were not compared: no vectors are searched for, or fewer
+    than k.
+    """
+    missing = Unscored(reason=f"no search for {k} vectors was compared with an exact one")
+    return Values.joined([recalls.get(k, missing) for recalls in r.of_table("ann_recall")])
+
+
+def _relevant(r: Results, k: int | None = None) -> Bools:
+    relevant: Bools = r.ranked.grades[:, :k] > 0
+    return relevant
+
+
+def _hits(r: Results, k: int | None = None) -> Integers:
+    return np.asarray(_relevant(r, k).sum(axis=1))
+
+
+def _ranks(r: Results, k: int) -> Integers:
+    return np.arange(1, min(k, r.places.shape[1]) + 1)
+
+
+def _discounted(grades: Integers) -> Floats:
+    return grades @ (1 / np.log2(np.arange(2, grades.shape[1] + 2)))
+
+
+def _ideal(r: Results, k: int) -> Floats:
+    return np.maximum(_discounted(r.ideal[:, :k]), np.where(r.relevant > 0, 0.0, 1.0))
+
+
+def _judged(r: Results) -> Bools:
+    return r.ranked.laid_out(r.lists.judged, False)
+
+
+def _irrelevant(r: Results) -> Integers:
+    return np.asarray([len(each.irrelevant) for each in r.lists.relevance], dtype=np.int64)[r.list_of]
+
+
+def _where_refused(r: Results, _: Context, *, measure: Measure, k: int) -> Values:
+    """Score by a measure that reads which chunks are judged not relevant; unscored where the golden data judge none.
+
+    A chunk without a grade may then be unjudged or not relevant.
+    """
+    return Values.of(measure(r, k), (not r.lists.pool.refuses, NO_GRADE_0))
 
 
 class RankingMeasure(NamedTuple):
-    """A measure of a ranked list at a depth; `source` is its name in trec_eval."""
+    """A measure at a depth; `source` is its name in trec_eval, `all_relevant` as in `QueryMetric`."""
 
-    of_list: Measure
-    over_prefixes: Callable[[RelevanceArrays, int], Floats]
+    measure: Measure
     source: str
-    unit: Unit
+    unit: str
     about: str
+    all_relevant: bool
 
 
 MEASURES: Mapping[str, RankingMeasure] = {
     "hit_rate": RankingMeasure(
-        hit_rate, prefixes.hit_rate, "success", "share", "queries with a relevant chunk among the first {k}"
+        hit_rate, "success", "share", "queries with a relevant chunk among the first {k}", False
     ),
-    "precision": RankingMeasure(
-        precision, prefixes.precision, "P", "share", "relevant among the first {k}, divided by {k}"
-    ),
-    "recall": RankingMeasure(
-        recall, prefixes.recall, "recall", "share", "share of the relevant chunks among the first {k}"
-    ),
+    "precision": RankingMeasure(precision, "P", "share", "relevant among the first {k}, divided by {k}", False),
+    "recall": RankingMeasure(recall, "recall", "share", "share of the relevant chunks among the first {k}", True),
     "mrr": RankingMeasure(
-        reciprocal_rank,
-        prefixes.reciprocal_rank,
-        "recip_rank",
-        "score",
-        "1 / rank of the first relevant chunk, within {k}",
+        reciprocal_rank, "recip_rank", "score", "1 / rank of the first relevant chunk, within {k}", False
     ),
     "map": RankingMeasure(
-        average_precision,
-        prefixes.average_precision,
-        "map_cut",
-        "score",
-        "average precision within {k}, over all relevant chunks",
+        average_precision, "map_cut", "score", "average precision within {k}, over all relevant chunks", True
     ),
     "ndcg": RankingMeasure(
-        ndcg, prefixes.ndcg, "ndcg_cut", "score", "graded gain of the first {k} over that of the ideal order"
+        ndcg, "ndcg_cut", "score", "graded gain of the first {k} over that of the ideal order", True
     ),
 }
-TOO_FEW = Unscored(reason="fewer than three relevant chunks")
 
-METRICS: tuple[QueryMetric, ...] = (
-    *(
-        QueryMetric(
-            name=f"ranking/{name}_at_{k}",
-            scope="in_scope",
-            interval=interval_of(name, k),
-            about=measure.about.format(k=k),
-            source=f"trec_eval 9, `{measure.source}`",
-            unit=measure.unit,
-            headline="never" if name == "precision" else "at the deepest",
-            needs=LABELS,
-            score=each(partial(_returned, measure=measure.of_list, k=k)),
-            depth=k,
-            over_prefixes=prefixes.at(measure.over_prefixes, k),
-        )
-        for name, measure in MEASURES.items()
-        for k in DEPTHS
-    ),
-    *(
-        QueryMetric(
-            name=f"ranking/evidence_recall_at_{k}",
-            scope="in_scope",
-            interval="mean",
-            about=f"share of evidence items found among the first {k}",
-            headline="at the deepest",
-            needs=LABELS,
-            score=each(partial(_evidence, k=k)),
-            depth=k,
-            over_prefixes=prefixes.at(prefixes.evidence_recall, k),
-        )
-        for k in DEPTHS
+
+def _ranking(name: str, k: int, headline: Headline, *, candidates: bool = False) -> QueryMetric:
+    one = MEASURES[name]
+    # Values are 0 and 1 alone.
+    interval: Kind = "proportion" if name == "hit_rate" or (name, k) in (("precision", 1), ("mrr", 1)) else "mean"
+    return QueryMetric(
+        name=f"{'candidates' if candidates else 'ranking'}/{name}_at_{k}",
+        scope="in_scope",
+        interval=interval,
+        about=one.about.format(k=k) + ("; of the candidates" if candidates else ""),
+        source=f"trec_eval 9, `{one.source}`",
+        unit=one.unit,
+        headline=headline,
+        needs=LABELS,
+        score=lambda r, _: one.measure(r, k),
+        of="candidates" if candidates else "returned",
+        depth=k,
+        all_relevant=one.all_relevant,
+    )
+
+
+def _evidence(k: int) -> QueryMetric:
+    return QueryMetric(
+        name=f"ranking/evidence_recall_at_{k}", scope="in_scope", interval="mean", headline="at the deepest",
+        about=f"share of evidence items found among the first {k}", needs=LABELS, depth=k,
+        score=lambda r, _: evidence_recall(r, k),
+    )  # fmt: skip
+
+
+def _incomplete() -> Iterator[QueryMetric]:
+    """Yield the metrics for golden data that do not judge every chunk; all others count it as not relevant."""
+    for k in DEPTHS:
+        yield QueryMetric(
+            name=f"ranking/judged_at_{k}", scope="in_scope", interval="proportion" if k == 1 else "mean",
+            about=f"share of the first {k} that the golden data judge, relevant or not", source="ir_measures, `Judged`",
+            direction="neither", headline="never", needs=LABELS, depth=k,
+            score=partial(_where_refused, measure=judged, k=k),
+        )  # fmt: skip
+    for k in DEPTHS:
+        yield QueryMetric(
+            name=f"ranking/condensed_ndcg_at_{k}", scope="in_scope", interval="mean", unit="score", headline="never",
+            about=f"nDCG at {k} of the judged chunks alone", needs=LABELS, depth=k, all_relevant=True,
+            source="Sakai 2007; trec_eval 9, `ndcg_cut`, of a run without unjudged documents",
+            score=partial(_where_refused, measure=condensed_ndcg, k=k),
+        )  # fmt: skip
+    yield QueryMetric(
+        name="ranking/bpref", scope="in_scope", interval="mean", unit="score", headline="never", needs=LABELS,
+        about="how rarely a chunk judged not relevant stands before a relevant one; unjudged ones have no effect",
+        source="trec_eval 9, `bpref`", all_relevant=True, score=partial(_where_refused, measure=bpref, k=0),
+    )  # fmt: skip
+
+
+OF_IDS = (
+    QueryMetric(
+        name="ragas/id_context_precision", scope="in_scope", interval="mean", needs=LABELS, score=id_precision,
+        about="share of the returned chunks that is relevant", source="ragas 0.4.3, `IDBasedContextPrecision`",
     ),
     QueryMetric(
-        name="ranking/expected_top3_in_5",
-        scope="in_scope",
-        interval="proportion",
-        about="queries with three of their highest graded chunks among the first five (of those that have three)",
-        needs=LABELS,
-        score=each(_top_three),
-        depth=5,
-        over_prefixes=prefixes.three_most_expected_in_five,
-        undefined=TOO_FEW.reason,
+        name="ragas/id_context_recall", scope="in_scope", interval="mean", needs=LABELS, score=id_recall,
+        about="share of the relevant chunks that was returned", source="ragas 0.4.3, `IDBasedContextRecall`",
+        all_relevant=True,
     ),
-)
+)  # fmt: skip
+METRICS = (
+    *(_ranking(name, k, "never" if name == "precision" else "at the deepest") for name in MEASURES for k in DEPTHS),
+    *map(_evidence, DEPTHS),
+    QueryMetric(
+        name="ranking/expected_top3_in_5", scope="in_scope", interval="proportion", needs=LABELS, depth=5,
+        about="queries with three of their highest graded chunks among the first five (of those that have three)",
+        score=three_most_expected_in_five, all_relevant=True,
+    ),
+    *_incomplete(),
+    _ranking("ndcg", 10, "always", candidates=True),
+    _ranking("mrr", 10, "never", candidates=True),
+    _ranking("recall", 10, "never", candidates=True),
+    _ranking("recall", 100, "always", candidates=True),
+    _ranking("hit_rate", 100, "never", candidates=True),
+    *(
+        QueryMetric(
+            name=f"candidates/oracle_ndcg_at_{CUT}_of_{depth}", scope="in_scope", interval="mean", unit="score",
+            about=f"ndcg_at_{CUT} if the first {depth} candidates were ordered perfectly: "
+            "the most that a reranker can win",
+            source="trec_eval 9, `ndcg_cut`", headline="never", needs=LABELS, of="candidates", depth=depth,
+            score=partial(oracle_ndcg, depth=depth), all_relevant=True,
+        )
+        for depth in ORACLE_DEPTHS
+    ),
+    *(
+        QueryMetric(
+            name=f"index/ann_recall_at_{k}", scope="all", interval="mean", needs=frozenset({"index"}),
+            about=f"of the {k} exactly nearest, those that the approximate search found",
+            source="ann-benchmarks, `k-nn` (recall)", headline="always" if k == INDEX_DEPTHS[0] else "never",
+            score=partial(ann_recall, k=k), of="candidates", depth=k,
+        )
+        for k in INDEX_DEPTHS
+    ),
+)  # fmt: skip

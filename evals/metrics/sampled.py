@@ -5,39 +5,43 @@ of a cascade, by the same metric of the cheaper judges besides, whose own means 
 (`evals.stats.nested_samples`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 
 import numpy as np
 
-from evals.collect.observations import Failure, Observation, SampledMean, Score, Summary, Unscored
+from evals.collect.observations import Failure, SampledMean, Score, Summary, Unscored
 from evals.golden.case import Case
 from evals.judge.sampling import NOT_DRAWN
-from evals.judge.tasks import JUDGED
-from evals.metrics.base import Context, QueryMetric, summarise
+from evals.metrics.declaration import QueryMetric, summarise
 from evals.metrics.proxies import serving
 from evals.stats.corrected_mean import CorrectedMean, Floats, corrected_mean
 from evals.stats.nested_samples import JointProxy, ProxyScores, completed, joint_proxy
 
 
 def summary_of(
-    metric: QueryMetric, scores: Sequence[Score], observations: Sequence[Observation], context: Context
+    metric: QueryMetric,
+    scores: Mapping[str, Score],
+    proxies: Mapping[str, Score],
+    tiers: Sequence[tuple[str, Mapping[str, Score]]],
+    cases: Sequence[Case],
 ) -> Summary:
     """Average the scores of a metric; where a sample of the queries was judged, the mean is corrected by its proxy.
 
     Args:
         metric: Metric of the scores.
-        scores: One for each observation.
-        observations: The queries of the metric's scope.
-        context: Inputs of the proxy besides the observations.
+        scores: By case id.
+        proxies: Those of its proxy, likewise.
+        tiers: Of a cascade, the cheaper judges with their scores, likewise.
+        cases: The golden queries.
     """
-    if metric.proxy is None or NOT_DRAWN not in scores:
-        return summarise(metric.name, scores, metric.interval)
-    lower = context.judging.tiers[:-1] if context.judging else ()
-    tiers = [(tier.model, metric.scores(observations, replace(context, judging=tier))) for tier in lower]
-    named = serving(metric.proxy, [observation.case for observation in observations])
-    return sampled_summary(metric, scores, metric.proxy.scores(observations, context), tiers=tiers, proxy_name=named)
+    own = list(scores.values())
+    if metric.proxy is None or NOT_DRAWN not in own:
+        return summarise(metric.name, own, metric.interval)
+    named = serving(metric.proxy, [case for case in cases if case.in_scope])
+    lower = [(model, list(each.values())) for model, each in tiers]
+    return sampled_summary(metric, own, list(proxies.values()), tiers=lower, proxy_name=named)
 
 
 def sampled_summary(
@@ -100,11 +104,6 @@ def sampled_summary(
             alone_high=mean.alone_interval.high,
         ),
     )
-
-
-def can_be_judged(metric: str, case: Case) -> bool:
-    """Return True if the judge can be asked about a query's results for a metric."""
-    return case.in_scope and (bool((case.reference_answer or "").strip()) or not JUDGED[metric].needs_reference)
 
 
 def in_turn(proxy: Floats, tiers: Sequence[Floats], weights: Sequence[Sequence[float]] = ()) -> tuple[ProxyScores, ...]:

@@ -1,41 +1,52 @@
-"""Abstention: empty results for queries that the documents do not answer, and sufficient ones for the others."""
+"""Abstention: empty results for queries that the documents do not answer, sufficient ones for others; their length."""
 
 from collections.abc import Sequence
-from functools import partial
 
-from evals.collect.observations import Observation, Observed, Score, Summary, Unscored
-from evals.metrics import prefixes
-from evals.metrics.base import Context, Metric, QueryMetric, RunMetric, each, within
-from evals.metrics.declaration import LABELS
+import numpy as np
+
+from evals.collect.observations import Observation, Observed, Summary, Unscored
+from evals.collect.pool import Floats
+from evals.metrics.declaration import AMOUNT, LABELS, Context, Metric, QueryMetric, RunMetric, within
+from evals.metrics.results import Results, Values
 from evals.stats import intervals as stats
+from retrievers.embedding.tokens import count_tokens
+from retrievers.records import Chunk
 
 HALF = 0.5
 NO_COSINE = "the retriever gives no cosine similarity"
 
 
-def abstained(observation: Observation, _: Context) -> Score:
+def abstained(r: Results, _: Context) -> Floats:
     """Return 1 if nothing was returned, else 0."""
-    return float(not observation.selection)
+    return np.asarray(r.lengths == 0, dtype=float)
 
 
-def answered(observation: Observation, _: Context) -> Score:
+def answered(r: Results, _: Context) -> Floats:
     """Return 1 if something was returned, else 0."""
-    return float(bool(observation.selection))
+    return np.asarray(r.lengths > 0, dtype=float)
 
 
-def enough_results(observation: Observation, _: Context) -> Score:
+def enough_results(r: Results, _: Context) -> Floats:
     """Return 1 if at least the `min_results` of the case were returned, else 0."""
-    return float(len(observation.selection) >= observation.case.min_results)
+    return np.asarray(r.lengths >= r.by_case(lambda case: case.min_results), dtype=float)
 
 
-def relevant_above_half(observation: Observation, _: Context) -> Score:
+def relevant_above_half(r: Results, _: Context) -> Values:
     """Return 1 if a returned chunk is relevant and has a cosine above 0.5, else 0."""
-    candidates = observation.candidates
-    if candidates.no_cosine or candidates.distance != "cosine":
-        return Unscored(reason=NO_COSINE)
-    returned, grades = observation.selection, observation.relevance.grades
-    cosines = returned.column("semantic").tolist()
-    return float(any(key in grades and cosine > HALF for key, cosine in zip(returned.chunk_ids, cosines, strict=True)))
+    above = ((r.grades > 0) & (r.column("semantic") > HALF)).any(axis=1)
+    pairs = zip(r.of_table("no_cosine"), r.of_table("distances"), strict=True)
+    without = np.asarray([bool(reason) or distance != "cosine" for reason, distance in pairs], dtype=np.bool_)
+    return Values.of(above.astype(float), (without, Unscored(reason=NO_COSINE)))
+
+
+def context_tokens(r: Results, _: Context) -> Floats:
+    """Tokens of the returned chunks together: what a language model would have to read. 0 for an empty result."""
+    return np.asarray(np.nan_to_num(r.by_chunk("tokens", chunk_tokens)).sum(axis=1))
+
+
+def chunk_tokens(chunk: Chunk) -> int:
+    """Count the tokens of a chunk: as recorded, or else by the tokenizer."""
+    return chunk.chunk_token_count or count_tokens(chunk.text)
 
 
 def auroc(observed: Observed, _: Context) -> Summary:
@@ -87,25 +98,24 @@ def _without_cosine(name: str, observations: Sequence[Observation]) -> Summary |
 
 
 METRICS: tuple[Metric, ...] = (
-    QueryMetric(name="scope/abstention", scope="out_of_scope", interval="proportion", score=each(abstained),
-                over_prefixes=prefixes.nothing_returned,
+    QueryMetric(name="scope/abstention", scope="out_of_scope", interval="proportion", score=abstained,
                 about="out-of-scope queries for which nothing was returned"),
-    QueryMetric(name="scope/false_answer", scope="out_of_scope", interval="proportion", score=each(answered),
-                over_prefixes=prefixes.returned,
+    QueryMetric(name="scope/false_answer", scope="out_of_scope", interval="proportion", score=answered,
                 about="out-of-scope queries for which something was returned", direction="lower"),
-    QueryMetric(name="scope/false_abstention", scope="in_scope", interval="proportion", score=each(abstained),
-                over_prefixes=prefixes.nothing_returned,
+    QueryMetric(name="scope/false_abstention", scope="in_scope", interval="proportion", score=abstained,
                 about="in-scope queries for which nothing was returned", direction="lower"),
-    QueryMetric(name="scope/enough_results", scope="in_scope", interval="proportion", score=each(enough_results),
-                over_prefixes=prefixes.enough_results,
+    QueryMetric(name="scope/enough_results", scope="in_scope", interval="proportion", score=enough_results,
                 about="in-scope queries for which at least the case's min_results were returned", headline="never"),
     QueryMetric(name="scope/relevant_above_half", scope="in_scope", interval="proportion",
-                score=each(relevant_above_half), over_prefixes=partial(prefixes.relevant_above, cosine=HALF),
-                undefined=NO_COSINE, headline="never", needs=LABELS,
+                score=relevant_above_half, headline="never", needs=LABELS,
                 about="in-scope queries with a relevant returned chunk of a cosine above 0.5"),
     RunMetric(name="scope/auroc", summarise=auroc, unit="score", source="Hanley and McNeil (1982)",
               about="how well the best score tells in-scope from out-of-scope queries; 0.5 is chance"),
     RunMetric(name="scope/max_out_of_scope_score", summarise=max_out_of_scope_score,
               direction="lower", unit="cosine", range=(-1.0, 1.0),
               about="highest score of an out-of-scope query, before the threshold"),
+)  # fmt: skip
+COST = (
+    QueryMetric(name="cost/context_tokens", scope="all", interval="amount", score=context_tokens,
+                about="tokens of the returned chunks", direction="lower", unit="tokens", range=AMOUNT),
 )  # fmt: skip

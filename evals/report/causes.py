@@ -3,7 +3,7 @@
 from typing import Literal, get_args
 
 from evals.collect.observations import Observation, Outcome
-from evals.metrics.verdicts import FIRST, is_cut_by_threshold
+from evals.metrics.outcomes import FIRST, is_cut_by_threshold
 
 Cause = Literal[
     "right",

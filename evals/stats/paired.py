@@ -72,7 +72,7 @@ def compare(baseline: Sequence[float], other: Sequence[float], seed: int) -> Pai
         seed: Seed of the drawn signs.
     """
     first, second = np.asarray(baseline, dtype=float), np.asarray(other, dtype=float)
-    differences = second - first
+    differences = np.where(np.abs(second - first) <= SAME, 0.0, second - first)
     rises, falls = int((differences > SAME).sum()), int((differences < -SAME).sum())
     n = len(differences)
     binary = _binary(first) and _binary(second)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from evals.grid.choice.standings import Floats, Integers, ObjectiveScores
-from evals.metrics.base import Kind
+from evals.metrics.declaration import Kind
 from evals.stats import intervals as stats
 from evals.stats import score_intervals
 from evals.stats.intervals import Interval

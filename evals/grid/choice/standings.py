@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.metrics.base import Kind
+from evals.metrics.declaration import Kind
 from evals.stats.intervals import Interval
 
 Floats = NDArray[np.float64]

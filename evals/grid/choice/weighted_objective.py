@@ -6,7 +6,7 @@ import numpy as np
 
 from evals.errors import ExperimentError
 from evals.grid.choice.standings import Bools, Floats, Integers, ObjectiveScores, QueryScores
-from evals.metrics.base import Kind
+from evals.metrics.declaration import Kind
 from evals.stats.intervals import FEWEST
 from retrievers.errors import nearest
 

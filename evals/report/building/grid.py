@@ -5,10 +5,10 @@ from math import isfinite, isnan
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.grid.cells import Configuration, MetricScores
+from evals.grid.cells import CellScores, Configuration
 from evals.grid.choice import Choice, HeldOut, Standing, explain
-from evals.grid.evaluation import GridResult
 from evals.grid.judging_rounds import NEXT, CellProof
+from evals.grid.measure import Swept
 from evals.grid.objective import Ranking, describe
 from evals.report.model import GridSection, MetricEntry
 from evals.report.model.choice import ChoiceSection, HeldOutEntry, StandingEntry
@@ -31,7 +31,7 @@ FALSE_ANSWER = "scope/false_answer"
 MOST_FALSE_ANSWERS = 0.5
 
 
-def grid_section(result: GridResult, most: int = MOST_CELLS) -> GridSection:
+def grid_section(result: Swept, most: int = MOST_CELLS) -> GridSection:
     """Return the grid: axes, configurations, cells, and every metric by cell.
 
     Args:
@@ -61,17 +61,17 @@ def grid_section(result: GridResult, most: int = MOST_CELLS) -> GridSection:
     )
 
 
-def _choice(result: GridResult) -> ChoiceSection | None:
+def _choice(result: Swept) -> ChoiceSection | None:
     if result.choice is None:
         return None
     return choice_section(result.choice, result.held_out, _false_answers(result))
 
 
-def _false_answers(result: GridResult) -> float | None:
+def _false_answers(result: Swept) -> float | None:
     metric = result.grid.metrics.get(FALSE_ANSWER)
     if metric is None or result.choice is None:
         return None
-    share = float(metric.summaries.mean[result.choice.recommended.cell])
+    share = float(metric.mean[result.choice.recommended.cell])
     return None if isnan(share) else share
 
 
@@ -109,11 +109,10 @@ def _configuration(configuration: Configuration) -> ConfigurationEntry:
     )
 
 
-def _metric(metric: MetricScores, cells: Cells) -> GridMetric:
-    summaries = metric.summaries
+def _metric(summaries: CellScores, cells: Cells) -> GridMetric:
     same = np.array_equal(summaries.common, summaries.mean, equal_nan=True)
     return GridMetric(
-        scope=metric.scope,
+        scope=summaries.scope,
         mean=_numbers(summaries.mean[cells]),
         n=_counts(summaries.n[cells]),
         n_unscored=_counts(summaries.n_unscored[cells]),
@@ -200,7 +199,7 @@ def _standing(rank: int, standing: Standing) -> StandingEntry:
     )
 
 
-def proof_section(result: GridResult) -> ProofSection | None:
+def proof_section(result: Swept) -> ProofSection | None:
     """Return the proof for the recommended cell; None without `judge.stop`."""
     proof, cell = result.proof, result.chosen
     if proof is None:
@@ -223,7 +222,7 @@ def proof_section(result: GridResult) -> ProofSection | None:
     )
 
 
-def _proved(result: GridResult, proof: CellProof, bound: float | None) -> str:
+def _proved(result: Swept, proof: CellProof, bound: float | None) -> str:
     if bound is None or result.chosen is None:
         return f"Not proved: too few queries were judged to compare {len(result.grid):,} cells"
     name = describe(result.grid, result.chosen)

@@ -5,10 +5,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from evals.collect.observations import Gate
 from evals.grid.axes import dotted
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured, Swept
 from evals.metrics import OF_AN_INDEX, declared
-from evals.metrics.index import ENOUGH
-from evals.metrics.run_result import RunResult
+from evals.metrics.ranking import ENOUGH
 from evals.report.causes import FAILURES, Cause
 from evals.report.headline import deepest
 from evals.report.model import Criterion
@@ -44,7 +43,7 @@ WITHOUT_KEYWORDS: Mapping[Cause, str] = {"ranked too low": "--sweep.top-k 3,5,10
 
 
 def head(
-    result: RunResult, causes: Iterable[Cause], incomplete: str, sparse_vectors: Collection[str] | None = None
+    result: Measured, causes: Iterable[Cause], incomplete: str, sparse_vectors: Collection[str] | None = None
 ) -> HeadSection:
     """Return the head of a run.
 
@@ -66,7 +65,7 @@ def head(
     )
 
 
-def _index_line(result: RunResult) -> str:
+def _index_line(result: Measured) -> str:
     """Return that the index loses near chunks; empty where it does not."""
     means = {name: s.value for s in result.summaries if (name := s.metric) in OF_AN_INDEX and s.value is not None}
     if not any(mean < ENOUGH for mean in means.values()):
@@ -83,7 +82,7 @@ def criteria_line(criteria: Sequence[Criterion | Gate]) -> str:
     return f"{unmet} of {len(criteria)} criteria are not met." if unmet else f"All {len(criteria)} criteria are met."
 
 
-def _verdict(result: RunResult, failed: Counter[Cause]) -> str:
+def _verdict(result: Measured, failed: Counter[Cause]) -> str:
     validation, values = result.validation, {summary.metric: summary.value for summary in result.summaries}
     figures = [
         f"{label} {declared(name).written(value)}"
@@ -102,7 +101,7 @@ def _verdict(result: RunResult, failed: Counter[Cause]) -> str:
     return f"{text}; main cause of failure: {cause} ({count} of {failed.total()})."
 
 
-def next_flags(result: RunResult, cause: Cause | None, sparse_vectors: Collection[str] | None = None) -> str:
+def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection[str] | None = None) -> str:
     """Return flags of evals.run for the next run: of a grid its recommended cell, else a grid against the main cause.
 
     Args:
@@ -110,8 +109,8 @@ def next_flags(result: RunResult, cause: Cause | None, sparse_vectors: Collectio
         cause: The main cause of failure, None where no query fails.
         sparse_vectors: Names of those of the collection; None where they are not known.
     """
-    if isinstance(result, GridResult):
-        return PAGE if result.chosen is None else _cell(result, result.chosen)
+    if result.swept:
+        return PAGE if result.swept.chosen is None else _cell(result.swept, result.swept.chosen)
     # The settings of a user's own retriever are not known.
     retriever = result.config.retriever
     if cause is None or retriever.python is not None:
@@ -128,7 +127,7 @@ def next_flags(result: RunResult, cause: Cause | None, sparse_vectors: Collectio
     return flags
 
 
-def _cell(grid: GridResult, chosen: int) -> str:
+def _cell(grid: Swept, chosen: int) -> str:
     cell, settings = grid.grid.cell(chosen), grid.grid.settings(chosen)
     # A threshold that is none on cosines is one with its distance alone.
     distance = {} if cell.threshold is None or settings.distance is None else {"distance": settings.distance}

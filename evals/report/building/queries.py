@@ -5,10 +5,10 @@ from math import isfinite
 
 from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.golden.loading import case_fingerprint
+from evals.grid.measure import Measured
 from evals.judge.tasks import selected
 from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.metrics.metadata import missing_fields
-from evals.metrics.run_result import RunResult
 from evals.report.causes import cause_of
 from evals.report.model import ClaimEntry, FailedValue, Hit, QueryRow, ScoreValue, Verdict
 from retrievers.records import RetrievedChunk
@@ -17,7 +17,7 @@ from retrievers.records import RetrievedChunk
 BEST_BELOW = 3
 
 
-def query_rows(result: RunResult) -> Iterator[QueryRow]:
+def query_rows(result: Measured) -> Iterator[QueryRow]:
     """Yield a row a query, in the order of the golden data."""
     numbers = {query_id: number for number, query_id in enumerate(result.validation.query_ids)}
     for observation in result.observed.observations:
@@ -31,7 +31,7 @@ def score_value(score: Score) -> ScoreValue:
     return FailedValue(failed=_cause(score)) if isinstance(score, Failure) else score
 
 
-def _row(observation: Observation, number: int, scores: dict[str, Score], result: RunResult) -> QueryRow:
+def _row(observation: Observation, number: int, scores: dict[str, Score], result: Measured) -> QueryRow:
     judging, verdicts, required = result.judging, result.validation, result.config.retriever.metadata.required or ()
     first_relevant = _first_relevant(observation)
     case, relevance, candidates = observation.case, observation.relevance, observation.candidates
@@ -69,7 +69,7 @@ def _row(observation: Observation, number: int, scores: dict[str, Score], result
     )
 
 
-def _proxies(case_id: str, result: RunResult) -> dict[str, float]:
+def _proxies(case_id: str, result: Measured) -> dict[str, float]:
     scores = {name: by_case.get(case_id) for name, by_case in result.proxies.items()}
     return {name: score for name, score in scores.items() if isinstance(score, float | int)}
 

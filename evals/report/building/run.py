@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from evals.collect.observations import Summary
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured
 from evals.judge.sampling import NOT_DRAWN
 from evals.metrics import METRICS, VERDICT_METRIC, declared
-from evals.metrics.base import QueryMetric, summarise
-from evals.metrics.run_result import RunResult
+from evals.metrics.declaration import QueryMetric, summarise
 from evals.metrics.sampled import sampled_summary
 from evals.report.building.grid import grid_section
 from evals.report.building.head import head
@@ -24,7 +23,7 @@ from retrievers.config.layers import flatten
 LEAST = 3
 
 
-def build_report(result: RunResult, facts: Facts) -> Report:
+def build_report(result: Measured, facts: Facts) -> Report:
     """Build the report of a run, or of a grid and the run of its recommended cell.
 
     Args:
@@ -53,15 +52,17 @@ def build_report(result: RunResult, facts: Facts) -> Report:
         validation=Validation.of(result.validation),
         notes=list(result.notes),
         caches=cache_entries(result),
-        judge=judge_section(result.judging, result.trust, facts.in_scope, result.summaries) if result.judging else None,
+        judge=judge_section(result.judging, result.context.trust, facts.in_scope, result.summaries)
+        if result.judging
+        else None,
         queries=rows,
     )
     # a field that is not set is absent from the file, as that of a grid is for a single run
-    grid = {"grid": grid_section(result)} if isinstance(result, GridResult) else {}
+    grid = {"grid": grid_section(result.swept)} if result.swept else {}
     return report.model_copy(update=grid)
 
 
-def slices(result: RunResult) -> list[SliceEntry]:
+def slices(result: Measured) -> list[SliceEntry]:
     """Return the metrics of the queries of each type, then of each tag that three or more queries have, by name."""
     cases = [observation.case for observation in result.observed.observations]
     types: dict[str, list[str]] = {}
@@ -82,7 +83,7 @@ def slices(result: RunResult) -> list[SliceEntry]:
     ]
 
 
-def _lacks_labels(name: str, entry: MetricEntry, result: RunResult) -> bool:
+def _lacks_labels(name: str, entry: MetricEntry, result: Measured) -> bool:
     """Return True for a metric by labels of golden data without any, unless a criterion reads it."""
     wanted = any(gate.metric == name for gate in result.gates)
     return entry.value is None and "labels" in declared(name).needs and result.validation.unlabelled > 0 and not wanted
@@ -122,7 +123,7 @@ def _search(retriever: RetrieverConfig) -> list[str]:
     return [retriever.mode, *distance, *fusion, *rerank, *index]
 
 
-def _incomplete(result: RunResult, facts: Facts) -> str:
+def _incomplete(result: Measured, facts: Facts) -> str:
     """Return why some of the figures are over a part of the queries; empty when none is."""
     changed = facts.collection_changed
     reasons = (
@@ -132,7 +133,7 @@ def _incomplete(result: RunResult, facts: Facts) -> str:
     return "; ".join(filter(None, reasons))
 
 
-def cache_entries(result: RunResult) -> dict[str, CacheEntry]:
+def cache_entries(result: Measured) -> dict[str, CacheEntry]:
     """Return the look-ups of the caches of query vectors, of results, and of the judge's verdicts.
 
     Timed and repeated calls ask no cache and do not count. A result is always searched for in a golden run, so that
@@ -151,7 +152,7 @@ def _entry(hits: int, misses: int) -> CacheEntry:
     return CacheEntry(hits=hits, lookups=lookups, rate=hits / lookups if lookups else None)
 
 
-def _metrics(result: RunResult, ids: Sequence[str], passed: Mapping[str, bool]) -> Iterator[tuple[str, SliceMetric]]:
+def _metrics(result: Measured, ids: Sequence[str], passed: Mapping[str, bool]) -> Iterator[tuple[str, SliceMetric]]:
     for name, scores in result.scores.items():
         metric = METRICS.get(name)
         if isinstance(metric, QueryMetric) and any(query_id in scores for query_id in ids):
@@ -165,7 +166,7 @@ def _metrics(result: RunResult, ids: Sequence[str], passed: Mapping[str, bool]) 
         yield VERDICT_METRIC, SliceMetric.of(whole)
 
 
-def _summary(metric: QueryMetric, ids: Sequence[str], result: RunResult) -> Summary:
+def _summary(metric: QueryMetric, ids: Sequence[str], result: Measured) -> Summary:
     """Return the mean of a metric over a slice, corrected with the weight of the whole run where that is."""
     scores, proxies = result.scores[metric.name], result.proxies.get(metric.name, {})
     own = [scores[query_id] for query_id in ids if query_id in scores]

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from evals.grid.evaluation import GridResult
-from evals.metrics.run_result import RunResult
+from evals.grid.measure import Measured, Swept
 from evals.report.figures.agreement import judge_agreement
 from evals.report.figures.canvas import Picture, style
 from evals.report.figures.headroom import reranker_headroom
@@ -25,7 +24,7 @@ __all__ = ["Picture", "draw", "draw_grid"]
 Painters = Mapping[str, tuple[Callable[[], "Figure | None"], str]]
 
 
-def draw(result: RunResult, queries: Iterable[QueryRow]) -> dict[str, Picture]:
+def draw(result: Measured, queries: Iterable[QueryRow]) -> dict[str, Picture]:
     """Draw all figures that a run has data for, by name, those of its grid first; each says how to read it.
 
     Args:
@@ -33,11 +32,11 @@ def draw(result: RunResult, queries: Iterable[QueryRow]) -> dict[str, Picture]:
         queries: Its rows of the report.
     """
     with style():
-        of_grid = draw_grid(result) if isinstance(result, GridResult) else {}
+        of_grid = draw_grid(result.swept) if result.swept else {}
         return {**of_grid, **_drawn(_of_run(result, queries))}
 
 
-def draw_grid(grid: GridResult) -> dict[str, Picture]:
+def draw_grid(grid: Swept) -> dict[str, Picture]:
     """Draw the figures of a grid as a whole."""
     painters: Painters = {
         "quality_by_tokens": (
@@ -57,12 +56,12 @@ def draw_grid(grid: GridResult) -> dict[str, Picture]:
         return {**heat_maps(grid), **_drawn(painters)}
 
 
-def _of_run(result: RunResult, queries: Iterable[QueryRow]) -> Painters:
-    abstention = result.abstaining if isinstance(result, GridResult) else None
+def _of_run(result: Measured, queries: Iterable[QueryRow]) -> Painters:
+    abstention = result.swept.abstaining if result.swept else None
     separation = abstention.known if abstention else separation_of(result)
     retriever = result.config.retriever
     threshold = retriever.used_threshold
-    agreement = result.trust.agreement if result.trust else None
+    agreement = result.context.trust.agreement if result.context.trust else None
     return {
         "queries": (
             lambda: queries_strip(queries, threshold, retriever.used_distance),

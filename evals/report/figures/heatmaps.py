@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Swept
 from evals.grid.objective import TOKENS
 from evals.report.figures.canvas import GREY, Picture, canvas
 
@@ -36,15 +36,13 @@ MOST_TICKS = 8
 class Plane:
     """The cells of one configuration: [thresholds, top_ks], numbered from `first`."""
 
-    result: GridResult
+    result: Swept
     configuration: int
 
     @cached_property
     def first(self) -> int:
         """The number of the first cell."""
-        return sum(
-            configuration.selections.cells for configuration in self.result.grid.configurations[: self.configuration]
-        )
+        return self.result.grid.start(self.configuration)
 
     @property
     def name(self) -> str:
@@ -67,7 +65,7 @@ class Plane:
         return (row, column) if 0 <= row < len(self.thresholds) else None
 
 
-def heat_maps(result: GridResult) -> dict[str, Picture]:
+def heat_maps(result: Swept) -> dict[str, Picture]:
     """Draw the objective in each configuration, on one scale; then other metrics in the chosen one.
 
     Empty where no configuration has several thresholds and cuts, or cells are not ranked.
@@ -89,7 +87,7 @@ def heat_maps(result: GridResult) -> dict[str, Picture]:
         for plane in planes
     ]
     for name in _others(result) if planes and planes[0].configuration == chosen else ():
-        values = result.grid.metrics[name].summaries.mean
+        values = result.grid.metrics[name].mean
         picture = Picture(
             name=f"heat_map_{_slug(name)}",
             figure=_heat_map(planes[0], values, name, _scale([planes[0].of(values)])),
@@ -110,7 +108,7 @@ def edges(inside: Bools) -> list[list[tuple[float, float]]]:
     return segments
 
 
-def _planes(result: GridResult, chosen: int) -> list[Plane]:
+def _planes(result: Swept, chosen: int) -> list[Plane]:
     """Return the planes of the chosen configuration, then of those with the highest values."""
     planes = [Plane(result=result, configuration=index) for index in range(len(result.grid.configurations))]
     highest = [np.nanmax(plane.of(result.ranking.values), initial=-np.inf) for plane in planes]
@@ -118,7 +116,7 @@ def _planes(result: GridResult, chosen: int) -> list[Plane]:
     return [planes[index] for index in order[:MOST_CONFIGURATIONS]]
 
 
-def _others(result: GridResult) -> list[str]:
+def _others(result: Swept) -> list[str]:
     """Return the metrics drawn beside the objective: its parts where it has several, the constraints, the usual."""
     weights = result.ranking.weights
     parts = tuple(weights) if len(weights) > 1 else ()

@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from evals.metrics.latency import STAGES, stage_values
-from evals.metrics.run_result import RunResult
+from evals.grid.measure import Measured
+from evals.metrics.timing import STAGES, stage_values
 from evals.report.figures.canvas import LINE_WIDTH, ORANGE, canvas
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def latency_by_stage(result: RunResult) -> "Figure | None":
+def latency_by_stage(result: Measured) -> "Figure | None":
     """Draw box plots of the stages' times at each concurrency; whiskers from p5 to p95."""
     boxes = [
         (f"{stage}\n×{timed.concurrency}", stage_values(timed, stage))

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.metrics.base import within
-from evals.metrics.run_result import RunResult
+from evals.grid.measure import Measured
+from evals.metrics.declaration import within
 from evals.report.figures.canvas import BLUE, GREY, LINE_WIDTH, ORANGE, canvas
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def recall_by_rank(result: RunResult) -> "Figure | None":
+def recall_by_rank(result: Measured) -> "Figure | None":
     """Draw mean recall of relevant chunks and of evidence items by depth of the candidates, before the threshold.
 
     Recall of chunks is left out where not all relevant ones are known.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evals.collect.observations import Score
-from evals.metrics.run_result import RunResult
+from evals.grid.measure import Measured
 from evals.metrics.sampled import has_or_lacks_verdicts, proxy_column
 from evals.report.figures.canvas import BLUE, GREY, LINE_WIDTH, ORANGE, SIZE, canvas
 from evals.stats.corrected_mean import Floats
@@ -21,7 +21,7 @@ ACROSS = 2
 AREA = 28.0
 
 
-def judge_against_labels(result: RunResult) -> "Figure | None":
+def judge_against_labels(result: Measured) -> "Figure | None":
     """Draw judged score against proxy's, a point a query, with the line of the weight.
 
     Of a cascade the proxy is the weighted mean of labels and cheaper judges. None where all queries were judged, or

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evals.metrics.base import Scope, within
-from evals.metrics.run_result import RunResult
+from evals.grid.measure import Measured
+from evals.metrics.declaration import Scope, within
 from evals.metrics.scope import top_scores
 from evals.report.figures.canvas import BLUE, GREY, LINE_WIDTH, ORANGE, canvas
 from evals.stats.abstention import Abstention, assess
@@ -23,7 +23,7 @@ BEST: Mapping[Distance, str] = {
 SCOPES: tuple[Scope, ...] = ("in_scope", "out_of_scope")
 
 
-def score_distribution(result: RunResult) -> "Figure | None":
+def score_distribution(result: Measured) -> "Figure | None":
     """Draw the best score of every query before the threshold, in scope against out of scope, with the threshold."""
     if any(o.top_score is None for o in result.observed.observations):
         return None
@@ -88,7 +88,7 @@ def roc(abstention: Abstention, threshold: float | None) -> "Figure | None":
     return figure
 
 
-def separation_of(result: RunResult) -> Abstention | None:
+def separation_of(result: Measured) -> Abstention | None:
     """Assess all thresholds on the best score of a run's vectors; None for a retriever without such scores."""
     observations = result.observed.observations
     if any(o.top_score is None for o in observations):

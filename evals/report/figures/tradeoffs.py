@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.grid.children import pareto_front
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Swept
 from evals.grid.objective import TOKENS
 from evals.report.figures.canvas import BLUE, GREY, INK, LINE_WIDTH, MOST_VECTORS, ORANGE, SERIES, canvas
 
@@ -23,21 +23,19 @@ PAIRS = (
 LATENCY = "latency/total_p50_ms"
 
 
-def precision_by_recall(result: GridResult) -> "Figure | None":
+def precision_by_recall(result: Swept) -> "Figure | None":
     """Draw precision against recall along `top_k` at the recommended threshold, a line for each configuration."""
     grid = result.grid
     pair = next((pair for pair in PAIRS if all(name in grid.metrics for name in pair)), None)
     if pair is None or result.choice is None or len(grid.top_ks) < 2:
         return None
-    recall, precision = (grid.metrics[name].summaries.mean for name in pair)
+    recall, precision = (grid.metrics[name].mean for name in pair)
     chosen = grid.cell(result.choice.recommended.cell)
     figure, axes = canvas()
-    first = 0
     for index, configuration in enumerate(grid.configurations):
         row = int(np.argmin(np.abs(np.asarray(configuration.thresholds) - (chosen.threshold or 0.0))))
-        start = first + row * len(grid.top_ks)
+        start = grid.start(index) + row * len(grid.top_ks)
         cells = slice(start, start + len(grid.top_ks))
-        first += configuration.selections.cells
         if index < len(SERIES):
             axes.plot(
                 recall[cells],
@@ -56,13 +54,13 @@ def precision_by_recall(result: GridResult) -> "Figure | None":
     return figure
 
 
-def quality_by_tokens(result: GridResult) -> "Figure | None":
+def quality_by_tokens(result: Swept) -> "Figure | None":
     """Draw the objective against context tokens in every cell that meets the constraints, with the Pareto front."""
     choice, grid = result.choice, result.grid
     if choice is None or len(result.ranking.order) < 2 or TOKENS not in grid.metrics:
         return None
     order = np.asarray(result.ranking.order)
-    tokens, values = grid.metrics[TOKENS].summaries.mean, result.ranking.values
+    tokens, values = grid.metrics[TOKENS].mean, result.ranking.values
     inside = np.asarray([cell for standing in choice.best_set for cell in standing.members], dtype=np.int64)
     outside = np.setdiff1d(order, inside)
     figure, axes = canvas()
@@ -81,7 +79,7 @@ def quality_by_tokens(result: GridResult) -> "Figure | None":
     return figure
 
 
-def quality_by_latency(result: GridResult) -> "Figure | None":
+def quality_by_latency(result: Swept) -> "Figure | None":
     """Draw the best allowed cell of each configuration, with its interval, against the median time of a search."""
     if result.choice is None:
         return None

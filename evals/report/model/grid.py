@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from evals.metrics.base import Scope
+from evals.metrics.declaration import Scope
 from evals.report.model.base import IntervalEntry, MetricEntry, Section, Setting
 from evals.report.model.choice import ChoiceSection
 from evals.stats.abstention import Separation

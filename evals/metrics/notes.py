@@ -1,19 +1,18 @@
 """Notes on a run that qualify its figures. Pure."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from statistics import median
 
-from evals.collect.observations import LatencyPass, Observation, Observed, distinct_chunks
+from evals.collect.observations import Failure, LatencyPass, Observation, Observed, Unscored
+from evals.collect.pool import Pool
 from evals.golden.case import Case
 from evals.golden.evidence import missing_chunks
 from evals.golden.source_pages import SourcePageError, Sources
 from evals.judge.tasks import PRECISION, RELEVANCE
 from evals.judge.verdicts import Judging
-from evals.metrics import METRICS
-from evals.metrics.addresses import address_fault, names_files
-from evals.metrics.chunk_sequence import sequence_faults
-from evals.metrics.depth import reach
-from evals.metrics.missing_verdicts import missing_by_length
-from evals.metrics.sampled import can_be_judged
+from evals.metrics import METRICS, reach
+from evals.metrics.llm import can_be_judged
+from evals.metrics.metadata import address_fault, names_files, sequence_faults
 from evals.stats.intervals import FEWEST
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk
@@ -25,13 +24,19 @@ SHOWN = 5
 EXAMPLES = 2
 # Queries whose language is detected.
 MOST_ASKED = 1_000
+# Fewer failed verdicts say nothing about what they have in common.
+FEWEST_FAILED = 10
+LEVEL = 0.01
 
 
-def notes(observed: Observed, top_k: int, judging: Judging | None, sources: Sources | None = None) -> list[str]:
+def notes(
+    observed: Observed, pool: Pool, top_k: int, judging: Judging | None, sources: Sources | None = None
+) -> list[str]:
     """Return all notes on a run, the most important first.
 
     Args:
         observed: The run.
+        pool: Its candidates.
         top_k: Number of chunks asked for.
         judging: Verdicts of the judge, None without one.
         sources: The source pages as far as they were read, None when not known.
@@ -41,17 +46,17 @@ def notes(observed: Observed, top_k: int, judging: Judging | None, sources: Sour
         *_on_kinds(observations),
         *_on_unlabelled([o.case for o in observations if o.case.in_scope]),
         *observed.retriever_notes,
-        *(() if observed.listed else _on_unlisted(observations)),
+        *(() if observed.listed else _on_unlisted(observations, pool)),
         *_on_judged(observations),
         *_on_few(observations, top_k),
         *_on_repeated(observations),
         *_on_latency(observed.latency),
         *_on_language(observations),
-        *_on_addresses(observations, sources),
-        *_on_numbering(observations),
+        *_on_addresses(observations, pool, sources),
+        *_on_numbering(observations, pool),
         *_on_sources(sources),
         *_on_judging(judging, sum(observation.case.in_scope for observation in observations)),
-        *(missing_by_length(judging, observations) if judging else ()),
+        *(_on_missing(judging, observations) if judging else ()),
     ]
 
 
@@ -102,7 +107,7 @@ def _on_unlabelled(cases: Sequence[Case]) -> Iterator[str]:
         yield f"{unanswered} queries have neither labels nor a reference_answer: {RELEVANCE} alone scores them"
 
 
-def _on_unlisted(observations: Sequence[Observation]) -> Iterator[str]:
+def _on_unlisted(observations: Sequence[Observation], pool: Pool) -> Iterator[str]:
     """Note the limits of relevance resolved in returned chunks, and signs of differing names."""
     if any(o.relevance.incomplete for o in observations):
         yield (
@@ -111,7 +116,7 @@ def _on_unlisted(observations: Sequence[Observation]) -> Iterator[str]:
             "retriever.collection if it reads from one"
         )
     evidence = [e for o in observations for e in o.case.evidence if e.source_url]
-    returned = distinct_chunks(observations)
+    returned = list(pool.found)
     pages = {chunk.source_url for chunk in returned}
     if evidence and returned and not any(e.source_url in pages for e in evidence):
         yield (
@@ -183,9 +188,9 @@ def _on_language(observations: Sequence[Observation]) -> Iterator[str]:
         yield f"apparently in another language than the chunks: {_listed(named)}{looked_at}"
 
 
-def _on_addresses(observations: Sequence[Observation], sources: Sources | None) -> Iterator[str]:
+def _on_addresses(observations: Sequence[Observation], pool: Pool, sources: Sources | None) -> Iterator[str]:
     chunks = _returned(observations)
-    if names_files(distinct_chunks(observations)):
+    if names_files(pool):
         return
     if any(chunk.source_url for chunk in chunks):
         faults = [fault for chunk in chunks if (fault := _address(chunk, sources))]
@@ -204,12 +209,10 @@ def _address(chunk: Chunk, sources: Sources | None) -> str:
         return ""
 
 
-def _on_numbering(observations: Sequence[Observation]) -> Iterator[str]:
-    faults: dict[str, str] = {}
-    for observation in observations:
-        sequence = sequence_faults(observation.candidates.chunks)
-        faults |= {key: f"chunk {quoted(key)} has {sequence[key]}" for key in observation.ranked_ids if key in sequence}
-    yield from _on_faults("metadata/chunk_sequence", list(faults.values()), len(_returned(observations)))
+def _on_numbering(observations: Sequence[Observation], pool: Pool) -> Iterator[str]:
+    sequence, returned = pool.once("sequence", sequence_faults), _returned(observations)
+    faults = [f"chunk {quoted(c.chunk_id)} has {sequence[c.chunk_id]}" for c in returned if c.chunk_id in sequence]
+    yield from _on_faults("metadata/chunk_sequence", faults, len(returned))
 
 
 def _on_faults(metric: str, faults: Sequence[str], chunks: int) -> Iterator[str]:
@@ -239,6 +242,50 @@ def _on_judging(judging: Judging | None, in_scope: int) -> Iterator[str]:
             f"the judged sample{judge} is {len(judging.drawn)} of {in_scope} in-scope queries, drawn at random "
             f"({setting}); means of judged metrics are corrected by {by}{few}"
         )
+
+
+def _on_missing(judging: Judging, observations: Sequence[Observation]) -> Iterator[str]:
+    """Note that the chunks whose verdict failed have another length than those with a verdict.
+
+    By the rank-sum test (Mann and Whitney 1947), two-sided, at a level of 1%, from ten failures on. Verdicts that a
+    budget did not buy are left out: which these are is random.
+
+    Args:
+        judging: Verdicts of the judge.
+        observations: Results of the queries.
+    """
+    failed, judged = _lengths(judging, observations)
+    if len(failed) < FEWEST_FAILED or not judged:
+        return
+    from scipy.stats import mannwhitneyu
+
+    if mannwhitneyu(failed, judged).pvalue < LEVEL:
+        which = "longer" if median(failed) > median(judged) else "shorter"
+        yield (
+            f"verdicts are missing not at random: the {len(failed)} chunks whose verdict failed are {which} than the "
+            f"{len(judged)} that were judged (median {median(failed):,.0f} characters, {median(judged):,.0f}); means "
+            "of judged metrics are of queries whose chunks the judge could take, and no estimate for the others"
+        )
+
+
+def _lengths(judging: Judging, observations: Sequence[Observation]) -> tuple[list[int], list[int]]:
+    """Return the lengths of the chunks whose verdict failed, and of those that have one, query by query."""
+    failed: list[int] = []
+    judged: list[int] = []
+    for observation in observations:
+        for chunk_id, length in _asked(judging.verdicts, observation):
+            verdict = judging.verdicts[observation.case.id, chunk_id]
+            if not isinstance(verdict, Unscored):
+                (failed if isinstance(verdict, Failure) else judged).append(length)
+    return failed, judged
+
+
+def _asked(by_chunk: Mapping[tuple[str, str], object], observation: Observation) -> Iterator[tuple[str, int]]:
+    """Yield the chunks of a query that the judge was asked about, with their length."""
+    ids = observation.candidates.chunk_ids
+    places = [rank for rank, chunk_id in enumerate(ids) if (observation.case.id, chunk_id) in by_chunk]
+    for chunk in observation.candidates.at(places).chunks:
+        yield chunk.chunk_id, len(chunk.text)
 
 
 def _first(values: set[str] | set[str | None]) -> str:

@@ -1,0 +1,337 @@
+"""Candidates of golden queries under every variant as arrays, and the chunks that the golden data call relevant."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evals.collect.observations import Observation
+from evals.errors import DatasetError
+from evals.golden.case import Case
+from evals.golden.evidence import Relevance, evidence_urls, known_pages, labelled_ids, names_no_page, resolve
+from evals.golden.loading import GoldenSet
+from evals.golden.returned_evidence import check_evidence, resolve_returned
+from evals.golden.source_pages import SourcePages, Sources
+from retrievers.records import Chunk
+from retrievers.retriever.protocol import Retriever
+from retrievers.search.candidate_table import CandidateTable, Chunks
+
+log = logging.getLogger(__name__)
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+T = TypeVar("T")
+# The deepest at which a metric looks at the ideal order.
+DEEPEST = 10
+# Items that one integer holds as bits.
+BITS = 63
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pool:
+    """Candidates of golden queries at full depth, from which every cell of every variant is scored.
+
+    Attributes:
+        cases: The golden queries.
+        tables: Candidates by variant, rows as `cases`; all tables share their chunks.
+        relevance: By variant, what is relevant to each query. It differs where chunks cannot be listed.
+    """
+
+    cases: tuple[Case, ...]
+    tables: tuple[CandidateTable, ...]
+    relevance: tuple[tuple[Relevance, ...], ...]
+    _told: dict[str, dict[int, Any]] = field(default_factory=dict)
+
+    @property
+    def chunks(self) -> Chunks:
+        """The chunks by their code."""
+        return self.tables[0].chunks
+
+    @cached_property
+    def codes(self) -> list[int]:
+        """The codes of the chunks that were found for any query, ascending."""
+        codes: list[int] = np.unique(np.concatenate([np.unique(table.codes) for table in self.tables])).tolist()
+        return codes
+
+    @cached_property
+    def codes_of(self) -> Mapping[str, list[int]]:
+        """The codes of each chunk id: several, where points of a collection share an id."""
+        codes: dict[str, list[int]] = {}
+        for code in self.codes:
+            codes.setdefault(self.chunks.chunk_id(code), []).append(code)
+        return codes
+
+    @cached_property
+    def identity(self) -> Integers:
+        """The first code with the same chunk id, by code; the last entry, −1, is that of no chunk."""
+        identity = np.full(len(self.chunks) + 1, -1, dtype=np.int64)
+        for codes in self.codes_of.values():
+            identity[codes] = codes[0]
+        return identity
+
+    @cached_property
+    def refuses(self) -> bool:
+        """Whether the golden data judge any chunk not relevant to a query in scope."""
+        each = (pair for of_variant in self.relevance for pair in zip(self.cases, of_variant, strict=True))
+        return any(case.in_scope and relevance.irrelevant for case, relevance in each)
+
+    @property
+    def found(self) -> Iterator[Chunk]:
+        """The chunks that were found for any query, each once."""
+        return (self.chunks[code] for code in self.codes)
+
+    def carries(self, *fields: str) -> bool:
+        """Return True if some found chunk has one of these fields, or nothing was found."""
+        return not self.codes or any(
+            getattr(chunk, name) not in (None, "", ()) for chunk in self.found for name in fields
+        )
+
+    def once(self, name: str, tell: Callable[[Iterable[Chunk]], T]) -> T:
+        """Return a fact of all found chunks together, told once."""
+        if name not in self._told:
+            self._told[name] = {0: tell(self.found)}
+        fact: T = self._told[name][0]
+        return fact
+
+    def tell(self, name: str, fact: Callable[[Chunk], Any], codes: Iterable[int]) -> Mapping[int, Any]:
+        """Return a fact of chunks by code, told once a chunk however often it is asked for.
+
+        Args:
+            name: Name of the fact.
+            fact: Tells it.
+            codes: The chunks.
+        """
+        told = self._told.setdefault(name, {})
+        for code in codes:
+            if code not in told:
+                told[code] = fact(self.chunks[code])
+        return told
+
+    def lists(self, variants: Sequence[int], start: int = 0, end: int | None = None) -> "Lists":
+        """Return the candidates of some queries under some variants as arrays."""
+        return Lists(self, tuple(variants), start, len(self.cases) if end is None else end)
+
+    def release(self) -> None:
+        """Drop what was read of tables in files from memory."""
+        for table in self.tables:
+            table.release()
+
+
+class Lists:
+    """Candidates of queries under variants: a list is one query under one variant, variant by variant.
+
+    Attributes:
+        pool: All candidates.
+        variant: The variant of each list; shape (lists,).
+        query: The query of each list among all; shape (lists,).
+    """
+
+    def __init__(self, pool: Pool, variants: tuple[int, ...], start: int, end: int) -> None:
+        self.pool, self._variants, self._start, self._end = pool, variants, start, end
+        self.variant = np.repeat(np.asarray(variants, dtype=np.int64), end - start)
+        self.query = np.tile(np.arange(start, end), len(variants))
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def case(self, number: int) -> Case:
+        """Return the golden query of a list."""
+        return self.pool.cases[int(self.query[number])]
+
+    @cached_property
+    def relevance(self) -> list[Relevance]:
+        """What is relevant, by list."""
+        return [each for variant in self._variants for each in self.pool.relevance[variant][self._start : self._end]]
+
+    def by_case(self, tell: Callable[[Case], Any]) -> NDArray[Any]:
+        """Return a fact of each list's golden query; shape (lists,)."""
+        told = [tell(case) for case in self.pool.cases[self._start : self._end]]
+        return np.asarray(told * len(self._variants))
+
+    def of_table(self, name: str) -> list[Any]:
+        """Return a fact of each search, such as `incomplete`, by list."""
+        return [each for v in self._variants for each in getattr(self.pool.tables[v], name)[self._start : self._end]]
+
+    @cached_property
+    def codes(self) -> Integers:
+        """The chunk at each place by its code, −1 beyond the end; shape (lists, depth)."""
+        return self._laid_out(lambda table: table.codes, -1).astype(np.int64)
+
+    def column(self, name: str) -> Floats:
+        """Return a component score at each place, NaN where there is none and beyond the end; shape (lists, depth)."""
+        return self._laid_out(lambda table: table.column(name), np.nan)
+
+    def _laid_out(self, column: Callable[[CandidateTable], NDArray[Any]], beyond: float) -> NDArray[Any]:
+        tables = [self.pool.tables[variant] for variant in self._variants]
+        lengths = [table.lengths[self._start : self._end] for table in tables]
+        depth = max((int(each.max(initial=0)) for each in lengths), default=0)
+        parts = []
+        for table, of_table in zip(tables, lengths, strict=True):
+            values = column(table)[table.offsets[self._start] : table.offsets[self._end]]
+            part = np.full((len(of_table), depth), beyond, dtype=values.dtype)
+            part[np.arange(depth) < of_table[:, None]] = values
+            parts.append(part)
+        return np.concatenate(parts)
+
+    @cached_property
+    def grades(self) -> Integers:
+        """The grade of the chunk at each place, 0 where it is not relevant and beyond the end."""
+        return self.by_id([relevance.grades for relevance in self.relevance])
+
+    @cached_property
+    def judged(self) -> Bools:
+        """Whether the golden data judge the chunk at each place, relevant or not."""
+        return self.by_id([dict.fromkeys((*r.grades, *r.irrelevant), 1) for r in self.relevance]) > 0
+
+    @cached_property
+    def relevant(self) -> Integers:
+        """Number of relevant chunks, found or not, by list."""
+        return np.asarray([len(relevance.grades) for relevance in self.relevance], dtype=np.int64)
+
+    @cached_property
+    def ideal(self) -> Integers:
+        """The ten highest grades of all that is relevant, descending, 0 beyond the last; shape (lists, 10)."""
+        ideal = np.zeros((len(self), DEEPEST), dtype=np.int64)
+        for row, relevance in enumerate(self.relevance):
+            best = sorted(relevance.grades.values(), reverse=True)[:DEEPEST]
+            ideal[row, : len(best)] = best
+        return ideal
+
+    @cached_property
+    def evidence(self) -> Integers:
+        """The evidence items that the chunk at each place holds, as bits; shape (lists, depth, words)."""
+        items = [relevance.items for relevance in self.relevance]
+        words = -(-max(map(len, items), default=0) // BITS)
+        return np.stack(
+            [self.by_id([_bits(of_list, word * BITS) for of_list in items]) for word in range(max(1, words))], axis=2
+        )
+
+    def by_id(self, values: Sequence[Mapping[str, int]]) -> Integers:
+        """Lay out what each list says of chunk ids, 0 where it says nothing; shape (lists, depth).
+
+        A pair of list and chunk is one number, so that all candidates are looked up in a sorted array at once.
+        """
+        size, codes_of = len(self.pool.chunks) + 1, self.pool.codes_of
+        pairs = [
+            (row * size + code, value)
+            for row, of_list in enumerate(values)
+            for key, value in of_list.items()
+            for code in codes_of.get(key, ())
+        ]
+        if not pairs:
+            return np.zeros(self.codes.shape, dtype=np.int64)
+        keys, held = np.asarray(sorted(pairs), dtype=np.int64).T
+        asked = np.arange(len(self))[:, None] * size + self.codes
+        at = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+        return np.where((keys[at] == asked) & (self.codes >= 0), held[at], 0)
+
+    @cached_property
+    def repeat_ids(self) -> bool:
+        """Whether any list holds a chunk id twice."""
+        ids = np.sort(self.pool.identity[self.codes], axis=1)
+        return bool(((ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)).any())
+
+    def observation(self, number: int, places: Sequence[int]) -> Observation:
+        """Return a list with the candidates at some places as its result."""
+        candidates = self.pool.tables[self.variant[number]][int(self.query[number])]
+        return Observation(
+            case=self.case(number),
+            relevance=self.relevance[number],
+            candidates=candidates,
+            selection=candidates.at(places),
+        )
+
+
+def _bits(items: Sequence[frozenset[str]], first: int) -> dict[str, int]:
+    """Map chunk ids to the items that they hold, a bit each, of the items from one on."""
+    held: dict[str, int] = {}
+    for number, chunk_ids in enumerate(items[first : first + BITS]):
+        for chunk_id in chunk_ids:
+            held[chunk_id] = held.get(chunk_id, 0) | 1 << number
+    return held
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grounds:
+    """Relevant chunks of a collection: for each case, by its id; and the text of each by chunk id.
+
+    Where the retriever's chunks cannot be listed, `relevance` is empty, to be resolved in what it returns, and `texts`
+    None; `sources` then gives page and heading of a chunk without them.
+    """
+
+    relevance: Mapping[str, Relevance]
+    texts: Mapping[str, str] | None
+    sources: Sources | None = None
+
+    def among(self, cases: Sequence[Case], table: CandidateTable) -> Mapping[str, Relevance]:
+        """Return the relevant chunks of each case, given its candidates.
+
+        Raises:
+            ExperimentError: Chunks that cannot be listed do not say where they are from.
+        """
+        if self.texts is not None:
+            return self.relevance
+        returned = {case.id: candidates.chunks for case, candidates in zip(cases, table, strict=True)}
+        return resolve_returned(cases, returned, self.sources)
+
+
+def ground(golden: GoldenSet, retriever: Retriever, sources: Sources | None = None) -> Grounds:
+    """Find the chunks that golden queries call relevant. No query is embedded or searched for.
+
+    Args:
+        golden: Golden queries.
+        retriever: Retriever whose chunks are listed. Where it has no list, evidence is searched in the source pages.
+        sources: The source pages, None when not known.
+
+    Raises:
+        DatasetError: Evidence does not resolve; every fault is listed.
+        StoreError: The collection cannot be read.
+    """
+    if retriever.info is None:
+        if isinstance(sources, SourcePages):
+            check_evidence(golden.cases, sources, golden.places)
+        return Grounds(relevance={}, texts=None, sources=sources)
+    chunks = evidence_chunks(golden.cases, retriever)
+    if chunks and not any(chunk.source_url or chunk.source_document_id for chunk in chunks):
+        log.warning(
+            "the chunks that golden queries may name have no page (source_url) or document and are known by their ids; "
+            "if a payload key holds the address, set retriever.metadata.map {source_url: KEY}"
+        )
+    try:
+        relevance = resolve(golden.cases, chunks, golden.places)
+    except DatasetError as error:
+        urls = evidence_urls(golden.cases)
+        if not urls or any(chunk.source_url in urls for chunk in chunks):
+            raise
+        raise DatasetError(f"{error}\n{known_pages(urls, retriever.chunks())}") from None
+    # Texts of other chunks are dropped: the evidence pages may hold most of a large collection.
+    named = {chunk_id for item in relevance.values() for chunk_id in item.grades}
+    return Grounds(relevance=relevance, texts={c.chunk_id: c.text for c in chunks if c.chunk_id in named})
+
+
+def evidence_chunks(cases: Sequence[Case], retriever: Retriever) -> list[Chunk]:
+    """Return the chunks in which the evidence of cases is looked for, and those that they name.
+
+    Raises:
+        StoreError: The collection cannot be read.
+    """
+    urls, ids = evidence_urls(cases), labelled_ids(cases)
+    # A quote without a page may be in any chunk, so all of them are read.
+    if names_no_page(cases):
+        chunks = retriever.chunks()
+    else:
+        chunks = retriever.chunks({"source_url": urls}) if urls else []
+    return chunks + (_named(ids, retriever) if ids else [])
+
+
+def _named(ids: Sequence[str], retriever: Retriever) -> list[Chunk]:
+    """Return the chunks of those ids, else of the documents; chunks without an id of their own have their point's."""
+    chunks = retriever.chunks({"chunk_id": ids})
+    for key in ("point_id", "source_document_id"):
+        rest = sorted({*ids} - {chunk.chunk_id for chunk in chunks})
+        chunks += retriever.chunks({key: rest}) if rest else []
+    return chunks

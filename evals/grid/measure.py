@@ -1,0 +1,521 @@
+"""The one flow of a measurement: retrieve, judge, score, choose, show one cell. A run is a grid of one cell."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import partial
+
+from evals.collect import passes
+from evals.collect.index_recall import is_approximate, with_ann_recall
+from evals.collect.observations import Gate, Observation, Observed, Score, Summary, ValidationReport
+from evals.collect.pool import Grounds, Pool
+from evals.collect.saved.retriever import NOT_MEASURED, SavedRetriever
+from evals.config.experiment import ExperimentConfig
+from evals.errors import ExperimentError
+from evals.golden.evidence import Relevance
+from evals.golden.loading import GoldenSet
+from evals.golden.source_pages import Sources
+from evals.grid.abstaining import Abstaining, abstaining, wanted_rates
+from evals.grid.axes import Plan, Variant
+from evals.grid.cells import Configuration, Grid, score_cells
+from evals.grid.choice import Choice, HeldOut
+from evals.grid.compared_cell import compared_cell
+from evals.grid.judging_rounds import CellProof, Stop, judge_until_proved
+from evals.grid.objective import Ranking, describe, needed, rank
+from evals.grid.recommending import decide
+from evals.grid.sampled_cells import cell_summary, with_samples
+from evals.judge.cascade import judge_below
+from evals.judge.trust.measuring import measure as measure_trust
+from evals.judge.verdicts import Judging
+from evals.metrics import METRICS, NEED_A_JUDGE, PASS_RATE, VERDICT_METRIC, choose, needs, reach
+from evals.metrics import criteria as gates
+from evals.metrics.collaborators import Collaborators
+from evals.metrics.declaration import NO_LABELS, Context, Metric, Need, QueryMetric
+from evals.metrics.metadata import usual_in
+from evals.metrics.notes import depth_notes, notes
+from evals.metrics.outcomes import validate
+from evals.metrics.ranking import INDEX_DEPTHS
+from evals.metrics.results import Results
+from evals.metrics.sampled import summary_of
+from evals.metrics.sampled_judging import judge_sample
+from evals.stats import intervals as stats
+from retrievers.errors import nearest
+from retrievers.retriever.protocol import Retriever
+from retrievers.search.candidate_table import CandidateTable
+
+# What is measured of one variant alone, unless a constraint names it.
+MEASURED_APART: tuple[Need, ...] = ("latency", "determinism", "index")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Swept:
+    """What a sweep comes down to.
+
+    Attributes:
+        grid: Its cells.
+        ranking: The cells by the objective.
+        choice: Which cell to use, and what is known about it; None where cells cannot be ranked, and the first is shown.
+        abstaining: Effect of thresholds under the cell's configuration, at its cut; None where none is in force.
+        held_out: The recommended cell on queries that had no part in the choice; None without any.
+        proof: What the verdicts that were bought prove of the cells, where judging ends once a cell is proved near the
+            best (`judge.stop`); else None.
+        compared: A second cell (see `compared_cell`) with the scores of its queries, to be set beside the recommended
+            one; None where there is none, or where queries are not logged as traces.
+    """
+
+    grid: Grid
+    ranking: Ranking
+    choice: Choice | None
+    abstaining: Abstaining | None = None
+    held_out: HeldOut | None = None
+    compared: "Measured | None" = None
+    proof: CellProof | None = None
+
+    @property
+    def chosen(self) -> int | None:
+        """The cell that was chosen; None where cells cannot be ranked."""
+        return None if self.choice is None else self.choice.recommended.cell
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What was measured, from which the report is built: one cell in full, and of a sweep all cells.
+
+    Attributes:
+        config: The experiment, with the retriever of the cell.
+        observed: The golden queries and what the cell returned; latency and repetitions.
+        results: The same results as arrays, one a query.
+        scores: Metric to case id to score, for the metrics that score queries.
+        proxies: Judged metric to case id to its proxy's score (see `QueryMetric.proxy`).
+        tier_scores: Judged metric to its scores by each cheaper judge of a cascade, with its model, the cheapest first.
+        notes: Notes for the reader of the figures.
+        context: Inputs of the metrics besides the results, among them the verdicts of the judge.
+        swept: The cells of a sweep; None for a run.
+    """
+
+    config: ExperimentConfig
+    observed: Observed
+    results: Results
+    scores: Mapping[str, Mapping[str, Score]]
+    summaries: Sequence[Summary]
+    gates: Sequence[Gate]
+    validation: ValidationReport
+    context: Context
+    notes: Sequence[str] = ()
+    proxies: Mapping[str, Mapping[str, Score]] = field(default_factory=dict)
+    tier_scores: Mapping[str, Sequence[tuple[str, Mapping[str, Score]]]] = field(default_factory=dict)
+    swept: Swept | None = None
+
+    @property
+    def judging(self) -> Judging | None:
+        """Verdicts of the judge, None without a judge."""
+        return self.context.judging
+
+
+def measure(
+    config: ExperimentConfig,
+    golden: GoldenSet,
+    grounds: Grounds,
+    collaborators: Collaborators,
+    sweep: Plan | None = None,
+) -> Measured:
+    """Run golden queries through a retriever, or through every variant of a sweep, and score what came back.
+
+    Args:
+        config: The experiment.
+        golden: Its golden queries.
+        grounds: Relevant chunks of the queries.
+        collaborators: Retrievers, one a variant in their order; source pages and judge where there are any.
+        sweep: The cells; None for the experiment's own.
+
+    Raises:
+        RetrievalError: A search failed.
+        ExperimentError: No cell meets the constraints.
+        JudgeError: The judge refused its very first call.
+    """
+    approximate = any(map(is_approximate, collaborators.retrievers))
+    metrics = grid_metrics(config, approximate=approximate) if sweep else _run_metrics(config, approximate=approximate)
+    plan = sweep or alone(config)
+    measured_first = config.objective.constraints if sweep else metrics
+    grid = retrieve(plan, golden, grounds, collaborators, exactly=needs(metrics, "index"))
+    grid = _with_passes(grid, range(len(grid.configurations)), config, measured_first, collaborators)
+    blank = _context(config, grounds, collaborators.sources, grid.pool)
+    judge, proof, swept, shown = collaborators.judge, None, None, 0
+    context = blank
+    if judge and not NEED_A_JUDGE.isdisjoint(metrics):
+        judging, proof = _judged(config, grid, metrics, blank, collaborators)
+        context = replace(blank, judging=judging)
+    if sweep:
+        grid = _scored(grid, metrics, context, proof)
+        swept = _chosen(config, grid, context, proof)
+        shown = swept.chosen or 0
+        grid = _with_passes(grid, [grid.cell(shown).configuration], config, metrics, collaborators)
+        grid = _summarised(grid, metrics, context)
+    if judge and context.judging:
+        # After the first pass, so that a budget buys first verdicts before second ones.
+        results = list(grid.results(shown).observations())
+        judging = judge.again(context.judging, metrics, results, config.seed)
+        context = replace(context, judging=judging, trust=measure_trust(judging, results, config.seed))
+    run = _cell(grid, shown, config, metrics, context, whole=swept is None)
+    if swept is None:
+        return run
+    # MLflow alone shows it.
+    second = compared_cell(grid, swept.choice) if config.tracking.enabled and config.tracking.traces else None
+    compared = None if second is None else _queries_of(grid, second, config, metrics, context)
+    rates = wanted_rates(config.objective.constraints)
+    swept = replace(swept, grid=grid, compared=compared, abstaining=abstaining(grid, shown, rates))
+    grid.pool.release()
+    return replace(run, swept=swept, notes=[*run.notes, *_notes(run, swept)])
+
+
+def alone(config: ExperimentConfig) -> Plan:
+    """Return the sweep of one cell: the retriever of an experiment as it is."""
+    settings = config.retriever
+    return Plan(
+        variants=(Variant(name="", parameters={}, settings=settings),),
+        top_ks=(settings.top_k,),
+        thresholds=(settings.used_threshold or 0.0,),
+    )
+
+
+def grid_metrics(config: ExperimentConfig, *, approximate: bool = False) -> dict[str, Metric]:
+    """Return the metrics of a grid: those chosen, those of the criteria and the objective, and context tokens.
+
+    Those that read further than any of its cells returns are there when they are named.
+
+    Raises:
+        ExperimentError: A name or pattern fits no metric, or the objective is none over queries.
+    """
+    judged, levels = config.judge.model is not None, config.latency.concurrency
+    every: dict[str, Metric] = {**choose(["*"], levels, judged=True, approximate=True), VERDICT_METRIC: PASS_RATE}
+    for name in needed(config.objective):
+        if name not in every:
+            raise ExperimentError(f"objective: no metric {name!r}{nearest(name, every)} (--list-metrics shows all)")
+    for name in config.objective.metrics:
+        if not isinstance(every[name], QueryMetric):
+            raise ExperimentError(
+                f"objective: {name!r} has no score for each query, by which cells are compared; "
+                f"it can be a constraint: objective.constraints: {{{name}: '<= ...'}}"
+            )
+    patterns = _asked_for(config)
+    length = reach(config.retriever, config.sweep.top_k, config.sweep.candidates)
+    chosen = choose(patterns, levels, judged=judged, approximate=approximate, reach=length)
+    passed = any(fnmatchcase(VERDICT_METRIC, pattern) for pattern in patterns)
+    return {name: metric for name, metric in every.items() if name in chosen or (passed and name == VERDICT_METRIC)}
+
+
+def _run_metrics(config: ExperimentConfig, *, approximate: bool) -> dict[str, Metric]:
+    metrics = choose(
+        [*config.metrics, *config.criteria],
+        config.latency.concurrency,
+        judged=config.judge.model is not None,
+        approximate=approximate,
+        reach=reach(config.retriever),
+    )
+    gates.check_names(config.criteria, [*metrics, VERDICT_METRIC])
+    return metrics
+
+
+def retrieve(
+    plan: Plan, golden: GoldenSet, grounds: Grounds, collaborators: Collaborators, *, exactly: bool = False
+) -> Grid:
+    """Run golden queries through every variant, once each, in batches at full depth.
+
+    Args:
+        plan: The variants, thresholds and cuts.
+        golden: The golden queries.
+        grounds: Relevant chunks of these queries.
+        collaborators: A retriever for each variant, in their order.
+        exactly: Search exactly, too, and note what the approximate search missed.
+
+    Raises:
+        RetrievalError: A search failed.
+    """
+    tables, relevance = list[CandidateTable](), list[tuple[Relevance, ...]]()
+    for variant, retriever in zip(plan.variants, collaborators.retrievers, strict=True):
+        name = variant.name if len(plan.variants) > 1 else ""
+        progress = _with_name(collaborators.progress, name) if name else collaborators.progress
+        # One table of chunks for all variants, so that no chunk is read twice.
+        table = passes.collect(retriever, golden.cases, progress, tables[0] if tables else None)
+        if exactly:
+            table = with_ann_recall(retriever, table, INDEX_DEPTHS, progress)
+        among = grounds.among(golden.cases, table)
+        table.release()
+        tables.append(table)
+        relevance.append(tuple(among[case.id] for case in golden.cases))
+    pool = Pool(cases=tuple(golden.cases), tables=tuple(tables), relevance=tuple(relevance))
+    lists = pool.lists(range(len(tables)))
+    return Grid(
+        axes=plan.axes,
+        top_ks=plan.top_ks,
+        configurations=tuple(
+            Configuration(
+                name=variant.name,
+                parameters=variant.parameters,
+                settings=variant.settings,
+                thresholds=plan.thresholds,
+                observed=Observed(
+                    observations=tuple(
+                        lists.observation(number * len(pool.cases) + row, ()) for row in range(len(pool.cases))
+                    ),
+                    listed=retriever.info is not None,
+                    retriever_notes=retriever.notes,
+                ),
+            )
+            for number, (variant, retriever) in enumerate(zip(plan.variants, collaborators.retrievers, strict=True))
+        ),
+        pool=pool,
+        notes=plan.notes,
+    )
+
+
+def _with_passes(
+    grid: Grid, numbers: Collection[int], config: ExperimentConfig, metrics: Collection[str], bench: Collaborators
+) -> Grid:
+    """Time single calls and repeat queries of some configurations, as far as metrics need it and it was not done.
+
+    Args:
+        grid: The grid.
+        numbers: The configurations.
+        config: The numbers of calls.
+        metrics: Names of metrics.
+        bench: The retrievers.
+
+    Raises:
+        RetrievalError: A call failed.
+    """
+    configurations = list(grid.configurations)
+    for number in numbers:
+        configuration, retriever = configurations[number], bench.retrievers[number]
+        progress = _with_name(bench.progress, configuration.name) if len(numbers) > 1 else bench.progress
+        observed = _passed(config, metrics, configuration.observed, retriever, progress)
+        configurations[number] = replace(configuration, observed=observed)
+    return replace(grid, configurations=tuple(configurations))
+
+
+def _passed(
+    config: ExperimentConfig,
+    metrics: Collection[str],
+    observed: Observed,
+    retriever: Retriever,
+    progress: passes.Progress,
+) -> Observed:
+    if isinstance(retriever, SavedRetriever):
+        return replace(observed, unmeasured=NOT_MEASURED)
+    cases = [observation.case for observation in observed.observations]
+    latency, repetitions = observed.latency, observed.repetitions
+    if needs(metrics, "latency") and not latency:
+        latency = passes.measure_latency(
+            retriever,
+            cases,
+            warmup=config.latency.warmup,
+            repeats=config.latency.repeats,
+            concurrency=config.latency.concurrency,
+            progress=progress,
+        )
+    if needs(metrics, "determinism") and not repetitions:
+        repeats = config.determinism.repeats
+        repetitions = passes.repeat(retriever, cases, observed.table, repeats=repeats, progress=progress)
+    return replace(observed, latency=latency, repetitions=repetitions)
+
+
+def _context(config: ExperimentConfig, grounds: Grounds, sources: Sources | None, pool: Pool) -> Context:
+    """Return the inputs of metrics besides results, without verdicts."""
+    required = config.retriever.metadata.required
+    return Context(
+        required=usual_in(pool) if required is None else required,
+        sources=sources,
+        relevant_texts=grounds.texts,
+        seed=config.seed,
+    )
+
+
+def _judged(
+    config: ExperimentConfig, grid: Grid, metrics: Mapping[str, Metric], blank: Context, collaborators: Collaborators
+) -> tuple[Judging, CellProof | None]:
+    """Ask the judge about every distinct result, or as many of them as the settings say."""
+    judge, margin = collaborators.judge, config.judge.stop.margin
+    assert judge is not None
+    results, _ = grid.laid_out()
+    if margin is None:
+        return judge_sample(judge, metrics, list(results.observations()), blank, results), None
+    stop, cheaper = Stop(margin=margin, sample=config.judge.sample), None
+    ask: Callable[[Sequence[Observation]], Judging] = partial(judge.judge, metrics, seed=config.seed)
+    if judge.below:
+        cheaper, ask = judge_below(judge, metrics, list(results.observations()), config.seed)
+    return judge_until_proved(ask, stop, metrics, config.objective, grid, blank, cheaper)
+
+
+def _scored(grid: Grid, metrics: Mapping[str, Metric], context: Context, proof: CellProof | None) -> Grid:
+    """Score every cell, and of every configuration what belongs to it alone."""
+    by_query = {name: metric for name, metric in metrics.items() if isinstance(metric, QueryMetric)}
+    scored = replace(_summarised(grid, metrics, context), metrics=score_cells(grid, by_query, context))
+    if context.judging is None or context.judging.drawn is None:
+        return scored
+    return with_samples(scored, by_query, context, proof.judged if proof else None)
+
+
+def _summarised(grid: Grid, metrics: Mapping[str, Metric], context: Context) -> Grid:
+    """Return a grid whose configurations have the metrics that belong to them, as far as they were measured.
+
+    The cost of the judge belongs to the whole grid.
+    """
+
+    def of(configuration: Configuration) -> Configuration:
+        observed = configuration.observed
+        lacking = {"latency": not observed.latency, "determinism": not observed.repetitions}
+        own = [
+            metric
+            for name, metric in metrics.items()
+            if not isinstance(metric, QueryMetric)
+            and name not in NEED_A_JUDGE
+            and not any(lacking.get(need) for need in metric.needs)
+        ]
+        return replace(configuration, summaries=tuple(metric.summarise(observed, context) for metric in own))
+
+    return replace(grid, configurations=tuple(map(of, grid.configurations)))
+
+
+def _chosen(config: ExperimentConfig, grid: Grid, context: Context, proof: CellProof | None) -> Swept:
+    incomplete = context.judging.incomplete if context.judging else ""
+    ranking = rank(grid, config.objective, incomplete, proof.remaining if proof else None)
+    choice = decide(grid, ranking, config.objective, context, proof)
+    return Swept(grid=grid, ranking=ranking, choice=choice, proof=proof)
+
+
+def _cell(
+    grid: Grid, index: int, config: ExperimentConfig, metrics: Mapping[str, Metric], context: Context, *, whole: bool
+) -> Measured:
+    """Measure one cell in full: scores of its queries, summaries, criteria, verdicts, notes.
+
+    Args:
+        grid: The grid.
+        index: The cell's number.
+        config: The experiment; in the result its retriever is that of the cell.
+        metrics: Of a grid, one that reads further than the cell returns must be named, as in a run of its own.
+        context: Inputs of the metrics besides the results.
+        whole: True for a run, whose metrics are those of the cell.
+    """
+    own = config if whole else config.model_copy(update={"retriever": grid.settings(index)})
+    results, configuration = grid.results(index), grid.configurations[grid.cell(index).configuration]
+    observed = replace(configuration.observed, observations=tuple(results.observations()))
+    length, named = reach(own.retriever), _asked_for(config)
+    scores, summaries, proxies, tiers = {}, [], {}, {}
+    for name, metric in metrics.items():
+        if name == VERDICT_METRIC or (not whole and name not in named and length.is_exceeded_by(metric)):
+            continue
+        if not isinstance(metric, QueryMetric):
+            summaries.append(metric.summarise(observed, context))
+            continue
+        scores[name] = _by_query(metric, results, context)
+        if metric.proxy and context.judging:
+            proxies[name] = _by_query(metric.proxy, results, context)
+            below = context.judging.tiers[:-1]
+            tiers[name] = [(tier.model, _by_query(metric, results, replace(context, judging=tier))) for tier in below]
+        if name in grid.metrics:
+            summaries.append(
+                cell_summary(grid, metric, index, scores[name], proxies.get(name, {}), tiers.get(name, ()))
+            )
+        else:
+            summaries.append(
+                summary_of(metric, scores[name], proxies.get(name, {}), tiers.get(name, ()), grid.pool.cases)
+            )
+    # Times of the verdicts come from serial calls; concurrent ones wait for each other.
+    serial = next((p for p in observed.latency if p.concurrency == 1), None)
+    validation = validate(results, serial, context, own.retriever.top_k)
+    every = [*summaries, _pass_rate(validation)]
+    return Measured(
+        config=_requiring(context.required, own),
+        observed=observed,
+        results=results,
+        scores=scores,
+        summaries=every,
+        gates=gates.judge(config.criteria, every),
+        validation=validation,
+        notes=[
+            *depth_notes([summary.metric for summary in summaries], own.retriever),
+            *notes(observed, grid.pool, own.retriever.top_k, context.judging, context.sources),
+        ],
+        proxies=proxies,
+        tier_scores={name: each for name, each in tiers.items() if each},
+        context=context,
+    )
+
+
+def _by_query(metric: QueryMetric, results: Results, context: Context) -> dict[str, Score]:
+    """Return the score of each query in the scope of a metric, by case id."""
+    values, (rows, _) = metric.values(results, context), results.of(metric.scope, labelled=False)
+    return {results.lists.case(int(results.list_of[row])).id: values[row] for row in rows.tolist()}
+
+
+def _queries_of(
+    grid: Grid, index: int, config: ExperimentConfig, metrics: Mapping[str, Metric], context: Context
+) -> Measured:
+    """A cell likewise, with what concerns single queries alone: no criteria, no figures of the whole run, no trust."""
+    scored = {name: metric for name, metric in metrics.items() if isinstance(metric, QueryMetric)}
+    plain = config.model_copy(update={"criteria": {}})
+    return _cell(grid, index, plain, scored, replace(context, trust=None), whole=False)
+
+
+def _requiring(required: tuple[str, ...], config: ExperimentConfig) -> ExperimentConfig:
+    """Return the experiment with the metadata fields that were required, so that the report names them."""
+    metadata = config.retriever.metadata.model_copy(update={"required": required})
+    return config.model_copy(update={"retriever": config.retriever.model_copy(update={"metadata": metadata})})
+
+
+def _pass_rate(validation: ValidationReport) -> Summary:
+    decided = validation.total - validation.unlabelled
+    interval = stats.wilson(validation.passed, decided)
+    return Summary(
+        metric=VERDICT_METRIC,
+        value=validation.pass_rate,
+        ci_low=interval.low,
+        ci_high=interval.high,
+        n=decided,
+        n_unscored=validation.unlabelled,
+        note=NO_LABELS.reason if validation.unlabelled else "",
+    )
+
+
+def _asked_for(config: ExperimentConfig) -> list[str]:
+    """Return the names and patterns of metrics that a grid is asked for."""
+    return [*config.metrics, *config.criteria, *needed(config.objective)]
+
+
+def _notes(run: Measured, swept: Swept) -> list[str]:
+    """Return what a reader must know of a run that is a cell of a grid."""
+    grid, ranking = swept.grid, swept.ranking
+    origin = (
+        f"the cells are not ranked ({ranking.reason}); these are the figures of {describe(grid, 0)}"
+        if swept.chosen is None
+        else f"chosen out of {len(grid)} cells on these queries, so its figures are optimistic; "
+        "a run on a split of its own is not"
+    )
+    return [*grid.notes, *_on_depth(grid, ranking), *_on_budget(run, ranking), origin]
+
+
+def _on_budget(run: Measured, ranking: Ranking) -> list[str]:
+    """Return what a grid allows whose judging ended early."""
+    if run.judging is None or not run.judging.incomplete or not ranking.order:
+        return []
+    judged = min(ranking.n.values())
+    return [
+        f"{run.judging.incomplete}: cells are compared on the {judged} queries that were judged in all of them, drawn "
+        "at random and the same for every cell; the intervals hold for these, and a further run buys the rest alone"
+    ]
+
+
+def _on_depth(grid: Grid, ranking: Ranking) -> list[str]:
+    """Return a note for each metric that reads deeper than some cells return chunks."""
+    least = min(grid.top_ks)
+    metrics = {name: METRICS.get(name) for name in ranking.weights}
+    depths = {n: m.depth for n, m in metrics.items() if isinstance(m, QueryMetric) and m.of == "returned" and m.depth}
+    return [
+        f"{name} reads {depth} places: cells of a smaller top_k are ranked by the fewer chunks that they return"
+        for name, depth in depths.items()
+        if depth > least
+    ]
+
+
+def _with_name(progress: passes.Progress, name: str) -> passes.Progress:
+    return lambda stage, done, total: progress(f"{name}: {stage}", done, total)

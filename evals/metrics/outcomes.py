@@ -1,0 +1,205 @@
+"""The outcome of each query, with reasons.
+
+In scope a query must return at least `min_results` chunks, a relevant one among the first five; out of scope it must
+return nothing. With that it is a success if also all required metadata is valid and true to the source, every expected
+topic occurs and the source pattern matches; a partial success otherwise. A query in scope without labels has neither
+verdict, since what it returned may be relevant or not.
+"""
+
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+
+from evals.collect.observations import VERDICT_METRIC, LatencyPass, Observation, Outcome, ValidationReport
+from evals.collect.pool import Bools, Floats
+from evals.golden.source_pages import SourcePageError
+from evals.metrics.declaration import LABELS, NO_LABELS, Context, QueryMetric
+from evals.metrics.metadata import accuracy, missing_fields, wrong_fields
+from evals.metrics.results import Results
+from evals.metrics.texts import found_in_source, topic_match
+from evals.stats import intervals as stats
+from retrievers.records import Chunk
+
+FIRST = 5
+SHOWN = 3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outcomes:
+    """What is wrong with results; arrays of shape (rows,).
+
+    Attributes:
+        in_scope: Whether the query is in scope; `unlabelled`, whether it is and has no labels.
+        short: Whether fewer chunks than the case asks for were returned.
+        missed: Whether none of the first five is relevant.
+        flawed: Whether a chunk lacks metadata, or differs from its page.
+        topics: Share of the expected topics that occur, NaN for none expected.
+        astray: Whether no chunk is from a page that matches the source pattern.
+        empty: Whether nothing was returned.
+    """
+
+    in_scope: Bools
+    unlabelled: Bools
+    short: Bools
+    missed: Bools
+    flawed: Bools
+    topics: Floats
+    astray: Bools
+    empty: Bools
+
+    @property
+    def failed(self) -> Bools:
+        """Whether the result fails."""
+        return np.where(self.in_scope, self.short | self.missed, ~self.empty)
+
+    @property
+    def partial(self) -> Bools:
+        """Whether what does not fail is a partial success."""
+        return self.flawed | (self.in_scope & ((self.topics < 1) | self.astray))
+
+    def outcome(self, row: int) -> Outcome:
+        """Return the outcome of a row."""
+        if self.unlabelled[row]:
+            return "UNLABELLED"
+        return "FAILURE" if self.failed[row] else "PARTIAL_SUCCESS" if self.partial[row] else "SUCCESS"
+
+
+def outcomes_of(r: Results, context: Context) -> Outcomes:
+    """Return what is wrong with each result."""
+    relevant = r.ranked.grades[:, :FIRST] > 0
+    labelled = r.by_case(lambda case: case.is_labelled)
+    return Outcomes(
+        in_scope=r.by_case(lambda case: case.in_scope),
+        unlabelled=r.by_case(lambda case: case.is_unlabelled),
+        short=r.lengths < r.by_case(lambda case: case.min_results),
+        missed=(r.lengths > 0) & labelled & ~relevant.any(axis=1),
+        flawed=r.by_chunk("flaws", lambda chunk: float(bool(_flaws(chunk, context)))).max(
+            axis=1, initial=0.0, where=r.found
+        )
+        > 0,
+        topics=topic_match(r, context).values,
+        astray=found_in_source(r) == 0.0,
+        empty=r.lengths == 0,
+    )
+
+
+def pass_rate(r: Results, context: Context) -> Floats:
+    """Return 1 for a success, else 0."""
+    outcomes = outcomes_of(r, context)
+    return (~outcomes.failed & ~outcomes.partial).astype(float)
+
+
+PASS_RATE = QueryMetric(
+    name=VERDICT_METRIC, scope="all", interval="proportion", needs=LABELS, score=pass_rate,
+    about="queries whose verdict is SUCCESS",
+)  # fmt: skip
+
+
+def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: int = FIRST) -> ValidationReport:
+    """Return the verdicts on the answers to queries, with reasons, and their totals.
+
+    Args:
+        r: The results, one a query.
+        latency: The serial calls, for the times; None when they were not measured.
+        context: Required metadata and sources.
+        top_k: Number of chunks asked for, which a reason may name.
+    """
+    times: dict[str, list[float]] = {}
+    for query_id, timings in zip(latency.query_ids, latency.timings, strict=True) if latency else ():
+        times.setdefault(query_id, []).append(timings.total_ms)
+    every = [time for values in times.values() for time in values]
+    flaws, observations = outcomes_of(r, context), list(r.observations())
+    outcomes = tuple(map(flaws.outcome, range(len(r))))
+    right = accuracy(r, context).values.tolist()
+    metadata = tuple(None if np.isnan(share) else share for share in right)
+    relevance = tuple(map(content_relevance, observations))
+    passed, unlabelled = outcomes.count("SUCCESS"), outcomes.count("UNLABELLED")
+    decided = len(outcomes) - unlabelled
+    return ValidationReport(
+        total=len(outcomes),
+        passed=passed,
+        failed=decided - passed,
+        unlabelled=unlabelled,
+        pass_rate=passed / decided if decided else None,
+        average_latency_ms=fmean(every) if every else None,
+        p95_latency_ms=stats.percentile(every, 0.95) if every else None,
+        query_ids=tuple(o.case.id for o in observations),
+        outcomes=outcomes,
+        reasons=tuple(_reasons(o, flaws, row, context, top_k) for row, o in enumerate(observations)),
+        metadata_accuracy=metadata,
+        content_relevance=relevance,
+        accuracy_scores=tuple(map(_mean_of_known, metadata, relevance)),
+        times_ms=tuple(fmean(times.get(o.case.id, [o.candidates.timings.total_ms])) for o in observations),
+    )
+
+
+def _mean_of_known(*scores: float | None) -> float | None:
+    given = [score for score in scores if score is not None]
+    return fmean(given) if given else None
+
+
+def content_relevance(observation: Observation) -> float | None:
+    """Return the share of relevant among the first five results, 0 for none; out of scope 1 if nothing was returned.
+
+    None for a query in scope without labels.
+    """
+    if observation.case.is_unlabelled:
+        return None
+    first = observation.ranked_ids[:FIRST]
+    if not observation.case.in_scope:
+        # Out of scope the correct answer is an empty result.
+        return float(not first)
+    return sum(chunk_id in observation.relevance.grades for chunk_id in first) / len(first) if first else 0.0
+
+
+def is_cut_by_threshold(first_relevant: int, top_k: int) -> bool:
+    """Return True if a candidate of that rank is missing in the first results because of the threshold alone."""
+    return first_relevant <= min(FIRST, top_k)
+
+
+def _reasons(observation: Observation, flaws: Outcomes, row: int, context: Context, top_k: int) -> tuple[str, ...]:
+    """Return why the outcome of a query is not SUCCESS."""
+    case, returned, reasons = observation.case, observation.selection, list[str]()
+    if flaws.unlabelled[row]:
+        reasons.append(NO_LABELS.reason)
+    if not case.in_scope and returned:
+        best = returned[0]
+        score_text = "" if best.score is None else f" (best {best.score_scale} {best.score:.3f})"
+        reasons.append(f"out of scope, but {len(returned)} chunks were returned{score_text}")
+    if case.in_scope and flaws.short[row]:
+        reasons.append(f"returned {len(returned)} chunks, expected at least {case.min_results}")
+    if case.in_scope and flaws.missed[row]:
+        reasons.append(f"no relevant chunk among the first {FIRST}; {_first_relevant(observation, top_k)}")
+    if flaws.failed[row]:
+        return tuple(reasons)
+    for rank, chunk in enumerate(returned.chunks if flaws.flawed[row] else (), 1):
+        # A chunk without metadata would list every field.
+        reasons += [f"rank {rank}: {flaw}" for flaw in _flaws(chunk, context)[:SHOWN]]
+    if case.in_scope and flaws.topics[row] < 1:
+        found = f"{flaws.topics[row]:.0%}"
+        reasons.append(f"only {found} of the expected topics occur: {', '.join(case.expected_topics)}")
+    if case.in_scope and flaws.astray[row]:
+        reasons.append(f"no result from a page that matches {case.source_url_pattern!r}")
+    return tuple(reasons)
+
+
+def _flaws(chunk: Chunk, context: Context) -> list[str]:
+    """Return what a chunk's metadata lack, and where they differ from its page; an unreadable page counts as one."""
+    lacking = missing_fields(chunk, context.required)
+    if context.sources is None:
+        return lacking
+    try:
+        return lacking + wrong_fields(chunk, context.required, context.sources)[0]
+    except SourcePageError as error:
+        return [*lacking, f"source page {error}"]
+
+
+def _first_relevant(observation: Observation, top_k: int) -> str:
+    ids = enumerate(observation.candidates.chunk_ids, 1)
+    index = next((rank for rank, chunk_id in ids if chunk_id in observation.relevance.grades), None)
+    if index is None:
+        return f"none among the {len(observation.candidates)} candidates either"
+    if is_cut_by_threshold(index, top_k):
+        return f"the threshold cut the first relevant one, candidate {index}"
+    return f"the first relevant one is candidate {index}"

@@ -1,0 +1,350 @@
+"""Results as rows × ranks, the facts that metrics read of them, and what a metric says of each row.
+
+A result is a golden query and the candidates that a cell keeps for it. A metric is a function over all rows at once; a
+cell's score is then a lookup. What costs time is told once: a fact of a chunk once a chunk, a fact of a query and a
+chunk once a pair, however many rows hold it.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evals.collect.observations import Failure, Observation, Score, Unscored
+from evals.collect.pool import BITS, Bools, Floats, Integers, Lists
+from evals.golden.case import Case
+from evals.golden.source_pages import SourcePageError
+from retrievers.records import Chunk
+
+NO_CHUNKS = Unscored(reason="nothing was returned")
+Issue = Unscored | Failure
+
+
+class Results:
+    """Results of golden queries, as rows.
+
+    Attributes:
+        lists: The candidates.
+        list_of: The list of each row; shape (rows,).
+        places: Its places among the candidates of that list, from 0, in rank order, −1 beyond the last; (rows, ranks).
+    """
+
+    def __init__(self, lists: Lists, list_of: Integers, places: Integers) -> None:
+        self.lists, self.list_of, self.places = lists, list_of, places
+        self._parts: dict[tuple[str, bool], tuple[Integers, Results]] = {}
+
+    def __len__(self) -> int:
+        return len(self.list_of)
+
+    def at(self, rows: Integers) -> "Results":
+        """Return some rows."""
+        return Results(self.lists, self.list_of[rows], self.places[rows])
+
+    def of(self, scope: str, *, labelled: bool) -> "tuple[Integers, Results]":
+        """Return the rows whose query is of a scope, by their numbers and as results of their own.
+
+        Args:
+            scope: `in_scope`, `out_of_scope` or `all`.
+            labelled: True to leave out queries in scope without labels.
+        """
+        if (scope, labelled) not in self._parts:
+            chosen = self.by_case(
+                lambda case: (
+                    (scope == "all" or case.in_scope == (scope == "in_scope")) and not (labelled and case.is_unlabelled)
+                )
+            )
+            rows = np.flatnonzero(chosen)
+            self._parts[scope, labelled] = rows, self if chosen.all() else self.at(rows)
+        return self._parts[scope, labelled]
+
+    def observations(self) -> Iterator[Observation]:
+        """Yield the rows as observations."""
+        for number, places, length in zip(self.list_of.tolist(), self.places, self.lengths.tolist(), strict=True):
+            yield self.lists.observation(number, places[:length].tolist())
+
+    # What is known of rows and ranks: arrays, of shape (rows,) or (rows, ranks).
+
+    @cached_property
+    def found(self) -> Bools:
+        """Whether there is a chunk at each rank."""
+        return self.places >= 0
+
+    @cached_property
+    def lengths(self) -> Integers:
+        """Number of chunks of each row."""
+        return np.asarray(self.found.sum(axis=1), dtype=np.int64)
+
+    @cached_property
+    def codes(self) -> Integers:
+        """The chunk at each rank by its code, −1 beyond the end."""
+        return self.laid_out(self.lists.codes, -1)
+
+    @cached_property
+    def grades(self) -> Integers:
+        """The grade of the chunk at each rank, 0 where it is not relevant."""
+        return self.laid_out(self.lists.grades, 0)
+
+    @cached_property
+    def relevant(self) -> Integers:
+        """Number of relevant chunks of each row's query, found or not."""
+        return self.lists.relevant[self.list_of]
+
+    @cached_property
+    def ideal(self) -> Integers:
+        """The ten highest grades of each row's query, descending; shape (rows, 10)."""
+        return self.lists.ideal[self.list_of]
+
+    @cached_property
+    def candidates(self) -> "Results":
+        """All candidates of each list as a row."""
+        codes = self.lists.codes
+        return Results(self.lists, np.arange(len(codes)), np.where(codes >= 0, np.arange(codes.shape[1]), -1))
+
+    @cached_property
+    def ranked(self) -> "Results":
+        """The same rows with each chunk id at its first place alone, as measures of ranking read them."""
+        if not self.lists.repeat_ids:
+            return self
+        kept = self.found & ~self.repeats(self.lists.pool.identity[self.codes])
+        order = np.argsort(~kept, axis=1, kind="stable")
+        places = np.take_along_axis(np.where(kept, self.places, -1), order, axis=1)
+        return Results(self.lists, self.list_of, places)
+
+    def laid_out(self, values: NDArray[Any], beyond: float) -> NDArray[Any]:
+        """Lay values of candidates (lists, depth, …) out by rank.
+
+        Args:
+            values: The values.
+            beyond: Value beyond the end of a row.
+        """
+        if values.shape[1] == 0:
+            return np.full((*self.places.shape, *values.shape[2:]), beyond, dtype=values.dtype)
+        taken = values[self.list_of[:, None], self.places]
+        taken[~self.found] = beyond
+        return taken
+
+    def column(self, name: str) -> Floats:
+        """Return a component score at each rank, NaN where there is none."""
+        return self.laid_out(self.lists.column(name), np.nan)
+
+    def by_case(self, tell: Callable[[Case], Any]) -> NDArray[Any]:
+        """Return a fact of each row's golden query."""
+        return self.lists.by_case(tell)[self.list_of]
+
+    def of_table(self, name: str) -> list[Any]:
+        """Return a fact of each row's search, such as `incomplete`."""
+        of_lists = self.lists.of_table(name)
+        return [of_lists[number] for number in self.list_of.tolist()]
+
+    # What is told of chunks.
+
+    def by_chunk(self, name: str, fact: Callable[[Chunk], float]) -> Floats:
+        """Lay a fact of chunks out by rank; NaN beyond the end, and where its source page cannot be read.
+
+        Args:
+            name: Name of the fact, which is told once a chunk.
+            fact: Tells it.
+        """
+
+        def told(chunk: Chunk) -> float | Failure:
+            try:
+                return fact(chunk)
+            except SourcePageError as error:
+                return Failure(type="SourcePageError", message=f"source page {error}")
+
+        facts, by_code = self._told(name, told), self._by_code(np.nan)
+        by_code[self._codes] = [np.nan if isinstance(each := facts[c], Failure) else each for c in self._codes.tolist()]
+        return np.where(self.found, by_code[self.codes], np.nan)
+
+    def unreadable(self, name: str) -> "Values":
+        """Return as values which rows a fact of chunks fails for, by the first chunk whose page cannot be read."""
+        told = self._told(name, lambda _: np.nan)
+        failed = {code: each for code in self._codes.tolist() if isinstance(each := told[code], Failure)}
+        failures = {failure: number for number, failure in enumerate(dict.fromkeys(failed.values()))}
+        by_code = self._by_code(-1.0)
+        by_code[list(failed)] = [failures[failure] for failure in failed.values()]
+        issue = np.where(self.found, by_code[self.codes], -1).astype(np.int64)
+        first = (issue >= 0).argmax(axis=1) if issue.shape[1] else np.zeros(len(self), dtype=np.int64)
+        of_row = issue[np.arange(len(self)), first] if issue.shape[1] else np.full(len(self), -1)
+        return Values(values=np.full(len(self), np.nan), issue=of_row, issues=tuple(failures))
+
+    @cached_property
+    def _codes(self) -> Integers:
+        return np.unique(self.codes[self.found])
+
+    def _by_code(self, value: float) -> Floats:
+        """Return an entry for every code up to the largest, and one, the last, for the code −1."""
+        return np.full(int(self._codes.max(initial=-1)) + 2, value)
+
+    def _told(self, name: str, fact: Callable[[Chunk], Any]) -> Mapping[int, Any]:
+        return self.lists.pool.tell(name, fact, self._codes.tolist())
+
+    def by_key(self, name: str, key: Callable[[Chunk], Hashable]) -> Integers:
+        """Number the chunk at each rank by a key, −1 beyond the end: chunks of one key have one number."""
+        keys, numbers, by_code = self._told(name, key), dict[Hashable, int](), self._by_code(-1.0)
+        by_code[self._codes] = [numbers.setdefault(keys[code], len(numbers)) for code in self._codes.tolist()]
+        return by_code[self.codes].astype(np.int64)
+
+    def pairs(self, tell: Callable[[int, list[Chunk]], Iterable[Any]]) -> tuple[list[Any], Integers]:
+        """Tell something of every distinct pair of query and chunk.
+
+        Args:
+            tell: Gets the number of a list of the query, and its chunks; returns an answer for each.
+
+        Returns:
+            The answers; and which of them is that of each rank, shape (rows, ranks), −1 beyond the end.
+        """
+        size, queries = len(self.lists.pool.chunks) + 1, self.lists.query[self.list_of]
+        keys = (queries[:, None] * size + self.codes)[self.found]
+        distinct, which = np.unique(keys, return_inverse=True)
+        lists = dict(zip(queries.tolist(), self.list_of.tolist(), strict=True))
+        answers: list[Any] = []
+        ends = [*np.flatnonzero(np.diff(distinct // size)) + 1, len(distinct)] if len(distinct) else []
+        for start, end in zip([0, *ends[:-1]], ends, strict=True):
+            codes = (distinct[start:end] % size).tolist()
+            chunks = [self.lists.pool.chunks[code] for code in codes]
+            answers += tell(lists[int(distinct[start]) // size], chunks)
+        places = np.full(self.places.shape, -1, dtype=np.int64)
+        places[self.found] = which.ravel()
+        return answers, places
+
+    def by_pair(self, tell: Callable[[int, list[Chunk]], Iterable[float]]) -> Floats:
+        """Lay a fact of pairs of query and chunk out by rank, NaN beyond the end."""
+        answers, places = self.pairs(tell)
+        return np.asarray([*answers, np.nan], dtype=float)[places]
+
+    # Helpers that several metrics share.
+
+    def repeats(self, *keys: Integers) -> Bools:
+        """Return whether the chunk at each rank has a key of an earlier one, by any of the numberings."""
+        repeated = np.zeros(self.places.shape, dtype=np.bool_)
+        for rank in range(1, self.places.shape[1]):
+            for key in keys:
+                repeated[:, rank] |= (key[:, :rank] == key[:, [rank]]).any(axis=1)
+        return repeated & self.found
+
+    def share_covered(self, held: Integers, counts: Integers, k: int | None = None) -> Floats:
+        """Return the share of items that the first k chunks hold, NaN for no item.
+
+        Args:
+            held: The items at each rank as bits; shape (rows, ranks, words).
+            counts: Number of items of each row's query.
+            k: Depth; all ranks when left out.
+        """
+        joined = np.bitwise_or.reduce(held[:, :k], axis=1) if held.shape[1] else held.sum(axis=1)
+        found = np.bitwise_count(joined).sum(axis=1)
+        return np.where(counts > 0, found / np.maximum(counts, 1), np.nan)
+
+    def items(self, tell: Callable[[int, list[Chunk]], Iterable[Collection[int]]], most: int) -> Integers:
+        """Lay the items that chunks hold out by rank as bits, 0 beyond the end; shape (rows, ranks, words).
+
+        Args:
+            tell: Returns the numbers of the items that each chunk of a query holds.
+            most: Number of items of the query that has most.
+        """
+        answers, places = self.pairs(tell)
+        words = np.zeros((len(answers) + 1, max(1, -(-most // BITS))), dtype=np.int64)
+        for row, held in enumerate(answers):
+            for item in held:
+                words[row, item // BITS] |= 1 << item % BITS
+        return words[places]
+
+    def mean_of_chunks(
+        self, name: str, fact: Callable[[Chunk], float], *reasons: "tuple[Any, Issue]", none: Issue = NO_CHUNKS
+    ) -> "Values":
+        """Return the mean of a fact over the chunks that have it.
+
+        Args:
+            name: Name of the fact, which is told once a chunk.
+            fact: Tells it, NaN for a chunk that has none.
+            reasons: As in `Values.of`; nothing returned is unscored, and an unreadable page a failure.
+            none: Reason where no chunk has it.
+        """
+        values = self.by_chunk(name, fact)
+        known = ~np.isnan(values)
+        count = known.sum(axis=1)
+        means = np.where(known, values, 0.0).sum(axis=1) / np.maximum(count, 1)
+        failed = self.unreadable(name)
+        return Values.of(means, *reasons, (self.lengths == 0, NO_CHUNKS), failed, (count == 0, none))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Values:
+    """What a metric says of rows.
+
+    Attributes:
+        values: Shape (rows,), NaN where there is no score.
+        issue: Which of `issues` is the reason, −1 where there is a score or the row is of another scope; None where
+            every row has a score.
+        issues: The reasons.
+    """
+
+    values: Floats
+    issue: Integers | None = None
+    issues: tuple[Issue, ...] = ()
+
+    @classmethod
+    def of(cls, values: Floats, *reasons: "tuple[Any, Issue] | Values") -> "Values":
+        """Return values with reasons in place of some of them.
+
+        Args:
+            values: Shape (rows,).
+            reasons: Which rows, as a mask or a truth value for all, with the reason; or values whose issues count. The
+                first that holds counts.
+        """
+        issue, issues = np.full(len(values), -1, dtype=np.int64), list[Issue]()
+        for reason in reasons:
+            if isinstance(reason, Values):
+                own = np.full(len(values), -1) if reason.issue is None else reason.issue
+                issue = np.where((issue < 0) & (own >= 0), own + len(issues), issue)
+                issues += reason.issues
+            else:
+                issue = np.where((issue < 0) & reason[0], len(issues), issue)
+                issues.append(reason[1])
+        if (issue < 0).all():
+            return cls(values=values)
+        return cls(values=np.where(issue < 0, values, np.nan), issue=issue, issues=tuple(issues))
+
+    @classmethod
+    def joined(cls, scores: Sequence[Score]) -> "Values":
+        """Return scores as values."""
+        numbers: dict[Issue, int] = {}
+        issue = [-1 if isinstance(s, float | int) else numbers.setdefault(s, len(numbers)) for s in scores]
+        values = np.asarray([s if isinstance(s, float | int) else np.nan for s in scores], dtype=float)
+        if not numbers:
+            return cls(values=values)
+        return cls(values=values, issue=np.asarray(issue, dtype=np.int64), issues=tuple(numbers))
+
+    def __getitem__(self, row: int) -> Score:
+        """Return the score of a row, or why there is none."""
+        if self.issue is not None and self.issue[row] >= 0:
+            return self.issues[int(self.issue[row])]
+        return float(self.values[row])
+
+    def at(self, rows: Integers) -> "Values":
+        """Return the values of some rows."""
+        return Values(
+            values=self.values[rows], issue=None if self.issue is None else self.issue[rows], issues=self.issues
+        )
+
+    def within(self, rows: Integers, count: int, *others: tuple[Any, Issue]) -> "Values":
+        """Return these as the values of some rows out of more.
+
+        Args:
+            rows: Numbers of the rows.
+            count: Number of all.
+            others: Of other rows, which and why they have no score.
+        """
+        if len(rows) == count:
+            return self
+        values, issue = np.full(count, np.nan), np.full(count, -1, dtype=np.int64)
+        values[rows] = self.values
+        issue[rows] = -1 if self.issue is None else self.issue
+        for number, (mask, _) in enumerate(others):
+            issue[mask] = len(self.issues) + number
+        if (issue < 0).all():
+            return Values(values=values)
+        return Values(values=values, issue=issue, issues=(*self.issues, *(each for _, each in others)))

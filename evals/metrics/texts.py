@@ -1,0 +1,255 @@
+"""Metrics that read texts: ragas' comparison of strings, and the content of what was returned.
+
+ragas compares every pair of a returned and a relevant text again in every sample, one awaited call a time. Here each
+pair of a query is compared once, however many results hold it. Values equal those of ragas' own classes; an empty
+result of an in-scope query scores 0. Source: ragas 0.4.3, `ragas.metrics`, `_context_precision.py`,
+`_context_recall.py` and `_string.py`.
+"""
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from evals.collect.observations import Unscored
+from evals.collect.pool import Bools, Floats, Integers
+from evals.config import patterns
+from evals.golden.evidence import normalise
+from evals.metrics.declaration import LABELS, Context, QueryMetric
+from evals.metrics.results import NO_CHUNKS, Results, Values
+from retrievers.records import Chunk
+
+# Normalised Levenshtein distance beyond which texts are not alike; precision takes exactly this, recall does not.
+FARTHEST = 0.5
+# Two chunks of a page overlap when the end of one is the beginning of the other for at least this many characters.
+OVERLAP_CHARACTERS = 40
+NO_SOURCES = Unscored(reason="no sources")
+NO_TEXTS = Unscored(reason="the texts of the relevant chunks are not known")
+
+
+def average_precision(verdicts: Floats) -> Floats:
+    """Return ragas' average precision of verdicts in rank order, 0 to 1 − 1e-10; 0 for none.
+
+    Args:
+        verdicts: 1 or 0, NaN beyond the end of a row; shape (rows, ranks).
+    """
+    useful = verdicts == 1
+    precisions = np.cumsum(useful, axis=1) / np.arange(1, verdicts.shape[1] + 1)
+    total: Floats = (precisions * useful).sum(axis=1) / (useful.sum(axis=1) + 1e-10)
+    return total
+
+
+def string_precision(r: Results, context: Context) -> Values:
+    """Return the average precision over the returned texts, relevant if like a relevant text, 0 to 1 − 1e-10."""
+    if context.relevant_texts is None:
+        return Values.of(np.zeros(len(r)), (True, NO_TEXTS))
+    return Values.of(average_precision(r.by_pair(lambda number, chunks: _like(r, number, chunks, context))))
+
+
+def string_recall(r: Results, context: Context) -> Values:
+    """Return the share of the relevant texts that some returned text is like, 0 to 1.
+
+    A relevant chunk that the collection lacks is like none, and counts nevertheless.
+    """
+    if context.relevant_texts is None:
+        return Values.of(np.zeros(len(r)), (True, NO_TEXTS))
+    most = max((len(relevance.grades) for relevance in r.lists.relevance), default=0)
+    held = r.items(lambda number, chunks: _likes(r, number, chunks, context), most)
+    return Values.of(np.nan_to_num(r.share_covered(held, r.relevant)))
+
+
+def _distances(r: Results, number: int, chunks: list[Chunk], context: Context) -> Floats:
+    """Return distances of relevant to returned texts, Levenshtein's over the length of the longer; [relevant, n]."""
+    from rapidfuzz import process
+    from rapidfuzz.distance import Levenshtein
+
+    texts = context.relevant_texts or {}
+    relevant = [texts[key] for key in sorted(r.lists.relevance[number].grades) if key in texts]
+    if not relevant:
+        return np.ones((0, len(chunks)))
+    return process.cdist(  # a distance beyond the cutoff is given as 1, which spares most of its computation
+        relevant,
+        [chunk.text for chunk in chunks],
+        scorer=Levenshtein.normalized_distance,
+        score_cutoff=FARTHEST,
+        dtype=np.float64,
+    )
+
+
+def _like(r: Results, number: int, chunks: list[Chunk], context: Context) -> list[float]:
+    alike: Bools = _distances(r, number, chunks, context) <= FARTHEST
+    return [float(each) for each in np.any(alike, axis=0)]
+
+
+def _likes(r: Results, number: int, chunks: list[Chunk], context: Context) -> list[list[int]]:
+    alike = _distances(r, number, chunks, context) < FARTHEST
+    return [np.flatnonzero(alike[:, place]).tolist() for place in range(len(chunks))]
+
+
+def verbatim(r: Results, context: Context) -> Values:
+    """Return the share of the returned chunks whose text is in their source page, ignoring white space, 0 to 1."""
+
+    def holds(chunk: Chunk) -> float:
+        page = context.sources.page_of(chunk) if context.sources else None
+        return float(page is not None and any(page.occurrences(chunk.text)))
+
+    return r.mean_of_chunks("verbatim", holds, *_named(r, "source_url", "file_path"), _sources(context))
+
+
+def heading_in_source(r: Results, context: Context) -> Values:
+    """Return the share of the returned chunks whose heading is one of their source page, 0 to 1."""
+
+    def holds(chunk: Chunk) -> float:
+        page = context.sources.page_of(chunk) if context.sources else None
+        return float(page is not None and chunk.heading in page.headings)
+
+    return r.mean_of_chunks("heading in source", holds, *_named(r, "heading"), _sources(context))
+
+
+def overlap(r: Results, _: Context) -> Values:
+    """Share of the pairs of returned chunks that overlap: one holds the other, or ends as the other begins, 0 to 1."""
+    pages = r.by_key("page", lambda chunk: chunk.source_url)
+    size, counts = len(r.lists.pool.chunks) + 1, np.zeros(len(r))
+    keys: list[tuple[Integers, Bools]] = []
+    for rank in range(1, r.places.shape[1]):
+        same = (pages[:, :rank] == pages[:, [rank]]) & r.found[:, [rank]]
+        low, high = np.minimum(r.codes[:, :rank], r.codes[:, [rank]]), np.maximum(r.codes[:, :rank], r.codes[:, [rank]])
+        keys.append((low * size + high, same))
+    asked = np.unique(np.concatenate([key[same] for key, same in keys])) if keys else np.zeros(0, dtype=np.int64)
+    told = r.lists.pool.tell("normalised text", _normalised, {*(asked // size).tolist(), *(asked % size).tolist()})
+    overlapping = [key for key in asked.tolist() if _texts_overlap(told[key // size], told[key % size])]
+    for key, same in keys:
+        counts += (same & np.isin(key, overlapping)).sum(axis=1)
+    pairs = r.lengths * (r.lengths - 1) / 2
+    return Values.of(
+        counts / np.maximum(pairs, 1), (r.lengths < 2, Unscored(reason="fewer than two chunks were returned"))
+    )
+
+
+def _texts_overlap(a: str, b: str) -> bool:
+    """Return True if one text holds the other, or one ends with at least 40 characters that the other begins with."""
+    if a in b or b in a:
+        return True
+    longest = min(len(a), len(b))
+    return any(a.endswith(b[:size]) or b.endswith(a[:size]) for size in range(longest, OVERLAP_CHARACTERS - 1, -1))
+
+
+def _normalised(chunk: Chunk) -> str:
+    return normalise(chunk.text)
+
+
+def duplicate_rate(r: Results, _: Context) -> Values:
+    """Return the share of the returned chunks that repeat an earlier one, by id or by text, 0 to 1."""
+    repeated = r.repeats(r.lists.pool.identity[r.codes], r.by_key("normalised text", _normalised))
+    return _share(r, repeated)
+
+
+def unique_sections(r: Results, _: Context) -> Values:
+    """Return the number of distinct sections (page and section path) over that of the returned chunks, 0 to 1."""
+    sections = r.by_key("section", lambda chunk: (chunk.source_url, chunk.section_path or chunk.heading))
+    return _share(r, r.found & ~r.repeats(sections), *_named(r, "section_path", "heading"))
+
+
+def topic_match(r: Results, _: Context) -> Values:
+    """Return the share of the case's expected topics that occur in a returned chunk (text, headings, tags), 0 to 1.
+
+    A topic occurs where a word begins with it, so that `topic` is found in `topics`, but not `rlds` in `worlds`.
+    """
+
+    def held(number: int, chunks: list[Chunk]) -> Iterable[list[int]]:
+        topics = [re.compile(rf"(?<!\w){re.escape(topic.lower())}") for topic in r.lists.case(number).expected_topics]
+        for chunk in chunks:
+            text = normalise(" ".join([chunk.text, chunk.section_path or "", *(chunk.tags or ())])).lower()
+            yield [place for place, topic in enumerate(topics) if topic.search(text)]
+
+    counts = r.by_case(lambda case: len(case.expected_topics))
+    shares = r.share_covered(r.items(held, int(counts.max(initial=0))), counts)
+    return Values.of(shares, (counts == 0, Unscored(reason="the case names no topics")))
+
+
+def section_match(r: Results, _: Context) -> Values:
+    """Return the share of the evidence's sections (page and heading) with a returned chunk, 0 to 1."""
+
+    def sections(number: int) -> list[tuple[str, str]]:
+        evidence = r.lists.case(number).relevant_evidence
+        return list(dict.fromkeys((e.source_url, e.heading) for e in evidence if e.heading and e.source_url))
+
+    def held(number: int, chunks: list[Chunk]) -> Iterable[list[int]]:
+        named = {section: place for place, section in enumerate(sections(number))}
+        for chunk in chunks:
+            headings = {chunk.heading, *(chunk.section_path or "").split(" > "), *(chunk.chunk_headings or ())}
+            yield [named[key] for h in headings if (key := (chunk.source_url, h)) in named]
+
+    counts = np.asarray([len(sections(number)) for number in range(len(r.lists))], dtype=np.int64)[r.list_of]
+    shares = r.share_covered(r.items(held, int(counts.max(initial=0))), counts)
+    no_sections = Unscored(reason="the case names no sections")
+    return Values.of(shares, *_named(r, "heading", "section_path"), (counts == 0, no_sections))
+
+
+def source_match(r: Results, _: Context) -> Values:
+    """Return 1 if a returned chunk's address matches the case's pattern, else 0."""
+    matched = found_in_source(r)
+    no_pattern = Unscored(reason="the case names no source pattern")
+    return Values.of(matched, *_named(r, "source_url"), (np.isnan(matched), no_pattern))
+
+
+def found_in_source(r: Results) -> Floats:
+    """Return 1 if a returned chunk's address matches the case's pattern, else 0; NaN for a case without."""
+
+    def matches(number: int, chunks: list[Chunk]) -> Iterable[float]:
+        pattern = r.lists.case(number).source_url_pattern
+        return (float(bool(pattern) and patterns.found(pattern or "", chunk.source_url or "")) for chunk in chunks)
+
+    without = r.by_case(lambda case: not case.source_url_pattern)
+    return np.where(without, np.nan, (r.by_pair(matches) == 1).any(axis=1))
+
+
+def _share(r: Results, chosen: Bools, *reasons: tuple[bool, Unscored]) -> Values:
+    return Values.of(chosen.sum(axis=1) / np.maximum(r.lengths, 1), *reasons, (r.lengths == 0, NO_CHUNKS))
+
+
+def _named(r: Results, *fields: str) -> list[tuple[bool, Unscored]]:
+    """Return that all are unscored where no found chunk has any of these fields.
+
+    Then they are not in the metadata (or not mapped), which says nothing about the content. One chunk that has them is
+    enough for those without to count as wrong.
+    """
+    reason = Unscored(reason=f"no chunk found carries {' or '.join(fields)}")
+    return [(not r.lists.pool.carries(*fields), reason)]
+
+
+def _sources(context: Context) -> tuple[bool, Unscored]:
+    return context.sources is None, NO_SOURCES
+
+
+OF_STRINGS = (
+    QueryMetric(
+        name="ragas/nonllm_context_precision", scope="in_scope", interval="mean", needs=LABELS, score=string_precision,
+        about="average precision over the returned, relevant by string similarity", all_relevant=True,
+        source="ragas 0.4.3, `NonLLMContextPrecisionWithReference`",
+    ),
+    QueryMetric(
+        name="ragas/nonllm_context_recall", scope="in_scope", interval="mean", needs=LABELS, score=string_recall,
+        about="share of the relevant texts that a returned text resembles", all_relevant=True,
+        source="ragas 0.4.3, `NonLLMContextRecall`",
+    ),
+)  # fmt: skip
+METRICS = (
+    QueryMetric(name="content/verbatim", scope="all", interval="mean", score=verbatim, needs=frozenset({"sources"}),
+                about="share of returned chunks whose text stands in their source page"),
+    QueryMetric(name="content/heading_in_source", scope="all", interval="mean",
+                score=heading_in_source, needs=frozenset({"sources"}),
+                about="share of returned chunks whose heading is one of their source page"),
+    QueryMetric(name="content/overlap", scope="all", interval="mean", score=overlap,
+                about="share of pairs of returned chunks that overlap", direction="lower"),
+    QueryMetric(name="content/duplicate_rate", scope="all", interval="mean", score=duplicate_rate,
+                about="share of returned chunks that repeat an earlier one", direction="lower"),
+    QueryMetric(name="content/unique_sections", scope="all", interval="mean", headline="never", score=unique_sections,
+                about="distinct sections among the returned chunks, divided by these"),
+    QueryMetric(name="content/topic_match", scope="in_scope", interval="mean", score=topic_match,
+                about="share of the expected topics that occur in the result"),
+    QueryMetric(name="content/section_match", scope="in_scope", interval="mean", score=section_match, needs=LABELS,
+                about="share of the evidence's sections from which a chunk was returned"),
+    QueryMetric(name="content/source_match", scope="in_scope", interval="proportion", score=source_match,
+                about="queries with a result from a page that matches the expected pattern"),
+)  # fmt: skip
