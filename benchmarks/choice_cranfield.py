@@ -64,13 +64,14 @@ def main() -> None:
 
 def real_grid(data: Path, folder: Path) -> Any:
     """Cranfield retrieved in every way of the sweep and scored in every cell."""
+    from evals.grid.building import ObservedVariant, build, configure
+
     from evals.collect.observations import Observation, Observed
     from evals.config.sweep import SweepConfig
     from evals.golden.evidence import Relevance
     from evals.grid.axes import plan
-    from evals.grid.building import ObservedVariant, build, configure
     from evals.metrics import choose as metrics_named
-    from evals.metrics.base import Context
+    from evals.metrics.declaration import Context
     from retrievers.retriever.qdrant import QdrantRetriever
 
     cases = cranfield.read_cases(data)

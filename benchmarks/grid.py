@@ -109,13 +109,14 @@ class World:
 
 def grid_of(world: World, retriever: Any, metrics: Sequence[str], top_ks: Sequence[int], thresholds: Any) -> Any:
     """Retrieve once and score the cells: what `python -m evals.run` does with a sweep, without intervals."""
+    from evals.grid.building import ObservedVariant, build, configure
+
     from evals.collect.observations import Observation, Observed
     from evals.config.sweep import SweepConfig
     from evals.golden.evidence import Relevance
     from evals.grid.axes import plan
-    from evals.grid.building import ObservedVariant, build, configure
     from evals.metrics import choose
-    from evals.metrics.base import Context
+    from evals.metrics.declaration import Context
 
     sweep = SweepConfig.model_validate({"top_k": list(top_ks), "threshold": list(thresholds)})
     planned = plan(retriever.settings, sweep)

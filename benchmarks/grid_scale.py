@@ -53,12 +53,13 @@ def in_fresh_process(queries: int) -> Measured:
 def work(queries: int) -> Measured:
     """One size."""
     sys.path.insert(0, str(ROOT))
-    from evals.grid.cells import SelectionScores
     from evals.grid.means import Scored, summarise_cells
     from evals.grid.selections import Found, select_all
-    from evals.metrics import METRICS as DECLARED
     from evals.metrics.arrays import RelevanceArrays
-    from evals.metrics.base import QueryMetric
+
+    from evals.grid.cells import SelectionScores
+    from evals.metrics import METRICS as DECLARED
+    from evals.metrics.declaration import QueryMetric
 
     rng = np.random.default_rng(0)
     scores = -np.sort(-rng.random((queries, DEPTH)) * 0.9, axis=1)

@@ -109,15 +109,16 @@ class Answering:
 
 def evaluated(observations: Sequence[Any], chat: Any, store: Path) -> tuple[Any, Cost]:
     """The grid, judged, scored and chosen from, as a run does it; what it took."""
+    from evals.grid.building import ObservedVariant
+
     from evals.collect.observations import Observed
+    from evals.collect.pool import Grounds
     from evals.config.experiment import ExperimentConfig
     from evals.grid.axes import plan
-    from evals.grid.building import ObservedVariant
-    from evals.grid.evaluation import evaluate_grid
+    from evals.grid.measure import evaluate_grid
     from evals.judge.ask.cache import VerdictStore
     from evals.judge.judge import Judge
     from evals.metrics.collaborators import Collaborators
-    from evals.metrics.grounds import Grounds
 
     sweep = {"top_k": list(TOP_KS), "threshold": list(THRESHOLDS)}
     judge_settings = {"model": f"{chat.provider}:{chat.name}", "max_concurrency": 16, "rejudge": 0}

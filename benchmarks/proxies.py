@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from evals.config.experiment import ExperimentConfig
     from evals.golden.case import Case
     from evals.golden.loading import GoldenSet
-    from evals.metrics.base import QueryMetric
+    from evals.metrics.declaration import QueryMetric
     from retrievers.records import Chunk
 
 Floats = NDArray[np.float64]
@@ -138,9 +138,9 @@ def cranfield_relevance(data: Path) -> tuple[Floats, dict[str, Floats]]:
 
 def retrieved(config: "ExperimentConfig", golden: "GoldenSet") -> "tuple[list[Observation], Sequence[Chunk]]":
     """The results of the in-scope queries with their labels, and the chunks of the collection."""
+    from evals.collect.pool import ground
     from evals.experiment.embedded_index import index_if_stale
-    from evals.metrics.evaluation import observe
-    from evals.metrics.grounds import ground
+    from evals.grid.measure import observe
     from retrievers.retriever.opened import open_retriever
     from tests.support.experiment import silent
 
@@ -162,7 +162,7 @@ def without_answer(case: "Case") -> "Case":
 
 def column(proxy: "QueryMetric", results: "Sequence[Observation]") -> Floats:
     """The scores of a proxy."""
-    from evals.metrics.base import Context
+    from evals.metrics.declaration import Context
 
     context = Context(required=(), sources=None, relevant_texts=None, seed=0)
     scores = proxy.scores(results, context)

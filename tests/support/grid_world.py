@@ -6,17 +6,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from evals.collect.pool import Grounds, ground
 from evals.config.experiment import ExperimentConfig
 from evals.experiment.embedded_index import index_if_stale
 from evals.golden.loading import GoldenSet, load_golden
 from evals.grid.axes import plan
-from evals.grid.evaluation import GridResult, evaluate_grid, retrieve
+from evals.grid.measure import Measured, measure
 from evals.grid.objective import needed
 from evals.judge.judge import Judge
 from evals.metrics.collaborators import Collaborators
-from evals.metrics.evaluation import evaluate
-from evals.metrics.grounds import Grounds, ground
-from evals.metrics.run_result import RunResult
 from retrievers.config import RetrieverConfig
 from retrievers.retriever.opened import open_retriever
 from retrievers.retriever.protocol import Retriever
@@ -83,22 +81,21 @@ class Bench:
         self.env = env
         self.golden: GoldenSet = load_golden(config.dataset)
 
-    def grid(self, config: ExperimentConfig, judge: Judge | None = None) -> GridResult:
+    def grid(self, config: ExperimentConfig, judge: Judge | None = None) -> Measured:
         """Return the sweep of an experiment."""
         planned = plan(config.retriever, config.sweep)
         with self.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):
             collaborators = Collaborators(retrievers=retrievers, progress=silent, judge=judge)
-            found = retrieve(config, planned, self.golden, grounds, collaborators)
-            return evaluate_grid(config, planned, found, grounds, collaborators)
+            return measure(config, self.golden, grounds, collaborators, planned)
 
-    def run(self, config: ExperimentConfig, settings: RetrieverConfig, judge: Judge | None = None) -> RunResult:
+    def run(self, config: ExperimentConfig, settings: RetrieverConfig, judge: Judge | None = None) -> Measured:
         """Return a single run of the same experiment and metrics with these settings of the retriever."""
         metrics = (*config.metrics, *needed(config.objective))
         none = type(config.sweep).model_validate({})
         alone = config.model_copy(update={"retriever": settings, "sweep": none, "metrics": metrics})
         with self.opened([settings]) as (retrievers, grounds):
             collaborators = Collaborators(retrievers=retrievers, progress=silent, judge=judge)
-            return evaluate(alone, self.golden, grounds, collaborators)
+            return measure(alone, self.golden, grounds, collaborators)
 
     @contextmanager
     def opened(self, settings: Sequence[RetrieverConfig]) -> Iterator[tuple[list[Retriever], Grounds]]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured
 from tests.support.experiment import settings
 from tests.support.grid_world import Bench, make_world
 
@@ -11,7 +11,7 @@ SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:5", "threshold": "0:0.9:0.1
 METRICS = ["ranking/*", "ragas/id_*", "scope/*", "latency/total_p50_ms", "queries/*"]
 
 
-def make_grid(folder: Path, **changes: Any) -> GridResult:
+def make_grid(folder: Path, **changes: Any) -> Measured:
     """Return 100 cells: two modes, ten thresholds, five cuts."""
     world = make_world(folder)
     values = {"metrics": METRICS, "sweep": SWEEP, "retriever__candidates": 20, **changes}

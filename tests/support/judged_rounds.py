@@ -7,7 +7,7 @@ from typing import Any
 
 from evals.config.experiment import ExperimentConfig
 from evals.golden.case import Case
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured
 from tests.support.chat_server import CohereChatServer
 from tests.support.experiment import settings
 from tests.support.golden_labels import golden_labels
@@ -49,7 +49,7 @@ class JudgedRounds:
         config: ExperimentConfig | None = None,
         cases: Sequence[Case] | None = None,
         **changes: Any,
-    ) -> GridResult:
+    ) -> Measured:
         """Return the sweep, with other settings of the judge, over other golden queries where some are given."""
         whole = self.bench.golden
         self.bench.golden = whole if cases is None else replace(whole, cases=tuple(cases))

@@ -10,7 +10,7 @@ LOG = "killable.log"
 LIBRARIES = (
     "cohere.client",
     "evals.collect.passes",
-    "evals.metrics.evaluation",
+    "evals.grid.measure",
     "evals.report.building",
     "evals.report.terminal",
     "evals.run.command",

@@ -7,7 +7,7 @@ from evals.collect.observations import Observation
 from evals.golden.case import Case
 from evals.golden.evidence import Relevance
 from evals.golden.source_pages import SourcePages
-from evals.metrics.base import Context
+from evals.metrics.declaration import Context
 from retrievers.records import Chunk, RetrievedChunk, StageTimings
 from tests.support.candidates import candidates_of
 

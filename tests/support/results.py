@@ -18,11 +18,13 @@ from evals.config.experiment import ExperimentConfig
 from evals.golden.case import Case
 from evals.golden.evidence import Relevance
 from evals.golden.loading import GoldenSet, fingerprint
-from evals.metrics.run_result import RunResult
+from evals.grid.measure import Measured
 from evals.report.building import build_report
 from evals.report.model import CollectionFacts, Facts, Report
 from retrievers.records import Chunk, RetrievedChunk
 from tests.support.candidates import candidates_of
+from tests.support.observed import make_context
+from tests.support.scored import results_of
 
 
 def hit(rank: int, score: float, chunk_id: str, **values: Any) -> RetrievedChunk:
@@ -124,15 +126,18 @@ def config(name: str = "by hand", **retriever: Any) -> ExperimentConfig:
     return ExperimentConfig.model_validate({"name": name, "retriever": settings})
 
 
-def report(made: RunResult | None = None, known: Facts = FACTS) -> Report:
+def report(made: Measured | None = None, known: Facts = FACTS) -> Report:
     """Return the report of a run or a grid, that of `result()` where none is given."""
     return build_report(made or result(), known)
 
 
-def result(**changes: Any) -> RunResult:
-    made = RunResult(
+def result(**changes: Any) -> Measured:
+    observations = (RIGHT, WRONG, EMPTY)
+    made = Measured(
         config=config(),
-        observed=Observed(observations=(RIGHT, WRONG, EMPTY)),
+        observed=Observed(observations=observations),
+        results=results_of(observations),
+        context=make_context(),
         scores={
             "ranking/hit_rate_at_5": {"right": 1.0, "empty": 0.0},
             "ragas/id_context_recall": {"right": 0.5, "empty": Failure(type="ValueError", message="no contexts")},
@@ -158,7 +163,7 @@ def golden() -> GoldenSet:
     return GoldenSet(cases=cases, places={}, name="/somewhere/golden.jsonl", fingerprint=fingerprint(cases))
 
 
-def without_scores() -> RunResult:
+def without_scores() -> Measured:
     """Return the same run of a retriever that gives no scores and whose chunks cannot be listed."""
 
     def bare(found: Sequence[RetrievedChunk]) -> tuple[RetrievedChunk, ...]:
@@ -178,6 +183,7 @@ def without_scores() -> RunResult:
         whole,
         config=config(python="mine:make"),
         observed=replace(whole.observed, observations=observations, listed=False),
+        results=results_of(observations),
     )
 
 

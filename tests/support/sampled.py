@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evals.collect.observations import Observed, Score
+from evals.grid.measure import Measured
 from evals.judge.sampling import NOT_DRAWN
 from evals.judge.tasks import PRECISION
 from evals.metrics import METRICS
-from evals.metrics.base import QueryMetric
 from evals.metrics.criteria import judge
-from evals.metrics.run_result import RunResult
+from evals.metrics.declaration import QueryMetric
 from evals.metrics.sampled import sampled_summary
 from tests.support.results import hit, observation, report_of, result, verdict
 
@@ -23,7 +23,7 @@ def sampled_result(
     labels: Sequence[float] = LABELS,
     criteria: Mapping[str, str] | None = None,
     types: Sequence[str] = ("factual", "keyword"),
-) -> RunResult:
+) -> Measured:
     """Return a run of as many queries as there are labels, whose types take turns."""
     metric: Any = METRICS[PRECISION]
     assert isinstance(metric, QueryMetric)

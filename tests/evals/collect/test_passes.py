@@ -14,8 +14,7 @@ from evals.collect.observations import Observed
 from evals.collect.passes import Ranked, collect, measure_latency, ranked, repeat
 from evals.errors import EvaluationError
 from evals.golden.case import Case
-from evals.metrics.determinism import max_score_delta, rate
-from evals.metrics.latency import stage_statistic
+from evals.metrics.timing import max_score_delta, rate, stage_statistic
 from retrievers import QdrantRetriever
 from retrievers.errors import EmbeddingError, ForeignRetrieverError, RetrievalError
 from retrievers.foreign.adapter import open_foreign

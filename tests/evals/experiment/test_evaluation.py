@@ -4,8 +4,8 @@ from pathlib import Path
 from evals.collect.observations import Summary
 from evals.experiment.evaluation import Evaluation
 from evals.experiment.output_files import Outputs
+from evals.grid.measure import Measured
 from evals.judge.ask.budget import Usage
-from evals.metrics.run_result import RunResult
 from tests.support.grids import make_grid
 from tests.support.judged import judging
 from tests.support.results import report, result
@@ -15,7 +15,7 @@ MANY = Summary(metric="b", value=1.0, n=18, n_failed=2, note="timeout")
 UNJUDGED = judging(usage=Usage(stopped="the budget of 6 calls is spent"))
 
 
-def of(run: RunResult, untracked: str = "") -> Evaluation:
+def of(run: Measured, untracked: str = "") -> Evaluation:
     return Evaluation(report=report(run), result=run, outputs=Outputs(), untracked=untracked)
 
 

@@ -15,13 +15,12 @@ from evals.experiment.loading import Inputs
 from evals.experiment.plan import describe_plan
 from evals.golden.case import Case
 from evals.grid.axes import plan
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured
 from evals.judge.judge import Judge
 from evals.metrics import METRICS as METRICS_THERE_ARE
 from evals.metrics import NEED_A_JUDGE
-from evals.metrics.base import NO_LABELS
 from evals.metrics.collaborators import Collaborators
-from evals.metrics.run_result import RunResult
+from evals.metrics.declaration import NO_LABELS
 from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import KEY
 from tests.support.experiment import Experiment, evidence, make_experiment, settings, silent
@@ -59,7 +58,7 @@ def experiment(world: Experiment, server: CohereChatServer, **changes: Any) -> E
     return settings(world, metrics=METRICS, retriever__candidates=20, **reranker, **changes)
 
 
-def differing(found: GridResult, bench: Bench, config: ExperimentConfig, cells: int, seed: int) -> list[Any]:
+def differing(found: Measured, bench: Bench, config: ExperimentConfig, cells: int, seed: int) -> list[Any]:
     """Return the differences between a random sample of the cells of every configuration and runs of their own."""
     rng = random.Random(seed)
     grid, first, made = found.grid, 0, []
@@ -71,7 +70,7 @@ def differing(found: GridResult, bench: Bench, config: ExperimentConfig, cells: 
     return made
 
 
-def differences(found: GridResult, index: int, alone: RunResult) -> list[Any]:
+def differences(found: Measured, index: int, alone: Measured) -> list[Any]:
     """In what a cell is not as in a run of its own: scores of every query with reasons, their mean and counts."""
     grid = found.grid
     cell, own = grid.cell(index), {summary.metric: summary for summary in alone.summaries}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.grid.children import MOST_OF_THE_SET, OBJECTIVE, along_top_k, children, pareto_front, table
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured
 from evals.metrics import METRICS, VERDICT_METRIC
 from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import Bench, make_world
@@ -29,13 +29,13 @@ def bench(world: Experiment) -> Bench:
 
 
 @pytest.fixture(scope="module")
-def found(bench: Bench, world: Experiment) -> GridResult:
+def found(bench: Bench, world: Experiment) -> Measured:
     metrics = ["ranking/ndcg_at_10", "scope/*", "metadata/completeness"]
     return bench.grid(settings(world, metrics=metrics, sweep=SWEEP, retriever__candidates=20))
 
 
 @pytest.fixture(scope="module")
-def unranked(bench: Bench, world: Experiment) -> GridResult:
+def unranked(bench: Bench, world: Experiment) -> Measured:
     """Metadata of an empty result is not known, so cells differ in which queries they score."""
     objective = {"metrics": {"metadata/completeness": 1.0}}
     return bench.grid(settings(world, metrics=["ranking/*"], sweep=SWEEP, objective=objective))
@@ -89,7 +89,7 @@ def test_the_front_is_what_nothing_beats_one_of_each_kind(points: list[tuple[flo
 
 
 def test_the_chosen_cells_are_the_recommended_the_best_the_plain_one_and_the_ends_of_the_front(
-    found: GridResult,
+    found: Measured,
 ) -> None:
     choice = found.choice
     assert choice is not None
@@ -103,12 +103,12 @@ def test_the_chosen_cells_are_the_recommended_the_best_the_plain_one_and_the_end
     assert set(roles) == {choice.recommended.cell, choice.best.cell, plain, front[0], front[-1]}
 
 
-def _tokens(found: GridResult) -> Callable[[int], float]:
+def _tokens(found: Measured) -> Callable[[int], float]:
     tokens = found.grid.metrics["cost/context_tokens"].summaries.mean
     return lambda cell: float(tokens[cell])
 
 
-def test_the_frontier_is_the_set_and_the_front_besides_in_their_order(found: GridResult) -> None:
+def test_the_frontier_is_the_set_and_the_front_besides_in_their_order(found: Measured) -> None:
     choice = found.choice
     assert choice is not None
     roles = {child.cell: child.roles for child in children(found, "frontier")}
@@ -124,7 +124,7 @@ def test_the_frontier_is_the_set_and_the_front_besides_in_their_order(found: Gri
     assert all(said for said in roles.values())
 
 
-def test_no_more_than_twenty_of_the_confidence_set(found: GridResult, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_than_twenty_of_the_confidence_set(found: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evals.grid.children.MOST_OF_THE_SET", 2)
     roles = [child.roles for child in children(found, "frontier")]
     assert found.choice is not None and len(found.choice.best_set) > 2
@@ -140,7 +140,7 @@ def test_cells_that_do_not_meet_the_constraints_are_not_on_the_front(bench: Benc
     assert all(rates[child.cell] <= 0.4 for child in chosen if child.roles != ("plain semantic",))
 
 
-def test_all_are_all_and_say_why_those_that_are_chosen_are(found: GridResult) -> None:
+def test_all_are_all_and_say_why_those_that_are_chosen_are(found: Measured) -> None:
     every = children(found, "all")
     assert [child.cell for child in every] == list(range(100))
     chosen = children(found, "frontier")
@@ -148,11 +148,11 @@ def test_all_are_all_and_say_why_those_that_are_chosen_are(found: GridResult) ->
     assert len(chosen) < 100
 
 
-def test_none_are_none(found: GridResult) -> None:
+def test_none_are_none(found: Measured) -> None:
     assert children(found, "none") == []
 
 
-def test_a_grid_without_a_ranking_has_no_chosen_cells_and_no_row(unranked: GridResult) -> None:
+def test_a_grid_without_a_ranking_has_no_chosen_cells_and_no_row(unranked: Measured) -> None:
     assert unranked.choice is None
     assert children(unranked, "chosen") == []
     assert along_top_k(unranked) == {}
@@ -161,13 +161,13 @@ def test_a_grid_without_a_ranking_has_no_chosen_cells_and_no_row(unranked: GridR
 # What is said of a cell
 
 
-def test_the_recommended_cell_has_a_star(found: GridResult) -> None:
+def test_the_recommended_cell_has_a_star(found: Measured) -> None:
     starred = [child for child in children(found, "all") if child.name.startswith("★ ")]
     assert [child.roles[0] for child in starred] == ["recommended"]
     assert len({child.name for child in children(found, "all")}) == 100
 
 
-def test_a_child_has_its_settings_its_means_and_its_name(found: GridResult) -> None:
+def test_a_child_has_its_settings_its_means_and_its_name(found: Measured) -> None:
     child = children(found, "all")[99]
     assert child.name == "hybrid k5 t0.9 weighted"
     assert child.parameters == {
@@ -177,7 +177,7 @@ def test_a_child_has_its_settings_its_means_and_its_name(found: GridResult) -> N
     }  # fmt: skip
 
 
-def test_the_first_parameters_by_name_that_differ_are_the_cuts_and_those_that_are_swept(found: GridResult) -> None:
+def test_the_first_parameters_by_name_that_differ_are_the_cuts_and_those_that_are_swept(found: Measured) -> None:
     """Check MLflow's comparison: a setting without meaning in a mode must not count as differing."""
     every = [child.parameters for child in children(found, "all")]
     assert len({tuple(parameters) for parameters in every}) == 1
@@ -200,12 +200,12 @@ def test_a_weighted_sum_that_is_optimised_is_the_first_metric(bench: Bench, worl
         assert child.metrics[OBJECTIVE] == pytest.approx(0.75 * recall + 0.25 * mrr, abs=1e-12)
 
 
-def test_the_objective_comes_before_every_metric_by_name_as_the_contour_plot_wants(found: GridResult) -> None:
+def test_the_objective_comes_before_every_metric_by_name_as_the_contour_plot_wants(found: Measured) -> None:
     assert {min(child.metrics) for child in children(found, "all")} == {OBJECTIVE}
     assert min([OBJECTIVE, *METRICS, VERDICT_METRIC]) == OBJECTIVE
 
 
-def test_a_childs_metrics_are_the_objective_and_the_means_of_its_scores_and_no_others(found: GridResult) -> None:
+def test_a_childs_metrics_are_the_objective_and_the_means_of_its_scores_and_no_others(found: Measured) -> None:
     for child in children(found, "all"):
         expected = {OBJECTIVE: child.metrics["ranking/ndcg_at_10"]}
         for name in found.grid.metrics:
@@ -215,7 +215,7 @@ def test_a_childs_metrics_are_the_objective_and_the_means_of_its_scores_and_no_o
         assert child.metrics == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_metric_without_a_value_is_left_out_of_the_child_and_none_in_the_table(found: GridResult) -> None:
+def test_a_metric_without_a_value_is_left_out_of_the_child_and_none_in_the_table(found: Measured) -> None:
     name = "metadata/completeness"
     empty = np.flatnonzero(np.isnan(found.grid.metrics[name].summaries.mean))
     assert 0 < len(empty) < 100
@@ -224,7 +224,7 @@ def test_a_metric_without_a_value_is_left_out_of_the_child_and_none_in_the_table
     assert [cell for cell, value in enumerate(columns[name]) if value is None] == empty.tolist()
 
 
-def test_the_table_has_a_row_a_cell_and_a_column_a_setting_and_a_metric(found: GridResult) -> None:
+def test_the_table_has_a_row_a_cell_and_a_column_a_setting_and_a_metric(found: Measured) -> None:
     columns = table(found.grid)
     settings_of_cells = [
         *("mode", "rerank", "candidates", "top_k", "threshold", "fusion", "semantic_weight", "term_counts"),
@@ -239,7 +239,7 @@ def test_the_table_has_a_row_a_cell_and_a_column_a_setting_and_a_metric(found: G
         assert columns["ranking/ndcg_at_10"][cell] == found.grid.metrics["ranking/ndcg_at_10"].summaries.mean[cell]
 
 
-def test_the_row_along_top_k_is_of_the_recommended_configuration_and_threshold(found: GridResult) -> None:
+def test_the_row_along_top_k_is_of_the_recommended_configuration_and_threshold(found: Measured) -> None:
     assert found.choice is not None
     chosen = found.grid.cell(found.choice.recommended.cell)
     row = along_top_k(found)

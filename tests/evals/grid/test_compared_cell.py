@@ -7,8 +7,7 @@ import pytest
 
 from evals.collect.observations import Score
 from evals.grid.compared_cell import compared_cell, plain_cells
-from evals.grid.evaluation import GridResult
-from evals.metrics.run_result import RunResult
+from evals.grid.measure import Measured
 from evals.report.building import build_report
 from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import Bench, make_world
@@ -30,17 +29,17 @@ def bench(world: Experiment) -> Bench:
 
 
 @pytest.fixture(scope="module")
-def found(bench: Bench, world: Experiment) -> GridResult:
+def found(bench: Bench, world: Experiment) -> Measured:
     return bench.grid(settings(world, metrics=METRICS, sweep=SWEEP, retriever__candidates=20, **TRACKED))
 
 
-def test_the_plain_cell_is_semantic_with_five_chunks_above_0_3(found: GridResult) -> None:
+def test_the_plain_cell_is_semantic_with_five_chunks_above_0_3(found: Measured) -> None:
     [plain] = plain_cells(found.grid)
     kept = found.grid.settings(plain)
     assert (kept.mode, kept.rerank, kept.top_k, kept.threshold) == ("semantic", "none", 5, 0.3)
 
 
-def test_it_is_the_best_one_or_else_the_plain_one_and_never_the_recommended(found: GridResult) -> None:
+def test_it_is_the_best_one_or_else_the_plain_one_and_never_the_recommended(found: Measured) -> None:
     choice, [plain] = found.choice, plain_cells(found.grid)
     assert choice is not None
     first, *others = (standing for standing in choice.standings if standing.cell != plain)
@@ -67,7 +66,7 @@ def test_a_grid_whose_queries_are_not_logged_has_none(bench: Bench, world: Exper
         assert bench.grid(settings(world, metrics=METRICS, sweep=SWEEP, **(TRACKED | off))).compared is None
 
 
-def test_its_queries_are_those_of_a_run_of_its_own(found: GridResult, bench: Bench, world: Experiment) -> None:
+def test_its_queries_are_those_of_a_run_of_its_own(found: Measured, bench: Bench, world: Experiment) -> None:
     made, index = found.compared, compared_cell(found.grid, found.choice)
     assert made is not None and index is not None
     alone = bench.run(settings(world, metrics=METRICS), found.grid.settings(index))
@@ -80,7 +79,7 @@ def test_its_queries_are_those_of_a_run_of_its_own(found: GridResult, bench: Ben
     assert queries[0] == queries[1]
 
 
-def shared(made: RunResult, alone: RunResult) -> set[str]:
+def shared(made: Measured, alone: Measured) -> set[str]:
     """Names of the metrics that score queries in both."""
     scores: list[dict[str, dict[str, Score]]] = [{n: dict(s) for n, s in run.scores.items()} for run in (made, alone)]
     assert len(scores[0].keys() & scores[1].keys()) > 10

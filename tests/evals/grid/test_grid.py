@@ -11,7 +11,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.config.sweep import ObjectiveConfig
 from evals.errors import ExperimentError
 from evals.grid.abstaining import RATES, wanted_rates
-from evals.grid.evaluation import GridResult, grid_metrics
+from evals.grid.measure import Measured, grid_metrics
 from evals.grid.objective import Ranking, describe, figures, rank
 from evals.metrics.criteria import judge as judge_gates
 from evals.report.building.grid import grid_section
@@ -40,14 +40,14 @@ def experiment(world: Experiment, **changes: Any) -> ExperimentConfig:
 
 
 @pytest.fixture(scope="module")
-def found(bench: Bench, world: Experiment) -> GridResult:
+def found(bench: Bench, world: Experiment) -> Measured:
     return bench.grid(experiment(world, criteria={"ranking/ndcg_at_10": ">= 0.1"}))
 
 
 # Records
 
 
-def test_cells_are_numbered_by_configuration_then_threshold_then_cut(found: GridResult) -> None:
+def test_cells_are_numbered_by_configuration_then_threshold_then_cut(found: Measured) -> None:
     grid = found.grid
     assert len(grid) == len(grid.cells()) == 2 * 10 * 5
     assert [(c.configuration, c.threshold, c.top_k) for c in grid.cells()[:6]] == [
@@ -63,12 +63,12 @@ def test_cells_are_numbered_by_configuration_then_threshold_then_cut(found: Grid
 
 
 @pytest.mark.parametrize("index", [-1, 100])
-def test_a_cell_that_is_not_there_is_refused(found: GridResult, index: int) -> None:
+def test_a_cell_that_is_not_there_is_refused(found: Measured, index: int) -> None:
     with pytest.raises(IndexError, match="expected a cell from 0 to 99"):
         found.grid.cell(index)
 
 
-def test_the_matrix_holds_every_score_of_every_cell(found: GridResult) -> None:
+def test_the_matrix_holds_every_score_of_every_cell(found: Measured) -> None:
     grid = found.grid
     for name, metric in grid.metrics.items():
         matrix = grid.matrix(name)
@@ -80,7 +80,7 @@ def test_the_matrix_holds_every_score_of_every_cell(found: GridResult) -> None:
             assert np.array_equal(matrix[:, index], np.asarray(expected, dtype=float), equal_nan=True)
 
 
-def test_metrics_of_the_configuration_are_with_it_and_not_with_cells(found: GridResult) -> None:
+def test_metrics_of_the_configuration_are_with_it_and_not_with_cells(found: Measured) -> None:
     names = {summary.metric for summary in found.grid.configurations[0].summaries}
     assert names == {"scope/auroc", "scope/max_out_of_scope_score"}
     assert names.isdisjoint(found.grid.metrics)
@@ -109,11 +109,11 @@ def test_an_objective_that_cannot_be_is_refused(world: Experiment, objective: Ma
 # Ranking
 
 
-def ranked(found: GridResult, **objective: Any) -> Ranking:
+def ranked(found: Measured, **objective: Any) -> Ranking:
     return rank(found.grid, ObjectiveConfig.model_validate(objective))
 
 
-def test_cells_are_ranked_by_the_objective_then_by_threshold_then_by_what_they_cost(found: GridResult) -> None:
+def test_cells_are_ranked_by_the_objective_then_by_threshold_then_by_what_they_cost(found: Measured) -> None:
     known = found.grid.metrics["ranking/ndcg_at_10"].summaries.mean
     tokens = found.grid.metrics["cost/context_tokens"].summaries.mean
     assert list(found.ranking.order) == sorted(
@@ -125,21 +125,21 @@ def test_cells_are_ranked_by_the_objective_then_by_threshold_then_by_what_they_c
     )  # fmt: skip
 
 
-def test_several_metrics_are_a_weighted_sum(found: GridResult) -> None:
+def test_several_metrics_are_a_weighted_sum(found: Measured) -> None:
     made = ranked(found, metrics={"ranking/recall_at_5": 0.5, "scope/false_answer": -1})
     recall, false = (found.grid.metrics[n].summaries.mean for n in ("ranking/recall_at_5", "scope/false_answer"))
     assert made.values == pytest.approx(0.5 * recall - false)
     assert made.n == {"ranking/recall_at_5": 8, "scope/false_answer": 3}
 
 
-def test_cells_that_miss_a_constraint_are_not_ranked(found: GridResult) -> None:
+def test_cells_that_miss_a_constraint_are_not_ranked(found: Measured) -> None:
     made = ranked(found, constraints={"scope/false_answer": "<= 0.4", "scope/auroc": ">= 0"})
     false = found.grid.metrics["scope/false_answer"].summaries.mean
     assert set(made.order) == {cell for cell in range(100) if false[cell] <= 0.4}
     assert 0 < made.excluded == 100 - len(made.order) < 100
 
 
-def test_without_a_cell_left_the_nearest_are_named(found: GridResult) -> None:
+def test_without_a_cell_left_the_nearest_are_named(found: Measured) -> None:
     with pytest.raises(ExperimentError) as raised:
         ranked(found, constraints={"scope/false_answer": "< 0", "ranking/recall_at_10": ">= 0.2"})
     lines = str(raised.value).splitlines()
@@ -149,7 +149,7 @@ def test_without_a_cell_left_the_nearest_are_named(found: GridResult) -> None:
     assert lines[-1] == "relax a constraint, or widen the sweep"
 
 
-def test_a_metric_that_some_cells_cannot_score_does_not_rank_them(found: GridResult) -> None:
+def test_a_metric_that_some_cells_cannot_score_does_not_rank_them(found: Measured) -> None:
     """Metadata of nothing has no score, and high thresholds return nothing."""
     made = ranked(found, metrics="metadata/completeness")
     assert made.order == ()
@@ -169,7 +169,7 @@ def test_a_grid_that_is_not_ranked_says_so_and_shows_its_first_cell(bench: Bench
     assert "Not ranked: metadata/completeness scores" in render_grid(report(made), width=200, color=False)
 
 
-def test_where_scores_failed_a_condition_is_held_against_the_worse_bound(found: GridResult) -> None:
+def test_where_scores_failed_a_condition_is_held_against_the_worse_bound(found: Measured) -> None:
     grid = found.grid
     known = grid.metrics["ranking/ndcg_at_10"].summaries
     known.n_failed[0], before = 2, known.n_failed[0]
@@ -185,7 +185,7 @@ def test_where_scores_failed_a_condition_is_held_against_the_worse_bound(found: 
 # The cell it comes down to
 
 
-def test_the_chosen_cell_is_a_run_of_its_own(found: GridResult, bench: Bench, world: Experiment) -> None:
+def test_the_chosen_cell_is_a_run_of_its_own(found: Measured, bench: Bench, world: Experiment) -> None:
     config = experiment(world, criteria={"ranking/ndcg_at_10": ">= 0.1"})
     alone = bench.run(config, found.config.retriever)
     own = {summary.metric: summary for summary in alone.summaries}
@@ -205,7 +205,7 @@ def test_the_chosen_cell_is_a_run_of_its_own(found: GridResult, bench: Bench, wo
 # Abstention
 
 
-def test_what_thresholds_do_is_what_the_cells_show(found: GridResult) -> None:
+def test_what_thresholds_do_is_what_the_cells_show(found: Measured) -> None:
     known = found.abstaining
     assert known is not None
     grid, chosen = found.grid, found.grid.cell(found.chosen or 0)
@@ -238,7 +238,7 @@ def test_without_out_of_scope_queries_nothing_is_wanted_of_thresholds(bench: Ben
 # Reports
 
 
-def test_the_document_holds_every_cell_by_columns(found: GridResult) -> None:
+def test_the_document_holds_every_cell_by_columns(found: Measured) -> None:
     made = grid_section(found).model_dump(mode="json")
     assert (made["axes"]["mode"], made["axes"]["top_k"]) == (["semantic", "hybrid"], [1, 2, 3, 4, 5])
     assert made["chosen"] == found.chosen
@@ -253,7 +253,7 @@ def test_the_document_holds_every_cell_by_columns(found: GridResult) -> None:
     assert made["abstention"]["known"]["statement"] == found.abstaining.known.statement
 
 
-def test_of_very_many_cells_those_with_a_standing_and_the_best_are_in_the_report(found: GridResult) -> None:
+def test_of_very_many_cells_those_with_a_standing_and_the_best_are_in_the_report(found: Measured) -> None:
     assert found.choice is not None
     standings = {standing.cell for standing in found.choice.standings}
     most = len(standings) + 7
@@ -265,7 +265,7 @@ def test_of_very_many_cells_those_with_a_standing_and_the_best_are_in_the_report
     assert len(made.metrics["ranking/ndcg_at_10"].mean) == most
 
 
-def test_the_terminal_shows_the_best_cells(found: GridResult) -> None:
+def test_the_terminal_shows_the_best_cells(found: Measured) -> None:
     shown = render_grid(report(found), width=160, color=False)
     assert "Grid of 100 cells  2 × retrieved, 5 × top_k, 10 × threshold · 11 queries" in shown
     assert "by ranking/ndcg_at_10, on 8 queries" in shown

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from evals.collect.pool import ground
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
 from evals.golden.loading import GoldenSet
 from evals.grid.axes import plan
-from evals.grid.evaluation import GridResult, evaluate_grid, retrieve
 from evals.grid.heldout import load_held_out, with_held_out
+from evals.grid.measure import Measured, evaluate_grid, retrieve
 from evals.metrics.collaborators import Collaborators
-from evals.metrics.grounds import ground
 from tests.support.experiment import Experiment, settings, silent
 from tests.support.grid_world import Bench, make_world
 
@@ -70,7 +70,7 @@ def test_a_split_that_is_not_there_is_refused_when_it_was_named_and_else_left_ou
     assert load_held_out(experiment(made)) is None
 
 
-def grid_and_held_out(world: Experiment, config: ExperimentConfig) -> tuple[Bench, GridResult, GoldenSet, GridResult]:
+def grid_and_held_out(world: Experiment, config: ExperimentConfig) -> tuple[Bench, Measured, GoldenSet, Measured]:
     """The bench, a grid without its held-out figure, the held-out queries, and the grid with it."""
     bench = Bench(config, {})
     unseen = load_held_out(config)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evals.config.sweep import ObjectiveConfig
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured
 from evals.grid.objective import describe, rank
 from evals.grid.recommending import decide, objective_scores
 from tests.support.experiment import Experiment, settings
@@ -19,7 +19,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 @pytest.fixture(scope="module")
-def found(world: Experiment) -> GridResult:
+def found(world: Experiment) -> Measured:
     bench = Bench(settings(world), {})
     return bench.grid(settings(world, metrics=["ranking/*", "scope/*"], sweep=SWEEP, retriever__candidates=20))
 
@@ -28,18 +28,18 @@ def objective(**values: object) -> ObjectiveConfig:
     return ObjectiveConfig.model_validate(values)
 
 
-def test_the_scores_of_one_metric_are_its_matrix(found: GridResult) -> None:
+def test_the_scores_of_one_metric_are_its_matrix(found: Measured) -> None:
     scores = objective_scores(found.grid, objective(metrics={"ranking/ndcg_at_10": 1.0}))
     assert np.array_equal(scores.values, found.grid.matrix("ranking/ndcg_at_10"))
 
 
-def test_a_weighted_sum_adds_up_to_the_ranking_of_every_cell(found: GridResult) -> None:
+def test_a_weighted_sum_adds_up_to_the_ranking_of_every_cell(found: Measured) -> None:
     wanted = objective(metrics={"ranking/recall_at_5": 2.0, "ranking/mrr_at_5": 1.0})
     scores = objective_scores(found.grid, wanted)
     assert scores.values.mean(axis=0) == pytest.approx(rank(found.grid, wanted).values, abs=1e-12)
 
 
-def test_the_choice_is_of_the_ranked_cells_and_of_their_values(found: GridResult) -> None:
+def test_the_choice_is_of_the_ranked_cells_and_of_their_values(found: Measured) -> None:
     choice = found.choice
     assert choice is not None
     best = found.ranking.order[0]
@@ -52,7 +52,7 @@ def test_the_choice_is_of_the_ranked_cells_and_of_their_values(found: GridResult
     assert choice.recommended.cost == tokens[choice.recommended.cell] <= tokens[best]
 
 
-def test_cells_of_equal_scores_are_one_standing(found: GridResult) -> None:
+def test_cells_of_equal_scores_are_one_standing(found: Measured) -> None:
     assert found.choice is not None
     matrix = found.grid.matrix("ranking/ndcg_at_10")
     members = [cell for standing in found.choice.standings for cell in standing.members]
@@ -62,7 +62,7 @@ def test_cells_of_equal_scores_are_one_standing(found: GridResult) -> None:
             assert np.array_equal(matrix[:, cell], matrix[:, standing.cell])
 
 
-def test_cells_that_break_a_constraint_are_not_chosen(found: GridResult) -> None:
+def test_cells_that_break_a_constraint_are_not_chosen(found: Measured) -> None:
     wanted = objective(constraints={"scope/false_answer": "<= 0.4"})
     choice = decide(found.grid, rank(found.grid, wanted), wanted, 0)
     rates = found.grid.metrics["scope/false_answer"].summaries.mean
@@ -71,13 +71,13 @@ def test_cells_that_break_a_constraint_are_not_chosen(found: GridResult) -> None
     assert all(rates[standing.cell] <= 0.4 for standing in choice.standings)
 
 
-def test_the_same_seed_makes_the_same_choice(found: GridResult) -> None:
+def test_the_same_seed_makes_the_same_choice(found: Measured) -> None:
     wanted = objective()
     once, again = (decide(found.grid, rank(found.grid, wanted), wanted, 3) for _ in range(2))
     assert once == again
 
 
-def test_cells_that_are_not_ranked_are_not_chosen_from(found: GridResult) -> None:
+def test_cells_that_are_not_ranked_are_not_chosen_from(found: Measured) -> None:
     wanted = objective()
     ranking = rank(found.grid, wanted)
     refused = type(ranking)(**{**vars(ranking), "reason": "for the test"})

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from evals.errors import JudgeError
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured
 from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.judged_rounds import PRECISION, JudgedRounds
 from tests.support.judging import Flaws, Oracle
@@ -26,7 +26,7 @@ def servers(judged_world: JudgedRounds) -> Iterator[tuple[CohereChatServer, Cohe
         yield small, large
 
 
-def judged(world: JudgedRounds, servers: tuple[CohereChatServer, CohereChatServer], **changes: Any) -> GridResult:
+def judged(world: JudgedRounds, servers: tuple[CohereChatServer, CohereChatServer], **changes: Any) -> Measured:
     small, large = servers
     tiers = [{"model": SMALL, "base_url": small.url}, {"model": LARGE, "base_url": large.url}]
     return world.grid(small, tiers=tiers, stop={"margin": 0.03}, **changes)

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured
 from evals.grid.sampled_cells import cell_summary, comparable, guesses
 from evals.judge.sampling import judging_order
 from evals.metrics import METRICS
-from evals.metrics.base import QueryMetric
+from evals.metrics.declaration import QueryMetric
 from evals.report.building.run import slices
 from evals.stats.corrected_mean import corrected_mean
 from tests.support.chat_server import CohereChatServer
@@ -26,14 +26,14 @@ def world(judged_world: JudgedRounds) -> JudgedRounds:
 
 
 @pytest.fixture(scope="module")
-def results(world: JudgedRounds) -> Iterator[tuple[GridResult, GridResult]]:
+def results(world: JudgedRounds) -> Iterator[tuple[Measured, Measured]]:
     """A grid of which a sample is judged, and one of which all is."""
     with world.server() as server:
         yield world.grid(server, sample=DRAWN), world.grid(server)
 
 
 def test_every_cell_is_judged_on_the_beginning_of_the_judging_order(
-    world: JudgedRounds, results: tuple[GridResult, GridResult]
+    world: JudgedRounds, results: tuple[Measured, Measured]
 ) -> None:
     sampled, _ = results
     drawn = set(judging_order(world.bench.golden.cases, world.config.seed)[:DRAWN])
@@ -43,7 +43,7 @@ def test_every_cell_is_judged_on_the_beginning_of_the_judging_order(
     assert sampled.judging is not None and sampled.judging.drawn == frozenset(drawn)
 
 
-def test_means_are_those_of_the_estimator_with_one_weight_for_all_cells(results: tuple[GridResult, GridResult]) -> None:
+def test_means_are_those_of_the_estimator_with_one_weight_for_all_cells(results: tuple[Measured, Measured]) -> None:
     grid = results[0].grid
     metric, judged = grid.metrics[PRECISION], grid.matrix(PRECISION)
     assert metric.sample is not None and set(metric.summaries.n.tolist()) == {DRAWN}
@@ -55,7 +55,7 @@ def test_means_are_those_of_the_estimator_with_one_weight_for_all_cells(results:
         assert metric.summaries.mean[cell] == pytest.approx(one.value)
 
 
-def test_a_run_of_the_recommended_cell_has_its_mean(results: tuple[GridResult, GridResult]) -> None:
+def test_a_run_of_the_recommended_cell_has_its_mean(results: tuple[Measured, Measured]) -> None:
     sampled, _ = results
     assert sampled.chosen is not None
     summary = next(summary for summary in sampled.summaries if summary.metric == PRECISION)
@@ -63,14 +63,14 @@ def test_a_run_of_the_recommended_cell_has_its_mean(results: tuple[GridResult, G
     assert summary.sampled is not None and (summary.n, summary.sampled.queries) == (DRAWN, QUERIES)
 
 
-def test_corrected_means_come_nearer_to_those_of_all_verdicts(results: tuple[GridResult, GridResult]) -> None:
+def test_corrected_means_come_nearer_to_those_of_all_verdicts(results: tuple[Measured, Measured]) -> None:
     sampled, whole = (result.grid.metrics[PRECISION].summaries.mean for result in results)
     alone = np.nanmean(results[0].grid.matrix(PRECISION), axis=0)
     assert np.abs(sampled - whole).mean() < 0.8 * np.abs(alone - whole).mean()
 
 
 def test_what_compares_cells_has_their_means_and_equal_columns_where_they_return_the_same(
-    results: tuple[GridResult, GridResult],
+    results: tuple[Measured, Measured],
 ) -> None:
     grid = results[0].grid
     values = comparable(grid, PRECISION)
@@ -89,7 +89,7 @@ def test_what_compares_cells_has_their_means_and_equal_columns_where_they_return
 
 
 def test_the_best_is_chosen_by_guesses_that_a_full_judging_does_not_need(
-    results: tuple[GridResult, GridResult],
+    results: tuple[Measured, Measured],
 ) -> None:
     sampled, whole = results
     assert sampled.choice is not None and whole.choice is not None

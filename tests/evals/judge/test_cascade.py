@@ -11,9 +11,9 @@ import pytest
 from evals.collect.observations import Summary
 from evals.config.experiment import ExperimentConfig
 from evals.errors import JudgeError
+from evals.grid.measure import Measured
 from evals.judge.judge import Judge
 from evals.judge.sampling import judging_order
-from evals.metrics.run_result import RunResult
 from evals.stats.joint_weights import shrunk_weights
 from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.experiment import settings
@@ -79,7 +79,7 @@ class Judged:
         ]
         return stack.enter_context(judge_of(self.keyed, tiers=tiers, **changes))
 
-    def run(self, *samples: Any, **changes: Any) -> RunResult:
+    def run(self, *samples: Any, **changes: Any) -> Measured:
         with ExitStack() as stack:
             return self.bench.run(self.config, self.config.retriever, self.judge(stack, *samples, **changes))
 
@@ -90,7 +90,7 @@ def judged(bench: Bench, config: ExperimentConfig, servers: tuple[CohereChatServ
 
 
 def by_definition(
-    result: RunResult, judged: Judged, n_small: int, n_large: int
+    result: Measured, judged: Judged, n_small: int, n_large: int
 ) -> tuple[float, tuple[float, ...], tuple[float, ...]]:
     """The mean and the weights of the two judges' corrections, query by query from what the oracles say."""
     inside = {o.case.id: o for o in result.observed.observations if o.case.in_scope}
@@ -123,7 +123,7 @@ def _weights(scores: Any, *proxies: Any) -> tuple[float, ...]:
     return shrunk_weights(scores[:, None], [proxy[:, None] for proxy in proxies])
 
 
-def _precision(result: RunResult) -> Summary:
+def _precision(result: Measured) -> Summary:
     return next(summary for summary in result.summaries if summary.metric == PRECISION)
 
 

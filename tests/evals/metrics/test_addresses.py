@@ -1,14 +1,14 @@
 """The format of addresses, also of collections that other chunkers made."""
 
 import pytest
+from evals.metrics.addresses import address_fault
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.collect.observations import Failure, Unscored
 from evals.golden.source_pages import SourcePage, SourcePages
 from evals.metrics import METRICS
-from evals.metrics.addresses import address_fault
-from evals.metrics.base import QueryMetric
+from evals.metrics.declaration import QueryMetric
 from evals.metrics.metadata import NO_CHUNKS
 from retrievers.indexing.markdown import parse_page
 from tests.support.observed import make_chunk, make_context, observe, results

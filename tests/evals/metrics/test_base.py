@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.collect.observations import Failure, Score, Unscored
-from evals.metrics.base import Kind, Scope, each, summarise, within
+from evals.metrics.declaration import Kind, Scope, each, summarise, within
 from evals.stats import intervals as stats
 from tests.support.observed import make_case, make_context, observe
 

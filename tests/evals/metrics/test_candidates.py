@@ -5,12 +5,12 @@ from statistics import fmean
 
 import pytest
 import pytrec_eval
+from evals.metrics.candidates import METRICS as OF_CANDIDATES
 
 from evals.collect.observations import Unscored
 from evals.golden.evidence import Relevance
 from evals.metrics import METRICS
-from evals.metrics.base import QueryMetric, summarise
-from evals.metrics.candidates import METRICS as OF_CANDIDATES
+from evals.metrics.declaration import QueryMetric, summarise
 from tests.evals.metrics.test_ranking import random_run, relevant
 from tests.support.candidates import candidates_of
 from tests.support.observed import make_context, observe, results

@@ -8,7 +8,7 @@ from evals.collect.observations import LatencyPass, Observation, Observed
 from evals.golden.evidence import Relevance
 from evals.judge.ask.budget import Usage
 from evals.judge.verdicts import Judging
-from evals.metrics.caveats import depth_notes, notes
+from evals.metrics.notes import depth_notes, notes
 from retrievers.config import RetrieverConfig
 from tests.support.candidates import candidates_of
 from tests.support.observed import PAGE, make_case, make_chunk, observe, results

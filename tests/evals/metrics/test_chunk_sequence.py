@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
+from evals.metrics.chunk_sequence import sequence_faults
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.collect.observations import Score, Unscored
 from evals.metrics import METRICS
-from evals.metrics.base import QueryMetric
-from evals.metrics.chunk_sequence import sequence_faults
+from evals.metrics.declaration import QueryMetric
 from evals.metrics.metadata import NO_CHUNKS
 from retrievers.records import Chunk
 from tests.support.observed import make_chunk, make_context, observe, results

@@ -4,10 +4,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-
-from evals.collect.observations import Observation, Score, Unscored
-from evals.golden.source_pages import SourcePages
-from evals.metrics.base import summarise
 from evals.metrics.content import (
     METRICS,
     duplicate_rate,
@@ -20,6 +16,10 @@ from evals.metrics.content import (
     unique_sections,
     verbatim,
 )
+
+from evals.collect.observations import Observation, Score, Unscored
+from evals.golden.source_pages import SourcePages
+from evals.metrics.declaration import summarise
 from retrievers.records import Chunk
 from tests.support.observed import make_case, make_chunk, make_context, observe, results
 from tests.support.pages import read_pages, true_chunks

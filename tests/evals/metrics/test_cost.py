@@ -1,9 +1,9 @@
 """What a result costs to read."""
 
 import pytest
-
-from evals.metrics.base import summarise
 from evals.metrics.cost import METRICS, context_tokens
+
+from evals.metrics.declaration import summarise
 from retrievers.embedding.tokens import count_tokens
 from tests.support.observed import make_chunk, make_context, observe, results
 

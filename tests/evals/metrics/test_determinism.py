@@ -3,7 +3,7 @@
 import pytest
 
 from evals.collect.observations import DeterminismPass, Observed
-from evals.metrics.determinism import max_score_delta, rate
+from evals.metrics.timing import max_score_delta, rate
 from evals.stats import intervals as stats
 from tests.support.observed import make_context
 

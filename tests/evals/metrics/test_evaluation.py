@@ -5,14 +5,13 @@ from typing import Any
 import pytest
 from qdrant_client import models
 
+from evals.collect.pool import ground
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
 from evals.experiment.embedded_index import index_if_stale
 from evals.golden.loading import GoldenSet, load_golden
+from evals.grid.measure import Measured, evaluate
 from evals.metrics.collaborators import Collaborators
-from evals.metrics.evaluation import evaluate
-from evals.metrics.grounds import ground
-from evals.metrics.run_result import RunResult
 from retrievers import QdrantRetriever
 from retrievers.config import REQUIRED_METADATA, StoreConfig
 from retrievers.store import open_client
@@ -22,7 +21,7 @@ from tests.support.experiment import CASES, SETTINGS, Experiment, make_experimen
 NO_JUDGE = "there is no judge (judge.model): no LLM-graded metric was computed"
 
 
-def run(config: ExperimentConfig) -> RunResult:
+def run(config: ExperimentConfig) -> Measured:
     index_if_stale(config, {}, silent)
     golden = load_golden(config.dataset)
     with QdrantRetriever.open(config.retriever, env={}) as retriever:
@@ -36,34 +35,34 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 @pytest.fixture(scope="module")
-def result(made: Experiment) -> RunResult:
+def result(made: Experiment) -> Measured:
     return run(settings(made, criteria={"ranking/hit_rate_at_3": ">= 0.7"}))
 
 
 @pytest.fixture
-def retriever(made: Experiment, result: RunResult) -> Iterator[QdrantRetriever]:
+def retriever(made: Experiment, result: Measured) -> Iterator[QdrantRetriever]:
     with QdrantRetriever.open(settings(made).retriever, env={}) as opened:
         yield opened
 
 
-def values(result: RunResult) -> dict[str, float | None]:
+def values(result: Measured) -> dict[str, float | None]:
     return {summary.metric: summary.value for summary in result.summaries}
 
 
-def test_a_query_that_finds_nothing_counts_in_every_mean(result: RunResult) -> None:
+def test_a_query_that_finds_nothing_counts_in_every_mean(result: Measured) -> None:
     unfound = next(o for o in result.observed.observations if o.case.id == "unfound")
     assert unfound.selection == ()
     assert result.scores["ranking/hit_rate_at_3"] == {"forward": 1.0, "inverse": 1.0, "channel": 1.0, "unfound": 0.0}
     assert values(result)["ranking/hit_rate_at_3"] == 0.75
 
 
-def test_scores_are_of_the_queries_in_the_scope_of_their_metric(result: RunResult) -> None:
+def test_scores_are_of_the_queries_in_the_scope_of_their_metric(result: Measured) -> None:
     assert set(result.scores["scope/abstention"]) == {"france", "soup"}
     assert set(result.scores["ranking/mrr_at_3"]) == {"forward", "inverse", "channel", "unfound"}
     assert set(result.scores["cost/context_tokens"]) == {str(case["id"]) for case in CASES}
 
 
-def test_what_is_returned_are_the_first_candidates_that_reach_the_threshold(result: RunResult) -> None:
+def test_what_is_returned_are_the_first_candidates_that_reach_the_threshold(result: Measured) -> None:
     assert any(len(o.selection) == 3 for o in result.observed.observations)
     for observation in result.observed.observations:
         assert len(observation.candidates) == 5
@@ -71,7 +70,7 @@ def test_what_is_returned_are_the_first_candidates_that_reach_the_threshold(resu
         assert list(observation.selection) == reaching[:3]
 
 
-def test_only_chosen_metrics_are_computed_and_the_verdicts_always(result: RunResult) -> None:
+def test_only_chosen_metrics_are_computed_and_the_verdicts_always(result: Measured) -> None:
     assert {name.partition("/")[0] for name in values(result)} == {
         "ranking", "scope", "determinism", "cost", "queries",
     }  # fmt: skip
@@ -82,7 +81,7 @@ def test_only_chosen_metrics_are_computed_and_the_verdicts_always(result: RunRes
     )
 
 
-def test_the_result_says_what_ran_and_whether_its_criteria_hold(result: RunResult, made: Experiment) -> None:
+def test_the_result_says_what_ran_and_whether_its_criteria_hold(result: Measured, made: Experiment) -> None:
     asked = settings(made, criteria={"ranking/hit_rate_at_3": ">= 0.7"})
     required = result.config.retriever.metadata.required
     metadata = asked.retriever.metadata.model_copy(update={"required": required})
@@ -93,7 +92,7 @@ def test_the_result_says_what_ran_and_whether_its_criteria_hold(result: RunResul
     assert result.notes == [NO_JUDGE]
 
 
-def test_running_again_gives_the_same_scores(result: RunResult, made: Experiment) -> None:
+def test_running_again_gives_the_same_scores(result: Measured, made: Experiment) -> None:
     again = run(settings(made))
     assert again.scores == result.scores
     assert values(again) == values(result)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 import pytrec_eval
+from evals.metrics.incomplete_labels import bpref, condensed_ndcg, judged
 
 from evals.collect.observations import Observation, Unscored
 from evals.golden.case import Case
 from evals.golden.evidence import Relevance, resolve
 from evals.metrics import METRICS
-from evals.metrics.base import QueryMetric
-from evals.metrics.incomplete_labels import bpref, condensed_ndcg, judged
+from evals.metrics.declaration import QueryMetric
 from retrievers.records import Chunk
 from tests.support.observed import make_case, make_context, observe, results
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evals.collect.observations import LatencyPass, Observed, Summary
-from evals.metrics.latency import DEFAULT_CONCURRENCY, METRICS, STAGES, drift, metrics_at, stage_statistic
+from evals.metrics.timing import DEFAULT_CONCURRENCY, METRICS, STAGES, drift, metrics_at, stage_statistic
 from evals.stats import intervals as stats
 from retrievers.records import StageTimings
 from tests.support.observed import make_context

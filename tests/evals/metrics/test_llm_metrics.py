@@ -11,7 +11,7 @@ from evals.judge.sampling import judging_order
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
 from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.metrics import METRICS, llm_metrics
-from evals.metrics.base import Context, QueryMetric, summarise
+from evals.metrics.declaration import Context, QueryMetric, summarise
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer, CohereChatServer
 from tests.support.judged import ALL, by_ragas, judge_of, judging, observe, oracle, random_observations

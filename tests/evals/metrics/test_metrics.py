@@ -10,6 +10,7 @@ from evals.metrics import (
     METRICS,
     NEED_A_JUDGE,
     VERDICT_METRIC,
+    Reach,
     addresses,
     candidates,
     choose,
@@ -29,8 +30,7 @@ from evals.metrics import (
     similarity,
     trust_metrics,
 )
-from evals.metrics.base import QueryMetric
-from evals.metrics.depth import Reach
+from evals.metrics.declaration import QueryMetric
 
 MODULES = (
     addresses, candidates, chunk_sequence, content, cost, determinism, incomplete_labels, index, latency, llm_metrics,

@@ -6,7 +6,7 @@ import pytest
 
 from evals.collect.observations import Observation, Score, Unscored
 from evals.judge.precision import average_precision
-from evals.metrics.base import QueryMetric
+from evals.metrics.declaration import QueryMetric
 from evals.metrics.proxies import PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY, serving, useful_chunks
 from tests.support.observed import make_case, make_chunk, make_context, observe, results
 

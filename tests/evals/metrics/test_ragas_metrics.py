@@ -14,7 +14,7 @@ import pytest
 
 from evals.collect.observations import Observation, Score, Unscored
 from evals.metrics import METRICS
-from evals.metrics.base import QueryMetric, summarise
+from evals.metrics.declaration import QueryMetric, summarise
 from tests.support.observed import make_chunk, make_context, observe, results
 
 CLASSES: Mapping[str, str] = {

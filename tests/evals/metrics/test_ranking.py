@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from evals.collect.observations import Unscored
 from evals.metrics import METRICS
-from evals.metrics.base import QueryMetric, summarise
+from evals.metrics.declaration import QueryMetric, summarise
 from evals.metrics.ranking import (
     DEPTHS,
     Measure,

@@ -6,7 +6,7 @@ import pytest
 
 from evals.collect.observations import Observation, Observed, Summary, Unscored
 from evals.metrics import METRICS
-from evals.metrics.base import QueryMetric, summarise, within
+from evals.metrics.declaration import QueryMetric, summarise, within
 from evals.metrics.scope import auroc, enough_results, max_out_of_scope_score, relevant_above_half
 from evals.stats import intervals as stats
 from tests.support.candidates import candidates_of

@@ -7,8 +7,8 @@ import pytest
 
 from evals.collect.observations import LatencyPass, Observation
 from evals.golden.source_pages import SourcePages
-from evals.metrics.base import Context
-from evals.metrics.verdicts import FIRST, content_relevance, validate
+from evals.metrics.declaration import Context
+from evals.metrics.outcomes import FIRST, content_relevance, validate
 from evals.stats import intervals as stats
 from retrievers.records import Chunk, StageTimings
 from tests.support.candidates import candidates_of

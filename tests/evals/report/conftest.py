@@ -2,12 +2,12 @@
 
 import pytest
 
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured
 from tests.support.grids import make_grid
 
 
 @pytest.fixture(scope="session")
-def grid(tmp_path_factory: pytest.TempPathFactory) -> GridResult:
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     """Treated as read-only."""
     constraints = {"scope/false_abstention": "<= 0.5"}
     return make_grid(tmp_path_factory.mktemp("grid"), objective={"constraints": constraints})

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.collect.observations import Gate, Observed
+from evals.grid.measure import Measured
 from evals.judge.tasks import PRECISION
-from evals.metrics.run_result import RunResult
 from evals.report.junit import junit
 from tests.support.candidates import candidates_of
 from tests.support.results import RIGHT, hit, observation, report, report_of, result, verdict
@@ -19,7 +19,7 @@ from tests.support.sampled import sampled_result
 SCHEMA = xmlschema.XMLSchema(Path(__file__).parents[2] / "support" / "junit.xsd")
 
 
-def parsed(made: RunResult, incomplete: str = "") -> Element:
+def parsed(made: Measured, incomplete: str = "") -> Element:
     text = junit(report(made), incomplete)
     SCHEMA.validate(text)
     return fromstring(text)
@@ -39,7 +39,7 @@ def cases(made: Element, name: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def asked(name: str, query: str, *reasons: str) -> RunResult:
+def asked(name: str, query: str, *reasons: str) -> Measured:
     """A run of one query that failed."""
     one = observation("q", [], 0, {"a": 1}, id=name, query=query)
     made = result(validation=report_of([verdict(name, "FAILURE", *reasons)]))

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from evals.collect.observations import Summary
-from evals.metrics.run_result import RunResult
+from evals.grid.measure import Measured
 from evals.report.description import description
 from evals.report.figure_text import figure
 from evals.report.html import render_page
@@ -28,7 +28,7 @@ from tests.support.results import (
 )
 
 
-def shown(made: RunResult, known: Facts = FACTS, **options: Any) -> str:
+def shown(made: Measured, known: Facts = FACTS, **options: Any) -> str:
     return render(report(made, known), width=120, color=False, **options)
 
 

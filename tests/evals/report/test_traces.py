@@ -6,15 +6,15 @@ from hashlib import sha256
 import pytest
 
 from evals.collect.observations import Failure, LatencyPass, Observed
+from evals.grid.measure import Measured
 from evals.judge.verdicts import ChunkVerdict
-from evals.metrics.run_result import RunResult
 from evals.report.traces import FIRST_RELEVANT, HUMAN, JUDGED, NDCG, PASSED, RECALL, SCOPE, QueryTrace, traces
 from retrievers.records import StageTimings
 from tests.support.judged import judging
 from tests.support.results import report, result
 
 
-def traces_of(run: RunResult, most: int) -> list[QueryTrace]:
+def traces_of(run: Measured, most: int) -> list[QueryTrace]:
     return traces(report(run), run.observed, most)
 
 

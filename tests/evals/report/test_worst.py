@@ -7,9 +7,9 @@ from rich.text import Text
 
 from evals.collect.observations import Failure, Unscored
 from evals.config.experiment import SourcesConfig
+from evals.grid.measure import Measured
 from evals.judge.tasks import PRECISION
 from evals.judge.verdicts import ChunkVerdict
-from evals.metrics.run_result import RunResult
 from evals.report.building.queries import query_rows
 from evals.report.model import Hit
 from evals.report.worst import hit_line, print_worst, worst
@@ -17,7 +17,7 @@ from tests.support.judged import judging
 from tests.support.results import config, hit, observation, report, report_of, result, verdict
 
 
-def shown(made: RunResult, *, color: bool = False, everything: bool = True) -> str:
+def shown(made: Measured, *, color: bool = False, everything: bool = True) -> str:
     out = StringIO()
     print_worst(Console(file=out, width=100, force_terminal=color), report(made), everything=everything)
     return out.getvalue()

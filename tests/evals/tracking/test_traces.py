@@ -11,7 +11,7 @@ from mlflow.entities import Trace, TraceInfo
 
 from evals import tracking
 from evals.collect.observations import Failure, LatencyPass, Score
-from evals.metrics.run_result import RunResult
+from evals.grid.measure import Measured
 from evals.report.traces import traces
 from evals.tracking.traces import BATCH
 from retrievers.records import StageTimings
@@ -23,7 +23,7 @@ MANY = 60
 """Several times the fifteen connections at which MLflow's own workers begin to lose rows."""
 
 
-def timed() -> RunResult:
+def timed() -> Measured:
     """The run by hand, with single calls and a reference answer."""
     made = result()
     ids = tuple(o.case.id for o in made.observed.observations)

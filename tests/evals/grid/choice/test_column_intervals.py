@@ -6,7 +6,7 @@ import pytest
 from evals.collect.observations import Score, Unscored
 from evals.grid.choice import ObjectiveScores, QueryScores, column_intervals, combine
 from evals.grid.choice.column_intervals import objective_intervals
-from evals.metrics.base import Kind, summarise
+from evals.metrics.declaration import Kind, summarise
 from evals.stats import intervals as stats
 
 RNG = np.random.default_rng(6)

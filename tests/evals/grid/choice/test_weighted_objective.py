@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evals.errors import ExperimentError
 from evals.grid.choice import QueryScores, combine
-from evals.metrics.base import Kind
+from evals.metrics.declaration import Kind
 
 NAN = float("nan")
 RNG = np.random.default_rng(4)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from evals.grid.measure import Measured
 from evals.judge.ask.budget import Usage
-from evals.metrics.run_result import RunResult
 from evals.report.building.run import cache_entries
 from evals.report.model.report import CacheEntry
 from tests.support.candidates import candidates_of
@@ -12,7 +12,7 @@ from tests.support.judged import judging
 from tests.support.results import RIGHT, result
 
 
-def run(states: Sequence[str]) -> RunResult:
+def run(states: Sequence[str]) -> Measured:
     made = result()
     asked = [replace(RIGHT, candidates=candidates_of(RIGHT.candidates, cache={"embedding": state})) for state in states]
     return replace(made, observed=replace(made.observed, observations=tuple(asked)))

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from evals.grid.choice import Choice, HeldOut, explain
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured
 from evals.report.building.grid import choice_section
 from evals.report.grid_terminal import render_grid
 from evals.stats.intervals import Interval
@@ -20,7 +20,7 @@ HELD = HeldOut(
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> GridResult:
+def found(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     world = make_world(tmp_path_factory.mktemp("world"))
     sweep = {"mode": ["semantic", "hybrid"], "top_k": "1:5", "threshold": "0:0.9:0.1"}
     config = settings(world, metrics=["ranking/ndcg_at_10"], sweep=sweep, retriever__candidates=20)
@@ -28,7 +28,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> GridResult:
 
 
 @pytest.fixture(scope="module")
-def choice(found: GridResult) -> Choice:
+def choice(found: Measured) -> Choice:
     assert found.choice is not None
     return found.choice
 
@@ -62,7 +62,7 @@ def test_standings_are_cut_at_the_end_but_never_a_member_of_the_set_or_the_recom
     assert [(one.place, one.cell) for one in made.standings] == [(1, first.cell), (3, third.cell), (4, fourth.cell)]
 
 
-def test_a_terminal_shows_the_recommendation_then_the_held_out_figure(found: GridResult, choice: Choice) -> None:
+def test_a_terminal_shows_the_recommendation_then_the_held_out_figure(found: Measured, choice: Choice) -> None:
     text = render_grid(report(replace(found, held_out=HELD)), width=200, color=False)
     lines = text.splitlines()
     places = [lines.index(line) for line in explain(choice)]

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from evals.errors import ReportError
 from evals.grid.choice import HeldOut
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured
 from evals.report.generate import SCHEMA
 from evals.report.parsing import parse
 from evals.stats.intervals import Interval
@@ -20,7 +20,7 @@ from tests.support.results import report
 PUBLISHED: dict[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
 
 
-def written(grid: GridResult) -> dict[str, Any]:
+def written(grid: Measured) -> dict[str, Any]:
     return report(grid).plain()
 
 
@@ -37,20 +37,20 @@ def read(made: dict[str, Any]) -> Any:
     return parse(json.dumps(made), "r").model_dump(mode="json", exclude_unset=True)
 
 
-def test_a_grid_follows_the_schema_and_is_described_by_it_in_full(grid: GridResult) -> None:
+def test_a_grid_follows_the_schema_and_is_described_by_it_in_full(grid: Measured) -> None:
     made = written(grid)
     assert faults(made) == [] and read(made) == made
     assert made["grid"]["choice"]["held_out"] is None and made["grid"]["abstention"]["known"]["curve"]
     assert len(made["grid"]["configurations"]) == 2
 
 
-def test_so_does_one_with_a_held_out_figure(grid: GridResult) -> None:
+def test_so_does_one_with_a_held_out_figure(grid: Measured) -> None:
     held = HeldOut(label="c", value=0.5, n=9, interval=Interval(note="too few"), chosen_on=0.6, optimism=0.1)
     made = written(replace(grid, held_out=held))
     assert faults(made) == [] and read(made) == made
 
 
-def test_so_does_one_that_is_not_ranked_or_has_no_threshold(grid: GridResult) -> None:
+def test_so_does_one_that_is_not_ranked_or_has_no_threshold(grid: Measured) -> None:
     made = written(replace(grid, choice=None, abstaining=None, ranking=replace(grid.ranking, reason="why", order=())))
     assert faults(made) == [] and read(made) == made
 
@@ -72,7 +72,7 @@ def test_so_does_one_that_is_not_ranked_or_has_no_threshold(grid: GridResult) ->
     ],
     ids=lambda value: ".".join(value) if isinstance(value, tuple) else None,
 )
-def test_schema_and_reader_refuse_what_is_no_grid(grid: GridResult, place: tuple[str, ...], value: Any) -> None:
+def test_schema_and_reader_refuse_what_is_no_grid(grid: Measured, place: tuple[str, ...], value: Any) -> None:
     made = copy.deepcopy(written(grid))
     *parents, last = ("grid", *place)
     node = made

@@ -5,25 +5,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured
 from evals.report.building.grid import proof_section
 from tests.support.judged_rounds import JudgedRounds
 
 
 @pytest.fixture(scope="module")
-def result(judged_world: JudgedRounds) -> GridResult:
+def result(judged_world: JudgedRounds) -> Measured:
     with judged_world.server() as server:
         return judged_world.grid(server, stop={"margin": 0.05})
 
 
-def stated(result: GridResult, **changes: object) -> str:
+def stated(result: Measured, **changes: object) -> str:
     assert result.proof is not None
     section = proof_section(replace(result, proof=replace(result.proof, **changes)))  # type: ignore[arg-type]
     assert section is not None
     return section.statement
 
 
-def test_a_proof_names_the_recommended_cell_and_the_verdicts_it_took(result: GridResult) -> None:
+def test_a_proof_names_the_recommended_cell_and_the_verdicts_it_took(result: Measured) -> None:
     section, proof, chosen = proof_section(result), result.proof, result.chosen
     assert section is not None and section.within is not None and proof is not None and chosen is not None
     assert section.within == pytest.approx(proof.within[chosen]) and section.within <= section.margin == 0.05
@@ -34,7 +34,7 @@ def test_a_proof_names_the_recommended_cell_and_the_verdicts_it_took(result: Gri
     assert (section.cell, section.remaining) == (chosen, int(proof.remaining.sum()))
 
 
-def test_the_sentence_says_what_is_not_proved(result: GridResult) -> None:
+def test_the_sentence_says_what_is_not_proved(result: Measured) -> None:
     assert result.proof is not None and result.choice is not None
     far, none = np.full(len(result.grid), 0.2), np.full(len(result.grid), np.nan)
     assert stated(result, within=far).startswith("Not proved within 0.05: ")
@@ -43,5 +43,5 @@ def test_the_sentence_says_what_is_not_proved(result: GridResult) -> None:
     assert "more would" not in stated(result, next_within=None)
 
 
-def test_without_rounds_nothing_is_said(result: GridResult) -> None:
+def test_without_rounds_nothing_is_said(result: Measured) -> None:
     assert proof_section(replace(result, proof=None)) is None

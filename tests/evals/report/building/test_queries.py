@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from evals.collect.observations import Failure, Observed, Unscored
-from evals.metrics.run_result import RunResult
+from evals.grid.measure import Measured
 from evals.report.building.queries import query_rows, score_value
 from evals.report.model import FailedValue, QueryRow
 from tests.support.results import RIGHT, config, observation, report_of, result, verdict, without_scores
 
 
-def row(name: str, made: RunResult | None = None) -> QueryRow:
+def row(name: str, made: Measured | None = None) -> QueryRow:
     return next(one for one in query_rows(made or result()) if one.id == name)
 
 

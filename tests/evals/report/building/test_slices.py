@@ -3,7 +3,7 @@
 from dataclasses import replace
 from statistics import fmean
 
-from evals.metrics.run_result import RunResult
+from evals.grid.measure import Measured
 from evals.report.building.run import slices
 from evals.stats.intervals import wilson
 from tests.support.results import hit, observation, report_of, result, verdict
@@ -17,7 +17,7 @@ PLAN = (
 )
 
 
-def made() -> RunResult:
+def made() -> Measured:
     return replace(
         result(),
         observed=replace(

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from evals.collect.observations import LatencyPass, Observation, Observed
-from evals.metrics.run_result import RunResult
+from evals.grid.measure import Measured
 from evals.report.figures import draw
 from evals.report.figures.canvas import ORANGE
 from evals.report.figures.latency import latency_by_stage
@@ -22,11 +22,9 @@ from tests.support.observed import make_case, observe, results
 from tests.support.results import UNLISTED, config, report, report_of, without_scores
 
 
-def run_of(
-    observations: Sequence[Observation] = (), latency: Sequence[LatencyPass] = (), **retriever: Any
-) -> RunResult:
+def run_of(observations: Sequence[Observation] = (), latency: Sequence[LatencyPass] = (), **retriever: Any) -> Measured:
     settings = {"threshold": 0.3, "top_k": min(5, retriever.get("candidates", 5)), "candidates": 100, **retriever}
-    return RunResult(
+    return Measured(
         config=config(**settings),
         observed=Observed(observations=tuple(observations), latency=tuple(latency)),
         scores={},

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured
 from evals.report.figures.canvas import Picture
 from evals.report.figures.heatmaps import Plane, edges, heat_maps
 
 
 @pytest.fixture(scope="module")
-def maps(grid: GridResult) -> dict[str, Picture]:
+def maps(grid: Measured) -> dict[str, Picture]:
     return heat_maps(grid)
 
 
@@ -28,7 +28,7 @@ def test_there_is_one_of_the_objective_for_each_configuration_and_one_of_each_ot
     ]
 
 
-def test_every_cell_is_where_its_threshold_and_cut_are(grid: GridResult, maps: dict[str, Picture]) -> None:
+def test_every_cell_is_where_its_threshold_and_cut_are(grid: Measured, maps: dict[str, Picture]) -> None:
     for place, name in enumerate(("heat_map_semantic", "heat_map_hybrid_weighted")):
         image = maps[name].figure.axes[0].images[0].get_array()
         assert image is not None and image.shape == (10, 5)
@@ -38,21 +38,21 @@ def test_every_cell_is_where_its_threshold_and_cut_are(grid: GridResult, maps: d
                 assert image[row, column] == grid.ranking.values[cell.index]
 
 
-def test_all_configurations_share_one_scale_of_colours(grid: GridResult, maps: dict[str, Picture]) -> None:
+def test_all_configurations_share_one_scale_of_colours(grid: Measured, maps: dict[str, Picture]) -> None:
     scales = {picture.figure.axes[0].images[0].get_clim() for picture in list(maps.values())[:2]}
     assert scales == {(np.nanmin(grid.ranking.values), np.nanmax(grid.ranking.values))}
 
 
 @pytest.mark.parametrize(("value", "scale"), [(0.0, (0, 1)), (0.4, (0, 0.4)), (350.0, (0, 350)), (-0.2, (-0.2, 0))])
 def test_values_that_are_all_the_same_have_a_scale_from_0(
-    grid: GridResult, value: float, scale: tuple[float, float]
+    grid: Measured, value: float, scale: tuple[float, float]
 ) -> None:
     ranking = replace(grid.ranking, values=np.full_like(grid.ranking.values, value))
     found = heat_maps(replace(grid, ranking=ranking))["heat_map_semantic"]
     assert found.figure.axes[0].images[0].get_clim() == scale
 
 
-def test_the_recommended_cell_is_marked(grid: GridResult, maps: dict[str, Picture]) -> None:
+def test_the_recommended_cell_is_marked(grid: Measured, maps: dict[str, Picture]) -> None:
     assert grid.choice is not None
     cell = grid.grid.cell(grid.choice.recommended.cell)
     axes = next(iter(maps.values())).figure.axes[0]
@@ -61,7 +61,7 @@ def test_the_recommended_cell_is_marked(grid: GridResult, maps: dict[str, Pictur
     assert np.asarray(star).tolist() == [[cell.top_k - 1, round((cell.threshold or 0) * 10)]]
 
 
-def test_cells_that_break_a_constraint_are_greyed(grid: GridResult, maps: dict[str, Picture]) -> None:
+def test_cells_that_break_a_constraint_are_greyed(grid: Measured, maps: dict[str, Picture]) -> None:
     veil = maps["heat_map_semantic"].figure.axes[0].images[1].get_array()
     assert veil is not None
     allowed = np.zeros(len(grid.grid), dtype=bool)
@@ -88,5 +88,5 @@ def test_the_outline_of_a_set_goes_around_it() -> None:
     assert len(edges(np.ones((2, 3), dtype=np.bool_))) == 10
 
 
-def test_cells_that_are_not_ranked_have_none(grid: GridResult) -> None:
+def test_cells_that_are_not_ranked_have_none(grid: Measured) -> None:
     assert heat_maps(replace(grid, choice=None)) == {}

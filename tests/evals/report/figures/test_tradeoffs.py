@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from evals.collect.observations import Summary
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured
 from evals.report.figures.tradeoffs import precision_by_recall, quality_by_latency, quality_by_tokens
 from tests.support.drawings import places, points
 
 
-def test_precision_and_recall_run_along_top_k_at_the_recommended_threshold(grid: GridResult) -> None:
+def test_precision_and_recall_run_along_top_k_at_the_recommended_threshold(grid: Measured) -> None:
     figure: Any = precision_by_recall(grid)
     assert figure is not None and grid.choice is not None
     chosen = grid.grid.cell(grid.choice.recommended.cell)
@@ -24,7 +24,7 @@ def test_precision_and_recall_run_along_top_k_at_the_recommended_threshold(grid:
     assert [text.get_text() for text in figure.axes[0].texts] == ["1", "5", "1", "5"]
 
 
-def test_the_front_is_beaten_by_no_allowed_cell(grid: GridResult) -> None:
+def test_the_front_is_beaten_by_no_allowed_cell(grid: Measured) -> None:
     figure: Any = quality_by_tokens(grid)
     assert figure is not None
     (front,) = figure.axes[0].lines
@@ -36,11 +36,11 @@ def test_the_front_is_beaten_by_no_allowed_cell(grid: GridResult) -> None:
     assert shown == len(grid.ranking.order)
 
 
-def test_without_times_of_two_configurations_there_is_no_figure_of_them(grid: GridResult) -> None:
+def test_without_times_of_two_configurations_there_is_no_figure_of_them(grid: Measured) -> None:
     assert quality_by_latency(grid) is None
 
 
-def test_latency_is_that_of_each_configuration_with_its_best_cell(grid: GridResult) -> None:
+def test_latency_is_that_of_each_configuration_with_its_best_cell(grid: Measured) -> None:
     times = {"semantic": 3.5, "hybrid weighted": 7.25}
     timed = tuple(
         replace(one, summaries=(Summary(metric="latency/total_p50_ms", value=times[one.name]),))
@@ -58,5 +58,5 @@ def test_latency_is_that_of_each_configuration_with_its_best_cell(grid: GridResu
 
 
 @pytest.mark.parametrize("paint", [precision_by_recall, quality_by_tokens, quality_by_latency])
-def test_cells_that_are_not_ranked_have_none(grid: GridResult, paint: object) -> None:
+def test_cells_that_are_not_ranked_have_none(grid: Measured, paint: object) -> None:
     assert paint(replace(grid, choice=None)) is None  # type: ignore[operator]

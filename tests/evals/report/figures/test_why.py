@@ -3,7 +3,7 @@
 import pytest
 
 from evals.collect.observations import Observed, Outcome
-from evals.metrics.run_result import RunResult
+from evals.grid.measure import Measured
 from evals.report.building.queries import query_rows
 from evals.report.figures.why import queries_strip
 from tests.support.results import hit, observation, report_of, result, verdict, without_scores
@@ -36,7 +36,7 @@ def test_the_cause_in_two_words(kept: int, grades: dict[str, int], outcome: Outc
     assert row.cause == expected
 
 
-def ticks_of(run: RunResult) -> dict[str, list[float]]:
+def ticks_of(run: Measured) -> dict[str, list[float]]:
     figure = queries_strip(list(query_rows(run)), 0.3)
     assert figure is not None
     (axes,) = figure.axes

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured
 from evals.report.figures import draw
 from evals.report.html import render_page
 from evals.report.model.report import SliceEntry, SliceMetric
@@ -60,7 +60,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 
 
 @pytest.fixture(scope="module")
-def page(grid: GridResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(grid: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of the grid, one of whose queries is an attack, in one very long word."""
     first, *rest = grid.observed.observations
     evil = replace(first, case=first.case.model_copy(update={"query": HOSTILE}))
@@ -72,7 +72,7 @@ def page(grid: GridResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("width", "theme"), VIEWS)
-def test_it_is_whole_and_fits(browser: Chromium, page: Path, grid: GridResult, width: int, theme: Theme) -> None:
+def test_it_is_whole_and_fits(browser: Chromium, page: Path, grid: Measured, width: int, theme: Theme) -> None:
     browser.open(page, width=width, theme=theme)
     assert browser.problems == []
     assert browser.evaluate("document.documentElement.scrollWidth") <= width

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured
 from evals.judge.ask.budget import Usage
 from evals.judge.verdicts import ChunkVerdict, Claim, Judging
 from evals.report.figures import draw
@@ -80,7 +80,7 @@ def hostile() -> Report:
 
 
 @pytest.fixture(scope="module")
-def grid_page(grid: GridResult) -> str:
+def grid_page(grid: Measured) -> str:
     made = report(grid)
     return render_page(made, draw(grid, made.queries))
 
@@ -106,7 +106,7 @@ def test_ids_of_all_figures_are_different(grid_page: str) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_says_the_recommendation_the_criteria_and_every_query(grid: GridResult, grid_page: str) -> None:
+def test_says_the_recommendation_the_criteria_and_every_query(grid: Measured, grid_page: str) -> None:
     for title in ("Recommended: ", "The best of 100 cells", "When to return nothing"):
         assert title in grid_page
     for o in grid.observed.observations:

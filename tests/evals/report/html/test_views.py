@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from evals.grid.choice import explain
-from evals.grid.evaluation import GridResult
+from evals.grid.measure import Measured
 from evals.judge.trust.agreement import LabelledVerdict, agree
 from evals.judge.trust.trust import Trust
 from evals.report.html import views
@@ -84,7 +84,7 @@ def test_facts_are_flat_and_leave_out_what_is_not_known() -> None:
     assert "embedding" not in dict(views.facts(report(without_scores(), UNLISTED)))
 
 
-def test_a_grid_says_what_it_comes_down_to_and_lists_its_best_cells(grid: GridResult) -> None:
+def test_a_grid_says_what_it_comes_down_to_and_lists_its_best_cells(grid: Measured) -> None:
     assert grid.choice is not None
     first, *others = explain(grid.choice)
     assert views.recommended(report(grid)) == [
@@ -101,7 +101,7 @@ def test_a_grid_says_what_it_comes_down_to_and_lists_its_best_cells(grid: GridRe
     assert len(found["rows"]) <= views.TOP_CELLS + 1
 
 
-def test_a_grid_that_is_not_ranked_says_why(grid: GridResult) -> None:
+def test_a_grid_that_is_not_ranked_says_why(grid: Measured) -> None:
     lost = replace(grid, choice=None, ranking=replace(grid.ranking, reason="too few"))
     assert views.recommended(report(lost)) == ["The cells are not ranked: too few"]
     assert views.cells(report(lost)) is None

@@ -1,0 +1,58 @@
+"""Metrics of the table on observations put together by hand."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from evals.collect.observations import Observation, Score
+from evals.collect.pool import Pool
+from evals.metrics import METRICS, PASS_RATE
+from evals.metrics.declaration import Context, QueryMetric
+from evals.metrics.results import Results
+from retrievers.search.chunk_list import ChunkList
+from retrievers.search.table_builder import TableBuilder
+from tests.support.observed import make_context
+
+
+def results_of(observations: Sequence[Observation]) -> Results:
+    """Return observations as results over one pool, in their order."""
+    chunks = ChunkList()
+    builder = TableBuilder(chunks)
+    places = np.full((len(observations), max((len(o.selection) for o in observations), default=0)), -1)
+    for row, observation in enumerate(observations):
+        found = observation.candidates
+        codes = [chunks.code(chunk) for chunk in found.chunks]
+        left = list(enumerate(codes))
+        for rank, code in enumerate(chunks.code(chunk) for chunk in observation.selection.chunks):
+            place = next(pair for pair in left if pair[1] == code)
+            left.remove(place)
+            places[row, rank] = place[0]
+        builder.extend(replace(found.alone(), codes=np.asarray(codes, dtype=np.int32), chunks=chunks))
+    pool = Pool(
+        cases=tuple(o.case for o in observations),
+        tables=(builder.table(),),
+        relevance=(tuple(o.relevance for o in observations),),
+    )
+    return Results(pool.lists([0]), np.arange(len(observations)), places)
+
+
+def scores(
+    metric: QueryMetric | str, observations: Sequence[Observation], context: Context | None = None
+) -> list[Score]:
+    """Return the score of each observation that is in the scope of a metric, in their order."""
+    results, found = results_of(observations), metric_of(metric)
+    values, (rows, _) = found.values(results, context or make_context()), results.of(found.scope, labelled=False)
+    return [values[row] for row in rows.tolist()]
+
+
+def scorer(metric: str) -> Callable[..., Score]:
+    """Return a function that scores one observation, whose query is in the scope of the metric."""
+    return lambda observation, context=None: scores(metric, [observation], context)[0]
+
+
+def metric_of(name: QueryMetric | str) -> QueryMetric:
+    """Return a metric over queries by its name."""
+    metric = {**METRICS, PASS_RATE.name: PASS_RATE}[name] if isinstance(name, str) else name
+    assert isinstance(metric, QueryMetric)
+    return metric
