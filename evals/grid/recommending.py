@@ -10,7 +10,7 @@ from evals.grid.choice import Cells, Choice, ObjectiveScores, QueryScores, choos
 from evals.grid.judging_rounds import CellProof
 from evals.grid.objective import TOKENS, Ranking, describe, thresholds
 from evals.grid.sampled_cells import comparable, guesses, sampled_intervals
-from evals.metrics import METRICS, PASS_RATE, VERDICT_METRIC
+from evals.metrics import metric_named
 from evals.metrics.declaration import Context, QueryMetric
 
 # What puts a cell before all others.
@@ -53,13 +53,12 @@ def decide(
 
 def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -> ObjectiveScores:
     """Return the objective of every query in every cell."""
-    every = {**METRICS, VERDICT_METRIC: PASS_RATE}
     scores = combine(
         objective.metrics,
         {
             name: _scores(grid, metric, context)
             for name in objective.metrics
-            if isinstance(metric := every[name], QueryMetric)
+            if isinstance(metric := metric_named(name), QueryMetric)
         },
     )
     if not scores.judged:

@@ -10,7 +10,7 @@ from evals.golden.evidence import missing_chunks
 from evals.golden.source_pages import SourcePageError, Sources
 from evals.judge.tasks import PRECISION, RELEVANCE
 from evals.judge.verdicts import Judging
-from evals.metrics import METRICS, reach
+from evals.metrics import metric_named, reach
 from evals.metrics.llm import can_be_judged
 from evals.metrics.metadata import address_fault, names_files, sequence_faults
 from evals.stats.intervals import FEWEST
@@ -67,7 +67,8 @@ def depth_notes(metrics: Collection[str], settings: RetrieverConfig) -> list[str
         metrics: The names of those that a run has.
         settings: The retriever's.
     """
-    exceeding = [METRICS[name] for name in metrics if name in METRICS and reach(settings).is_exceeded_by(METRICS[name])]
+    length = reach(settings)
+    exceeding = [m for name in metrics if (m := metric_named(name)) and length.is_exceeded_by(m)]
     returned = [metric.name for metric in exceeding if not metric.name.startswith("candidates/")]
     names = [metric.name for metric in exceeding if metric.name.startswith("candidates/")]
     notes = []
