@@ -337,12 +337,13 @@ def _judged(
     config: ExperimentConfig, grid: Grid, metrics: Mapping[str, Metric], blank: Context, collaborators: Collaborators
 ) -> tuple[Judging, CellProof | None]:
     """Ask the judge about every distinct result, or as many of them as the settings say."""
-    judge, margin = collaborators.judge, config.judge.stop.margin
+    judge = collaborators.judge
     assert judge is not None
+    margin = judge.config.stop.margin
     results, _ = grid.laid_out()
     if margin is None:
         return judge_sample(judge, metrics, list(results.observations()), blank, results), None
-    stop, cheaper = Stop(margin=margin, sample=config.judge.sample), None
+    stop, cheaper = Stop(margin=margin, sample=judge.config.sample), None
     ask: Callable[[Sequence[Observation]], Judging] = partial(judge.judge, metrics, seed=config.seed)
     if judge.below:
         cheaper, ask = judge_below(judge, metrics, list(results.observations()), config.seed)

@@ -56,7 +56,7 @@ def notes(
         *_on_numbering(observations, pool),
         *_on_sources(sources),
         *_on_judging(judging, sum(observation.case.in_scope for observation in observations)),
-        *(_on_missing(judging, observations) if judging else ()),
+        *(missing_by_length(judging, observations) if judging else ()),
     ]
 
 
@@ -245,7 +245,7 @@ def _on_judging(judging: Judging | None, in_scope: int) -> Iterator[str]:
         )
 
 
-def _on_missing(judging: Judging, observations: Sequence[Observation]) -> Iterator[str]:
+def missing_by_length(judging: Judging, observations: Sequence[Observation]) -> Iterator[str]:
     """Note that the chunks whose verdict failed have another length than those with a verdict.
 
     By the rank-sum test (Mann and Whitney 1947), two-sided, at a level of 1%, from ten failures on. Verdicts that a
