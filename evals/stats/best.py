@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Singles = NDArray[np.float32]
+Places = NDArray[np.intp]
 LEVEL = 0.95
 DRAWS = 2_000
 # With no difference seen on n queries a bound is then about −3/n of the span: rule of three.
@@ -95,11 +96,11 @@ def compare_with_best(
     deviations = _deviations(root / np.sqrt(n), looks, np.random.default_rng(seed))
     everyone, best = np.arange(cells), np.array([mean.argmax()])
 
-    def beaten(rows: NDArray[np.intp], columns: NDArray[np.intp], quantiles: Floats | float) -> Bools:
+    def beaten(rows: Places, columns: Places, quantiles: Floats | float) -> Bools:
         moved, error = with_unseen(*_between(mean, root, n, rows, columns), n, loss, open_share)
         return np.asarray((moved > quantiles * error + SAME).any(axis=0))
 
-    def quantiles_of(controls: NDArray[np.intp], rivals: NDArray[np.intp]) -> Floats:
+    def quantiles_of(controls: Places, rivals: Places) -> Floats:
         variance = _between(mean, root, n, rivals, controls)[1]
         return _student(_largest(deviations, variance, rivals, controls), freedom)
 
@@ -152,39 +153,39 @@ def _root(values: Floats, strata: NDArray[np.int64]) -> Floats:
 
 
 def _deviations(root: Floats, looks: Sequence[int], rng: np.random.Generator) -> Singles:
-    """Draw [cells, draws, looks], in standard deviations of one query."""
+    """Draw [cells, looks · draws], in standard deviations of one query."""
     times = np.array([1 / (1 / n - 1 / looks[-1]) for n in looks[:-1]] or [1.0])
-    steps = np.sqrt(np.diff(times, prepend=0.0)).astype(np.float32)
+    steps = np.sqrt(np.diff(times, prepend=0.0) / times[-1]).astype(np.float32)
     # Single precision holds what tells cells apart, not what moves all of them alike.
     apart = (root - root.mean(axis=1, keepdims=True)).astype(np.float32)
-    normal = rng.standard_normal((DRAWS, len(times), len(root)), dtype=np.float32) * steps[:, None]
-    walk = np.cumsum(normal, axis=1) / np.sqrt(times, dtype=np.float32)[:, None]
-    drawn: Singles = np.moveaxis(walk @ apart, 2, 0)
-    return np.ascontiguousarray(drawn)
+    walk = rng.standard_normal((len(times), DRAWS, len(root)), dtype=np.float32) * steps[:, None, None]
+    walk = np.cumsum(walk, axis=0) / np.sqrt(times / times[-1], dtype=np.float32)[:, None, None]
+    drawn: Singles = apart.T @ walk.reshape(-1, len(root)).T
+    return drawn
 
 
-def _between(
-    mean: Floats, root: Floats, n: int, rows: NDArray[np.intp], columns: NDArray[np.intp]
-) -> tuple[Floats, Floats]:
+def _between(mean: Floats, root: Floats, n: int, rows: Places, columns: Places) -> tuple[Floats, Floats]:
     """Return the mean differences row − column, and the variances of a query's difference, dividing by n."""
     square = (root**2).sum(axis=0) / n
     variance = square[rows, None] + square[columns] - 2 / n * root[:, rows].T @ root[:, columns]
     return mean[rows, None] - mean[columns], np.where(variance > NOTHING, variance, 0.0)
 
 
-def _largest(deviations: Singles, variance: Floats, rivals: NDArray[np.intp], controls: NDArray[np.intp]) -> Floats:
+def _largest(deviations: Singles, variance: Floats, rivals: Places, controls: Places) -> Floats:
     """Return Dunnett's quantile for every control: of the largest lead of a rival over it, in standard errors."""
     weights = np.divide(1.0, np.sqrt(variance), out=np.zeros_like(variance), where=variance > 0).astype(np.float32)
-    _, draws, looks = deviations.shape
-    largest = np.empty((len(controls), draws), dtype=np.float32)
-    step = max(1, CACHED // (len(rivals) * looks))
-    for drawn in (slice(start, start + step) for start in range(0, draws, step)):
-        part = deviations[rivals, drawn]
-        for control, weight, found in zip(controls.tolist(), weights.T, largest, strict=True):
-            moved = part - deviations[control, drawn]
-            moved *= weight[:, None, None]
-            found[drawn] = moved.max(axis=(0, 2))
-    return np.asarray(np.quantile(largest, LEVEL, axis=1), dtype=float)
+    drawn = deviations.shape[1]
+    largest = np.empty((len(controls), drawn), dtype=np.float32)
+    step = max(1, CACHED // len(rivals))
+    for some in (slice(start, start + step) for start in range(0, drawn, step)):
+        part = deviations[rivals, some]
+        moved = np.empty_like(part)
+        for control, weight, found in zip(controls.tolist(), weights.T[:, :, None], largest, strict=True):
+            np.subtract(part, deviations[control, some], out=moved)
+            np.multiply(moved, weight, out=moved)
+            moved.max(axis=0, out=found[some])
+    of_all_looks = largest.reshape(len(controls), -1, DRAWS).max(axis=1)
+    return np.asarray(np.quantile(of_all_looks, LEVEL, axis=1), dtype=float)
 
 
 def _student(normal: Floats, freedom: int) -> Floats:
