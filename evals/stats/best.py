@@ -50,11 +50,13 @@ class Compared:
         members: [cells], those that may be the best.
         lower: [cells], bound on (cell − best), at most 0; its negative is the largest regret. Simultaneous.
         quantiles: [cells], qᵢ of the bounds in standard errors, at least 2; NaN of cells that are no members.
+        unseen: Number of unseen queries that the bounds count, 1 to 2; of these queries less, as more are judged.
     """
 
     members: Bools
     lower: Floats
     quantiles: Floats
+    unseen: float
 
 
 def planned_looks(total: int) -> list[int]:
@@ -80,7 +82,8 @@ def compare_with_best(
     Args:
         values: [queries, cells], finite, at least two queries; more is better. Their means are the cells' estimates: of
             a sample corrected by a proxy, residuals plus λ times the proxy's mean over all queries.
-        loss: What the leading cell usually loses on a query where it loses, in the values' unit: decides the set.
+        loss: What the leading cell loses on a query where it loses, in the values' unit: decides the set. Of scores the
+            usual score, of residuals the largest difference seen on a query.
         span: The largest difference of two cells on one query: decides the bounds.
         strata: [queries], the number of each one's stratum; how strata differ is no chance. None for one.
         looks: Empty for all that users may ask. For *these* queries, the planned numbers of judged queries, ascending
@@ -114,7 +117,8 @@ def compare_with_best(
     moved, error = with_unseen(*_between(mean, root, n, everyone, left), n, span, open_share, times)
     bounds = moved - quantiles[left] * error
     bounds[left, np.arange(len(left))] = 0.0
-    return Compared(members=np.isin(everyone, left), lower=np.minimum(bounds.min(axis=1), 0.0), quantiles=quantiles)
+    lower = np.minimum(bounds.min(axis=1), 0.0)
+    return Compared(members=np.isin(everyone, left), lower=lower, quantiles=quantiles, unseen=times)
 
 
 def with_unseen(
