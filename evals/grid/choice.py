@@ -507,15 +507,11 @@ def _intervals(scores: ObjectiveScores) -> list[Interval]:
     below, above = np.zeros_like(mean), np.zeros_like(mean)
     for stratum in np.unique(scores.strata):
         rows = scores.strata == stratum
-        part, share = (values, 1.0) if rows.all() else (values[rows], rows.mean())
-        floor, width = 0.0, 1.0
-        if scores.bounds is not None:
-            floor = scores.bounds[0][rows].min()
-            width = scores.bounds[1][rows].max() - floor
-        columns = np.array_split(part, -(-part.shape[1] // BLOCK), axis=1)
-        scaled = ((block - floor) / width for block in columns)
-        ends = [stats.mean_intervals(block, shares=scores.bounds is not None) for block in scaled]
-        low, high = (floor + width * np.concatenate(side) for side in zip(*ends, strict=True))
+        part, share = values if rows.all() else values[rows], rows.mean()
+        floor, ceiling = (0.0, 0.0) if scores.bounds is None else (side[rows] for side in scores.bounds)
+        low, high = stats.mean_intervals(
+            part, shares=scores.bounds is not None, floor=float(np.min(floor)), ceiling=float(np.max(ceiling))
+        )
         own = part.mean(axis=0)
         below += np.nan_to_num(share * (own - low)) ** 2
         above += np.nan_to_num(share * (high - own)) ** 2
